@@ -191,7 +191,7 @@ LIMITS = {
         evidence.ingestion.MAX_LENGTH extraction.judge.MAX_PER_PIECE
         commands.record.run_checks.FREE_EPISODES commands.record.gatherer.MAX_DECLINED
         forge.http.MAX_REQUESTS forge.http.MAX_SECONDS forge.http.MAX_WAIT forge.rest.MAX_PAGES
-        gitrepo.squash_trailers.MAX_CARRIERS gitrepo.squash_trailers.MAX_WALK
+        gitrepo.squash_trailers.MAX_CANDIDATES gitrepo.squash_trailers.MAX_WALK
         gitrepo.squash_trailers.MAX_BRANCHES
     """,
     "Models": """

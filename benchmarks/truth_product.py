@@ -69,7 +69,7 @@ def cites_of_commit(
 def form_of(entry: Entry) -> str:
     """What the first cite names: `symbol`, `lines`, `file`, or `none`."""
     found = [parse_anchor(cite) for cite in entry.cites]
-    if not found or found[0] is None or found[0].text is None:
+    if not found or found[0] is None or found[0].digest is None:
         return "none"
     return "symbol" if found[0].symbol else "lines" if found[0].first else "file"
 

@@ -129,7 +129,7 @@ def apply_policy(config: Config, policy: bytes | None, required: str = "") -> Co
         raise UsageError(message, slug="policy-missing", hint=hint)
     if digest:
         config = _narrow(config, _load_policy(policy, digest))
-    _check_narrowed(config)
+    _refuse_forbidden(config)
     return config
 
 
@@ -152,8 +152,8 @@ def _load_policy(policy: bytes | None, digest: str) -> Policy:
     return parse_policy(policy.decode("utf-8", "replace"))
 
 
-def _check_narrowed(config: Config) -> None:
-    """Raise an error if this version, or the way of publishing, is not allowed.
+def _refuse_forbidden(config: Config) -> None:
+    """Raise an error if the policy forbids this version of memory-ci, or the way of publishing.
 
     Raises:
         UsageError: policy-forbids.
@@ -216,14 +216,14 @@ def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are 
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _refuse_tricks(yaml.parse(text, Loader=loader), path)
+        _refuse_unsafe_yaml(yaml.parse(text, Loader=loader), path)
         return yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
         line, reason = yaml_fault(error)
         raise _error(path, line + 1, f"not valid YAML: {reason}") from error
 
 
-def _refuse_tricks(events: Any, path: str) -> None:  # noqa: ANN401
+def _refuse_unsafe_yaml(events: Any, path: str) -> None:  # noqa: ANN401
     """Raise an error for anchors, tags and deep nesting, by which a small file can use much memory.
 
     Args:
@@ -262,10 +262,10 @@ class _Reader:
             UsageError: bad-config.
         """
         if isinstance(type_, type) and issubclass(type_, msgspec.Struct):
-            return self._mapping(node, type_, where)
+            return self._read_mapping(node, type_, where)
         line = node.start_mark.line + 1
         try:
-            value = msgspec.convert(self._value(node, where), type_)
+            value = msgspec.convert(self._read_value(node, where), type_)
         except (msgspec.ValidationError, ValueError, ArithmeticError) as error:
             message = f"{where} must be {describe(inspect.type_info(type_))}"
             raise _error(self.path, line, message) from error
@@ -280,7 +280,7 @@ class _Reader:
             if fault:
                 raise _error(self.path, line, f"{where}: {pattern!r} {fault}")
 
-    def _mapping(self, node: Any, type_: type[msgspec.Struct], where: str) -> dict[str, Any]:  # noqa: ANN401
+    def _read_mapping(self, node: Any, type_: type[msgspec.Struct], where: str) -> dict[str, Any]:  # noqa: ANN401
         """Return a mapping node as a dict with the keys of a record.
 
         An unknown key is left out, with a warning among the findings.
@@ -290,7 +290,7 @@ class _Reader:
             raise _error(self.path, node.start_mark.line + 1, message)
         types = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
         values: dict[str, Any] = {}
-        for key, line, value_node in self._pairs(node, where):
+        for key, line, value_node in self._iter_pairs(node, where):
             full_key = f"{where}.{key}" if where else key
             if key in types:
                 values[key] = self.read(value_node, types[key], full_key)
@@ -303,7 +303,7 @@ class _Reader:
             self.findings.append(finding)
         return values
 
-    def _pairs(self, node: Any, where: str) -> Iterator[tuple[str, int, Any]]:  # noqa: ANN401
+    def _iter_pairs(self, node: Any, where: str) -> Iterator[tuple[str, int, Any]]:  # noqa: ANN401
         """Yield key, line, and node of the value for each key of a mapping.
 
         Raises:
@@ -322,12 +322,15 @@ class _Reader:
             seen.add(key)
             yield key, line, value_node
 
-    def _value(self, node: Any, where: str) -> Any:  # noqa: ANN401
+    def _read_value(self, node: Any, where: str) -> Any:  # noqa: ANN401
         """Return the value of a node by its YAML tag, as an int, a text or a list, unchecked."""
         if node.id == "sequence":
-            return [self._value(child, where) for child in node.value]
+            return [self._read_value(child, where) for child in node.value]
         if node.id == "mapping":
-            return {key: self._value(value, where) for key, _, value in self._pairs(node, where)}
+            return {
+                key: self._read_value(value, where)
+                for key, _, value in self._iter_pairs(node, where)
+            }
         if node.tag == CORE + "int":
             return int(node.value)
         if node.tag == CORE + "float":
@@ -402,9 +405,10 @@ def _range(kind: inspect.IntType | inspect.FloatType) -> str:
 
 
 def _suggest_key(key: str, valid_keys: tuple[str, ...]) -> str:
-    """Return a hint on an unknown key: a similar key, or that the environment has such values.
+    """Return a hint on an unknown key: a similar key, or where such a value belongs.
 
-    Credentials, addresses and programs may not be in a file, which any contributor can change.
+    Credentials, addresses and programs are read from the environment only, for any contributor can
+    change a file of the repository.
     """
     from difflib import get_close_matches  # 1 ms that only an unknown key costs
 

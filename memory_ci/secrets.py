@@ -528,7 +528,7 @@ def _find_plain(text: str) -> Iterator[Secret]:
     keywords only if the text has a long word.
     """
     lowered = lower_case(text)
-    for number, keywords in list_near_keywords(lowered).items():
+    for number, keywords in list_possible_keywords(lowered).items():
         yield from _match_pattern(PATTERNS[number], keywords, text, lowered)
     longest_word = max(map(len, text.split()), default=0)
     if longest_word >= SHORTEST_ANCHORED:
@@ -624,10 +624,10 @@ def letter_words(lowered: str) -> list[str]:
     return lowered.encode("ascii", "replace").translate(LETTERS).decode("ascii").split()
 
 
-def list_near_keywords(lowered: str) -> dict[int, list[str]]:
-    """Return the keywords that a lower-case text may hold, by the number of their pattern.
+def list_possible_keywords(lowered: str) -> dict[int, list[str]]:
+    """Return the keywords that a lower-case text may hold, by the index of their pattern.
 
-    Most texts hold none.
+    For most texts there are none, and no pattern needs to be tried.
     """
     words = letter_words(lowered)
     letters = lowered

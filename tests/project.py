@@ -62,11 +62,14 @@ class Project(RepoBuilder):
     def record(
         self, since: str | None = None, ref: str | None = None, today: date = TODAY
     ) -> Applied:
-        return apply_plan(self.workspace, self.plan(since, ref, today), NOW)
+        workspace = self.workspace
+        plan = plan_record(workspace, RecordOptions(since, ref), today, lambda done, total: None)
+        return apply_plan(workspace, plan, NOW)
 
     def upkeep(self, step: Step, stale_after: int | None = None, today: date = TODAY) -> Applied:
-        plan = plan_upkeep_alone(self.workspace, (step,), None, today, stale_after)
-        return apply_plan(self.workspace, plan, NOW)
+        workspace = self.workspace
+        plan = plan_upkeep_alone(workspace, (step,), None, today, stale_after)
+        return apply_plan(workspace, plan, NOW)
 
     def retrieve(self, task: str, **options: object) -> Retrieval:
         return retrieve(self.workspace, task, RetrieveOptions(**options), TODAY)  # type: ignore[arg-type] # named by the test

@@ -23,7 +23,7 @@ def find_everywhere(text: str) -> list[Secret]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             secrets,
-            "list_near_keywords",
+            "list_possible_keywords",
             lambda lowered: {number: [] for number in range(len(PATTERNS))},
         )
         patch.setattr(secrets, "ANCHORED", [])
@@ -42,7 +42,7 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             secrets,
-            "list_near_keywords",
+            "list_possible_keywords",
             lambda lowered: {number: near_keywords(lowered).get(number, [])},
         )
         patch.setattr(secrets, "ANCHORED", [])
@@ -51,7 +51,7 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords(
         assert found == find_secrets(text)
 
 
-near_keywords = secrets.list_near_keywords
+near_keywords = secrets.list_possible_keywords
 
 
 PIECES = [

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -91,6 +91,7 @@ One process, for its cache reads a file once; not ours, for import-linter would 
 """
 
 
+@pytest.mark.slow  # `make lint` holds the contracts; this proves that each of them can fail
 def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: Path) -> None:
     shutil.copytree(
         ROOT / "memory_ci", tmp_path / "memory_ci", ignore=shutil.ignore_patterns("__pycache__")
@@ -130,10 +131,16 @@ def trees() -> dict[Path, ast.Module]:
     }
 
 
-def test_no_public_class_name_stands_twice(trees: dict[Path, ast.Module]) -> None:
-    own = [tree for path, tree in trees.items() if "sources" not in path.parts]
+@pytest.fixture(scope="module")
+def nodes(trees: dict[Path, ast.Module]) -> dict[Path, list[ast.AST]]:
+    """All nodes of each module: to walk them anew in each test would cost most of it."""
+    return {path: list(ast.walk(tree)) for path, tree in trees.items()}
+
+
+def test_no_public_class_name_stands_twice(nodes: dict[Path, list[ast.AST]]) -> None:
+    own = [module for path, module in nodes.items() if "sources" not in path.parts]
     names = Counter(
-        node.name for tree in own for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+        node.name for module in own for node in module if isinstance(node, ast.ClassDef)
     )
     assert {
         name for name, count in names.items() if count > 1 and not name.startswith("_")
@@ -166,11 +173,14 @@ def list_import_compiles(node: ast.AST) -> Iterator[int]:
         yield from list_import_compiles(child)
 
 
-def test_no_module_compiles_a_regular_expression_when_it_is_imported() -> None:
-    compiled = []
-    for path in sorted((ROOT / "memory_ci").rglob("*.py")):
-        lines = list_import_compiles(ast.parse(path.read_text(encoding="utf-8")))
-        compiled += [f"{path.relative_to(ROOT)}:{line}" for line in lines]
+def test_no_module_compiles_a_regular_expression_when_it_is_imported(
+    trees: dict[Path, ast.Module],
+) -> None:
+    compiled = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path, tree in sorted(trees.items())
+        for line in list_import_compiles(tree)
+    ]
     assert compiled == [], "use memory_ci.regex.Regex"
 
 
@@ -185,10 +195,10 @@ def list_documented(docstring: str) -> set[str]:
     return set(re.findall(r"^    \**(\w+):", section[1], re.MULTILINE)) if section else set()
 
 
-def test_docstrings_name_only_parameters_that_there_are(trees: dict[Path, ast.Module]) -> None:
+def test_docstrings_name_only_parameters_that_there_are(nodes: dict[Path, list[ast.AST]]) -> None:
     unknown: list[str] = []
-    for path, tree in trees.items():
-        for node in ast.walk(tree):
+    for path, module in nodes.items():
+        for node in module:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 parameters = {part.arg for part in ast.walk(node.args) if isinstance(part, ast.arg)}
                 extra = list_documented(ast.get_docstring(node) or "") - parameters
@@ -254,9 +264,9 @@ def list_parameters(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
     return [target.id for target in fields if isinstance(target, ast.Name)]
 
 
-def find_positions(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def find_positions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
     """(name, position) of every function and record of a module that takes a slug or code by position."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             parameters = list_parameters(node)
             yield from (
@@ -268,9 +278,9 @@ def list_branches(value: ast.expr) -> list[ast.expr]:
     return [value.body, value.orelse] if isinstance(value, ast.IfExp) else [value]
 
 
-def find_slugs(tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
+def find_slugs(nodes: Iterable[ast.AST], positions: dict[str, int]) -> Iterator[str]:
     """Literal slugs and codes in the calls of a module, given by keyword or at the position in `positions`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if not isinstance(node, ast.Call):
             continue
         name = (
@@ -286,15 +296,15 @@ def find_slugs(tree: ast.AST, positions: dict[str, int]) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def slugs(trees: dict[Path, ast.Module]) -> set[str]:
-    own = [(tree, dict(find_positions(tree))) for tree in trees.values()]
+def slugs(nodes: dict[Path, list[ast.AST]]) -> set[str]:
+    own = [(module, dict(find_positions(module))) for module in nodes.values()]
     public = {
         name: at
         for _, positions in own
         for name, at in positions.items()
         if not name.startswith("_")
     }
-    return {slug for tree, positions in own for slug in find_slugs(tree, public | positions)}
+    return {slug for module, positions in own for slug in find_slugs(module, public | positions)}
 
 
 def list_headings(path: Path) -> set[str]:
@@ -322,8 +332,8 @@ class Reader:
         Finding(1, code="by-keyword" if self.findings else "otherwise")
         raise UsageError("not-a-slug", slug="in-an-error")
 """
-    tree = ast.parse(source)
-    found = set(find_slugs(tree, dict(find_positions(tree))))
+    module = list(ast.walk(ast.parse(source)))
+    found = set(find_slugs(module, dict(find_positions(module))))
     assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
 
 
@@ -344,27 +354,27 @@ def test_every_slug_is_explained_and_has_a_heading_in_the_manual(slugs: set[str]
 
 
 def test_every_explained_slug_is_still_in_use(
-    slugs: set[str], trees: dict[Path, ast.Module]
+    slugs: set[str], nodes: dict[Path, list[ast.AST]]
 ) -> None:
     constants = {
         node.value
-        for tree in trees.values()
-        for node in ast.walk(tree)
+        for module in nodes.values()
+        for node in module
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     explained = list_explained()
     assert sorted(explained.keys() - slugs - constants) == []
 
 
-def test_an_error_is_explained_under_its_exit_status(trees: dict[Path, ast.Module]) -> None:
+def test_an_error_is_explained_under_its_exit_status(nodes: dict[Path, list[ast.AST]]) -> None:
     explained = list_explained()
     classes = set(explained.values()) - {"Finding"}
     wrong = set()
-    for tree in trees.values():
-        for node in ast.walk(tree):
+    for module in nodes.values():
+        for node in module:
             name = getattr(node.func, "id", "") if isinstance(node, ast.Call) else ""
             if name in classes and isinstance(node, ast.Call):
-                raised = set(find_slugs(ast.Expr(node), {}))
+                raised = set(find_slugs(ast.walk(node), {}))
                 wrong |= {
                     (slug, name) for slug in raised if explained[slug] not in (name, "Finding")
                 }

@@ -14,7 +14,7 @@ from memory_ci.anchors.symbols import (
     Definition,
     find_definition,
     find_enclosing,
-    find_named,
+    find_mentioned_definition,
     strip_owners,
 )
 from memory_ci.anchors.words import DEDENT, INDENT, PARAGRAPH, Tokens, read_code
@@ -30,7 +30,7 @@ LINE_NUMBER = r"[1-9]\d{0,8}"
 CITE = Regex(
     rf"(?P<path>{PATH}?)(?::(?:-|(?P<first>{LINE_NUMBER})(?:-(?P<last>{LINE_NUMBER}))?))?"
     r"@(?P<commit>[0-9a-f]{7,64})(?: +symbol:(?P<symbol>[^\s@]+))?"
-    r"(?: +(?P<by>words|text):(?P<text>[0-9a-f]{8,64}))?"
+    r"(?: +(?P<by>words|text):(?P<digest>[0-9a-f]{8,64}))?"
 )
 """`path[:first[-last]]@commit [symbol:NAME] [words:HASH]`; old anchors have `text:HASH`.
 
@@ -53,16 +53,16 @@ class Subject(NamedTuple):
     """The part of a text that an anchor cites.
 
     Attributes:
-        definition: the cited definition or, if `is_part`, that around the cited lines; None for a
-            whole file and for lines outside of definitions.
-        is_part: whether lines are cited that are not a whole definition.
+        definition: the cited definition or, if `is_line_range`, that around the cited lines; None
+            for a whole file and for lines outside of definitions.
+        is_line_range: whether lines are cited that are not a whole definition.
         lines: the cited lines; None for a whole file.
         tokens: the cited words.
         path: the path by which the text was read; "" if it was read as prose.
     """
 
     definition: Definition | None
-    is_part: bool
+    is_line_range: bool
     lines: Lines | None
     tokens: Tokens
     path: str
@@ -76,8 +76,9 @@ class Subject(NamedTuple):
 def parse_anchor(cite: str) -> Anchor | None:
     """Parse a cite such as `src/a.py:3-9@1a2b3c4 symbol:f words:0123456789ab`; None for other text.
 
-    The path of an anchor is as git lists it: not absolute, not relative to a directory, in one
-    line.
+    A cite names a file (`src/a.py`), lines of it (`:3-9`), the commit at which it was written, the
+    definition (`symbol:f`) and a hash of the words there. The path must be as git lists it: from
+    the root of the repository, without a leading `/` or `./`.
     """
     match = CITE.fullmatch(cite)
     if match is None:
@@ -92,8 +93,8 @@ def parse_anchor(cite: str) -> Anchor | None:
         first=first,
         last=last,
         symbol=match["symbol"],
-        text=match["text"],
-        is_by_words=match["by"] == "words",
+        digest=match["digest"],
+        is_word_digest=match["by"] == "words",
     )
 
 
@@ -136,9 +137,9 @@ def format_anchor(anchor: Anchor) -> str:
     cite = f"{anchor.path}{lines}@{anchor.commit}"
     if anchor.symbol:
         cite += f" symbol:{anchor.symbol}"
-    if anchor.text:
-        kind = "words" if anchor.is_by_words else "text"
-        cite += f" {kind}:{anchor.text}"
+    if anchor.digest:
+        kind = "words" if anchor.is_word_digest else "text"
+        cite += f" {kind}:{anchor.digest}"
     return cite
 
 
@@ -166,10 +167,10 @@ def has_hash(anchor: Anchor, tokens: Tokens, text: str) -> bool:
         tokens: the words of the place.
         text: its text, whose hash anchors of older versions have.
     """
-    if anchor.text is None:
+    if anchor.digest is None:
         return False
-    digest = _hash_words(tokens) if anchor.is_by_words else _hash(strip_layout(text))
-    return digest.startswith(anchor.text)
+    digest = _hash_words(tokens) if anchor.is_word_digest else _hash(strip_layout(text))
+    return digest.startswith(anchor.digest)
 
 
 def _hash_words(tokens: Tokens) -> str:
@@ -206,7 +207,7 @@ def make_anchor(
         return without_hash
 
     cited_symbol = symbol if lines else None
-    if subject.definition is not None and not subject.is_part:
+    if subject.definition is not None and not subject.is_line_range:
         cited_symbol = subject.definition.name
         if lines is None:
             first = subject.definition.first
@@ -216,8 +217,8 @@ def make_anchor(
         first=first,
         last=last,
         symbol=cited_symbol,
-        text=_hash_words(subject.tokens)[:HASH_WIDTH],
-        is_by_words=True,
+        digest=_hash_words(subject.tokens)[:HASH_WIDTH],
+        is_word_digest=True,
     )
 
 
@@ -231,12 +232,12 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
         text: the text of its file at its commit.
         prose: the text of its entry.
     """
-    if anchor.text is not None:
+    if anchor.digest is not None:
         return anchor
     lines = get_lines(anchor)
     symbol = anchor.symbol
     if lines is None and symbol is None:
-        named = find_named(anchor.path, text, prose)
+        named = find_mentioned_definition(anchor.path, text, prose)
         symbol = named.name if named else None
     return make_anchor(anchor.path, text, anchor.commit, lines, symbol)
 
@@ -253,8 +254,8 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
     """
     path = anchor.path
     lines = get_lines(anchor)
-    enclosing, is_all = find_enclosing(path, text, lines) if lines else (None, False)
-    whole = enclosing if is_all else None
+    enclosing = find_enclosing(path, text, lines) if lines else None
+    whole = enclosing.definition if enclosing and enclosing.is_filled else None
     if whole and lines and anchor.symbol in (None, whole.name):
         return _cite_definition(path, text, whole, lines)
     named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
@@ -262,16 +263,18 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
         return _cite_definition(path, text, named, (named.first, named.last))
     if lines is None:
         tokens = read_code(path, text).normalize_all()
-        return Subject(definition=None, is_part=False, lines=None, tokens=tokens, path=path)
+        return Subject(definition=None, is_line_range=False, lines=None, tokens=tokens, path=path)
     if whole:
         return _cite_definition(path, text, whole, lines)
-    return _find_cited_lines(path, text, lines, enclosing)
+    return _find_cited_lines(path, text, lines, enclosing.definition if enclosing else None)
 
 
 def _cite_definition(path: str, text: str, definition: Definition, lines: Lines) -> Subject:
     """Return a whole definition of a file as a subject, cited by its lines."""
     tokens = normalize_definition(path, text, definition)
-    return Subject(definition=definition, is_part=False, lines=lines, tokens=tokens, path=path)
+    return Subject(
+        definition=definition, is_line_range=False, lines=lines, tokens=tokens, path=path
+    )
 
 
 def _find_cited_lines(
@@ -293,11 +296,13 @@ def _find_cited_lines(
     cited_tokens = cut_tokens(tokens, lines)
     if cited_tokens.words:
         return Subject(
-            definition=enclosing, is_part=True, lines=lines, tokens=cited_tokens, path=path
+            definition=enclosing, is_line_range=True, lines=lines, tokens=cited_tokens, path=path
         )
     prose_tokens = cut_tokens(read_code("", text).normalize_all(), lines)
     if prose_tokens.words:
-        return Subject(definition=None, is_part=True, lines=lines, tokens=prose_tokens, path="")
+        return Subject(
+            definition=None, is_line_range=True, lines=lines, tokens=prose_tokens, path=""
+        )
     return None
 
 

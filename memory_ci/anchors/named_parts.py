@@ -57,7 +57,7 @@ class FilePart(NamedTuple):
     words: tuple[str, ...] = ()
 
 
-def anchor_parts(anchor: Anchor, text: str, prose: str) -> list[Anchor]:
+def anchor_named_parts(anchor: Anchor, text: str, prose: str) -> list[Anchor]:
     """Return an anchor for each part that an entry names of a file that it cites as a whole.
 
     Args:
@@ -194,7 +194,7 @@ def list_parts(path: str, text: str) -> tuple[FilePart, ...]:
 def _list_code_parts(path: str, text: str, code: Code) -> Iterator[FilePart]:
     """Yield the definitions of a file, then each statement outside of them."""
     spans: list[tuple[int, int]] = []  # The ranges of words of the definitions, in order.
-    for definition in _list_leaves(path, text):
+    for definition in _list_leaf_definitions(path, text):
         spans += definition.spans
         words = normalize_definition(path, text, definition).words
         yield FilePart((definition.first, definition.last), definition, words)
@@ -215,10 +215,11 @@ def _list_code_parts(path: str, text: str, code: Code) -> Iterator[FilePart]:
             yield FilePart((code.rows[line.start], code.rows[line.stop - 1]), None, words)
 
 
-def _list_leaves(path: str, text: str) -> list[Definition]:
-    """Return the functions, constants and types without members of a file.
+def _list_leaf_definitions(path: str, text: str) -> list[Definition]:
+    """Return the definitions of a file that hold no other: functions, constants, small types.
 
-    Of a type with members the members are returned; a function inside of a function is left out.
+    Of a type with members only the members are returned. A function inside of a function is left
+    out, for the outer one has its words.
     """
     definitions = list_definitions(path, text)
     owners = {definition.name.rpartition(".")[0] for definition in definitions}

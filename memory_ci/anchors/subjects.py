@@ -49,7 +49,7 @@ class TouchedDefinition(NamedTuple):
     is_type: bool
 
 
-def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
+def list_touched_definitions(before: Texts, after: Texts) -> list[TouchedDefinition]:
     """Return the definitions that a change made or edited.
 
     A definition that only moved is not touched. Of a method and its class the method is returned,
@@ -59,7 +59,7 @@ def list_touched(before: Texts, after: Texts) -> list[TouchedDefinition]:
         before: the texts of the changed files before the change.
         after: their texts after it.
     """
-    old_words_by_path: dict[str, dict[str, Words]] = {}  # By name of the definition.
+    old_words_by_path: dict[str, dict[str, Words]] = {}  # By path, then by name of the definition.
     old_definitions: set[tuple[str, Words]] = set()  # Name without owners, and words.
     for path, text in before.items():
         old_words = {name: words for name, (_, words) in _group_by_name(path, text).items()}
@@ -108,7 +108,7 @@ def _list_owners(name: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts))]
 
 
-def choose_touched(
+def choose_touched_definitions(
     prose: str, touched: Sequence[TouchedDefinition], named_paths: Collection[str]
 ) -> list[TouchedDefinition]:
     """Return the definitions that an entry is about, of those that its change touched.
@@ -137,14 +137,14 @@ def choose_touched(
             return []
 
     words = set(re.findall(r"\w+", prose))
-    chosen = sorted(
+    chosen = sorted(  # Definitions whose plain name the entry has come first, then the most edited.
         chosen,
         key=lambda definition: (strip_owners(definition.name) not in words, -definition.weight),
     )
     return chosen[:MAX_CITES]
 
 
-def find_named_definitions(prose: str, texts: Texts) -> list[tuple[str, str]]:
+def find_mentioned_definitions(prose: str, texts: Texts) -> list[tuple[str, str]]:
     """Find the definitions in some files that an entry names as code.
 
     Args:

@@ -130,6 +130,18 @@ class Definition(NamedTuple):
     heads: tuple[int, ...] = ()
 
 
+class EnclosingDefinition(NamedTuple):
+    """The definition around some lines.
+
+    Attributes:
+        definition: the definition.
+        is_filled: whether the lines are all of it; they may leave out its decorators.
+    """
+
+    definition: Definition
+    is_filled: bool
+
+
 class _Scope(NamedTuple):
     """An open definition, the owner of the definitions inside of it."""
 
@@ -141,7 +153,7 @@ class _Scope(NamedTuple):
 
 @lru_cache(maxsize=512)
 def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
-    """Return the definitions of a file in order; none if its language is unknown.
+    """Return the functions, types and constants of a file in order; none for an unknown language.
 
     Args:
         path: the path of the file, whose extension decides on the language.
@@ -149,11 +161,11 @@ def list_definitions(path: str, text: str) -> tuple[Definition, ...]:
     """
     code = read_code(path, text)
     if code.lexer is PYTHON_LEXER:
-        return tuple(_list_python(code))
+        return tuple(_list_python_definitions(code))
     patterns = _compile_patterns(code.extension)
     if not patterns:
         return ()
-    return tuple(_list_by_look(code, text.split("\n"), patterns))
+    return tuple(_list_by_patterns(code, text.split("\n"), patterns))
 
 
 def find_definition(path: str, text: str, symbol: str) -> Definition | None:
@@ -206,20 +218,17 @@ def merge_definitions(definitions: Sequence[Definition]) -> Definition:
     return Definition(definitions[0].name, first, last, tuple(spans), tuple(heads))
 
 
-def find_enclosing(path: str, text: str, lines: tuple[int, int]) -> tuple[Definition | None, bool]:
-    """Find the innermost definition that has all words of some lines.
+def find_enclosing(path: str, text: str, lines: tuple[int, int]) -> EnclosingDefinition | None:
+    """Return the innermost definition that has all words of some lines; None if there is none.
 
     Args:
         path: the path of the file.
         text: its text.
         lines: the first and the last line.
-
-    Returns:
-        The definition, and whether the lines are all of it; they may leave out its decorators.
     """
     first_word, words_end = read_code(path, text).find_words(*lines)
     if first_word >= words_end:
-        return None, False
+        return None
 
     innermost: Definition | None = None
     innermost_start = 0
@@ -230,13 +239,13 @@ def find_enclosing(path: str, text: str, lines: tuple[int, int]) -> tuple[Defini
             innermost = definition
             innermost_start = start
     if innermost is None:
-        return None, False
+        return None
     ((_, innermost_stop),) = innermost.spans
-    is_all = words_end == innermost_stop and first_word <= innermost.heads[0]
-    return innermost, is_all
+    is_filled = words_end == innermost_stop and first_word <= innermost.heads[0]
+    return EnclosingDefinition(innermost, is_filled)
 
 
-def find_named(path: str, text: str, prose: str) -> Definition | None:
+def find_mentioned_definition(path: str, text: str, prose: str) -> Definition | None:
     """Return the first definition of a file that a text names as code; None if it names none.
 
     A name is written as code in back quotes, with parentheses, or with a sign such as `_`. A plain
@@ -254,23 +263,23 @@ def find_named(path: str, text: str, prose: str) -> Definition | None:
     return None
 
 
-def list_mentions(prose: str, *, plain: bool = True) -> list[str]:
+def list_mentions(prose: str, *, include_weak: bool = True) -> list[str]:
     """Return the names that a text writes as code, such as `Client.post`, `retry()`, `max_size`.
 
     Owners are joined by dots, whatever the language writes (`a::b`, `a#b`).
 
     Args:
         prose: the text of an entry or task.
-        plain: whether weak mentions count: names in small letters that are only in back quotes, as
-            commands are, and capitalised names without a sign of code, as products (`GitHub`) are.
+        include_weak: include names that may not be of code: those in lower case and back quotes,
+            such as commands (`pytest`), and capitalised ones, such as products (GitHub).
     """
     names: dict[str, None] = {}
     for quote_before, name, sign_after in MENTION.findall(prose):
         is_code = sign_after == "("
         if not is_code and CODE_SIGN.search(name):
-            is_code = plain or quote_before != "" or not CAPITALISED.fullmatch(name)
+            is_code = include_weak or quote_before != "" or not CAPITALISED.fullmatch(name)
         if not is_code and (quote_before or sign_after):
-            is_code = plain or not name.islower()
+            is_code = include_weak or not name.islower()
         if is_code:
             names[_join_by_dots(name)] = None
     return list(names)
@@ -335,7 +344,7 @@ def _close_scopes(scopes: list[_Scope], start: int) -> None:
         scopes.pop()
 
 
-def _list_python(code: Code) -> Iterator[Definition]:
+def _list_python_definitions(code: Code) -> Iterator[Definition]:
     """Yield the functions and classes of a Python text, and the assignments outside of them."""
     scopes: list[_Scope] = []  # The definitions around a line, the innermost last.
     for number, line in enumerate(code.lines):
@@ -409,7 +418,7 @@ def _find_decorators(code: Code, number: int) -> int:
     return start
 
 
-def _list_by_look(
+def _list_by_patterns(
     code: Code, rows: Sequence[str], patterns: Sequence[re.Pattern[str]]
 ) -> Iterator[Definition]:
     """Yield the definitions of a text whose first line matches a pattern of the language.
@@ -448,10 +457,11 @@ def _list_by_look(
 def _match_row(
     row: str, patterns: Sequence[re.Pattern[str]], scope: _Scope | None, line: Line
 ) -> tuple[str, str]:
-    """Return the kind and the name of the definition that begins in a line; ("", "") if none does.
+    """Return (kind, name) of the definition that begins in a line; ("", "") if none does.
 
-    The kind is `class`, `interface`, `mod` or `enum`; `group` for a group of declarations of Go;
-    `impl` for an implementation of Rust; `member` of a group; else `item`.
+    The kind is the keyword `class`, `interface`, `mod` or `enum`; `group` for a group of
+    declarations of Go, which has no name; `impl` for an implementation of Rust, whose name is found
+    later; `member` for a declaration in a group; `item` for any other definition.
 
     Args:
         row: the line as text.
@@ -544,13 +554,15 @@ def _is_end(code: Code, own_line: Line, line: Line, below: Line) -> bool:
         line: a line of it.
         below: the line after `line`.
     """
-    if below.depth > own_line.depth:
+    has_open_brackets = below.depth > own_line.depth
+    if has_open_brackets:
         return False
     last_word = code.words[line.stop - 1]
     if last_word == ">" and code.words[line.stop - 2] in ("=", "-"):
-        last_word = "=>"
+        last_word = "=>"  # The lexer splits `=>` and `->`, which continue in the next line.
     is_continued_below = code.words[below.start] in LINE_CONTINUES_BEFORE
-    if last_word == ";" or below.depth < own_line.depth:
+    is_owner_closed = below.depth < own_line.depth
+    if last_word == ";" or is_owner_closed:
         return True
     if last_word == "}" and not is_continued_below:
         return True

@@ -89,8 +89,11 @@ class _Candidate(NamedTuple):
         return self.definition.first, self.definition.last
 
 
-class _View(NamedTuple):
-    """The arguments of `judge_anchor`: the anchor, and the files in which its code is searched."""
+class _Search(NamedTuple):
+    """An anchor, and the files in which its code is searched.
+
+    The attributes are the arguments of `judge_anchor`.
+    """
 
     anchor: Anchor
     old_text: str
@@ -111,11 +114,12 @@ def judge_anchor(
     Args:
         anchor: the anchor to judge.
         old_text: the text of its file at its commit; None if it cannot be read.
-        files: the texts of a view that may hold the cited code, by path, the likeliest first.
-        successor: the path of the file in the view, its own or that after a rename; None if it
-            was deleted. A successor that is not in `files` cannot be read.
-        old_files: texts that some of `files` had at the commit of the anchor. Text that they
-            had then was not moved to them.
+        files: the texts of files, as they are now, that may hold the cited code, by path, the
+            likeliest first.
+        successor: the path of the cited file now, its own or that after a rename; None if it was
+            deleted. A successor that is not in `files` cannot be read.
+        old_files: texts that some of `files` had at the commit of the anchor. Code that a file
+            had then was not moved to it.
 
     Returns:
         The verdict, with the place where the code is now. It is `unverifiable` where nothing can
@@ -129,23 +133,23 @@ def judge_anchor(
             return _judge_unchanged(anchor, successor, untouched)
 
     subject = find_subject(anchor, old_text) if old_text is not None else None
-    if subject is None and (old_text is not None or not anchor.text):
+    if subject is None and (old_text is not None or not anchor.digest):
         note = "nothing to compare with is known"
-        return Verdict("unverifiable", anchor.path, anchor.first, anchor.last, note)
+        return Verdict("unverifiable", anchor.path, first=anchor.first, last=anchor.last, note=note)
     if successor is not None and successor not in files:
         note = "the file cannot be read"
-        return Verdict("unverifiable", successor, anchor.first, anchor.last, note)
+        return Verdict("unverifiable", successor, first=anchor.first, last=anchor.last, note=note)
     if subject is None or old_text is None:
         return _judge_by_hash(anchor, files, successor)
 
-    view = _View(anchor, old_text, files, successor, old_files or {})
+    search = _Search(anchor, old_text, files, successor, old_files or {})
     if subject.definition is not None:
-        verdict = _judge_definition(subject, subject.definition, view)
+        verdict = _judge_definition(subject, subject.definition, search)
     elif subject.lines:
-        verdict = _judge_lines(subject, subject.lines, view)
+        verdict = _judge_lines(subject, subject.lines, search)
     else:
-        verdict = _judge_file(subject, view)
-    return verdict or _judge_lost(subject, view)
+        verdict = _judge_file(subject, search)
+    return verdict or _judge_lost(subject, search)
 
 
 def find_search_text(anchor: Anchor, old_text: str | None, new_text: str | None) -> str:
@@ -179,7 +183,8 @@ def find_search_text(anchor: Anchor, old_text: str | None, new_text: str | None)
 def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
     """Return the kind of verdict on an entry, from the verdicts on its anchors.
 
-    It is gone if all of them are, and changed if any is changed or gone.
+    An entry may cite several places. It is gone if all of them are gone, and changed if any is
+    changed or gone. Else the first kind of PRECEDENCE that occurs counts.
     """
     kinds = {verdict.kind for verdict in verdicts}
     if kinds == {"gone"}:
@@ -257,9 +262,10 @@ def _count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]
 
 
 def _map_untouched(old_text: str, new_text: str, lines: Lines) -> Lines | None:
-    """Return where lines are now if all edits of the file are below or above them.
+    """Return where lines are now if all edits of the file are below them, or all are above.
 
-    Thus neither text needs to be parsed.
+    Then neither text needs to be parsed: the lines are unchanged, and only shifted by the edits
+    above them.
 
     Args:
         old_text: the text of the file that has the lines.
@@ -267,15 +273,16 @@ def _map_untouched(old_text: str, new_text: str, lines: Lines) -> Lines | None:
         lines: the first and the last line.
 
     Returns:
-        The lines; None if they or their neighbours were edited, or if it is not clear where the
-        cited block begins or ends.
+        The lines; None if they or their neighbours were edited, or if the cited block may go on
+        where the file was edited: it may begin above the lines or end below them.
     """
     comparison = _compare_ends(old_text, new_text)
     old_lines = comparison.old_lines
     first, last = lines
     if last > len(old_lines):
         return None
-    if last < comparison.equal_at_start:
+    is_edited_below = last < comparison.equal_at_start
+    if is_edited_below:
         for line_below in old_lines[last : comparison.equal_at_start]:
             if CODE_LINE.match(line_below):
                 continues_block = _indentation(line_below) > _indentation(old_lines[first - 1])
@@ -287,6 +294,7 @@ def _map_untouched(old_text: str, new_text: str, lines: Lines) -> Lines | None:
         return None
     for line_above in reversed(old_lines[last_edited : first - 1]):
         if line_above.strip():
+            # A decorator or a comment above the lines may belong to the cited block.
             is_decorator = line_above.lstrip().startswith("@")
             if is_decorator or not CODE_LINE.match(line_above):
                 return None
@@ -323,25 +331,25 @@ def _indentation(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdict | None:
+def _judge_definition(subject: Subject, cited: Definition, search: _Search) -> Verdict | None:
     """Return the verdict on a definition or on lines inside of it; None if it is not found.
 
     Args:
         subject: the cited part.
         cited: the definition that it is, or that is around it.
-        view: the texts to search.
+        search: the texts to search.
     """
-    anchor = view.anchor
+    anchor = search.anchor
     cited_tokens = subject.tokens
-    if subject.is_part:
-        cited_tokens = normalize_definition(anchor.path, view.old_text, cited)
-    candidate = _find_namesake(cited, cited_tokens, view, is_part=subject.is_part)
+    if subject.is_line_range:
+        cited_tokens = normalize_definition(anchor.path, search.old_text, cited)
+    candidate = _find_namesake(cited, cited_tokens, search, is_line_range=subject.is_line_range)
     if candidate is None:
-        candidate = _find_renamed(subject, cited_tokens, view)
+        candidate = _find_renamed(subject, cited_tokens, search)
     if candidate is None:
         return None
 
-    if subject.is_part:
+    if subject.is_line_range:
         old_places = _find_occurrences(cited_tokens, subject.tokens)
         new_places = _find_occurrences(candidate.tokens, subject.tokens)
         if new_places and len(new_places) >= len(old_places):
@@ -351,8 +359,9 @@ def _judge_definition(subject: Subject, cited: Definition, view: _View) -> Verdi
     elif candidate.tokens.words == cited_tokens.words:
         return _judge_unchanged(anchor, candidate.path, candidate.lines)
     elif _differs_in_name_only(cited, cited_tokens, candidate):
-        return Verdict("moved", candidate.path, *candidate.lines, f"was {cited.name}")
-    return Verdict("changed", candidate.path, *candidate.lines, _note_move(anchor, candidate.path))
+        return Verdict("moved", candidate.path, *candidate.lines, note=f"was {cited.name}")
+    note = _note_move(anchor, candidate.path)
+    return Verdict("changed", candidate.path, *candidate.lines, note=note)
 
 
 def _differs_in_name_only(cited: Definition, cited_tokens: Tokens, candidate: _Candidate) -> bool:
@@ -375,7 +384,7 @@ def _differs_in_name_only(cited: Definition, cited_tokens: Tokens, candidate: _C
 
 
 def _find_namesake(
-    cited: Definition, cited_tokens: Tokens, view: _View, *, is_part: bool
+    cited: Definition, cited_tokens: Tokens, search: _Search, *, is_line_range: bool
 ) -> _Candidate | None:
     """Find the cited definition by its name, in its own file or in files to which it moved.
 
@@ -385,17 +394,17 @@ def _find_namesake(
     Args:
         cited: the cited definition.
         cited_tokens: its words.
-        view: the texts to search.
-        is_part: whether lines inside of the definition are cited.
+        search: the texts to search.
+        is_line_range: whether lines inside of the definition are cited.
     """
     new_candidates: list[_Candidate] = []
-    for path, text in view.files.items():
+    for path, text in search.files.items():
         candidates = _list_namesakes(path, text, cited)
         same_name = [item for item in candidates if item.definition.name == cited.name]
-        if path == view.successor and same_name:
+        if path == search.successor and same_name:
             return _choose_most_similar(same_name, cited_tokens)
 
-        old_candidates = _list_namesakes(path, view.old_files.get(path, ""), cited)
+        old_candidates = _list_namesakes(path, search.old_files.get(path, ""), cited)
         old_words = {candidate.tokens.words for candidate in old_candidates}
         old_names = {candidate.definition.name for candidate in old_candidates}
         for candidate in candidates:
@@ -410,7 +419,7 @@ def _find_namesake(
     most_similar = max(
         new_candidates, key=lambda candidate: _measure_similarity(candidate.tokens, cited_tokens)
     )
-    min_similarity = MIN_RENAMED_SIMILARITY if is_part else MIN_SIMILARITY
+    min_similarity = MIN_RENAMED_SIMILARITY if is_line_range else MIN_SIMILARITY
     is_similar = _measure_similarity(most_similar.tokens, cited_tokens) >= min_similarity
     return most_similar if is_similar else None
 
@@ -450,22 +459,22 @@ def _list_namesakes(path: str, text: str, cited: Definition) -> list[_Candidate]
     return namesakes
 
 
-def _find_renamed(subject: Subject, cited_tokens: Tokens, view: _View) -> _Candidate | None:
+def _find_renamed(subject: Subject, cited_tokens: Tokens, search: _Search) -> _Candidate | None:
     """Find the cited definition under a new name in its file, by most of its words.
 
     Args:
         subject: the cited part.
         cited_tokens: the words of the cited definition, or of that around the cited lines.
-        view: the texts to search.
+        search: the texts to search.
     """
-    min_words = MIN_RENAMED_WORDS if subject.is_part else MIN_DISTINCTIVE_WORDS
-    min_similarity = MIN_RENAMED_SIMILARITY if subject.is_part else MIN_SIMILARITY
-    path = view.successor
+    min_words = MIN_RENAMED_WORDS if subject.is_line_range else MIN_DISTINCTIVE_WORDS
+    min_similarity = MIN_RENAMED_SIMILARITY if subject.is_line_range else MIN_SIMILARITY
+    path = search.successor
     if path is None or len(cited_tokens.words) < min_words:
         return None
 
-    text = view.files[path]
-    old_definitions = list_definitions(view.anchor.path, view.old_text)
+    text = search.files[path]
+    old_definitions = list_definitions(search.anchor.path, search.old_text)
     old_names = {definition.name for definition in old_definitions}
     best_similarity = 0.0
     best: _Candidate | None = None
@@ -486,51 +495,54 @@ def _measure_similarity(first: Tokens, second: Tokens) -> float:
     return 2 * common / max(1, len(first.words) + len(second.words))
 
 
-def _judge_file(subject: Subject, view: _View) -> Verdict | None:
+def _judge_file(subject: Subject, search: _Search) -> Verdict | None:
     """Return the verdict on a file that is cited as a whole; None if it is not found."""
-    anchor = view.anchor
-    successor = view.successor
-    for path, text in view.files.items():
+    anchor = search.anchor
+    successor = search.successor
+    for path, text in search.files.items():
         if read_code(path, text).normalize_all().words != subject.tokens.words:
             continue
-        is_new_text = view.old_files.get(path) != text
+        is_new_text = search.old_files.get(path) != text
         if path == successor or (subject.is_distinctive and is_new_text):
             return _judge_unchanged(anchor, path, None)
     if successor is None:
         return None
 
-    edited_share = find_edited_share(anchor.path, view.old_text, successor, view.files[successor])
+    edited_share = find_edited_share(
+        anchor.path, search.old_text, successor, search.files[successor]
+    )
     if edited_share <= MAX_EDITED:
         return _judge_unchanged(anchor, successor, None)
     note = f"{EDITED}: {edited_share:.0%} of its words"
     return Verdict("changed", successor, note=note, edited=round(edited_share, 2))
 
 
-def _judge_lines(subject: Subject, lines: Lines, view: _View) -> Verdict | None:
+def _judge_lines(subject: Subject, lines: Lines, search: _Search) -> Verdict | None:
     """Return the verdict on lines outside of definitions; None if they are not found.
 
-    They are searched for by their words, which must occur as often as before, then by a diff.
+    They are searched for by their words, which must occur in their file as often as before; then by
+    a diff of their file. In another file the words must occur more often than before.
 
     Args:
         subject: the cited part.
         lines: its lines.
-        view: the texts to search.
+        search: the texts to search.
     """
-    anchor = view.anchor
-    old_count = len(_list_places(subject, subject.path, view.old_text))
-    for path, text in view.files.items():
+    anchor = search.anchor
+    old_count = len(_list_places(subject, subject.path, search.old_text))
+    for path, text in search.files.items():
         places = _list_places(subject, path, text)
-        if path != view.successor:
-            old_text = view.old_files.get(path)
+        if path != search.successor:
+            old_text = search.old_files.get(path)
             old_places = _list_places(subject, path, old_text) if old_text is not None else []
             if subject.is_distinctive and len(places) > len(old_places):
                 return _judge_unchanged(anchor, path, places[0])
             continue
 
-        is_more = len(places) > old_count and subject.is_distinctive
-        if places and (len(places) == old_count or is_more):
+        has_copies = len(places) > old_count and subject.is_distinctive
+        if places and (len(places) == old_count or has_copies):
             return _judge_unchanged(anchor, path, _choose_nearest(places, lines[0]))
-        mapped = _map_lines(view.old_text, text, lines)
+        mapped = _map_lines(search.old_text, text, lines)
         if mapped:
             return _judge_unchanged(anchor, path, mapped)
     return None
@@ -562,6 +574,8 @@ def _find_occurrences(tokens: Tokens, part: Tokens) -> list[Lines]:
 
 def _are_whole_lines(tokens: Tokens, start: int, stop: int) -> bool:
     """Return whether a range of words begins and ends with a line, and no `else` follows it.
+
+    With an `else` below, an `if` block is only the half of a statement.
 
     Args:
         tokens: the words.
@@ -607,22 +621,22 @@ def _judge_unchanged(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
     """Return the verdict on cited text that was found: fresh or moved."""
     first, last = lines or (None, None)
     if path != anchor.path:
-        return Verdict("moved", path, first, last, f"was {anchor.path}")
+        return Verdict("moved", path, first, last, note=f"was {anchor.path}")
     if anchor.first not in (None, first):
-        return Verdict("moved", path, first, last, f"was line {anchor.first}")
+        return Verdict("moved", path, first, last, note=f"was line {anchor.first}")
     return Verdict("fresh", path, first, last)
 
 
-def _judge_lost(subject: Subject, view: _View) -> Verdict:
+def _judge_lost(subject: Subject, search: _Search) -> Verdict:
     """Return the verdict on cited text that was not found.
 
     It is gone if its file or its definition is gone, else changed.
     """
-    anchor = view.anchor
-    successor = view.successor
+    anchor = search.anchor
+    successor = search.successor
     if successor is None:
         return Verdict("gone", anchor.path, note=FILE_LOST)
-    if subject.definition is None or subject.is_part:
+    if subject.definition is None or subject.is_line_range:
         return Verdict("changed", successor, note=_note_move(anchor, successor))
     note = f"{subject.definition.name} is not defined there any more"
     return Verdict("gone", successor, note=note)
@@ -649,7 +663,8 @@ def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | No
         if verdict is not None:
             return verdict
         if path == successor and named:
-            return Verdict("changed", path, named.first, named.last, _note_move(anchor, path))
+            note = _note_move(anchor, path)
+            return Verdict("changed", path, named.first, named.last, note=note)
     if successor is None:
         return Verdict("unverifiable", anchor.path, note=FILE_LOST)
     if anchor.symbol:
@@ -674,7 +689,7 @@ def _judge_hash_in_file(
         tokens = normalize_definition(path, text, named)
         if has_hash(anchor, tokens, cut_lines(text, named_lines)):
             return _judge_unchanged(anchor, path, named_lines)
-        if anchor.is_by_words:
+        if anchor.is_word_digest:
             return None
     elif lines is None and has_hash(anchor, read_code(path, text).normalize_all(), text):
         return _judge_unchanged(anchor, path, None)
@@ -699,11 +714,11 @@ def _find_window(anchor: Anchor, lines: Lines, path: str, text: str) -> Lines | 
         return None
     rows = text.split("\n")
     tokens = read_code(path, text).normalize_all()
-    stripped_rows = [] if anchor.is_by_words else [strip_layout(row) for row in rows]
+    stripped_rows = [] if anchor.is_word_digest else [strip_layout(row) for row in rows]
     possible_first_lines = range(1, len(rows) - width + 2)
     for first in sorted(possible_first_lines, key=lambda number: abs(number - cited_first)):
         last = first + width - 1
-        if anchor.is_by_words:
+        if anchor.is_word_digest:
             if has_hash(anchor, cut_tokens(tokens, (first, last)), ""):
                 return first, last
         elif stripped_rows[first - 1]:

@@ -290,7 +290,7 @@ class Code:
         while is_script and first < stop and words[first] in EXPORT_KEYWORDS:
             first += 1
 
-        dropped = _find_needless(words[first:stop], has_groups=False)
+        dropped = _find_droppable_words(words[first:stop], has_groups=False)
         for index in range(first, stop):
             word = words[index]
             if index - first in dropped:
@@ -344,7 +344,7 @@ class Code:
         """
         is_python = self.lexer is PYTHON_LEXER
         words, rows = self._join_literals(indices)
-        dropped = _find_needless(words, has_groups=is_python)
+        dropped = _find_droppable_words(words, has_groups=is_python)
         colon = -1
         if is_python:
             dropped |= _find_annotations(words, is_local=is_local)
@@ -423,11 +423,11 @@ def _find_keyword(words: Sequence[str]) -> str:
     return ""
 
 
-def _find_needless(words: Sequence[str], *, has_groups: bool) -> set[int]:
-    """Return the indices of words that a code formatter may drop.
+def _find_droppable_words(words: Sequence[str], *, has_groups: bool) -> set[int]:
+    """Return the indices of words that a code formatter may drop, for they change nothing.
 
-    These are commas before a closing bracket and, if `has_groups`, the brackets around a whole
-    expression of Python.
+    These are commas before a closing bracket (`f(a, b,)`) and, if `has_groups`, the brackets around
+    a whole expression of Python (`return (a or b)`).
     """
     open_brackets: list[int] = []  # The indices of those around a word, the innermost last.
     comma_counts: dict[int, int] = {}  # By index of the opening bracket.

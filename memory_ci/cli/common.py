@@ -77,7 +77,7 @@ def view_options(command: C) -> C:
     return at_option(json_option(command))
 
 
-def refuse_others(ctx: click.Context, mode: str, allowed: Iterable[str] = ()) -> None:
+def refuse_other_parameters(ctx: click.Context, mode: str, allowed: Iterable[str] = ()) -> None:
     """Raise an error if a parameter is given that one mode of a command does not take.
 
     Args:

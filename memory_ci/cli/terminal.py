@@ -100,8 +100,9 @@ def _paint_help_match(match: re.Match[str]) -> str:
 def fold(text: str, width: int) -> str:
     r"""Return text with lines folded between words to a width, and continuations indented.
 
-    A continuation begins below the last cell of its line. A longer word, such as a path, stays
-    whole, because terminals open it; a line with a command does, because people copy it.
+    A continuation begins below the last cell of its line. Two things are not folded: a word longer
+    than the width, such as a path, since terminals open it by a click; and a line with a command,
+    since people copy it.
 
     >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 44)
     'truth  100.0  fresh 100%, marked 0%,\n              withheld 0%, unanchored 0%\n'

@@ -269,9 +269,12 @@ def list_reviews(
             continue
         states[review.id] = state
         if review.submitted_at:
-            records.append(_review("r", review, review.submitted_at, permission_of, state))
-    records += [_thread_review(comment, permission_of, states) for comment in threads]
-    records += [_review("i", comment, comment.created_at, permission_of) for comment in comments]
+            records.append(_convert_review("r", review, review.submitted_at, permission_of, state))
+    for thread_comment in threads:
+        records.append(_convert_thread_comment(thread_comment, permission_of, states))
+    records += [
+        _convert_review("i", comment, comment.created_at, permission_of) for comment in comments
+    ]
     return tuple(sorted(records, key=lambda record: record.at))
 
 
@@ -292,7 +295,7 @@ def _proved_permission(_user: GitHubUser, association: str) -> Permission:
     return by_association(association)
 
 
-def _review(
+def _convert_review(
     letter: str,
     remark: Remark,
     at: datetime,
@@ -321,7 +324,7 @@ def _review(
     )
 
 
-def _thread_review(
+def _convert_thread_comment(
     comment: PullComment, permission_of: PermissionOf, states: dict[int, ReviewState]
 ) -> Review:
     """Convert a comment of a thread to our record.
@@ -335,7 +338,7 @@ def _thread_review(
     review_state = states.get(comment.pull_request_review_id or 0)
     is_requested_change = not is_reply and review_state == "changes_requested"
     state: ReviewState = "changes_requested" if is_requested_change else "commented"
-    review = _review("c", comment, comment.created_at, permission_of, state)
+    review = _convert_review("c", comment, comment.created_at, permission_of, state)
     return replace(
         review,
         path=comment.path,
@@ -437,7 +440,7 @@ class GitHub(RequestReader[Pull]):
             last_commit_at=signature.date if signature else None,
         )
 
-    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
+    def _read_checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
         """Read the check runs of the newest commits of a pull request, or else their statuses.
 
         After a refusal no more commits are read: it holds for all of them.
@@ -468,19 +471,19 @@ class GitHub(RequestReader[Pull]):
         if user.is_bot or not user.login:
             return by_association(association)
         path = f"{self._root}/collaborators/{quote(user.login, safe='')}/permission"
-        level = self._find_level_once(path, Granted, problems, _granted_level)
-        return level or by_association(association)
+        permission = self._find_permission_once(path, Granted, problems, _to_permission)
+        return permission or by_association(association)
 
 
-def _granted_level(granted: Granted | None) -> Permission | None:
+def _to_permission(granted: Granted | None) -> Permission | None:
     return granted.level if granted else None
 
 
 class EventReader:
     """Reads the pull request of the job's event (`$GITHUB_EVENT_PATH`), if the event has one.
 
-    Strangers wrote parts of the event, so no shape of it is an error: malformed parts count as
-    missing.
+    Anyone who opens a pull request writes parts of its event. So malformed parts count as missing,
+    and are no error.
     """
 
     def __init__(self, path: Path) -> None:

@@ -194,11 +194,11 @@ def list_reviews(
     reviews: list[Review] = []
     for discussion in discussions:
         notes = [note for note in discussion.notes if not note.system or note.body in DECISIONS]
-        reviews += [_review(note, discussion.notes[0], permission_of) for note in notes]
+        reviews += [_convert_note(note, discussion.notes[0], permission_of) for note in notes]
     return tuple(sorted(reviews, key=lambda review: review.at))
 
 
-def _review(note: Note, first: Note, permission_of: PermissionOf) -> Review:
+def _convert_note(note: Note, first: Note, permission_of: PermissionOf) -> Review:
     """Convert a note to our record of a review.
 
     Args:
@@ -291,7 +291,7 @@ class GitLab(RequestReader[MergeRequest]):
             last_commit_at=commits[0].committed_date if commits else None,
         )
 
-    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
+    def _read_checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]:
         """Read the jobs of the newest pipelines of a merge request, the oldest first.
 
         After a refusal no more pipelines are read: it holds for all of them.
@@ -315,8 +315,8 @@ class GitLab(RequestReader[MergeRequest]):
         if user.is_bot or not user.id:
             return "unknown"
         path = f"{self._root}/members/all/{user.id}"
-        return self._find_level_once(path, GitLabMember, problems, _member_level) or "unknown"
+        return self._find_permission_once(path, GitLabMember, problems, _to_permission) or "unknown"
 
 
-def _member_level(member: GitLabMember | None) -> Permission:
+def _to_permission(member: GitLabMember | None) -> Permission:
     return "write" if member and member.access_level >= DEVELOPER else "read"

@@ -161,8 +161,8 @@ class GitHubProposals:
     def find_review(self, proposal: Proposal) -> ReviewOutcome:
         """Return the outcome of the members' reviews of a request: an approval counts most.
 
-        Bots and strangers do not count. The last opinion of each person counts, unless it was
-        dismissed.
+        Anyone may review a pull request, so only reviews of members and collaborators count, not
+        those of bots. Of each person the last opinion counts, unless it was dismissed.
         """
         path = f"{self._pulls}/{proposal.number}/reviews?per_page=100"
         states: dict[str, str] = {}  # By login of the reviewer.
@@ -182,8 +182,8 @@ class GitHubProposals:
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
         """Return the comments with `/memory` and an id above `after`, oldest first.
 
-        Only comments of people who may write to the repository count, which members and
-        collaborators need not.
+        Anyone may comment, so only comments of people who may write to the repository count. Not
+        all members and collaborators may.
         """
         path = f"{self._issues}/{proposal.number}/comments"
         listing = self._client.list_all(path, IssueComment)
@@ -259,8 +259,7 @@ class GitHubProposals:
     def find_comment(self, number: int, marker: str) -> Comment | None:
         """Return the first comment on a request that begins with `marker`.
 
-        Only comments of an app of the repository, or of one of its members, count: no stranger can
-        have written it.
+        Anyone may comment, so only comments of an app or of a member of the repository count.
 
         Raises:
             EngineError: also where some comments could not be read. Ours may be among them, and
@@ -456,7 +455,7 @@ class GitLabProposals:
     def find_comment(self, number: int, marker: str) -> Comment | None:
         """Return the first comment on a request that begins with `marker`.
 
-        Only comments of the token's own user count.
+        Anyone may comment, so only comments of the token's own user count.
 
         Raises:
             EngineError: also where some comments could not be read.

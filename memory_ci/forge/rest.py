@@ -91,7 +91,7 @@ class Client:
     def __init__(self, transport: Transport, cache_dir: Path) -> None:
         self._transport = transport
         self._cache_dir = cache_dir
-        self._limited: EngineError | None = None
+        self._lasting_error: EngineError | None = None
 
     @property
     def budget(self) -> Budget:
@@ -109,7 +109,7 @@ class Client:
             EngineError: `forge-…`.
         """
         url = self._transport.base + path
-        page = self._get(url)
+        page = self._read_page(url)
         if page is None:
             return None
         try:
@@ -166,7 +166,7 @@ class Client:
     def write(self, method: str, path: str, data: object, shape: type[T]) -> T:
         """Send JSON to the API and return the reply.
 
-        It is sent once, for a failed attempt may have had its effect.
+        The request is not repeated, for a failed attempt may still have had its effect.
 
         Args:
             method: POST, PATCH and so on.
@@ -206,7 +206,7 @@ class Client:
         """
         url = first_url
         for _ in range(pages):
-            page = self._get(url)
+            page = self._read_page(url)
             if page is None:
                 raise forge_failed(first_url, "is not there, or not shown to this token")
             items = page.data
@@ -223,7 +223,7 @@ class Client:
                 raise forge_failed(first_url, problem)
         raise forge_failed(first_url, f"has more than {pages} pages; the rest was not read")
 
-    def _get(self, url: str) -> Page | None:
+    def _read_page(self, url: str) -> Page | None:
         """Read a page, with several attempts if needed; None if it does not exist.
 
         After an error that lasts for the rest of the run, no more request is sent.
@@ -231,16 +231,16 @@ class Client:
         Raises:
             EngineError: `forge-…`.
         """
-        if self._limited:
-            raise self._limited
-        outcome = try_again(partial(self._try, url), PAUSES, self.budget.wait)
+        if self._lasting_error:
+            raise self._lasting_error
+        outcome = try_again(partial(self._read_once, url), PAUSES, self.budget.wait)
         if isinstance(outcome, FailedTry):
             if outcome.error.slug in LASTING:
-                self._limited = outcome.error
+                self._lasting_error = outcome.error
             raise outcome.error
         return outcome
 
-    def _try(self, url: str) -> Page | FailedTry | None:
+    def _read_once(self, url: str) -> Page | FailedTry | None:
         """Read a page once, from the cache if it is unchanged; None if it does not exist."""
         cache_file = self._cache_dir / f"{hashlib.sha256(url.encode()).hexdigest()}.json"
         cached = _read_cached(cache_file, url)
@@ -318,9 +318,9 @@ def _describe_failure(url: str, reply: HttpReply) -> FailedTry:
     limit = find_limit(reply.status, reply.headers, reply.body)
     if limit:
         message = (
-            f"{host_of(url)} limits how often it is asked; it may be asked again {limit.until}"
+            f"the rate limit of {host_of(url)} is reached; it answers requests again {limit.until}"
         )
-        hint = "Run again then; what was not read is read by that run."
+        hint = "Run again at that time: that run reads what this one could not."
         return FailedTry(EngineError(message, slug="forge-rate-limited", hint=hint), limit.seconds)
     problem = f"answered with status {reply.status}"
     if reply.status in TRANSIENT:
@@ -370,7 +370,7 @@ class RequestReader(ABC, Generic[Payload]):
         self._client = client
         self._root = root
         self._closed: dict[int, Payload] = {}
-        self._levels: dict[str, Permission | None] = {}
+        self._permissions: dict[str, Permission | None] = {}
 
     def complete_closed(self, requests: Sequence[PullRequest]) -> Listing[PullRequest]:
         """Read the permission, the reviews and, for members, the commits of closed requests.
@@ -397,8 +397,8 @@ class RequestReader(ABC, Generic[Payload]):
     def _complete_closed(self, payload: Payload) -> PullRequest:
         """Read the reviews and commits of a closed request, and return its record.
 
-        Its commits show whether there was any work, for none was merged. Commits of strangers are
-        not read.
+        Its commits show whether there was any work, for none was merged. They are not read if the
+        author may only read the repository: anyone may open a request with any commits.
         """
         problems = Problems()
         request = self._with_reviews(payload, problems)
@@ -414,15 +414,15 @@ class RequestReader(ABC, Generic[Payload]):
         problems = Problems()
         request = self._with_reviews(payload, problems)
         request = self._with_commits(request, problems)
-        checks = self._checks(request, problems)
+        checks = self._read_checks(request, problems)
         return replace(request, checks=checks, problems=tuple(problems))
 
-    def _find_level_once(
+    def _find_permission_once(
         self,
         path: str,
         shape: type[T],
         problems: Problems,
-        to_level: Callable[[T | None], Permission | None],
+        to_permission: Callable[[T | None], Permission | None],
     ) -> Permission | None:
         """Return a permission, read once per path; None where it cannot be read.
 
@@ -431,17 +431,17 @@ class RequestReader(ABC, Generic[Payload]):
             shape: the type of the object there.
             problems: the problems of the request that is read; an unreadable permission is noted in
                 those of the first request only.
-            to_level: converts the object, or None for a missing one.
+            to_permission: converts the object, or None for a missing one.
         """
-        if path not in self._levels:
+        if path not in self._permissions:
             try:
-                self._levels[path] = to_level(self._client.find(path, shape))
+                self._permissions[path] = to_permission(self._client.find(path, shape))
             except EngineError as error:
                 if error.slug in LASTING:
                     raise
                 problems.add(error.message)
-                self._levels[path] = None
-        return self._levels[path]
+                self._permissions[path] = None
+        return self._permissions[path]
 
     @abstractmethod
     def _with_reviews(self, payload: Payload, problems: Problems) -> PullRequest: ...
@@ -450,4 +450,4 @@ class RequestReader(ABC, Generic[Payload]):
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest: ...
 
     @abstractmethod
-    def _checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]: ...
+    def _read_checks(self, request: PullRequest, problems: Problems) -> tuple[Check, ...]: ...

@@ -259,7 +259,10 @@ class OrgForge(NamedTuple):
         return self._from_gitlab(project) if project else None
 
     def _from_github(self, repository: _GitHubRepository) -> ForgeRepository:
-        """Convert a repository of GitHub's API to our record."""
+        """Convert a repository of GitHub's API to our record.
+
+        Its `stamp` changes with every push, so that an unchanged repository is not read again.
+        """
         default: Visibility = "private" if repository.private else "public"
         stamp = ""
         if repository.pushed_at:

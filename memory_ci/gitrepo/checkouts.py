@@ -10,6 +10,7 @@ import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -61,6 +62,18 @@ class Staged(msgspec.Struct, frozen=True):
 
 StagedFiles = Mapping[str, Staged]
 """The content of files in a commit by path, missing ones included."""
+
+
+class DifferingFiles(NamedTuple):
+    """The paths of files whose content is not the wanted one.
+
+    Attributes:
+        known: files whose content in index and work tree is that of a known state.
+        unknown: the other files.
+    """
+
+    known: list[str]
+    unknown: list[str]
 
 
 def is_under_way(worktree: Repository) -> bool:
@@ -127,28 +140,26 @@ def refuse_local_changes(worktree: Repository, expected: StagedFiles) -> None:
         raise RepositoryError(message, slug="local-changes", hint=hint)
 
 
-def sort_by_state(
-    worktree: Repository, wanted: StagedFiles, *states: StagedFiles
-) -> tuple[list[str], list[str]]:
-    """Sort the files that differ from `wanted` by whether their content is known.
+def find_differing_files(
+    worktree: Repository, wanted: StagedFiles, *known_states: StagedFiles
+) -> DifferingFiles:
+    """Return the files of a work tree and its index that differ from `wanted`.
+
+    Files whose content is that of a known state may be overwritten; a person changed the others.
 
     Args:
         worktree: the work tree.
         wanted: the content that the files should have.
-        states: contents that are known: those before and after a commit, for example.
-
-    Returns:
-        The paths of the files whose content in index and work tree is that of some state, and the
-        paths of the others.
+        known_states: the files before and after a commit, for example.
     """
     unknown_in_index, unknown_on_disk = _list_changed(worktree, wanted)
     differing = unknown_in_index | unknown_on_disk
-    for state in states:
+    for state in known_states:
         changed_in_index, changed_on_disk = _list_changed(worktree, state)
         unknown_in_index &= changed_in_index
         unknown_on_disk &= changed_on_disk
     unknown = unknown_in_index | unknown_on_disk
-    return sorted(differing - unknown), sorted(unknown)
+    return DifferingFiles(known=sorted(differing - unknown), unknown=sorted(unknown))
 
 
 def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:

@@ -49,7 +49,11 @@ class Spot(NamedTuple):
 
 
 class LastEdit(NamedTuple):
-    """The commit that changed a place, and its message; sha "" for an uncommitted change."""
+    """The commit that changed a place, and its message; sha "" for an uncommitted change.
+
+    Attributes:
+        is_removal: whether it deleted the file, or the last line with the word of the spot.
+    """
 
     sha: str = ""
     message: str = ""
@@ -137,7 +141,7 @@ def _iter_edits(
 ) -> Iterator[tuple[LastEdit, list[_FileDiff]]]:
     """Yield the uncommitted changes of a work tree, then each commit with its diffs, newest first.
 
-    A commit without parents is left out: no place is known before it.
+    A commit without parents is left out: it changed nothing that was there before.
 
     Args:
         repo: the repository.
@@ -270,8 +274,8 @@ class _SpotTracker:
             hunk_end = hunk.new_start + hunk.new_size
             return hunk.new_start <= self._last and hunk_end > self._first
 
-        # Lines were only removed, after the line `new_start`. At an edge of the spot they count
-        # unless a blank line separated them from it.
+        # Lines were only removed, after the line `new_start`. If that is directly above or below
+        # the spot, they were part of its block unless a blank line separated them from it.
         if self._first <= hunk.new_start < self._last:
             return True
         if hunk.new_start == self._last and hunk.removed[0].strip():

@@ -22,6 +22,7 @@ from memory_ci.gitrepo.repo import (
     is_ancestor,
     is_shallow,
     list_cut,
+    remember_ancestor,
     resolve_commit,
 )
 from memory_ci.records.history import Commit, MergedChange
@@ -255,7 +256,11 @@ def find_addition(repo: Repository, rev: str, path: str) -> str | None:
     revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
     log = read_log(repo, "--first-parent", *added, *revision)
     newest_first = [commit.sha for commit, _ in log]
-    return newest_first[-1] if newest_first else None
+    if not newest_first:
+        return None
+    oldest = newest_first[-1]
+    remember_ancestor(repo, oldest, rev)
+    return oldest
 
 
 def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Iterator[FileVersion]:

@@ -27,7 +27,7 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.checkouts import find_checkouts, sort_by_state, staged_in, write_files
+from memory_ci.gitrepo.checkouts import find_checkouts, find_differing_files, staged_in, write_files
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 from memory_ci.regex import Regex
@@ -126,7 +126,7 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
                 if not _restore_files(repo, move, file.fileno()):
                     _clear(file, path)
             raise
-        with suppress(OSError):  # The move is done, and `undo_move` finds a remaining journal so.
+        with suppress(OSError):  # `undo_move` restores nothing, since the branch has moved.
             _clear(file, path)
 
 
@@ -188,11 +188,12 @@ def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
         if head is None or is_ancestor(repo, move.new, head):
             continue
         committed = staged_in(tree_at(repo, head), paths)
-        written, unknown = sort_by_state(worktree, committed, before, after)
-        if written:
-            write_files(worktree, {path: committed[path] for path in written}, journal)
+        differing = find_differing_files(worktree, committed, before, after)
+        if differing.known:
+            restored = {path: committed[path] for path in differing.known}
+            write_files(worktree, restored, journal)
         if head == move.old:
-            changed += [worktree.cwd / path for path in unknown]
+            changed += [worktree.cwd / path for path in differing.unknown]
     return changed
 
 

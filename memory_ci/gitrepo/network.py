@@ -360,6 +360,7 @@ def deepen(repo: Repository, remote: Remote, branch: str, step: str) -> None:
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", step)
     args = ("fetch", *options, "--", remote.name, HEADS + branch)
     run_remote_git(repo.cwd, *NO_HOOKS, *args, env=remote.env)
+    repo.missing_record_commits.clear()  # The history that was searched is longer now.
 
 
 def push_tip(
@@ -402,7 +403,10 @@ def push_tip(
 
 
 def classify_rejection(errors: str) -> PushOutcome | None:
-    """Return whether a failed push was refused or came late; None when git names no rejection.
+    """Return why a remote rejected a push; None if git names no rejection.
+
+    The state is `refused` if a rule of the remote forbids it, `moved` if the branch is no longer at
+    the expected commit.
 
     Args:
         errors: the standard error of `git push`.
@@ -470,7 +474,7 @@ def fetch_history(
         remote: the remote.
         directory: where a new bare repository is made.
         commits: full ids.
-        seconds: for the command.
+        seconds: the time limit of the command.
 
     Raises:
         EngineError: remote-failed.
@@ -504,7 +508,7 @@ def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: 
         repo: the repository.
         remote: the remote that it was cloned from.
         oids: the object ids of the files.
-        seconds: for the command.
+        seconds: the time limit of the command.
 
     Raises:
         EngineError: remote-failed.

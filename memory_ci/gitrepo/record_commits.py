@@ -15,7 +15,7 @@ import msgspec
 from memory_ci.gitrepo.history import group_commits, list_parents, walk_first_parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
 from memory_ci.gitrepo.process import run_git
-from memory_ci.gitrepo.repo import Repository, is_ancestor, is_in_history
+from memory_ci.gitrepo.repo import Repository, is_ancestor, is_in_history, remember_ancestor
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit
 from memory_ci.records.names import FULL_ID
@@ -30,6 +30,16 @@ INBOX = ".memory/inbox/"
 """The directory of proposed notes, which people who may not change memory may write, too.
 
 A record run deletes the notes and writes their content into other memory files.
+"""
+
+
+FIRST_PARENT = "--first-parent"
+
+ALL = ("--skip=0",)
+NEWEST_ALONE = ("--max-count=1", "--skip=1")
+"""A first git process searches only for the newest match: callers often need no other.
+
+A search for a second match could read all of history.
 """
 
 
@@ -65,7 +75,7 @@ def find_cursor(
         rev: a revision.
         is_memory: whether a path is that of a memory file.
     """
-    on_first_parents = next(_iter_cursors(repo, rev, is_memory, "--first-parent"), None)
+    on_first_parents = next(_iter_cursors(repo, rev, is_memory, FIRST_PARENT), None)
     exclusions = [f"^{on_first_parents.commit}"] if on_first_parents else []
     for cursor in _iter_cursors(repo, rev, is_memory, *exclusions):
         if _is_further(repo, rev, cursor, on_first_parents, is_memory):
@@ -90,7 +100,7 @@ def find_lost_cursor(
         is_memory: whether a path is that of a memory file.
     """
     exclusions = [f"^{cursor.commit}"] if cursor else []
-    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, "--first-parent", *exclusions):
+    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, FIRST_PARENT, *exclusions):
         for source in reversed(_list_sources(commit)):
             if not is_in_history(repo, source, commit.sha):
                 return Cursor(source, commit.sha)
@@ -103,7 +113,7 @@ def list_counted_commits(
     since: str | None = None,
     is_memory: Callable[[str], bool] = is_markdown,
 ) -> frozenset[str]:
-    """Return the commits whose trailers earlier record runs counted.
+    """Return the commits whose trailers on the use of entries earlier record runs counted.
 
     A run that reads a range again must not count their trailers twice. All parents are searched:
     record commits of a merged memory pull request are not on the first-parent line.
@@ -117,7 +127,7 @@ def list_counted_commits(
     """
     exclusions = [f"^{since}"] if since else []
     counted: set[str] = set()
-    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions):
+    for commit in _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions, windows=ALL):
         for _, value in find_trailers(commit.message, (COUNTED,)):
             counted.update(split_ids(value))
     return frozenset(counted)
@@ -153,6 +163,7 @@ def _iter_cursors(
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *options):
         for source in reversed(_list_sources(commit)):
             if is_in_history(repo, source, commit.sha):
+                remember_ancestor(repo, source, rev)
                 yield Cursor(source, commit.sha)
                 break
 
@@ -175,9 +186,10 @@ def _is_further(
 ) -> bool:
     """Return whether a cursor off the first-parent line of `rev` is valid for it, and newer.
 
-    It is valid if the first parents of both `rev` and the record commit lead back to its source,
-    and the merge that contains the record commit changed memory only. Thus the cursor of another
-    branch does not count, and a change of code cannot carry a forged cursor.
+    A cursor is a record commit and its source, the last commit that the run had read. It is valid
+    if the first parents of both `rev` and the record commit lead back to the source, and the merge
+    that contains the record commit changed memory only. Thus the cursor of another branch does not
+    count, and a change of code cannot carry a forged cursor.
 
     Args:
         repo: the repository.
@@ -219,29 +231,39 @@ def _is_first_parent_descendant(
 
 
 def _iter_record_commits(
-    repo: Repository, rev: str, key: str, is_memory: Callable[[str], bool], *options: str
+    repo: Repository,
+    rev: str,
+    key: str,
+    is_memory: Callable[[str], bool],
+    *options: str,
+    windows: tuple[str, ...] = NEWEST_ALONE,
 ) -> Iterator[Commit]:
     """Yield the record commits of `rev` with `key:` in the message, newest first.
 
-    A first git process searches only for the newest match: callers often need no other, and a
-    search for a second match could read all of history.
+    A search that found no match in the whole history of a commit is not repeated.
 
     Args:
         repo: the repository.
         rev: a revision.
         key: the key of a trailer.
         is_memory: whether a path is that of a memory file.
-        options: more options and revisions for `git log`.
+        options: `--first-parent`, and revisions that are excluded.
+        windows: one option of `git log` for each process: NEWEST_ALONE or ALL.
     """
+    all_parents = (key, rev, *(option for option in options if option != FIRST_PARENT))
+    if all_parents in repo.missing_record_commits:
+        return
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
     arguments = (*options, *FILE_OPTIONS, "--no-renames", *grep, "--end-of-options", rev, "--")
-    for window in ("--max-count=1", "--skip=1"):
+    for window in windows:
         matches = 0
         for commit, _ in read_log(repo, window, *arguments):
             matches += 1
             if _is_record_commit(commit, is_memory):
                 yield commit
         if matches == 0:
+            if window != NEWEST_ALONE[1] and FIRST_PARENT not in options and rev in repo.commits:
+                repo.missing_record_commits.add(all_parents)
             return
 
 

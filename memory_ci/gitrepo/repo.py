@@ -110,6 +110,11 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
         return set()
 
     @cached_property
+    def missing_record_commits(self) -> set[tuple[str, ...]]:
+        """A cache of searches for record commits that found none (gitrepo.record_commits)."""
+        return set()
+
+    @cached_property
     def contents(self) -> Contents:
         """A cache of contents of blobs."""
         return Contents()
@@ -463,12 +468,22 @@ def find_merge_base(repo: Repository, rev: str, base_rev: str) -> str | None:
 
 def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     """Return whether the commit `old` is `new` or is in its history."""
-    if (old, new) in repo.descents:
+    if (old, new) in repo.descents or (old == new and old in repo.commits):
         return True
     is_in_history = ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
     if is_in_history and repo.commits.issuperset((old, new)):
         repo.descents.add((old, new))
     return is_in_history
+
+
+def remember_ancestor(repo: Repository, old: str, new: str) -> None:
+    """Cache that the commit `old` (a full id) is in the history of `new`, as a log of `new` showed.
+
+    Nothing is cached where `new` may be a name: what a name stands for can change.
+    """
+    if new in repo.commits:
+        repo.commits.add(old)
+        repo.descents.add((old, new))
 
 
 def is_in_history(repo: Repository, sha: str, tip: str) -> bool:

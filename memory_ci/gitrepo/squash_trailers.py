@@ -46,7 +46,7 @@ REQUEST = Regex(r"refs/(?:remotes/(?:[^/]+/)?)?(?:pull|pr|merge-requests)/(\d{1,
 Either as a forge keeps it, or as people and CI fetch it (`refs/remotes/origin/pr/7`).
 """
 
-MAX_CARRIERS = 2_000  # Unmerged commits with trailers that are compared with merged changes.
+MAX_CANDIDATES = 2_000  # Unmerged commits with trailers that are compared with merged changes.
 MAX_BRANCHES = 200  # Branches that are compared with one merged change.
 MAX_WALK = 20_000  # Unmerged commits, the newest first; older ones are ignored.
 MAX_PATCH = 8_000_000
@@ -82,8 +82,8 @@ class BuriedCommit(msgspec.Struct, frozen=True):
     trailers: tuple[tuple[str, str], ...]
 
 
-class _Carrier(NamedTuple):
-    """An unmerged commit with trailers of KEYS: perhaps the original of a squashed one.
+class _Candidate(NamedTuple):
+    """An unmerged commit with trailers of KEYS: perhaps the original of a squashed commit.
 
     Attributes:
         parent: its parent; "" for a commit without parents and for a merge.
@@ -127,10 +127,10 @@ class BuriedTrailers:
     ) -> tuple[BuriedCommit, ...]:
         """Return the commits with trailers that a merged change was made from, oldest first.
 
-        The change's own commits come first. If none of them has `Memory-Retrieved`, the change may
-        be a squash, and the unmerged commits that it was squashed from follow. They are found by
-        the first of these that finds any: the pull request; the newest branch with the same tree;
-        a branch with the same patch; single commits with the same patch.
+        Commits of the change itself come first. If none of them has `Memory-Retrieved`, a squash or
+        rebase may have dropped it. Then the unmerged commits follow that match the change, by the
+        first of these ways that finds any: the list of its pull request; the newest branch with the
+        same tree; a branch with the same patch; commits that each have the patch of one commit.
 
         Args:
             merged: the change.
@@ -163,10 +163,12 @@ class BuriedTrailers:
                 listed.append(sha)
         if not listed:
             return ()
-        carriers: Mapping[str, _Carrier] = self._unmerged.carriers
-        if carriers.keys().isdisjoint(listed):
-            carriers = self._unmerged.read_carriers(listed)
-        return self._match("pull request", [carriers[sha] for sha in listed if sha in carriers])
+        candidates: Mapping[str, _Candidate] = self._unmerged.candidates
+        if candidates.keys().isdisjoint(listed):
+            candidates = self._unmerged.read_candidates(listed)
+        return self._mark_matched(
+            "pull request", [candidates[sha] for sha in listed if sha in candidates]
+        )
 
     def _search(self, merged: MergedChange) -> tuple[BuriedCommit, ...]:
         """Match a change with unmerged commits by its tree, or else by its patch.
@@ -174,7 +176,7 @@ class BuriedTrailers:
         A merge commit is not searched for: it has its original commits.
         """
         start = next(iter(merged.commits[0].parents), None)
-        if merged.kind == "merge" or start is None or not self._unmerged.carriers:
+        if merged.kind == "merge" or start is None or not self._unmerged.candidates:
             return ()
         tips = self._list_candidate_tips(merged.number)
         return self._find_by_tree(merged, start, tips) or self._find_by_patch(merged, start, tips)
@@ -190,7 +192,9 @@ class BuriedTrailers:
             is_of_other_request = request_numbers.isdisjoint((None, number))
             if is_of_other_request:
                 continue
-            if any(self._is_free(carrier) for carrier in self._unmerged.list_carriers(tip)):
+            if any(
+                self._is_unmatched(candidate) for candidate in self._unmerged.list_candidates(tip)
+            ):
                 tips.append(tip)
             if len(tips) == MAX_BRANCHES:
                 break
@@ -217,13 +221,13 @@ class BuriedTrailers:
                 continue
             is_empty_branch = tree == self._unmerged.find_start_tree(tip)
             if not is_empty_branch:
-                return self._match("tree", self._list_free_carriers([tip]))
+                return self._mark_matched("tree", self._list_unmatched_candidates([tip]))
         return ()
 
     def _find_by_patch(
         self, merged: MergedChange, start: str, tips: Sequence[str]
     ) -> tuple[BuriedCommit, ...]:
-        """Match a change with a branch of the same patch, or else its commits with single commits.
+        """Match a change with a branch of the same patch, or else commit by commit.
 
         Only commits that touch the same files are compared.
 
@@ -234,27 +238,27 @@ class BuriedTrailers:
         """
         commit_paths = [_list_paths(commit) for commit in merged.commits]
         branches = self._list_branches(tips, frozenset().union(*commit_paths))
-        carriers: list[_Carrier] = []  # Oldest first.
-        for carrier in self._list_free_carriers(tips):
-            if carrier.parent and carrier.paths in commit_paths:
-                carriers.append(carrier)
-        if not branches and not carriers:
+        candidates: list[_Candidate] = []  # Oldest first.
+        for candidate in self._list_unmatched_candidates(tips):
+            if candidate.parent and candidate.paths in commit_paths:
+                candidates.append(candidate)
+        if not branches and not candidates:
             return ()
 
         change = (merged.tip.sha, start)
         commits = [(commit.sha, commit.parents[0]) for commit in merged.commits]
-        carrier_pairs = [carrier.pair for carrier in carriers]
-        self._read_patch_ids([change, *commits, *branches, *carrier_pairs])
+        candidate_pairs = [candidate.pair for candidate in candidates]
+        self._read_patch_ids([change, *commits, *branches, *candidate_pairs])
 
         branch = self._find_same_patch(change, branches)
         if branch is not None:
             branch_tip, _ = branch
-            return self._match("patch-id", self._list_free_carriers([branch_tip]))
+            return self._mark_matched("patch-id", self._list_unmatched_candidates([branch_tip]))
 
-        carrier_pairs.reverse()  # Of several with the same patch the newest is matched.
-        same_pairs = {self._find_same_patch(commit, carrier_pairs) for commit in commits}
-        matched = [carrier for carrier in carriers if carrier.pair in same_pairs]
-        return self._match("patch-id", matched)
+        candidate_pairs.reverse()  # Of several with the same patch the newest is matched.
+        same_pairs = {self._find_same_patch(commit, candidate_pairs) for commit in commits}
+        matched = [candidate for candidate in candidates if candidate.pair in same_pairs]
+        return self._mark_matched("patch-id", matched)
 
     def _list_branches(self, tips: Sequence[str], paths: frozenset[str]) -> list[Pair]:
         """Return (tip, fork point) of the branches that may have the patch of a change.
@@ -263,32 +267,36 @@ class BuriedTrailers:
         """
         branches: list[Pair] = []
         for tip in tips:
-            carriers = self._list_free_carriers([tip])
-            if any(paths & carrier.paths for carrier in carriers):
+            candidates = self._list_unmatched_candidates([tip])
+            if any(paths & candidate.paths for candidate in candidates):
                 fork = self._unmerged.find_fork(tip)
                 if fork:
                     branches.append((tip, fork))
         return branches
 
-    def _list_free_carriers(self, tips: Iterable[str]) -> list[_Carrier]:
+    def _list_unmatched_candidates(self, tips: Iterable[str]) -> list[_Candidate]:
         """Return the unmatched commits with trailers in the history of the tips, oldest first."""
-        free: dict[str, _Carrier] = {}
+        unmatched: dict[str, _Candidate] = {}
         for tip in tips:
-            for carrier in self._unmerged.list_carriers(tip):
-                if self._is_free(carrier):
-                    free[carrier.sha] = carrier
+            for candidate in self._unmerged.list_candidates(tip):
+                if self._is_unmatched(candidate):
+                    unmatched[candidate.sha] = candidate
         positions = self._unmerged.positions
-        return sorted(free.values(), key=lambda carrier: positions[carrier.sha], reverse=True)
+        return sorted(
+            unmatched.values(), key=lambda candidate: positions[candidate.sha], reverse=True
+        )
 
-    def _is_free(self, carrier: _Carrier) -> bool:
+    def _is_unmatched(self, candidate: _Candidate) -> bool:
         """Return whether a commit was matched with no change so far."""
-        return carrier.sha not in self._matched
+        return candidate.sha not in self._matched
 
-    def _match(self, how: How, carriers: Iterable[_Carrier]) -> tuple[BuriedCommit, ...]:
+    def _mark_matched(self, how: How, candidates: Iterable[_Candidate]) -> tuple[BuriedCommit, ...]:
         """Match the commits that were not matched before, and return them."""
-        free = [carrier for carrier in carriers if self._is_free(carrier)]
-        self._matched.update(carrier.sha for carrier in free)
-        return tuple(BuriedCommit(carrier.sha, how, carrier.trailers) for carrier in free)
+        unmatched = [candidate for candidate in candidates if self._is_unmatched(candidate)]
+        self._matched.update(candidate.sha for candidate in unmatched)
+        return tuple(
+            BuriedCommit(candidate.sha, how, candidate.trailers) for candidate in unmatched
+        )
 
     def _read_patch_ids(self, pairs: Iterable[Pair]) -> None:
         """Add the patch ids that `_patch_ids` lacks; "" for an empty patch."""
@@ -312,12 +320,12 @@ class _UnmergedCommits:
     def __init__(self, repo: Repository, base: str) -> None:
         self._repo = repo
         self._base = base
-        self._carriers_by_tip: dict[str, tuple[_Carrier, ...]] = {}
+        self._candidates_by_tip: dict[str, tuple[_Candidate, ...]] = {}
         self._forks: dict[str, str | None] = {}
 
     @cached_property
-    def carriers(self) -> dict[str, _Carrier]:
-        return self._read_carriers(UNMERGED)
+    def candidates(self) -> dict[str, _Candidate]:
+        return self._read_candidates(UNMERGED)
 
     @cached_property
     def nodes(self) -> dict[str, _Node]:
@@ -345,15 +353,15 @@ class _UnmergedCommits:
         """
         request_numbers = self._read_request_numbers()
         # Children come before parents in `nodes`, so a commit is seen here after its ancestors.
-        with_carriers: set[str] = set()  # Carriers, and commits with one among their ancestors.
+        with_candidates: set[str] = set()  # Candidates, and commits with one among their ancestors.
         for sha in reversed(self.nodes):
-            has_carrying_parent = not with_carriers.isdisjoint(self.nodes[sha].parents)
-            if sha in self.carriers or has_carrying_parent:
-                with_carriers.add(sha)
+            has_such_parent = not with_candidates.isdisjoint(self.nodes[sha].parents)
+            if sha in self.candidates or has_such_parent:
+                with_candidates.add(sha)
 
         tips: dict[str, frozenset[int | None]] = {}
         for sha in self.nodes:
-            if sha in request_numbers and sha in with_carriers:
+            if sha in request_numbers and sha in with_candidates:
                 tips[sha] = frozenset(request_numbers[sha])
         return tips
 
@@ -372,21 +380,23 @@ class _UnmergedCommits:
             numbers.setdefault(sha, set()).add(number)
         return numbers
 
-    def read_carriers(self, shas: Collection[str]) -> dict[str, _Carrier]:
+    def read_candidates(self, shas: Collection[str]) -> dict[str, _Candidate]:
         """Return the unmerged commits with trailers among these and their ancestors, by id.
 
         Commits that the repository lacks are skipped.
         """
         lines = "".join(f"{sha}\n" for sha in shas).encode()
-        return self._read_carriers(("--ignore-missing", "--stdin"), lines)
+        return self._read_candidates(("--ignore-missing", "--stdin"), lines)
 
-    def list_carriers(self, tip: str) -> tuple[_Carrier, ...]:
+    def list_candidates(self, tip: str) -> tuple[_Candidate, ...]:
         """Return the commits with trailers among a tip and its unmerged ancestors."""
-        if tip not in self._carriers_by_tip:
+        if tip not in self._candidates_by_tip:
             ancestors = self._list_ancestors(tip)
-            carriers = (carrier for sha, carrier in self.carriers.items() if sha in ancestors)
-            self._carriers_by_tip[tip] = tuple(carriers)
-        return self._carriers_by_tip[tip]
+            candidates = (
+                candidate for sha, candidate in self.candidates.items() if sha in ancestors
+            )
+            self._candidates_by_tip[tip] = tuple(candidates)
+        return self._candidates_by_tip[tip]
 
     def find_fork(self, tip: str) -> str | None:
         """Return the commit on which a branch began; None if a shallow clone lacks it."""
@@ -417,9 +427,9 @@ class _UnmergedCommits:
             return self.nodes[tip].tree
         return find_objects(self._repo, (f"{fork}^{{tree}}",))[0]
 
-    def _read_carriers(
+    def _read_candidates(
         self, revisions: Sequence[str], input: bytes | None = None
-    ) -> dict[str, _Carrier]:
+    ) -> dict[str, _Candidate]:
         """Return the unmerged commits with trailers of KEYS that revisions reach, newest first.
 
         Args:
@@ -428,16 +438,18 @@ class _UnmergedCommits:
         """
         greps = [f"--grep={key}" for key in KEYS]
         grep_options = ("--fixed-strings", "--regexp-ignore-case", *greps)
-        options = (*grep_options, f"-n{MAX_CARRIERS}", *FILE_OPTIONS)
+        options = (*grep_options, f"-n{MAX_CANDIDATES}", *FILE_OPTIONS)
         log = read_log(self._repo, *revisions, *options, f"^{self._base}", "--", input=input)
 
-        carriers: dict[str, _Carrier] = {}
+        candidates: dict[str, _Candidate] = {}
         for commit, _ in log:
             trailers = find_trailers(commit.message, KEYS)
             if trailers:
                 parent = commit.parents[0] if len(commit.parents) == 1 else ""
-                carriers[commit.sha] = _Carrier(commit.sha, parent, _list_paths(commit), trailers)
-        return carriers
+                candidates[commit.sha] = _Candidate(
+                    commit.sha, parent, _list_paths(commit), trailers
+                )
+        return candidates
 
     def _list_ancestors(self, tip: str) -> set[str]:
         """Return a tip and its unmerged ancestors."""

@@ -177,9 +177,8 @@ def _refuse_obstacles(tree: Tree, paths: frozenset[str]) -> None:
     obstacles = {find_obstacle(path, tree.modes) for path in paths}
     names = sorted(obstacle for obstacle in obstacles if obstacle)
     if names:
-        message = (
-            f"{', '.join(names)} in {tree.oid[:12]} is not what a memory file can be, or lie under"
-        )
+        place = f"{', '.join(names)} in {tree.oid[:12]}"
+        message = f"{place} is where a memory file or a directory of one would be written"
         hint = (
             "Replace the link, submodule or directory by a plain file, "
             "or name another file under `scopes:`."

@@ -95,7 +95,7 @@ def find_touched(
     """
 
     def list_identifiers(entry: Entry) -> list[str]:
-        return list_mentions(entry.text, plain=False)
+        return list_mentions(entry.text, include_weak=False)
 
     # Called for the first entry that needs it: reading the diff is costly.
     list_added_names = cache(lambda: frozenset(IDENTIFIER.findall(read_added_lines())))

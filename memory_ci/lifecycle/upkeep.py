@@ -140,7 +140,7 @@ def _follow(cite: str, verdict: Verdict | None, commit: str) -> str:
         last=verdict.last,
         commit=commit[: len(anchor.commit)],
         # Other parts of a whole file may have been edited, so it is hashed again.
-        text=None if is_whole_file else anchor.text,
+        digest=None if is_whole_file else anchor.digest,
     )
     return format_anchor(followed)
 

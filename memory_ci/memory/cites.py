@@ -16,7 +16,11 @@ from memory_ci.anchors.anchors import (
     make_anchor,
     parse_anchor,
 )
-from memory_ci.anchors.subjects import choose_touched, find_named_definitions, list_touched
+from memory_ci.anchors.subjects import (
+    choose_touched_definitions,
+    find_mentioned_definitions,
+    list_touched_definitions,
+)
 from memory_ci.extraction.cites import find_named_places
 from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.log import (
@@ -62,7 +66,7 @@ def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entr
     for entry in entries:
         for cite in entry.cites:
             anchor = parse_anchor(cite)
-            if anchor is not None and anchor.text is None:
+            if anchor is not None and anchor.digest is None:
                 anchors_by_cite[cite] = anchor
 
     blobs = _find_blobs(workspace.repo, anchors_by_cite.values())
@@ -180,13 +184,13 @@ def _choose_places(
         texts_before: their contents before the commit, by path.
         texts_after: their contents after it.
     """
-    touched = list_touched(texts_before, texts_after)
+    touched = list_touched_definitions(texts_before, texts_after)
     named_paths = find_named_places(prose, paths).keys()
-    definitions = choose_touched(prose, touched, named_paths)
+    definitions = choose_touched_definitions(prose, touched, named_paths)
     if definitions:
         return [(definition.path, definition.name) for definition in definitions]
 
-    named_definitions = find_named_definitions(prose, texts_after)
+    named_definitions = find_mentioned_definitions(prose, texts_after)
     if named_definitions:
         return [(path, name) for path, name in named_definitions]
 
@@ -314,14 +318,14 @@ def _find_parts(
 
     uncached = {key: blob for key, blob in edited.items() if key not in part_texts}
     if uncached:
-        from memory_ci.anchors.named_parts import anchor_parts  # `add` needs no parts
+        from memory_ci.anchors.named_parts import anchor_named_parts  # `add` needs no parts
 
         file_texts = read_texts(view.repo, uncached.values())
         for key, blob in uncached.items():
             parts = []
             if blob in file_texts:
                 code = cited[key]
-                parts = anchor_parts(code.anchor, file_texts[blob], code.entry.text)
+                parts = anchor_named_parts(code.anchor, file_texts[blob], code.entry.text)
             part_texts[key] = [format_anchor(part) for part in parts]
         view.save_cached({cache_keys[key]: part_texts[key] for key in uncached})
 

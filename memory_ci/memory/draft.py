@@ -11,7 +11,7 @@ from memory_ci.gitrepo.blobs import REGULAR, find_obstacle
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
-from memory_ci.store.edits import choose_twin
+from memory_ci.store.edits import find_old_state
 from memory_ci.store.layout import (
     classify_scope,
     is_canonical_path,
@@ -128,4 +128,4 @@ class Draft:
         if (change.step, change.kind) == ("compact", "update"):
             return indices[0]
         twins = [self.kept[index].entry for index in indices]
-        return indices[choose_twin(twins, change.entry)]
+        return indices[find_old_state(twins, change.entry)]

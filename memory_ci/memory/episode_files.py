@@ -22,7 +22,7 @@ from memory_ci.records.episode import Action, Amendment, Episode, EpisodeRecord
 from memory_ci.records.history import Commit
 from memory_ci.records.names import SHA_WIDTH, format_work_ref
 from memory_ci.records.plan import EpisodeFile, Plan
-from memory_ci.store.episode_months import fold_months
+from memory_ci.store.episode_months import join_months
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
     RUN_PREFIX,
@@ -250,7 +250,7 @@ def _fold(base: Snapshot, new: Iterable[EpisodeFile], before: date) -> dict[str,
         path = month_path(month)
         if find_obstacle(path, base.tree.modes):
             blocked_files[path] = None
-    return fold_months(new_files | old_files | blocked_files, before)
+    return join_months(new_files | old_files | blocked_files, before)
 
 
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:

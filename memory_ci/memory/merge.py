@@ -232,7 +232,7 @@ class _Merge:
         our_text, their_text = texts
         our_entry = versions[0][1]
         raw = f"<<<<<<< ours\n{our_text}\n=======\n{their_text}\n>>>>>>> theirs\n"
-        return Segment(raw, line=0, entry=our_entry)
+        return Segment(raw, entry=our_entry)
 
     def _verify(self) -> None:
         """Check that the parts without conflicts, read back, equal the merge.
@@ -283,10 +283,10 @@ def _write_merged(
     versions.sort(key=lambda segment: segment.entry != merged)
     for segment in versions:
         if segment.entry is not None and segment.entry.extra == merged.extra:
-            return Segment(_rewrite(segment, merged), line=0, entry=merged)
+            return Segment(_rewrite(segment, merged), entry=merged)
     if any(comments):
         return None
-    return Segment(format_entry(merged), line=0, entry=merged)
+    return Segment(format_entry(merged), entry=merged)
 
 
 def _text_of(segment: Segment | None) -> str | None:
@@ -347,9 +347,9 @@ def _merge_prose(base: str, ours: str, theirs: str) -> Segment | None:
     trimmed = [text.rstrip() for text in (base, ours, theirs)]
     if not is_contested(*trimmed):
         text = _choose_changed(*trimmed)
-        return Segment(text + _merge_tails(base, ours, theirs), line=0) if text else None
+        return Segment(text + _merge_tails(base, ours, theirs)) if text else None
     merged, conflicts = merge_text(*(f"{text}\n".encode() for text in trimmed))
-    return Segment(merged.decode().rstrip() + "\n\n", line=0, is_broken=conflicts > 0)
+    return Segment(merged.decode().rstrip() + "\n\n", is_broken=conflicts > 0)
 
 
 def _list_comments(segment: Segment | None) -> tuple[str, ...]:

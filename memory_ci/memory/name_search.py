@@ -58,7 +58,7 @@ def list_named(prose: str) -> Named:
     Names have no owners (`post` for `Client.post`), because a method is still there when its class
     is renamed.
     """
-    mentions = list_mentions(PATH.sub(" ", prose), plain=False)
+    mentions = list_mentions(PATH.sub(" ", prose), include_weak=False)
     names = dict.fromkeys(mention.rpartition(".")[2] for mention in mentions)
     long_names = [name for name in names if len(name) >= MIN_NAME]
     return Named(long_names, PATH.findall(prose))

@@ -114,7 +114,7 @@ class _Commit:
             candidates += self._paths_by_base.get(token, ())
         places = find_named_places(prose, candidates)
         cites = {path: cite for path, cite in places.items() if path.isprintable()}
-        return _Names(cites, list_mentions(prose, plain=False))
+        return _Names(cites, list_mentions(prose, include_weak=False))
 
     def _read_named(self, all_names: Collection[_Names]) -> None:
         """Read the files that texts name, and those with definitions of the names in them.

@@ -19,8 +19,9 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
         first: the first line, from 1; None for the whole file.
         last: the last line, included.
         symbol: the definition at that place, with its owners first (`Client.post`).
-        text: a hash of the words at that place; in anchors of older versions, of its folded lines.
-        is_by_words: `text` is a hash of words.
+        digest: a hash of the words at that place; in anchors of older versions, of its text without
+            white space and punctuation of layout.
+        is_word_digest: whether `digest` is a hash of words.
     """
 
     path: str
@@ -28,8 +29,8 @@ class Anchor(msgspec.Struct, frozen=True, kw_only=True):
     first: int | None = None
     last: int | None = None
     symbol: str | None = None
-    text: str | None = None
-    is_by_words: bool = False
+    digest: str | None = None
+    is_word_digest: bool = False
 
 
 class CodeEdit(msgspec.Struct, frozen=True):

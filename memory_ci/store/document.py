@@ -60,7 +60,7 @@ class Segment(msgspec.Struct, frozen=True):
 
     Attributes:
         raw: its text.
-        line: its first line, 1-based.
+        line: its first line, 1-based; 0 for new text, which is not in a file yet.
         entry: the entry that it is; None for prose and for text that cannot be read.
         head: the front matter lines of the entry.
         fields: the fields in these lines.
@@ -68,7 +68,7 @@ class Segment(msgspec.Struct, frozen=True):
     """
 
     raw: str
-    line: int
+    line: int = 0
     entry: Entry | None = None
     head: tuple[str, ...] = ()
     fields: tuple[Field, ...] = ()
@@ -252,7 +252,7 @@ class _Scanner:
             close: the line of the next separator; None without one.
         """
         if "\r" in self.lines[first]:
-            reason = "its lines end as those of an old Mac do, which git takes for one line"
+            reason = "its lines end in carriage returns alone, so git takes them for one line"
             return self._refuse_head(first, reason)
         if close is None:
             return None
@@ -260,7 +260,7 @@ class _Scanner:
         if not self._is_front_matter(lines, close):
             return None
         if self.lines[first].startswith("\ufeff"):
-            reason = "a byte order mark, which nobody sees, stands before the `---`"
+            reason = "an invisible byte order mark is before the `---`"
             return self._refuse_head(first, reason)
         try:
             return _Head(close, lines, _parse_head(lines))
@@ -272,9 +272,10 @@ class _Scanner:
     def _is_front_matter(self, lines: Sequence[str], close: int) -> bool:
         """Return whether lines are meant as a front matter, not as text between Markdown rules.
 
-        Each of these is a front matter: lines with an `id` that is a UUID; lines with an `id` and
-        another key. With a title below, so are lines of keys alone with a key of an entry, and any
-        lines with two keys that every entry has.
+        In Markdown a line `---` is a rule, so text between two of them may be prose. It is a front
+        matter if it has an `id` with a UUID, or an `id` and another key. With a title below, it is
+        also a front matter if all lines are keys and one is a key of an entry, or if it has two
+        keys that every entry has.
 
         Args:
             lines: the lines between two separators.
@@ -319,8 +320,14 @@ class _Scanner:
             return
         entry = self._read_entry(head, head.fields, begin, end)
         raw = self._join_lines(begin, end)
-        is_broken = entry is None
-        segment = Segment(raw, begin + 1, entry, head.lines, head.fields, is_broken)
+        segment = Segment(
+            raw,
+            line=begin + 1,
+            entry=entry,
+            head=head.lines,
+            fields=head.fields,
+            is_broken=entry is None,
+        )
         self.segments.append(segment)
 
     def _read_entry(
@@ -341,8 +348,8 @@ class _Scanner:
             return None
         title, text = split_body(self.lines[head.close + 1 : end])
         if _is_only_fields(title or "", text):
-            message = "the body is another front matter, and no words"
-            hint = "Take one of the two out, or write below it what was learned."
+            message = "the entry has a second front matter in place of a text"
+            hint = "Delete one of the two, or write the text of the entry below it."
             self._report(head.close + 1, "front-matter-in-body", message, hint)
             return None
         if title is None:
@@ -539,7 +546,7 @@ def _load_pieces(
             if not length_findings:
                 sources[piece.line] = piece.source
             continue
-        if not _is_closed(piece.text, piece.separators):
+        if not _reads_same_alone(piece.text, piece.separators):
             return None
         part = locate_entries(parse_memory_file(path, piece.text), patterns, with_sources=True)
         if piece.separators and (not part.entries or part.prose):
@@ -592,7 +599,7 @@ def _split_pieces(
     if not texts:
         return pieces, kept_entries
     if first:
-        pieces.append(_Piece(1, first[1:] + b"\n", 0))
+        pieces.append(_Piece(line=1, text=first[1:] + b"\n", separators=0))
     hasher = _make_hasher(scope)
     line = first.count(b"\n") + 1
     for text in texts:
@@ -601,17 +608,18 @@ def _split_pieces(
             known_hashes.discard(source)  # A second copy is read.
             kept_entries.append((source, line))
         else:
+            # The front matter of an entry has two lines `---`.
             text_of_entry = ENTRY_START.removeprefix(b"\n") + text
-            pieces.append(_Piece(line, text_of_entry, 2, source))
+            pieces.append(_Piece(line=line, text=text_of_entry, separators=2, source=source))
         line += text.count(b"\n") + 2  # ENTRY_START has two line feeds.
     return pieces, kept_entries
 
 
-def _is_closed(text: bytes, separators: int) -> bool:
-    """Return whether a part of a file reads the same alone as in the whole file.
+def _reads_same_alone(text: bytes, separators: int) -> bool:
+    """Return whether a part of a file is parsed alone as it is in the whole file.
 
-    It does if it has no other `---`, no conflict marker, carriage return or byte order mark, and no
-    open code fence. Only these signs are checked, which are found quickly.
+    The part must not affect the text after it: it has no other `---`, no conflict marker, carriage
+    return or byte order mark, and no code fence that is not closed. It is not parsed for that.
 
     Args:
         text: the part.
@@ -619,8 +627,8 @@ def _is_closed(text: bytes, separators: int) -> bool:
     """
     if (b"\n" + text).count(b"\n---") != separators:
         return False
-    for sign in (b"\r", BOM, *CONFLICT):
-        if sign in text:
+    for marker in (b"\r", BOM, *CONFLICT):
+        if marker in text:
             return False
     try:
         decoded = text.decode()
@@ -666,7 +674,7 @@ def _hash_entries(
         if segment.entry is None or has_finding:
             continue
         text = segment.raw.encode()
-        if text.startswith(entry_start) and _is_closed(text, 2):
+        if text.startswith(entry_start) and _reads_same_alone(text, separators=2):
             piece = text.removeprefix(entry_start)
             is_last = end == sys.maxsize
             # The last line feed before another entry belongs to its ENTRY_START.

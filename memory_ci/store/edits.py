@@ -117,10 +117,10 @@ def edit_file(
 ) -> MemoryFile:
     """Return a file with entries added, moved in, updated and removed.
 
-    An update rewrites the front matter line by line, and the body only if it differs. Where several
-    entries have one id, an update or removal is of the one with its title and body, a removal of
-    several such ones the last. But where the id is removed as well, copies become one: then the
-    first is updated.
+    An update rewrites the front matter line by line, and the body only if it differs. A file may
+    have several entries with one id. Then an update or a removal applies to the entry with the same
+    title and body; if several have those, an update applies to the first and a removal to the last.
+    If an id is both updated and removed, its copies are merged to one: the first is updated.
 
     Args:
         file: the file.
@@ -144,7 +144,7 @@ def edit_file(
     data = render_memory_file(replace(file, segments=tuple(segments)))
     edited = parse_memory_file(file.path, data)
     if sorted(entry.id for entry in edited.entries) != expected_ids:
-        message = f"{file.path} cannot be rewritten without tearing an entry"
+        message = f"{file.path} cannot be rewritten without changing other entries"
         raise UnreadableMemoryError(message, slug="unsafe-rewrite", hint=UNSAFE_HINT)
     return edited
 
@@ -175,12 +175,12 @@ def _edit_segments(
         indices = _find_indices(file.path, entry.id, indices_by_id)
         position = 0
         if entry.id not in removed_ids:
-            position = choose_twin([entries[index] for index in indices], entry)
+            position = find_old_state([entries[index] for index in indices], entry)
         entries[indices[position]] = entry
     for entry in removed:
         indices = _find_indices(file.path, entry.id, indices_by_id)
-        indices.reverse()  # Of several alike the last is removed.
-        position = choose_twin([entries[index] for index in indices], entry)
+        indices.reverse()  # Of several with the same title and body the last is removed.
+        position = find_old_state([entries[index] for index in indices], entry)
         del entries[indices.pop(position)]
         indices.reverse()
 
@@ -193,13 +193,13 @@ def _edit_segments(
     return segments
 
 
-def choose_twin(twins: Sequence[Entry], entry: Entry) -> int:
+def find_old_state(candidates: Sequence[Entry], entry: Entry) -> int:
     """Return the index of the old state of `entry` among several entries with the same id.
 
     It is the first with the same title, body and unknown keys, else 0.
     """
-    for index, twin in enumerate(twins):
-        if (twin.title, twin.body, twin.extra) == (entry.title, entry.body, entry.extra):
+    for index, old in enumerate(candidates):
+        if (old.title, old.body, old.extra) == (entry.title, entry.body, entry.extra):
             return index
     return 0
 
@@ -222,7 +222,7 @@ def insert_entry(segments: list[Segment], entry: Entry, text: str, newline: str)
     text_below = segments[index].raw if index < len(segments) else "\n"
     gap_below = "" if text_below.startswith(("\n", "\r\n")) else "\n"
     raw = (gap_above + text + gap_below).replace("\n", newline)
-    segments.insert(index, Segment(raw, 0, entry))
+    segments.insert(index, Segment(raw, entry=entry))
 
 
 def _find_insertion(segments: Sequence[Segment], entry: Entry) -> int:
@@ -261,7 +261,7 @@ def _update_segment(segment: Segment, entry: Entry) -> Segment:
         newline = "\r\n" if opening.endswith("\r") else "\n"
         blank_end = segment.raw[len(segment.raw.rstrip("\r\n")) :]
         body = (new_text.replace("\n", newline) + blank_end).split("\n")
-    return Segment("\n".join([opening, *head, closing, *body]), 0, entry)
+    return Segment("\n".join([opening, *head, closing, *body]), entry=entry)
 
 
 def _sort_key(entry: Entry) -> tuple[date, str]:
@@ -373,7 +373,7 @@ def canonical_file(path: str, data: bytes) -> bytes:
             raw = (canonical_text + gap).replace("\n", file.newline)
         elif _needs_gap(segment, next_segment):
             raw += file.newline
-        segments.append(Segment(raw, 0))
+        segments.append(Segment(raw))
     result = render_memory_file(replace(file, segments=tuple(segments)))
     if _content(parse_memory_file(path, result)) != _content(file):
         raise UnreadableMemoryError(

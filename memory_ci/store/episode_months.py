@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 from datetime import date
+from typing import NamedTuple
 
 from memory_ci.store.episodes import (
     MAX_FILE_BYTES,
@@ -21,7 +22,7 @@ from memory_ci.store.episodes import (
 )
 
 
-def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
+def join_months(files: Mapping[str, bytes | None], before: date) -> dict[str, bytes | None]:
     """Join the episode files of each month that ended before a day into one file.
 
     Documents are copied byte for byte, each once, in order of time. A file with text that cannot be
@@ -41,11 +42,11 @@ def fold_months(files: Mapping[str, bytes | None], before: date) -> dict[str, by
             files_by_month[month][path] = files[path]
     changes: dict[str, bytes | None] = {}
     for month, month_files in files_by_month.items():
-        changes |= _fold_month(month_path(month), month_files)
+        changes |= _join_month(month_path(month), month_files)
     return changes
 
 
-def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
+def _join_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, bytes | None]:
     """Join the files of a month into the file `target`.
 
     Args:
@@ -80,6 +81,18 @@ def _fold_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
     return {target: joined, **dict.fromkeys(joined_paths)}
 
 
+class _MergedDocument(NamedTuple):
+    """The result of a merge of one document.
+
+    Attributes:
+        document: the document; None if it is deleted.
+        is_conflict: whether both sides changed it differently.
+    """
+
+    document: DatedDocument | None
+    is_conflict: bool = False
+
+
 def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int] | None:
     """Merge two versions of an episode file by documents.
 
@@ -104,15 +117,15 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
     merged: list[DatedDocument] = []
     conflict_count = 0
     for document_id in {**base_documents, **our_documents, **their_documents}:
-        document, is_conflict = _merge_document(
+        result = _merge_document(
             base_documents.get(document_id),
             our_documents.get(document_id),
             their_documents.get(document_id),
         )
-        if is_conflict:
+        if result.is_conflict:
             conflict_count += 1
-        if document is not None:
-            merged.append(document)
+        if result.document is not None:
+            merged.append(result.document)
     data = join_documents(merged)
     return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
 
@@ -140,23 +153,19 @@ def _group_by_id(data: bytes) -> dict[str, DatedDocument] | None:
 
 def _merge_document(
     base: DatedDocument | None, ours: DatedDocument | None, theirs: DatedDocument | None
-) -> tuple[DatedDocument | None, bool]:
+) -> _MergedDocument:
     """Merge three versions of a document.
 
     Args:
         base: the version at the merge base; None if the document does not exist there.
         ours: the version of our side; None if our side does not have it.
         theirs: the version of their side; None if their side does not have it.
-
-    Returns:
-        The merged document, or None if it is deleted, and whether there is a conflict: both sides
-        changed the document differently.
     """
     if ours == theirs or base == theirs:
-        return ours, False
+        return _MergedDocument(ours)
     if base == ours:
-        return theirs, False
+        return _MergedDocument(theirs)
     if ours is None or theirs is None:
-        return ours or theirs, False  # One side deleted what the other changed: it is kept.
+        return _MergedDocument(ours or theirs)  # One side changed what the other deleted: keep it.
     conflict = f"<<<<<<< ours\n{ours.text}=======\n{theirs.text}>>>>>>> theirs\n"
-    return ours._replace(text=conflict), True
+    return _MergedDocument(ours._replace(text=conflict), is_conflict=True)

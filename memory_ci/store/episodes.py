@@ -297,7 +297,7 @@ def _list_problems(record: EpisodeRecord) -> Iterator[str]:
     elif record.amends and not ID.fullmatch(record.amends):
         yield f"it amends {record.amends!r}, which is no id"
     if any(SURROGATE.search(text) for text in list_texts(record)):
-        yield "it holds half a character"
+        yield "a text has half of a UTF-16 surrogate pair, which UTF-8 cannot encode"
 
 
 def _list_episode_problems(episode: Episode) -> Iterator[str]:
@@ -455,7 +455,7 @@ def _parse_document(document: EpisodeDocument) -> EpisodeRecord:
     lines_below = lines[document.close + 1 :]
     for number, line in enumerate(lines_below, document.close + 1):
         if _is_separator(line):
-            raise YamlTextError(number, "a line --- stands in the text, which is one line")
+            raise YamlTextError(number, "the text has a line ---, and must be one line")
     try:
         nodes = parse_nested(lines[1 : document.close])
         return _convert(nodes, "\n".join(lines_below).strip())
@@ -471,7 +471,7 @@ def _convert(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
     """
     values = {key: _to_builtins(node) for key, node in nodes.items()}
     if body and "text" in nodes:
-        reason = "its text stands here and below the front matter: keep one"
+        reason = "the episode has a text here and below the front matter: keep one of them"
         raise YamlTextError(nodes["text"].line, reason)
     kind: type[EpisodeRecord] = Episode if "occurred_at" in nodes else Amendment
     try:

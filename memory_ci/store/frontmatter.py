@@ -191,7 +191,7 @@ CORE_KEYS = (*REQUIRED, *DEFAULTS, "last_reinforced")
 """The keys that every entry has a value of. Each was required up to version 0.2."""
 
 
-def list_missing(fields: Sequence[Field]) -> tuple[str, ...]:
+def list_missing_keys(fields: Sequence[Field]) -> tuple[str, ...]:
     """Return the required keys that the front matter of an entry lacks.
 
     A key with a default counts as missing only if an unknown key looks like a misspelling of it:
@@ -227,7 +227,7 @@ def parse_values(
     """
     values: dict[str, Any] = dict(DEFAULTS)
     problems: list[FieldProblem] = []
-    for key in list_missing(fields):
+    for key in list_missing_keys(fields):
         message = f"the required field {key!r} is missing"
         hint = "Add it, or let `memory-ci check --fix`."
         problems.append(FieldProblem(-1, "missing-field", message, hint))

@@ -26,7 +26,7 @@ from memory_ci.store.frontmatter import (
     Value,
     format_field,
     format_front_matter,
-    list_missing,
+    list_missing_keys,
 )
 from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines
 from memory_ci.text import did_you_mean, spell_negations, strip_comments
@@ -128,7 +128,7 @@ class _Adopter:
             headings: the lines of its loose headings, 0-based.
         """
         lines = segment.raw.split("\n")
-        missing_keys = _list_missing(segment)
+        missing_keys = _list_keys_to_add(segment)
         closing = len(segment.head) + 1  # The line `---` after the front matter.
         completed: Entry | None = None
         if missing_keys:
@@ -160,8 +160,8 @@ class _Adopter:
     def _draft(self, lines: Sequence[str]) -> Entry:
         """Return an entry with the title and the text of a note.
 
-        Its words decide on its type and on its id, so that two clones give it the same id, unless
-        that is used.
+        Its type and its id are made from its words: two clones that adopt the note give it the same
+        id. If the id is used already, it gets another.
         """
         title, body = split_body([line.removesuffix("\r") for line in lines])
         entry_id = derive_id(self._path, title or "", body)
@@ -236,14 +236,17 @@ def _blank_comments(lines: Sequence[str]) -> list[str]:
     return plain.split("\n")
 
 
-def _list_missing(segment: Segment) -> tuple[str, ...]:
-    """Return the required keys that a front matter lacks, and has under no misspelt name."""
+def _list_keys_to_add(segment: Segment) -> tuple[str, ...]:
+    """Return the required keys that are added to a front matter: those that it lacks.
+
+    A key that it has under a misspelt name is not added: a person corrects the name.
+    """
     if not segment.fields:
         return ()
     keys = {field.key for field in segment.fields}
     unknown_keys = keys - CONVERTERS.keys()
     missing_keys: list[str] = []
-    for key in list_missing(segment.fields):
+    for key in list_missing_keys(segment.fields):
         is_misspelt = any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
         if key not in keys and not is_misspelt:
             missing_keys.append(key)

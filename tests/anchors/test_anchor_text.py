@@ -13,7 +13,7 @@ from memory_ci.anchors.anchors import (
     parse_anchor,
     strip_layout,
 )
-from memory_ci.anchors.symbols import find_named
+from memory_ci.anchors.symbols import find_mentioned_definition
 from memory_ci.records.anchor import Anchor
 from tests.anchors.anchored_code import CLIENT, COMMIT, POST
 from tests.make import examples
@@ -37,8 +37,8 @@ def test_an_anchor_reads_as_it_was_written(
     path: str, span: tuple[int, int] | None, commit: str, symbol: str | None, is_hashed: bool
 ) -> None:
     first, last = span or (None, None)
-    text = "9f31c2d09f31" if is_hashed else None
-    anchor = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol, text=text)
+    digest = "9f31c2d09f31" if is_hashed else None
+    anchor = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol, digest=digest)
     assert parse_anchor(format_anchor(anchor)) == anchor
 
 
@@ -91,7 +91,7 @@ def test_the_forms_that_extraction_and_the_manual_write_are_read() -> None:
         first=41,
         last=58,
         symbol="Client.post",
-        text="9f31c2d0",
+        digest="9f31c2d0",
     )
 
 
@@ -117,8 +117,8 @@ def test_folding_lines_and_joining_them_is_folding_the_text(parts: list[str]) ->
 def test_an_anchor_of_a_definition_has_its_lines_and_its_whole_name() -> None:
     anchor = make_anchor("client.py", CLIENT, COMMIT, symbol="post")
     assert (anchor.first, anchor.last, anchor.symbol) == (*POST, "Client.post")
-    assert make_anchor("client.py", CLIENT, COMMIT, lines=POST).text == anchor.text
-    assert make_anchor("client.py", CLIENT, COMMIT).text != anchor.text
+    assert make_anchor("client.py", CLIENT, COMMIT, lines=POST).digest == anchor.digest
+    assert make_anchor("client.py", CLIENT, COMMIT).digest != anchor.digest
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_an_anchor_of_a_definition_has_its_lines_and_its_whole_name() -> None:
     ],
 )
 def test_only_what_looks_like_code_names_a_definition(prose: str, symbol: str | None) -> None:
-    found = find_named("client.py", CLIENT, prose)
+    found = find_mentioned_definition("client.py", CLIENT, prose)
     assert (found.name if found else None) == symbol
 
 
@@ -147,4 +147,4 @@ def test_enriching_gives_a_bare_cite_a_hash_and_a_named_definition_and_nothing_t
     cited = enrich_anchor(
         Anchor(path="client.py", commit=COMMIT, first=5, last=5), CLIENT, "Client.post needs a key"
     )
-    assert (cited.first, cited.symbol, cited.text is None) == (5, None, False)
+    assert (cited.first, cited.symbol, cited.digest is None) == (5, None, False)

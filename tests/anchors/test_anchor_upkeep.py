@@ -28,7 +28,7 @@ def test_a_rename_is_followed_once_with_the_lines_of_its_new_place() -> None:
     )
     assert change.entry.cites == (
         "not an anchor",
-        f"net/http.py:17-20@{'a' * 12} symbol:Client.post words:{SYMBOL.text}",
+        f"net/http.py:17-20@{'a' * 12} symbol:Client.post words:{SYMBOL.digest}",
     )
     followed = make_located(1, cites=change.entry.cites)
     assert (

@@ -7,7 +7,7 @@ import pytest
 from memory_ci.anchors.named_parts import (
     FEW_PARTS,
     MAX_PARTS,
-    anchor_parts,
+    anchor_named_parts,
     find_edited_share,
     find_named_parts,
     list_parts,
@@ -118,12 +118,12 @@ def test_a_name_that_stands_in_many_parts_counts_only_if_no_other_stands_in_few(
 
 def test_a_part_is_anchored_by_its_definition_where_only_one_has_the_name() -> None:
     anchor = Anchor(path="a.py", commit="3f2ab91c0ffe")
-    assert anchor_parts(anchor, CODE, '"no body" and `timeout_ms`') == [
+    assert anchor_named_parts(anchor, CODE, '"no body" and `timeout_ms`') == [
         Anchor(path="a.py", commit="3f2ab91c0ffe", first=6, last=6),
         Anchor(path="a.py", commit="3f2ab91c0ffe", first=8, last=9, symbol="Client.send"),
     ]
     twice = "class A:\n    def go(self):\n        x_y\n\nclass A:\n    def go(self):\n        z\n"
-    assert [found.symbol for found in anchor_parts(anchor, twice, "`x_y`")] == [None]
+    assert [found.symbol for found in anchor_named_parts(anchor, twice, "`x_y`")] == [None]
 
 
 def test_short_and_long_names_are_none() -> None:

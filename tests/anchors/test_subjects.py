@@ -6,9 +6,9 @@ import pytest
 
 from memory_ci.anchors.subjects import (
     TouchedDefinition,
-    choose_touched,
-    find_named_definitions,
-    list_touched,
+    choose_touched_definitions,
+    find_mentioned_definitions,
+    list_touched_definitions,
 )
 
 BEFORE = """LIMIT = 3
@@ -36,7 +36,7 @@ def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE
     for old, new in edits:
         assert old in after
         after = after.replace(old, new, 1)
-    return [one.name for one in list_touched({path: before}, {path: after})]
+    return [one.name for one in list_touched_definitions({path: before}, {path: after})]
 
 
 @pytest.mark.parametrize(
@@ -62,10 +62,10 @@ def test_what_moved_to_another_file_is_not_touched_and_what_is_new_is() -> None:
         "client.py": BEFORE.replace(moved, ""),
         "wrap.py": f"{moved}\n\ndef more():\n    return 1\n",
     }
-    assert [(one.path, one.name) for one in list_touched({"client.py": BEFORE}, after)] == [
-        ("wrap.py", "more")
-    ]
-    assert [one.name for one in list_touched({}, {"a.toml": "[a]\nb = 1\n"})] == []
+    assert [
+        (one.path, one.name) for one in list_touched_definitions({"client.py": BEFORE}, after)
+    ] == [("wrap.py", "more")]
+    assert [one.name for one in list_touched_definitions({}, {"a.toml": "[a]\nb = 1\n"})] == []
 
 
 TOUCHED = [
@@ -91,19 +91,21 @@ TOUCHED = [
 def test_an_entry_is_about_what_it_names_else_about_all_that_was_touched(
     prose: str, named: list[str], expected: list[str]
 ) -> None:
-    assert [one.name for one in choose_touched(prose, TOUCHED, named)] == expected
+    assert [one.name for one in choose_touched_definitions(prose, TOUCHED, named)] == expected
 
 
 def test_nothing_is_guessed_of_a_change_that_touched_much() -> None:
     more = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
-    assert choose_touched("Never merge on Fridays", more, []) == []
-    assert [one.name for one in choose_touched("it is stop() that hangs", more, [])] == ["stop"]
+    assert choose_touched_definitions("Never merge on Fridays", more, []) == []
+    assert [
+        one.name for one in choose_touched_definitions("it is stop() that hangs", more, [])
+    ] == ["stop"]
 
 
 def test_a_definition_that_is_named_is_meant_also_where_only_a_remark_was_touched() -> None:
     texts = {"client.py": BEFORE}
-    assert find_named_definitions("`Client.post` sends a key; see wrap()", texts) == [
+    assert find_mentioned_definitions("`Client.post` sends a key; see wrap()", texts) == [
         ("client.py", "Client.post"),
         ("client.py", "wrap"),
     ]
-    assert find_named_definitions("send a key with each charge", texts) == []
+    assert find_mentioned_definitions("send a key with each charge", texts) == []

@@ -53,7 +53,7 @@ def test_exactly_the_lines_of_a_definition_are_compared(
     found = judge_anchor(anchor, then, {"a.py": LIMITED.replace(old, new)}, "a.py").kind
     assert found == (kind if then or old != "def limited" else "gone")
     lines = make_anchor("a.py", LIMITED, COMMIT, lines=(4, 11))
-    assert (lines.symbol, lines.text) == (anchor.symbol, anchor.text), (
+    assert (lines.symbol, lines.digest) == (anchor.symbol, anchor.digest), (
         "lines that are all of it cite the definition"
     )
 

@@ -14,7 +14,7 @@ from memory_ci.commands.check.resolve import resolve_branch
 from memory_ci.commands.setup.install import install
 from memory_ci.memory.episodes import list_episode_files, load_episodes, save_episode_record
 from memory_ci.records.episode import Action, Episode, Situation
-from memory_ci.store.episode_months import fold_months
+from memory_ci.store.episode_months import join_months
 from memory_ci.store.episodes import (
     episode_record_path,
     format_episode_record,
@@ -64,7 +64,7 @@ def tell(project: Project, *told: Episode) -> None:
 def fold(project: Project) -> None:
     paths = [file.path for file in list_episode_files(project.workspace, "HEAD")]
     files = {path: project.show("HEAD", path).encode() for path in paths}
-    project.commit("Fold", fold_months(files, BEFORE))
+    project.commit("Fold", join_months(files, BEFORE))
 
 
 def paths(project: Project) -> list[str]:

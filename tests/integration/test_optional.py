@@ -14,6 +14,10 @@ import pytest
 import memory_ci
 from tests.project import Project
 
+pytestmark = (
+    pytest.mark.slow
+)  # each imports all modules; tests/test_structure.py holds who imports whom
+
 PACKAGE = Path(memory_ci.__file__).parent
 FEATURES = ("org", "report", "evaluate", "export", "import_", "mcp", "forget")
 FORMATS = (
@@ -109,7 +113,8 @@ def run_all(folder: Path, project: Project) -> None:
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
     copy = tmp_path / "copy" / "memory_ci"
-    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    # With what Python compiled, else each process compiles all; not with files that it is writing.
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
     return copy
 
 

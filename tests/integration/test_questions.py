@@ -124,8 +124,8 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("verify", 5),
         ("verify --base HEAD~2", 6),
-        ("record --dry-run", 22),
-        ("doctor", 33),
+        ("record --dry-run", 19),
+        ("doctor", 31),
         ("health", 15),
         ("check", 3),
         ("check --staged", 4),
@@ -162,8 +162,8 @@ def monorepo(toy: Project, run: Run) -> Project:
     ("command", "processes", "blobs"),
     [
         ("retrieve cache", 3, 2),  # the one that changed, and the configuration
-        ("verify --base HEAD~1", 14, DIRECTORIES + 15),  # each file of memory once
-        ("record --dry-run", 30, DIRECTORIES + 15),
+        ("verify --base HEAD~1", 4, DIRECTORIES + 15),  # each file of memory once
+        ("record --dry-run", 19, DIRECTORIES + 15),
     ],
 )
 def test_many_directories_are_read_once_and_those_that_stay_not_at_all(

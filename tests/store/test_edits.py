@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memory_ci.errors import MemoryCIError, UnreadableMemoryError, UsageError
 from memory_ci.records.entry import Entry
 from memory_ci.store.document import parse_memory_file, render_memory_file
-from memory_ci.store.edits import choose_twin, edit_file, entry_text, format_entry
+from memory_ci.store.edits import edit_file, entry_text, find_old_state, format_entry
 from tests.make import format_all_keys, make_entry, make_id
 
 DAYS = st.dates(date(1990, 1, 1), date(2100, 1, 1))
@@ -347,7 +347,7 @@ def test_copies_that_become_one_leave_what_was_planned() -> None:
 
 def test_of_twins_that_all_say_something_else_the_first_is_meant() -> None:
     assert (
-        choose_twin([make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c"))
+        find_old_state([make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c"))
         == 0
     )
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.episode import Action, EpisodeRecord
-from memory_ci.store.episode_months import fold_months
+from memory_ci.store.episode_months import join_months
 from memory_ci.store.episodes import (
     episode_record_path,
     format_episode_record,
@@ -31,7 +31,7 @@ def month_files(*names: str, month: int = 9) -> dict[str, bytes]:
 
 def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str, bytes]:
     """The files as they are afterwards."""
-    after: dict[str, bytes | None] = {**files, **fold_months(files, before)}
+    after: dict[str, bytes | None] = {**files, **join_months(files, before)}
     return {path: data for path, data in after.items() if data is not None}
 
 
@@ -62,7 +62,7 @@ def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[Episode
     files = {episode_record_path(telling): format_episode_record(telling) for telling in told}
     after = fold(files, date.max)
     assert tellings(after) == tellings(files)
-    assert fold_months(after, date.max) == {}
+    assert join_months(after, date.max) == {}
 
 
 def test_a_later_document_is_folded_into_its_month_once() -> None:
@@ -106,4 +106,4 @@ def test_a_file_that_cannot_be_read_whole_stays() -> None:
 def test_nothing_is_added_to_a_month_that_cannot_be_read_whole() -> None:
     files = month_files("pr-1", "pr-2", "pr-3") | {SEPTEMBER: b"---\nid: x\n"}
     assert fold(files) == files
-    assert fold_months({**files, SEPTEMBER: None}, date(2026, 11, 1)) == {}
+    assert join_months({**files, SEPTEMBER: None}, date(2026, 11, 1)) == {}

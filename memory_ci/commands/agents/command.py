@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from memory_ci.cli.common import change_options, flag, option, refuse_others, show
+from memory_ci.cli.common import change_options, flag, option, refuse_other_parameters, show
 from memory_ci.cli.plain import now, open_current_workspace, progress, say, shorten_path
 from memory_ci.findings import printable
 from memory_ci.text import plural
@@ -63,7 +63,7 @@ def sessions_command(
     if is_hook and not is_capture:
         raise click.UsageError("--hook goes with --capture.")
     if is_capture:
-        refuse_others(ctx, "is_capture", ("paths", "is_hook", "dry_run", "as_json"))
+        refuse_other_parameters(ctx, "is_capture", ("paths", "is_hook", "dry_run", "as_json"))
         if len(paths) > 1:
             raise click.UsageError("--capture takes one PATH.")
         path = str(paths[0]) if paths else None

@@ -14,7 +14,7 @@ from memory_ci.cli.common import (
     change_options,
     flag,
     option,
-    refuse_others,
+    refuse_other_parameters,
     show,
     table_options,
 )
@@ -122,11 +122,11 @@ def check_command(
     from memory_ci.memory.workspace import STAGED
 
     if new_format is not None:
-        refuse_others(ctx, "new_format", ("dry_run", "as_json"))
+        refuse_other_parameters(ctx, "new_format", ("dry_run", "as_json"))
         _migrate(None if new_format == NEWEST_FORMAT else new_format, dry_run, as_json)
         return
     if backtest is not None:
-        refuse_others(ctx, "backtest", ("since", "as_json"))
+        refuse_other_parameters(ctx, "backtest", ("since", "as_json"))
         _backtest(None if backtest == ALL_CHECKS else backtest, since, as_json)
         return
     if since is not None:
@@ -136,7 +136,7 @@ def check_command(
     if fix:
         # Entries of named files stay in them, so `--base` means nothing with PATHS.
         extra_parameter = "paths" if paths else "base"
-        refuse_others(ctx, "fix", ("range_text", "dry_run", "as_json", extra_parameter))
+        refuse_other_parameters(ctx, "fix", ("range_text", "dry_run", "as_json", extra_parameter))
 
     current_workspace = open_current_workspace(is_quiet=True)  # its warnings are findings here
     fixes = _fix(current_workspace, paths, base, dry_run) if fix else None

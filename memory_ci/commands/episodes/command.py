@@ -14,7 +14,7 @@ from memory_ci.cli.common import (
     flag,
     json_option,
     option,
-    refuse_others,
+    refuse_other_parameters,
     show,
 )
 from memory_ci.cli.plain import (
@@ -278,7 +278,7 @@ def recall_command(
       gh issue view 128 | memory-ci recall --tasks --limit 5 --explain
     """
     if tasks:
-        refuse_others(ctx, "tasks", ("question", "limit", "explain", "as_json"))
+        refuse_other_parameters(ctx, "tasks", ("question", "limit", "explain", "as_json"))
         text = read_words_or_input(question, "Name the task", "recall --tasks")
         task_limit = DEFAULT_TASKS if limit is None else limit
         task_limit = min(max(task_limit, 1), MAX_TASKS)

@@ -54,10 +54,11 @@ MAILMAP = (
     "git filter-repo --mailmap ../mailmap"
 )
 FORGES = (
-    "git push --force --mirror origin, and everybody else clones anew: an old clone brings it back",
+    "git push --force --mirror origin, and everybody else clones again: "
+    "a push from an old clone restores it",
     "GitHub: edit pull requests, issues and comments by hand (gh pr edit N, delete the old "
-    "revision of an edited comment); refs/pull/* and cached views go when support.github.com is "
-    "asked; forks keep what they have",
+    "revision of an edited comment); ask support.github.com to remove "
+    "refs/pull/* and cached views; forks keep their copies",
     "GitLab: edit merge requests by hand; Settings > Repository > Repository maintenance removes "
     "the old objects",
     "CI caches: gh cache list --key memory-ci-index- --limit 1000 --json id --jq '.[].id' "

@@ -270,7 +270,7 @@ def _forget_derived(
         The place, and the new content of the file, None to remove it; None for no action.
     """
     if path.name in DERIVED:
-        return HeldPlace("derived", where, "deleted, and made again when it is asked for"), None
+        return HeldPlace("derived", where, "deleted, and built again when it is needed"), None
     try:
         data = read_regular(path, MAX_FILE_BYTES)
     except OSError:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import flag, json_option, option, refuse_others, show
+from memory_ci.cli.common import flag, json_option, option, refuse_other_parameters, show
 from memory_ci.cli.plain import open_current_workspace, progress, say, today
 from memory_ci.findings import printable
 
@@ -56,11 +56,11 @@ def health_command(
     from memory_ci.commands.health.text import render_effect, render_health, render_history
 
     if stage:
-        refuse_others(ctx, "stage", ("at", "as_json"))
+        refuse_other_parameters(ctx, "stage", ("at", "as_json"))
         _show_stages(at or "HEAD", as_json)
         return
     if effect:
-        refuse_others(ctx, "effect", ("as_json",))
+        refuse_other_parameters(ctx, "effect", ("as_json",))
         from memory_ci.commands.health.effect import measure_effect
 
         with progress("Comparing sessions"):

@@ -118,7 +118,7 @@ def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
             place = place[:8]
         yield f"    {place} {rule.title} ({plural(rule.sessions, 'session')} since {rule.since})"
     if asked.rules:
-        yield "    Reword it, or say it at its moment: `when: before:commit` in its front matter."
+        yield "    Reword it, or serve it at its moment: `when: before:commit` in its front matter."
     yield from _iter_outcome_lines(asked.outcomes)
 
 

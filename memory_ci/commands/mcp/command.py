@@ -48,8 +48,8 @@ from memory_ci.sources.agent_events import AGENT_NAMES
     choices=list(AGENT_NAMES),
     metavar="AGENT",
     hidden=True,
-    help="Started by the plugin of this agent: offer no tools where no memory is kept, or where "
-    "the project's own settings start the server too.",
+    help="Started by the plugin of this agent: offer no tools in a repository without memory, "
+    "or if the project's own settings start the server too.",
 )
 def mcp_command(
     transport: str,

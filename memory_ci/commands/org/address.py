@@ -131,12 +131,12 @@ def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> N
     """
     failure_mark = target.with_name(f"{target.name}.failed")
     if failure_mark.is_file() and time.time() - failure_mark.stat().st_mtime < RETRY_SECONDS:
-        raise _make_error(url, "could not be fetched, and is asked again in ten minutes")
+        raise _make_error(url, "could not be fetched; the next attempt is in ten minutes")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         data = _download(url, environ)
         if hashlib.sha256(data).hexdigest() != digest:
-            raise _make_error(url, "is not the one that was asked for: its digest differs")
+            raise _make_error(url, "is not the requested file: its digest differs")
     except ConnectionError as error:
         failure_mark.touch()
         raise _make_error(url, f"cannot be fetched: {error}") from error

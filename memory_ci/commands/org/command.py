@@ -262,7 +262,7 @@ def plan_command(
         click.echo(printable(f"failed: {name}: {reason}"), err=True)
     if plan.unasked:
         unasked = plural(len(plan.unasked), "repository")
-        click.echo(f"not asked, for the time was over: {unasked}", err=True)
+        click.echo(f"not searched, because the time was over: {unasked}", err=True)
     raise SystemExit(1 if plan.failed or plan.unasked else 0)
 
 

@@ -423,7 +423,7 @@ def _report_missing(target: OrgTarget) -> OrgReading:
     If its forge lists it, the token may only lack the right to read it.
     """
     if target.is_listed:
-        problem = "its forge lists it, and git is told that there is none: may the token read it?"
+        problem = "its forge lists it, but git cannot find it: may the token read it?"
         return OrgReading(target, problem=problem)
     return OrgReading(target, is_gone=True)
 

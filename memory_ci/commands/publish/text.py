@@ -434,7 +434,8 @@ def _list_lines(proposed: Proposed) -> Iterator[str]:
     yield from _list_episodes(proposed.plan)
     yield from _list_carried(proposed.carried)
     yield from _list_titles(
-        "Edited on this branch, and not kept: the base or this run decides otherwise", proposed.lost
+        "Edits on this branch that were dropped: the base or this run decided otherwise",
+        proposed.lost,
     )
     yield from _list_rejected(proposed.rejected)
     yield from _list_waiting(proposed)
@@ -513,7 +514,7 @@ def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]
     if not answers:
         return
     yield from ("", "### Entries served to agents: before and after", "")
-    yield from ("The past tasks that are most like this, asked again:", "")
+    yield from ("The most similar past tasks, retrieved again:", "")
     for answer in answers:
         title = code_span(shorten(answer.task.title, TITLE_WIDTH))
         unchanged = "nothing before"

@@ -21,7 +21,7 @@ from memory_ci.cli.common import (
     now_option,
     option,
     range_options,
-    refuse_others,
+    refuse_other_parameters,
     show,
     since_option,
 )
@@ -149,11 +149,11 @@ def record_command(
     from memory_ci.commands.record.run_checks import check_branch
 
     if plan_file is not None:
-        refuse_others(ctx, "plan_file", ("dry_run", "as_json"))
+        refuse_other_parameters(ctx, "plan_file", ("dry_run", "as_json"))
         _apply(plan_file, dry_run, as_json)
         return
     if plan_path is not None:
-        refuse_others(ctx, "plan_path", ("since", "ref", "sessions", "engine"))
+        refuse_other_parameters(ctx, "plan_path", ("since", "ref", "sessions", "engine"))
         _write_plan(plan_path, _parse_range(arguments))
         return
     if push and dry_run:

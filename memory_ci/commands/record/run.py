@@ -256,7 +256,7 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Rep
     A check is a test of later changes, such as a glob of files that stay untouched. An entry that
     gets a check is written once, with the check. All candidates are added to the tally.
     """
-    report("Looking for what people asked before")
+    report("Looking for earlier requests of people")
     repeated = judge_repeated(run, options.accepted, tally.problems)
     report("Trying checks on history")
     checks = judge_checks(run, repeated, options.accepted, tally.problems)

@@ -85,7 +85,7 @@ def find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> l
     if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
         return []
     message = (
-        "no forge was asked who may write: what commits say of other work (reverts, "
-        "Memory-Retrieved, Memory-Used) counts for whoever extraction.trusted_authors names"
+        "no forge was asked who may write: statements of commits on other work "
+        "(reverts, Memory-Retrieved, Memory-Used) count for all extraction.trusted_authors"
     )
     return [unproved(message, "notice")]

@@ -211,8 +211,8 @@ def _refuse_wrong_answers(answers: Answers) -> None:
         for question in questions:
             if verb not in question.answers:
                 message = (
-                    f'--{verb} is no answer to "{question.title}" (kind of question: '
-                    f"{question.kind})"
+                    f'--{verb} is no answer to "{question.title}", a question of this kind: '
+                    f"{question.kind}"
                 )
                 hint = f"Say {' or '.join(f'--{word}' for word in question.answers)}."
                 raise UsageError(message, slug="wrong-answer", hint=hint)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 import click
 from msgspec.structs import replace
 
-from memory_ci.cli.common import change_options, flag, option, refuse_others, show
+from memory_ci.cli.common import change_options, flag, option, refuse_other_parameters, show
 from memory_ci.cli.plain import (
     echo,
     echo_json,
@@ -330,11 +330,11 @@ def init_command(
     """
     agent_names = AGENT_NAMES if ALL_AGENTS in agents else agents
     if policy is not None:
-        refuse_others(ctx, "policy", ("dry_run", "as_json"))
+        refuse_other_parameters(ctx, "policy", ("dry_run", "as_json"))
         _pin_policy(policy or None, dry_run, as_json)
         return
     if remove:
-        refuse_others(ctx, "remove", ("clone", "user", "dry_run", "as_json"))
+        refuse_other_parameters(ctx, "remove", ("clone", "user", "dry_run", "as_json"))
         if user:
             _clear_home(dry_run, as_json)
         elif clone:
@@ -345,7 +345,7 @@ def init_command(
     if clone or user:
         mode = "user" if user else "clone"
         allowed = ("clone", "agents", "shared", "user", "without", "dry_run", "as_json")
-        refuse_others(ctx, mode, allowed)
+        refuse_other_parameters(ctx, mode, allowed)
         set_up = _set_up_home if user else _set_up_clone
         set_up(AgentChoice(agent_names, shared, without), dry_run, as_json)
         return

@@ -10,7 +10,7 @@ from memory_ci.cli.common import (
     complete_id,
     flag,
     option,
-    refuse_others,
+    refuse_other_parameters,
     show,
     table_options,
     view_options,
@@ -90,21 +90,21 @@ def show_command(
     if (entry_id is None) == (blamed_place is None):
         raise click.UsageError("Give the ID of an entry, or --blame PATH.")
     if blamed_place is not None:
-        refuse_others(ctx, "blamed_place", ("view", "as_json"))
+        refuse_other_parameters(ctx, "blamed_place", ("view", "as_json"))
         _show_blame(decode_argument(blamed_place), view, as_json)
         return
     shown_id = decode_argument(entry_id or "")
     if why:
-        refuse_others(ctx, "why", ("entry_id", "view", "as_json"))
+        refuse_other_parameters(ctx, "why", ("entry_id", "view", "as_json"))
         _show_why(shown_id, view, as_json)
     elif lines:
-        refuse_others(ctx, "lines", ("entry_id", "view", "as_json"))
+        refuse_other_parameters(ctx, "lines", ("entry_id", "view", "as_json"))
         _show_lines(shown_id, view, as_json)
     elif log:
-        refuse_others(ctx, "log", ("entry_id", "as_json"))
+        refuse_other_parameters(ctx, "log", ("entry_id", "as_json"))
         _show_log(shown_id, as_json)
     elif graph:
-        refuse_others(ctx, "graph", ("entry_id", "as_json"))
+        refuse_other_parameters(ctx, "graph", ("entry_id", "as_json"))
         _show_graph(shown_id, as_json)
     else:
         _show_entry(shown_id, view, as_json)

@@ -92,7 +92,7 @@ def test_a_title_keeps_its_trailing_signs(run: Run, project: Project) -> None:
 @given(st.text(st.sampled_from("aA1 .,`_(/#$:é\n-!?"), max_size=20))
 def test_a_text_without_a_sign_of_code_mentions_none(text: str) -> None:
     if not CODE_SIGN.search(text):
-        assert list_mentions(text, plain=False) == []
+        assert list_mentions(text, include_weak=False) == []
 
 
 def test_a_file_that_is_named_in_plain_words_is_cited(run: Run, project: Project) -> None:
