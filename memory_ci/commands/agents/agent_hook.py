@@ -88,6 +88,7 @@ def _answer_event(
         environ: the environment.
         asks: whether the agent may be asked for notes.
     """
+    # Sub-agents are served nothing, nor is a prompt that memory-ci itself wrote.
     if event.is_inner or event.prompt.startswith(OURS):
         return ""
     place = HookPlace(Path(event.cwd) if event.cwd else Path.cwd())
@@ -112,7 +113,10 @@ def _answer_event(
 def _answer_tool(
     event: AgentEvent, place: HookPlace, now: datetime, environ: Mapping[str, str]
 ) -> str:
-    """Return the text for a tool call: lines due before it, else the entries about its files."""
+    """Return the text for a tool call: warnings and rules due before it, else entries on its files.
+
+    A line is due before a command or edit if an entry of memory names it as its moment.
+    """
     if event.command or event.edited:
         from memory_ci.commands.agents.conduct import claim_due_lines
 
@@ -163,7 +167,8 @@ def _serve_alone(
 def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple[str, ...]:
     """Return the files of an event about which the session was not served entries yet.
 
-    Files that the event edits are noted as edited in this session.
+    Files that the event edits are recorded as edited in the note of the session, a file in the git
+    directory. This needs no configuration, which takes time to read.
     """
     from memory_ci.memory.workspace import repository_path
     from memory_ci.sessions.session_note import Sign, list_unserved, note_sign, read_head
@@ -195,6 +200,8 @@ def _serve(
     request: str,
 ) -> str:
     """Return the memory for an event, with a request to the agent below it, and note it as served.
+
+    Before the request comes a reminder (nudge) if memory has not changed for long.
 
     Args:
         workspace: the workspace.
@@ -279,14 +286,15 @@ def _note_served(
 
     if not ids:
         return False
-    was_asked = bool(event.session) and not claim_event(
+    # `claim_event` is true at the first call for a session. Without an id each time is the first.
+    is_first_time = not event.session or claim_event(
         workspace, event.session, "told how to say what helped", now
     )
     served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
     if served_ids and event.session:
         sign = Sign(agent=event.agent, session=event.session, at=now, served=served_ids)
         note_sign(workspace, sign)
-    return not was_asked or event.kind == "start"
+    return is_first_time or event.kind == "start"
 
 
 def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> str:

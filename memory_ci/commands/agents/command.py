@@ -97,6 +97,7 @@ def _purge_sessions(
     if not refs:
         _say_no_session(places_of(remote))
     deleted = "Would delete" if dry_run else "Deleted"
+    # The ref `refs/memory-ci/sessions/codex/0198c1f2` has the name `codex:0198c1f2`.
     names = [":".join(ref.split("/")[-2:]) for ref in refs]
     show({"dry_run": dry_run, "refs": refs}, [f"{deleted} {name}" for name in names], as_json)
 

@@ -71,7 +71,7 @@ def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
         return ""
     claimed = moments.claim_due(common_dir, event.session, _drop_unsafe(due))
     if claimed:
-        _note_served((event.agent, event.session), start, now, claimed)
+        _note_served(f"{event.agent}:{event.session}", start, now, claimed)
     return _join_lines(claimed)
 
 
@@ -91,10 +91,10 @@ def claim_git_hook_lines(start: Path, key: str, command: str, now: datetime) -> 
     if common_dir is None:
         return ""
     due = moments.list_due(moments.load_moments(common_dir), Point(command))
-    agent, _, session = key.partition(":")
+    session = key.partition(":")[2]
     claimed = moments.claim_due(common_dir, session, _drop_unsafe(due))
     if claimed:
-        _note_served((agent, session), start, now, claimed)
+        _note_served(key, start, now, claimed)
     return _join_lines(claimed)
 
 
@@ -131,9 +131,10 @@ def _join_lines(due: Iterable[Moment]) -> str:
 
 
 def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
-    """Return the text of requests that nobody agreed to yet, for the start of a session.
+    """Return the requests that nobody agreed to yet, as text for the start of a session.
 
-    Also write the tables of lines and checks for its later moments. With the agreed rules the
+    Two tables in the git directory are written as well, from which later hooks of the session read
+    what is due before a command or edit: lines of entries, and checks. With the agreed rules the
     requests are at most `MAX_LINES` lines and `MAX_CHARS` characters; those that do not fit are
     counted. A session that is served nothing, for comparison (held out), gets none of it.
 
@@ -217,11 +218,11 @@ def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[R
     return list_rules(workspace_at(workspace.repo, base).at(base)) if base else []
 
 
-def _note_served(key: tuple[str, str], start: Path, now: datetime, due: Sequence[Moment]) -> None:
+def _note_served(key: str, start: Path, now: datetime, due: Sequence[Moment]) -> None:
     """Note that a session was served the entries of some lines, for its trailer and for reports.
 
     Args:
-        key: the agent and the id of the session.
+        key: the agent and the id of the session, as `codex:019d-1`.
         start: the directory of the session.
         now: the time.
         due: the lines; those of requests that nobody agreed to have no entry.
@@ -236,7 +237,7 @@ def _note_served(key: tuple[str, str], start: Path, now: datetime, due: Sequence
 
     workspace = configure(Workspace(find_repository(start), Config()))
     record_served(workspace, ids, now)
-    agent, session = key
+    agent, _, session = key.partition(":")
     note_sign(workspace, Sign(agent=agent, session=session, at=now, served=ids))
 
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
-from memory_ci.commands.agents.text import render_asking_for_feedback, render_asking_to_mark
+from memory_ci.commands.agents.text import render_feedback_request, render_note_request
 from memory_ci.errors import MemoryCIError
 from memory_ci.files import open_regular
 from memory_ci.gitrepo.repo import find_commit
@@ -49,10 +49,10 @@ QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
 def note_prompt(
     workspace: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool
 ) -> str:
-    """Note a prompt as a sign of life of its session, and return a request to the agent.
+    """Record a prompt in the note of its session, and return a request to the agent.
 
-    The agent is asked to note a correction if a person steers it by the prompt, and for feedback if
-    the person says that a served entry does not hold, each `MAX_NUDGES` times a session at most.
+    The agent is asked to note a correction if a person corrects it by the prompt, and for feedback
+    if the person says that a served entry does not hold, each `MAX_NUDGES` times a session at most.
 
     Args:
         workspace: the workspace.
@@ -90,9 +90,9 @@ def note_prompt(
     )
     note_sign(workspace, sign)
     if doubted_ids and _claim_request(workspace, event.session, "doubt", now):
-        return render_asking_for_feedback(doubted_ids[:MAX_DOUBTED])
+        return render_feedback_request(doubted_ids[:MAX_DOUBTED])
     if steers and _claim_request(workspace, event.session, "nudge", now):
-        return render_asking_to_mark(event.agent in QUOTABLE)
+        return render_note_request(event.agent in QUOTABLE)
     return ""
 
 
@@ -122,7 +122,7 @@ def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
     Raises:
         RepositoryError: write-failed.
     """
-    if event.is_again:
+    if event.is_again:  # The agent goes on because of an earlier question at the end of this turn.
         return ""
     prompts = [sign for sign in list_signs(workspace, event.session) if sign.is_prompt]
     corrections = [sign for sign in prompts if sign.steers]
@@ -135,7 +135,7 @@ def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
         return ""
     if not claim_event(workspace, event.session, "asked", now):
         return ""
-    return render_asking_to_mark(event.agent in QUOTABLE, is_end=True)
+    return render_note_request(event.agent in QUOTABLE, is_end=True)
 
 
 def _has_refused(workspace: Workspace, event: AgentEvent) -> bool:

@@ -21,12 +21,14 @@ def is_quiet(event: AgentEvent, start: Path) -> bool:
         event: the event.
         start: the directory of the session.
     """
-    if event.is_inner:
+    if event.is_inner:  # The event of a sub-agent.
         return True
     if event.kind != "file":
         return False
+    # There may be entries about the file.
     if reads_answer(event) and (event.edited or _names_file(event, start)):
         return False
+    # The command or the edit may violate a check.
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir and (event.command or event.edited) and moments.has_rules(common_dir):
         return False

@@ -23,7 +23,7 @@ REQUIRED_ARGUMENTS = {"prepare-commit-msg": 1, "commit-msg": 1, "pre-commit": 0,
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments of `run` for the words of a command line, None if click must parse it.
 
-    That is so if git passes too few or too many arguments.
+    Click reports an unknown hook, and too few or too many arguments.
 
     Args:
         words: the name of a hook, and its arguments.
@@ -91,7 +91,7 @@ def stage_notes() -> None:
         workspace = open_current_workspace(is_quiet=True)
         for path in marked_notes.stage_notes(workspace, os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
-    with _reporting_errors("nothing told"):
+    with _reporting_errors("no lines of memory printed"):
         _print_due_lines("git commit")
 
 
@@ -104,9 +104,9 @@ def push_sessions(remote: str) -> None:
         message = active_session.push_sessions(workspace, remote, os.environ, now())
         if message:
             say(f"memory-ci: {printable(message)}", err=True)
-    with _reporting_errors("no nudge"):
+    with _reporting_errors("no reminder printed"):
         _nudge()
-    with _reporting_errors("nothing told"):
+    with _reporting_errors("no lines of memory printed"):
         _print_due_lines("git push")
 
 

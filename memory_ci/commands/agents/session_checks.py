@@ -52,7 +52,7 @@ def list_violated(
             line = f"{OURS} in your last commit: {render_violation(rule, fault, today)}"
             lines.append(Moment(rule.id, "before:commit", f"{line}. The rule: {rule.title}"))
     if any(isinstance(rule.check, BeforeCheck) for rule in rules):
-        _note(event, common_dir)
+        _note_tool_call(event, common_dir)
     return lines
 
 
@@ -81,13 +81,13 @@ def _find_violations(
         from memory_ci.memory.commit_rules import NextCommit, judge_commit
 
         repo = find_repository(start)
-        staging = _locate(ran.read_staging(event.command), start, repo.cwd)
+        staging = _make_relative_to_top(ran.read_staging(event.command), start, repo.cwd)
         commit = NextCommit(message, staging=staging)
         for rule, fault, _ in judge_commit(repo, rules, commit):
             yield rule, fault, "commit"
 
 
-def _locate(staging: Staging, start: Path, top: Path) -> Staging:
+def _make_relative_to_top(staging: Staging, start: Path, top: Path) -> Staging:
     """Return the files that a commit takes with paths relative to the top of the work tree.
 
     The top itself, as in `git add .`, means the whole tree.
@@ -104,6 +104,7 @@ def _locate(staging: Staging, start: Path, top: Path) -> Staging:
         path = Path(os.path.normpath(real_start / name))
         if path.is_relative_to(real_top) and "\0" not in str(path):
             inside.append(path)
+    # `:/` is git's pathspec for the top of the work tree.
     has_top = real_top in inside or ":/" in staging.paths
     return Staging(
         is_whole_tree=staging.is_whole_tree or has_top,
@@ -126,7 +127,7 @@ def _judge_last_commit(
         yield rule, fault
 
 
-def _note(event: AgentEvent, common_dir: Path) -> None:
+def _note_tool_call(event: AgentEvent, common_dir: Path) -> None:
     """Note in the git directory that a session edits a file, runs a command, or that it failed."""
     if event.edited:
         ran.note_edit(common_dir, event.session)

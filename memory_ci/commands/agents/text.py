@@ -84,11 +84,11 @@ def _label(event: Event) -> str:
     return f"[{event.kind}] "
 
 
-def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
+def render_note_request(asks_for_quote: bool, is_end: bool = False) -> str:
     """Return the text that asks an agent to note, by `memory-ci add`, how a person corrected it.
 
     Args:
-        has_quote: ask for the words of the person, too.
+        asks_for_quote: ask for the words of the person, too.
         is_end: the request comes at the end of a turn, and not at the prompt.
     """
     reason = "this prompt may be a correction"
@@ -96,13 +96,13 @@ def render_asking_to_mark(has_quote: bool, is_end: bool = False) -> str:
     if is_end:
         reason = "a person corrected you, and nothing was noted"
         when = "now. If not, end without a word about this."
-    quote = ' --quote "WORDS OF THE PERSON, EXACTLY"' if has_quote else ""
+    quote = ' --quote "WORDS OF THE PERSON, EXACTLY"' if asks_for_quote else ""
     command = f'`memory-ci add "RULE IN ONE SENTENCE" --body "WHY"{quote}`'
     rule = "If it will still hold next month for others who work here, run"
     return f"memory-ci: {reason}. {rule} {command} {when}"
 
 
-def render_asking_for_feedback(ids: Sequence[str]) -> str:
+def render_feedback_request(ids: Sequence[str]) -> str:
     """Return the text that asks an agent whether a person's words reject one of some entries."""
     commands = ", ".join(f"`memory-ci feedback {entry_id[:8]} rejected`" for entry_id in ids)
     return (

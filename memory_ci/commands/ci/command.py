@@ -114,7 +114,14 @@ def ci_command(
     repository = open_committed_workspace()
     ci_provider = provider or find_provider(os.environ)
     is_github = ci_provider == "github"
-    options = CiOptions(engine, push, extract, apply.read() if apply else None, dry_run, at_once)
+    options = CiOptions(
+        engine=engine,
+        push=push,
+        extract=extract,
+        apply=apply.read() if apply else None,
+        dry_run=dry_run,
+        now=at_once,
+    )
     started = now().replace(microsecond=0)
     try:
         job = find_job(repository, ci_provider, os.environ)

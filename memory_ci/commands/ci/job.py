@@ -41,7 +41,7 @@ from memory_ci.records.plan import Plan, Published
 from memory_ci.records.report import Level
 from memory_ci.records.retrieval import IndexUse
 
-LASTING = frozenset(
+LASTING_FAILURES = frozenset(
     {"forge-failed", "forge-unauthorised", "engine-unauthorised", "unreadable-reply"}
 )
 """Failures that do not pass by themselves, as those of a network do."""
@@ -77,13 +77,13 @@ class Stop(msgspec.Struct, frozen=True):
         reason: the failure.
         hint: what to do about it.
         level: error if an earlier run stopped as well, else warning.
-        is_red: whether the job fails.
+        fails_job: whether the job fails.
     """
 
     reason: str
     hint: str
     level: Level
-    is_red: bool
+    fails_job: bool
 
 
 class CiRun(msgspec.Struct, frozen=True):
@@ -119,7 +119,7 @@ class CiRun(msgspec.Struct, frozen=True):
     @property
     def exit_code(self) -> int:
         """The exit status: of a stop that fails the job that of an engine, 1 for errors."""
-        if self.stop is not None and self.stop.is_red:
+        if self.stop is not None and self.stop.fails_job:
             return EngineError.exit_code
         return 0 if self.report is None or self.report.is_ok else 1
 
@@ -194,7 +194,7 @@ def _save_plan(workspace: Workspace, job: CiJob, plan: Plan, path: Path, now: da
     save_plan(plan, path)
     stop = find_stop(workspace, plan, now)
     if stop is not None:
-        stop = replace(stop, is_red=False)
+        stop = replace(stop, fails_job=False)
     return CiRun(job, plan=plan, stop=stop)
 
 
@@ -249,19 +249,20 @@ def _build_index(workspace: Workspace, ref: str) -> IndexUse:
 def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
     """Return why the run of a plan stopped before its end, or None if it did not.
 
-    It is an error if an earlier run must have stopped as well, else a warning.
+    It is an error if an earlier run must have stopped as well, else a warning. The job fails only
+    after a failure that does not pass by itself.
     """
     failure = plan.engine.failure
     if not failure:
         return None
     # A failure ends with its slug: `the model cannot be reached [engine-failed]`.
     slug = failure.rpartition("[")[2].removesuffix("]")
-    is_red = slug in LASTING
+    fails_job = slug in LASTING_FAILURES
     # Each merge starts a run: if two wait, or one for long, an earlier run has stopped as well.
     waiting = list(islice(iter_waiting(workspace.repo, plan.until or plan.since, plan.base), 2))
     is_late = any(now - change.tip.committed_at > PATIENCE for change in waiting)
     level: Level = "error" if is_late or len(waiting) > 1 else "warning"
-    return Stop(failure, plan.engine.hint, level, is_red)
+    return Stop(reason=failure, hint=plan.engine.hint, level=level, fails_job=fails_job)
 
 
 def iter_waiting(repo: Repository, since: str | None, tip: str) -> Iterator[MergedChange]:

@@ -110,7 +110,7 @@ class RequestHandlers:
         """
         try:
             text = await self._run(partial(read_resource, self._caller, params.uri))
-        except Exception as error:  # noqa: BLE001 - as above
+        except Exception as error:  # noqa: BLE001 - the agent reads it, and the server continues
             failure = _failure(error)
             details = msgspec.to_builtins(failure)
             raise MCPError(types.INVALID_PARAMS, failure.message, details) from None

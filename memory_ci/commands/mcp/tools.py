@@ -213,7 +213,12 @@ def call_record_feedback(
     )
     noted = give_feedback(workspace, feedback)
     record = FeedbackResult(
-        entry.id, arguments.kind, noted.path, noted.is_new, noted.before, noted.after
+        id=entry.id,
+        kind=arguments.kind,
+        path=noted.path,
+        is_new=noted.is_new,
+        before=noted.before,
+        after=noted.after,
     )
     if not noted.is_new:
         return "Noted already; nothing written.", record
@@ -274,8 +279,15 @@ def call_recall_episodes(
     """
     session = caller.own_session(arguments.session_filter)
     now = parse_time(arguments.current_time) if arguments.current_time else caller.now
+    # A filter drops episodes of the answer, so more are recalled first.
     limit = MAX_LIMIT if arguments.session_filter else arguments.limit
-    query = RecallQuery(arguments.query, now, arguments.ranking, limit, session)
+    query = RecallQuery(
+        query=arguments.query,
+        now=now,
+        ranking=arguments.ranking,
+        limit=limit,
+        session=session,
+    )
     recalled = recall_episodes(caller.workspace(), query, caller.environ)
     if arguments.session_filter:
         own = [hit for hit in recalled.hits if hit.episode.context.get("session") == session]

@@ -115,7 +115,10 @@ def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) 
 def _update_rejected_file(
     content: bytes, rejected_keys: frozenset[str], decisions: MaintainerDecisions
 ) -> bytes:
-    """Return REJECTED_FILE without the released lines and with the newly rejected ones.
+    """Return REJECTED_FILE with the newly rejected lines, and without the released lines.
+
+    A line names an entry or episode that is not proposed again. Maintainers release it by removing
+    the line, so that the entry may be proposed again.
 
     Args:
         content: the file, b"" if it is missing.
@@ -153,8 +156,8 @@ def _is_applied(edit: Edit, place: Located | None) -> bool:
     """Return whether an entry has the values of all fields that maintainers edited."""
     if place is None:
         return False
-    for name, (_, new_value) in edit.fields.items():
-        if name not in COUNTERS and getattr(place.entry, name) != new_value:
+    for name, field in edit.fields.items():
+        if name not in COUNTERS and getattr(place.entry, name) != field.new_value:
             return False
     return True
 
@@ -171,12 +174,13 @@ def _list_changes(
         if place is not None:
             yield from _change_entry(edit, place)
         elif entry_id not in past_ids:  # An entry that was removed since stays removed.
-            new_values = {name: value for name, (_, value) in edit.fields.items()}
+            new_values = {name: field.new_value for name, field in edit.fields.items()}
             entry = replace(edit.first, **new_values)
             yield _consolidate("add", edit.place.path, entry)
 
     for entry in decisions.taken_out:
         place = places.get(entry.id)
+        # An entry that was reworded since is another one, and stays.
         if place is not None and line_of(place.entry) == line_of(entry):
             yield _remove(place)
 
@@ -184,16 +188,17 @@ def _list_changes(
 def _change_entry(edit: Edit, place: Located) -> Iterator[Change]:
     """Yield the changes that make an edit of maintainers in an entry of the base.
 
-    Only edited fields change, and none that the base has changed otherwise.
+    A field gets its new value if the base still has a value that the maintainers edited. If the
+    base has another value, the field was changed there since, and keeps that.
 
     Args:
         edit: the edit.
         place: the entry of the base.
     """
     new_values: dict[str, object] = {}
-    for name, (old_values, new_value) in edit.fields.items():
-        if getattr(place.entry, name) in old_values:
-            new_values[name] = new_value
+    for name, field in edit.fields.items():
+        if getattr(place.entry, name) in field.old_values:
+            new_values[name] = field.new_value
     entry = replace(place.entry, **new_values)
     if edit.moved_from == place.path:
         yield _remove(place)
@@ -281,15 +286,16 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         return replace(plan, ref=ref)
     repo = workspace.repo
     if not is_in_history(repo, plan.base, tip):
-        raise _not_fitting(plan, tip, "its history does not hold that")
+        raise _make_misfit_error(plan, tip, "its history does not hold that")
 
+    # Has another run recorded work between the plan's base and the tip?
     last_run = _find_cursor(workspace, tip)
     if last_run is not None and last_run != _find_cursor(workspace, plan.base):
         if plan.until is None or not is_in_history(repo, plan.until, last_run.source):
-            raise _not_fitting(plan, tip, "another run landed")
+            raise _make_misfit_error(plan, tip, "another run landed")
         return _empty_plan(plan, ref, tip)
     if workspace_at(repo, plan.base).config != workspace_at(repo, tip).config:
-        raise _not_fitting(plan, tip, "the configuration was changed")
+        raise _make_misfit_error(plan, tip, "the configuration was changed")
 
     snapshot = workspace.at(tip)
     old_versions = _list_versions(workspace, plan.base)
@@ -303,7 +309,7 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     )
     changed_id = _find_changed_entry(plan, moved, old_versions, new_versions)
     if changed_id:
-        raise _not_fitting(plan, tip, f"the entry {changed_id[:8]} was changed")
+        raise _make_misfit_error(plan, tip, f"the entry {changed_id[:8]} was changed")
     return moved
 
 
@@ -433,7 +439,7 @@ def _list_versions(workspace: Workspace, rev: str) -> Versions:
     return dict(versions)
 
 
-def _not_fitting(plan: Plan, tip: str, reason: str) -> RepositoryError:
+def _make_misfit_error(plan: Plan, tip: str, reason: str) -> RepositoryError:
     """Return the error (ref-moved) for a plan that was made for another tip of the branch."""
     message = f"the plan was made for {plan.base[:12]}, the branch is at {tip[:12]}, and {reason}"
     hint = "Nothing was changed, and nothing is lost: the next run takes the range again."

@@ -189,14 +189,14 @@ def _try_to_land(run: Run, mode: str, send: Send, ref: str) -> Published | None:
         return Published(mode, base, reason=OWN_PUSH)
     workspace = workspace_at(run.workspace.repo, base)
     refuse_mode(workspace.config.publish, mode)
-    wait = "" if run.at_once else find_wait(workspace, (base,), run.now)
+    wait = "" if run.at_once else find_calendar_wait(workspace, (base,), run.now)
     if wait:
         return Published(mode, base, reason=wait, is_paused=True)
 
-    plan, applied = perform(run, ref)
+    plan, applied = plan_and_commit(run, ref)
     outcome = PushOutcome("done")
     if applied.tip != base:
-        shortage = "" if run.at_once else find_shortage(workspace, base, applied.tip)
+        shortage = "" if run.at_once else find_entry_shortage(workspace, base, applied.tip)
         if shortage:
             return Published(mode, base, reason=shortage, plan=plan, is_paused=True)
         outcome = send(base, applied.tip)
@@ -298,13 +298,14 @@ def refuse_mode(settings: PublishConfig, mode: str) -> None:
     raise UsageError(message, slug="policy-forbids", hint=hint)
 
 
-def perform(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied]:
+def plan_and_commit(run: Run, ref: str, until: str | None = None) -> tuple[Plan, Applied]:
     """Plan a run on the tip of `ref`, and commit the plan there.
 
     Args:
         run: the run.
         ref: the ref.
-        until: where the range of the plan ends, if it would end at the tip; None for the tip.
+        until: the last commit that counts as read, if the newest commits of `ref` are no merged
+            work; None for the tip.
     """
     plan = _plan_with_history(run, ref)
     if until is not None and plan.until == plan.base:
@@ -385,7 +386,7 @@ def is_own_push(run: Run, tip: str) -> bool:
     return True
 
 
-def find_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
+def find_calendar_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
     """Return why a run is not due yet by its setting `every: day` or `week`, "" if it is due.
 
     There is one run per day or week of the calendar (UTC), whatever the time between two runs.
@@ -416,7 +417,7 @@ def find_wait(workspace: Workspace, tips: Sequence[str], now: datetime) -> str:
     return f"publish.every: {every}: next on {due}"
 
 
-def find_shortage(workspace: Workspace, base: str, tip: str) -> str:
+def find_entry_shortage(workspace: Workspace, base: str, tip: str) -> str:
     """Return why a run is not due yet by its setting `every: N entries`, "" if it is due.
 
     It is due when at least N entries are at `tip` and not at `base`.
@@ -431,7 +432,7 @@ def find_shortage(workspace: Workspace, base: str, tip: str) -> str:
     return f"publish.every: {every}: next at {every}, {len(new_ids)} so far"
 
 
-def find_hold(forge: Proposals | None, request: Proposal | None, *, at_once: bool) -> str:
+def find_review_hold(forge: Proposals | None, request: Proposal | None, *, at_once: bool) -> str:
     """Return why the branch of a pull request must not move, because of its review, or "".
 
     A person who starts the run may move a branch under review, but not an approved one, because a
@@ -478,7 +479,7 @@ def make_contention(branch: str) -> EngineError:
     return EngineError(message, slug="push-contended", hint=hint)
 
 
-def request_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:
+def list_gitlab_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:
     """Return the push options that ask GitLab for a merge request into `base`.
 
     An open merge request gets the same title and description again.

@@ -31,17 +31,17 @@ from memory_ci.commands.publish.landing import (
     Run,
     commit_files,
     fetch,
-    find_hold,
-    find_shortage,
-    find_wait,
+    find_calendar_wait,
+    find_entry_shortage,
+    find_review_hold,
     is_own_push,
     is_started,
     land,
+    list_gitlab_options,
     make_contention,
     make_refusal,
-    perform,
+    plan_and_commit,
     refuse_mode,
-    request_options,
     send_by_api,
     send_by_push,
     with_branch_name,
@@ -50,7 +50,7 @@ from memory_ci.commands.publish.pull_request import (
     Built,
     RequestState,
     close_request,
-    find_answer,
+    find_decline,
     find_request_state,
     update_request,
 )
@@ -243,7 +243,7 @@ def find_delay(
     run = _start(workspace, options, make_plan, now, environ)
     repo = workspace.repo
     with private_ref(repo, PRIVATE_REFS) as base_ref, private_ref(repo, PRIVATE_REFS) as branch_ref:
-        return _find_pause(run, _read_branch(run, base_ref, branch_ref))
+        return _find_pause_before_plan(run, _read_branch(run, base_ref, branch_ref))
 
 
 def _start(
@@ -258,7 +258,7 @@ def _start(
     """Return a run on the remote that the branch's configuration names. Args as in `publish`.
 
     Raises:
-        RepositoryError: no-remote; git would take the name for a directory.
+        RepositoryError: no-remote. Git itself would take the unknown name for a directory.
     """
     ref = branch_name(workspace, options.ref)
     remote = _read_settings(workspace, ref).remote
@@ -325,7 +325,7 @@ def _propose(run: Run, reason: str = "") -> Published:
             private_ref(repo, PRIVATE_REFS) as branch_ref,
         ):
             branch = _read_branch(run, base_ref, branch_ref)
-            published = _find_reason_to_wait(run, branch)
+            published = _find_paused_outcome(run, branch)
             if published is None:
                 published = _update(run, branch, base_ref, reason)
             if published is not None:
@@ -333,22 +333,28 @@ def _propose(run: Run, reason: str = "") -> Published:
     raise make_contention(run.branch)
 
 
-def _find_reason_to_wait(run: Run, branch: MemoryBranch) -> Published | None:
+def _find_paused_outcome(run: Run, branch: MemoryBranch) -> Published | None:
     """Return the outcome of a run that must not propose anything now, None if it may.
 
-    It must not if a push of memory alone started it, or if it is not due yet.
+    It must not if a push of memory alone started it, or if it is not due yet. After the merge of a
+    request in which people unticked entries there is work nevertheless: the entries are removed.
     """
     request = branch.request
-    has_answer = request.open is None and bool(request.boxes.unticked)
-    if is_own_push(run, branch.base) and not has_answer:
+    has_removals = request.open is None and bool(request.boxes.unticked)
+    if is_own_push(run, branch.base) and not has_removals:
         return Published("pr", branch.base, reason=OWN_PUSH)
-    pause = _find_pause(run, branch)
+    pause = _find_pause_before_plan(run, branch)
     if not pause:
         return None
     url = request.open.url if request.open else ""
     opened = request.open.opened if request.open else None
     return Published(
-        "pr", branch.tip or branch.base, url, reason=pause, opened=opened, is_paused=True
+        mode="pr",
+        tip=branch.tip or branch.base,
+        url=url,
+        reason=pause,
+        opened=opened,
+        is_paused=True,
     )
 
 
@@ -365,6 +371,7 @@ def _update(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Publi
         The outcome; None if the branch moved on the remote meanwhile.
     """
     tip, boxes = branch.tip or branch.base, branch.request.boxes
+    # What a person had learned from a named range stays on the branch: this run reads another.
     decisions = read_decisions(
         branch.workspace, branch.base, tip, boxes, with_ranges=not run.is_asked
     )
@@ -381,7 +388,7 @@ def _leave_branch(tip: str, why: str) -> Published:
     return Published("pr", tip, reason=f"the branch is left as it is: {why}")
 
 
-def _find_pause(run: Run, branch: MemoryBranch) -> str:
+def _find_pause_before_plan(run: Run, branch: MemoryBranch) -> str:
     """Return why nothing is proposed now, or "": it is not due, or the request is under review.
 
     It is called before anything is planned.
@@ -389,10 +396,10 @@ def _find_pause(run: Run, branch: MemoryBranch) -> str:
     Raises:
         EngineError: `forge-…`.
     """
-    wait = "" if run.at_once else find_wait(branch.workspace, branch.tips, run.now)
+    wait = "" if run.at_once else find_calendar_wait(branch.workspace, branch.tips, run.now)
     if wait or branch.tip is None:
         return wait
-    return find_hold(branch.request.forge, branch.request.open, at_once=run.at_once)
+    return find_review_hold(branch.request.forge, branch.request.open, at_once=run.at_once)
 
 
 def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Built | str:
@@ -414,15 +421,25 @@ def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Bui
     asked = tuple(line for line in decisions.rejected if ASKED.match(line))
     rejected = tuple(line for line in decisions.rejected if line not in asked)
     carried = _carry(run, workspace, ref, base, decisions._replace(rejected=rejected))
+    # The commit of the decisions is no merged work, so the range ends before it, at the base.
+    until = base if carried.files else None
     try:
-        plan, applied = perform(run, ref, base if carried.files else None)
+        plan, applied = plan_and_commit(run, ref, until)
     except RepositoryError as error:
         if error.slug != "ref-moved" or not carried.files:
             raise
         # A plan of another job was not made with the maintainers' decisions.
         return error.message
     lost = list_lost(workspace, applied.tip, decisions)
-    built = Built(base, applied.tip, plan, applied.subjects, decisions.rejected, carried, lost)
+    built = Built(
+        base=base,
+        tip=applied.tip,
+        plan=plan,
+        subjects=applied.subjects,
+        rejected=decisions.rejected,
+        carried=carried,
+        lost=lost,
+    )
     if built.tip == base:
         return built
     return _add_questions(run, workspace, ref, built, asked)
@@ -444,13 +461,14 @@ def _add_questions(
         The built commits with the commit of the lines, and the questions.
     """
     today, tip = run.now.astimezone(UTC).date(), built.tip
+    # A job of CI has no global memory, the checkout of a person, to promote entries to.
     kinds = PROPOSED | KEPT - {"promotion"}
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
     week = find_week(workspace, tip, questions, today, asked)
-    note = note_asked(workspace, tip, week.shown, (), today, more=asked)
-    is_changed = note != workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    if is_changed and (week.shown or asked):
-        files = {REJECTED_FILE: note}
+    new_content = note_asked(workspace, tip, week.shown, (), today, more=asked)
+    old_content = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
+    if new_content != old_content and (week.shown or asked):
+        files = {REJECTED_FILE: new_content}
         tip = commit_files(
             workspace, ref, tip, files, message=ASKING, now=run.now, in_actions=run.in_actions
         )
@@ -505,14 +523,15 @@ def _push_and_propose(
     pause = ""
     why_left = COVERED if is_covered(built.plan) else _find_newer(branch, built)
     if not why_left:
-        pause = _find_late_pause(run, branch, built)
+        pause = _find_pause_after_plan(run, branch, built)
         why_left = pause
     if adds_something and not why_left:
-        why_left = find_answer(built, branch.request)
+        why_left = find_decline(built, branch.request)
     if why_left:
         tip = branch.tip or built.base
         return Published("pr", tip, reason=why_left, plan=built.plan, is_paused=bool(pause))
-    # The forge closes the request of a branch that is gone, and its text would pass for an answer.
+    # Deleting the branch closes its request as well, but as if a person had declined it. So the
+    # request is closed first, with a note in its text.
     url = "" if adds_something else close_request(branch.request)
     outcome = _push(run, branch, built)
     if outcome.state == "refused":
@@ -535,18 +554,18 @@ def _push_and_propose(
     return update_request(run, branch.settings, built, published, branch.request)
 
 
-def _find_late_pause(run: Run, branch: MemoryBranch, built: Built) -> str:
+def _find_pause_after_plan(run: Run, branch: MemoryBranch, built: Built) -> str:
     """Return why the branch must not move after the run was planned, or "".
 
     There may be too few entries, or a review was submitted meanwhile.
     """
     if built.tip != built.base and not run.at_once:
-        shortage = find_shortage(branch.workspace, branch.tip or built.base, built.tip)
+        shortage = find_entry_shortage(branch.workspace, branch.tip or built.base, built.tip)
         if shortage:
             return shortage
     if branch.tip is None:
         return ""
-    return find_hold(branch.request.forge, branch.request.open, at_once=run.at_once)
+    return find_review_hold(branch.request.forge, branch.request.open, at_once=run.at_once)
 
 
 def _find_newer(branch: MemoryBranch, built: Built) -> str:
@@ -585,5 +604,5 @@ def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
             return PushOutcome("done", old)
     options: Sequence[str] = ()
     if branch.request.forge is None:
-        options = request_options(run.environ, run.branch)
+        options = list_gitlab_options(run.environ, run.branch)
     return push_tip(repo, run.remote, name, built.tip, old, options=options)

@@ -140,13 +140,13 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
     comments = forge.list_commands(request, last_read)
     text, unclear = apply_comments(request.body, (comment.body for comment in comments))
     newest = max((last_read, *(comment.id for comment in comments)))
-    return RequestState(forge, request, None, text, newest, unclear)
+    return RequestState(forge, open=request, text=text, read=newest, unclear=unclear)
 
 
-def find_answer(built: Built, request: RequestState) -> str:
-    """Return why nothing is proposed, or "" if something is.
+def find_decline(built: Built, request: RequestState) -> str:
+    """Return that people declined all of this before, as the reason to propose nothing, or "".
 
-    Nothing is if people closed a request without a merge that proposed all of this already.
+    They did if they closed a request without a merge that proposed all of it already.
     """
     declined = request.declined
     if declined is None or not list_keys(built) <= parse_keys(declined.body):
@@ -189,7 +189,7 @@ def update_request(
         proposal = forge.open(settings.publish.branch, run.branch, title, body)
     else:
         forge.update(proposal, title, body)
-    failures = _arrange(forge, proposal, settings.publish, is_new=is_new)
+    failures = _apply_settings(forge, proposal, settings.publish, is_new=is_new)
     reasons = [published.reason, *failures]
     return replace(
         published,
@@ -207,7 +207,7 @@ def _say_branch_only(run: Run, publish: PublishConfig) -> str:
     return f"the branch {publish.branch} is pushed; no token for a forge: {remaining}"
 
 
-def _arrange(
+def _apply_settings(
     forge: Proposals, proposal: Proposal, publish: PublishConfig, *, is_new: bool
 ) -> Iterator[str]:
     """Set labels, reviewers and auto-merge of a pull request as configured.
@@ -260,14 +260,14 @@ def list_keys(built: Built) -> frozenset[str]:
 
     Beyond `MAX_KEYS` one key, the hash of the other keys, replaces the rest.
     """
-    keys = sorted({key for key, _ in _list_held(built)})
+    keys = sorted({key for key, _ in _list_proposed_items(built)})
     rest = keys[MAX_KEYS:]
     if not rest:
         return frozenset(keys)
     return frozenset((*keys[:MAX_KEYS], _key(" ".join(rest))))
 
 
-def _list_held(built: Built) -> Iterator[tuple[str, str]]:
+def _list_proposed_items(built: Built) -> Iterator[tuple[str, str]]:
     """Yield the key and the title of each thing that a request proposes.
 
     These are the changes of entries, what maintainers wrote, and the files of episodes.
@@ -379,7 +379,7 @@ def _find_declined(built: Built, request: RequestState) -> Declined | None:
     if request.declined is None:
         return None
     keys = parse_keys(request.declined.body)
-    titles = tuple(title for key, title in _list_held(built) if key in keys)
+    titles = tuple(title for key, title in _list_proposed_items(built) if key in keys)
     return Declined(request.declined.number, titles)
 
 

@@ -354,8 +354,9 @@ def parse_last_comment(text: str) -> int:
 def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, ...]]:
     """Tick and untick the boxes of a request's text, as commands in comments ask.
 
-    A line `/memory drop KEY…` unticks the only box whose key begins so, as a click does. The last
-    command for a box counts. A key of fewer than MIN_PREFIX characters may be a word of the line.
+    A line `/memory drop KEY…` unticks the box whose key begins with KEY, if there is only one. The
+    last command for a box counts. A key of fewer than MIN_PREFIX characters may be a plain word, so
+    it names no box.
 
     Args:
         text: the text of the request.
@@ -374,6 +375,7 @@ def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, 
                 if line.startswith("/memory"):
                     unclear.append(line)
                 continue
+            # An unknown verb applies to no kind of box, so its keys are unclear.
             kinds, mark = VERBS.get(command["verb"], ((), ""))
             for key in command["keys"].split()[:MAX_LINES]:
                 position = _find_mark(text, kinds, key)
@@ -632,12 +634,12 @@ def _list_declined(declined: Declined, links: Links) -> Iterator[str]:
     yield from _list_titles(f"Closed before, in {name}", declined.titles)
     link = f"[{name}]({links.pull}{declined.number})" if links.pull else name
     yield ""
-    yield f"{link} was closed without a merge, and is not"
+    yield f"{link} was closed without a merge."
     yield (
-        "opened again. What it held opens no pull request alone; it stands here beside what is "
-        "new. Take out on this"
+        "What it proposed is repeated here only because there is something new as well. Remove on "
+        "this branch"
     )
-    yield "branch what is not wanted, and it does not come again."
+    yield "what is not wanted, and it is not proposed again."
 
 
 def _render_effect(effect: Effect) -> str:

@@ -62,8 +62,8 @@ class Estimate(msgspec.Struct, frozen=True):
     cost_usd: float
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The note of batches that were sent.
+class SentBatches(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The batches that were sent for a range of history, as a file in the git directory notes them.
 
     Attributes:
         version: the version of the format.
@@ -73,7 +73,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         known: the entries of memory that were sent with all requests.
         estimate: the size and the cost of the batches.
         batches: the batches that were sent.
-        is_whole: whether all batches were sent.
+        is_whole: whether all batches of the range were sent.
     """
 
     version: Literal[1] = 1
@@ -86,15 +86,15 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     is_whole: bool = False
 
 
-def find_sent(repo: Repository) -> Sent | None:
-    """Return the note of the batches that an earlier run sent, None if none waits.
+def find_sent_batches(repo: Repository) -> SentBatches | None:
+    """Return the batches that an earlier run sent, as it noted them in a file, None if none wait.
 
     Raises:
         RepositoryError: bad-batch-state, foreign-batch-state.
     """
     path = _note_path(repo)
     try:
-        sent = msgspec.json.decode(path.read_bytes(), type=Sent)
+        sent = msgspec.json.decode(path.read_bytes(), type=SentBatches)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, UnicodeError) as error:
@@ -169,7 +169,7 @@ class Backfill:
         progress: OnProgress,
         environ: Mapping[str, str],
     ) -> None:
-        """Read the requests that an earlier run sent.
+        """Read which batches an earlier run sent, whose range and branch are the default.
 
         Raises:
             RepositoryError: bad-batch-state, foreign-batch-state.
@@ -178,12 +178,13 @@ class Backfill:
         self._now = now
         self._progress = progress
         self._environ = environ
-        self._sent = find_sent(workspace.repo)
+        self._sent = find_sent_batches(workspace.repo)
         since = options.since
         ref = options.ref
         if self._sent is not None:
             since = self._sent.since if since is None else since
             ref = self._sent.ref if ref is None else ref
+        # Batches are for old history, so a run that names no range begins at the first commit.
         self._options = replace(options, since=since, ref=ref, from_root=True)
 
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
@@ -201,7 +202,7 @@ class Backfill:
             EngineError: as the API; cost-limit; and what planning raises.
         """
         result = self.send(wait, dry_run=dry_run)
-        return self._plan_with_replies(result) if isinstance(result, Sent) else result
+        return self._plan_with_replies(result) if isinstance(result, SentBatches) else result
 
     def send(
         self,
@@ -209,14 +210,14 @@ class Backfill:
         *,
         dry_run: bool = False,
         unanswered: UnansweredRun | None = None,
-    ) -> Plan | Pending | Sent:
+    ) -> Plan | Pending | SentBatches:
         """Send the requests that were not sent yet, and poll the batches.
 
         Args:
             wait: called until all batches have ended; None to poll once.
             dry_run: send nothing.
-            unanswered: the plan without replies and its requests, if the caller has made it
-                already.
+            unanswered: the requests of the run, and its plan as if none of them had a reply; None
+                to plan the run here.
 
         Returns:
             The note of the batches if all have ended; a plan if there are no requests; else how far
@@ -275,7 +276,7 @@ class Backfill:
 
     def _send(
         self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool
-    ) -> tuple[Pending, Sent | None]:
+    ) -> tuple[Pending, SentBatches | None]:
         """Send all batches if their cost together is within the limit.
 
         Args:
@@ -312,14 +313,16 @@ class Backfill:
         self._write_note(sent)
         return Pending("submitted", estimate), sent
 
-    def _submit(self, engine: AnthropicEngine, sent: Sent, requests: Mapping[str, Request]) -> Sent:
+    def _submit(
+        self, engine: AnthropicEngine, sent: SentBatches, requests: Mapping[str, Request]
+    ) -> SentBatches:
         """Submit one batch, and return the note of all batches with it."""
         batch = submit(engine, requests, self._now)
         sent = replace(sent, batches=(*sent.batches, batch))
         self._write_note(sent)
         return sent
 
-    def _write_note(self, sent: Sent) -> None:
+    def _write_note(self, sent: SentBatches) -> None:
         """Write the note of the batches as JSON, whole or not at all.
 
         Raises:
@@ -329,7 +332,7 @@ class Backfill:
         write_file(_note_path(self._workspace.repo), data)
         self._sent = sent
 
-    def _poll(self, sent: Sent, wait: Wait | None) -> Pending | Sent:
+    def _poll(self, sent: SentBatches, wait: Wait | None) -> Pending | SentBatches:
         """Ask the API how many batches have ended, again and again until all have.
 
         Args:
@@ -349,7 +352,7 @@ class Backfill:
                 return pending
             wait(pending)
 
-    def _plan_with_replies(self, sent: Sent) -> Plan:
+    def _plan_with_replies(self, sent: SentBatches) -> Plan:
         """Return the plan of the run, made with the replies of the batches.
 
         Replies of a model that is no longer configured are not used.
@@ -399,13 +402,15 @@ class Backfill:
         return UsageError(message, slug="no-batches", hint=hint)
 
 
-def _start_note(plan: Plan, requests: Mapping[str, Request], estimate: Estimate) -> Sent:
+def _start_note(plan: Plan, requests: Mapping[str, Request], estimate: Estimate) -> SentBatches:
     """Return the note of a run's batches before any was sent."""
     known: tuple[ExistingEntry, ...] = ()
     for request in requests.values():
         known = request.existing  # All requests have the same.
         break
-    return Sent(ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate)
+    return SentBatches(
+        ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
+    )
 
 
 def choose_reusing_model(
@@ -530,6 +535,7 @@ class BatchReplies:
         Raises:
             EngineError: as the engine.
         """
+        # Batches hold the requests about merged changes alone, not those that compare entries.
         if request.task != "learnings":
             return self._engine.extract(request)
         # Replies are stored under a hash of the sent request, which had the entries that memory

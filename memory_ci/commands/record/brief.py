@@ -14,6 +14,7 @@ from memory_ci.commands.record.text import (
     VERDICTS,
     WAYS,
     count_episodes,
+    has_new_entries,
     list_engine_lines,
     list_range_lines,
 )
@@ -97,8 +98,9 @@ def render_brief(
     head += list_engine_lines(plan.engine)
     sections = list(_list_sections(plan))
     text = ""
-    # Long items are folded if the text fits so, else cut.
-    attempts = [(LIMITS[0], 0), *((limits, width) for limits in LIMITS)]
+    # First try long items in full, on several lines; if the text is too long, cut them.
+    attempts = [(LIMITS[0], 0)]
+    attempts += [(limits, width) for limits in LIMITS]
     for limits, cut_width in attempts:
         text = _join([*head, *_list_lines(sections, limits, cut_width), *outcome], width)
         if text.count("\n") <= MAX_LINES:
@@ -155,6 +157,8 @@ def _list_lines(sections: Sequence[_Section], limits: _Limits, width: int) -> It
 def _list_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     """Yield lines with counts alone: of sources, masked credentials and episodes.
 
+    A source is a pull request or an agent session that was joined to a change.
+
     Args:
         plan: the plan.
         written: the paths of the episode files that it writes.
@@ -181,8 +185,7 @@ def _list_sections(plan: Plan) -> Iterator[_Section]:
     if plan.findings:
         warnings = list(map(_describe_finding, plan.findings))
         yield _Section(f"Warnings: {len(warnings)}", warnings)
-    has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
-    if plan.counts.merged_changes and not has_learned:
+    if plan.counts.merged_changes and not has_new_entries(plan):
         ways = [f"{command:36} {effect}" for command, effect in WAYS]
         yield _Section("Nothing was learned from these changes.", ways)
 
@@ -197,7 +200,7 @@ def _describe_step(step: PlannedStep) -> _Section:
 
 
 def _list_judged(plan: Plan) -> Iterator[_Section]:
-    """Yield the candidates that were not written, by the reason.
+    """Yield a section for each verdict by which candidates for entries were not written.
 
     Candidates that a person can decide about are listed in the order in which review asks.
     """

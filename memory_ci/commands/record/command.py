@@ -305,8 +305,7 @@ def _confirm(question: str, refusal: UsageError) -> None:
         UsageError: `refusal`.
         click.Abort: if the answer is no.
     """
-    is_unattended = has_input()
-    if is_unattended:
+    if has_input():  # Standard input is no terminal.
         raise refusal
     if not confirm(question, default=False):
         raise click.Abort

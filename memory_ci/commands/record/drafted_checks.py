@@ -79,11 +79,11 @@ def draft_rule_checks(
     settings: str,
     problems: list[str],
 ) -> list[DraftedCheck]:
-    """Return the checks of rules that people wrote, without those that an entry has already.
+    """Return checks that test the rules people wrote, without checks that an entry has already.
 
     Args:
         run: the run.
-        repeated: the repeated requests and failures.
+        repeated: the requests and failures that recur in sessions.
         files: the files of the repository, which a check may name.
         settings: the text of the files that configure linters and hooks.
         problems: gets a line if the model cannot be asked.
@@ -100,7 +100,7 @@ def draft_habit_checks(
     files: RepositoryFiles,
     settings: str,
 ) -> list[DraftedCheck]:
-    """Return the checks of habits: of two kinds of files that past changes changed together.
+    """Return checks that test habits: past changes that changed two kinds of files together.
 
     Args:
         run: the run.
@@ -111,8 +111,10 @@ def draft_habit_checks(
     """
     habits: list[DraftedCheck] = []
     for habit in _find_habits(run, history):
-        is_known = is_lock_tested((habit.also,), settings) or _is_demanded(habit, drafted)
-        if not is_known and has_glob(habit.when, files) and has_glob(habit.also, files):
+        is_tested = is_lock_tested((habit.also,), settings) or _repeats_rule(habit, drafted)
+        # History knows files that the repository no longer has.
+        exists = has_glob(habit.when, files) and has_glob(habit.also, files)
+        if exists and not is_tested:
             habits.append(_draft_habit(habit))
     return _drop_existing(run, habits)
 
@@ -120,7 +122,7 @@ def draft_habit_checks(
 def _draft_checks(
     run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
 ) -> list[DraftedCheck]:
-    """Return the checks of rules: first those of templates, then those that a model writes.
+    """Return the checks of rules: those that match a template, then those that a model writes.
 
     Args:
         run: the run.
@@ -136,10 +138,10 @@ def _draft_checks(
             for_model.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check))
-    return drafted + _list_written(run, for_model, files, problems)
+    return drafted + _draft_by_model(run, for_model, files, problems)
 
 
-def _list_written(
+def _draft_by_model(
     run: RecordRun, rules: Iterable[CheckableRule], files: RepositoryFiles, problems: list[str]
 ) -> list[DraftedCheck]:
     """Return the checks that a model wrote in earlier runs or writes now.
@@ -173,38 +175,46 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
         candidate = item.candidate
         repetition = candidate.repetition
         if repetition is not None and repetition.kind == "request":
-            place = repetition.written_in
             yield CheckableRule(
-                candidate.title, "request", place, repetition.first, candidate=candidate
+                title=candidate.title,
+                source="request",
+                place=repetition.written_in,
+                since=repetition.first,
+                candidate=candidate,
             )
     for located in run.draft.located:
         entry = located.entry
         # The title of a rejected choice names the thing alone, which is no rule.
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
         if is_rule and entry.check is None and is_in_force(entry, run.today):
-            yield CheckableRule(entry.title, "entry", entry.id, entry.created_at)
+            yield CheckableRule(
+                title=entry.title, source="entry", place=entry.id, since=entry.created_at
+            )
     seen_texts: set[str] = set()
     for written in list_written_rules(run.base):
         text = EMPHASIS.sub("", written.text)
         if SENTENCE.match(text) and text not in seen_texts and not written.is_forbidden_example:
-            seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md
-            yield CheckableRule(text, "document", written.place, words=written.text)
+            seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md.
+            yield CheckableRule(
+                title=text, source="document", place=written.place, words=written.text
+            )
 
 
 def _list_untested(
     run: RecordRun, repeated: Iterable[Judged], settings: str
 ) -> list[CheckableRule]:
-    """Return the rules that no linter or hook of the repository tests, nor could test better.
+    """Return the rules that neither a linter of the repository nor a well-known hook tests.
 
     Args:
         run: the run.
-        repeated: the repeated requests and failures.
+        repeated: the requests and failures that recur in sessions.
         settings: the text of the files that configure linters and hooks.
     """
     untested: list[CheckableRule] = []
     for rule in _list_rules(run, repeated):
-        could_be_hook = find_hook(rule.title) is not None
-        if not could_be_hook and not is_linted(rule.title, settings):
+        # A hook that people can add tests the rule better than a check.
+        has_hook = find_hook(rule.title) is not None
+        if not has_hook and not is_linted(rule.title, settings):
             untested.append(rule)
     return untested
 
@@ -236,7 +246,10 @@ def _ask_for_checks(
 
 
 def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
-    """Return the checks; those of documents count from the day when their line was committed."""
+    """Return the checks, with the day since when the rule of a document is in force.
+
+    That is the day when its line was committed, by `git blame`.
+    """
     blamed: dict[str, tuple[BlamedRange, ...]] = {}
     dated: list[DraftedCheck] = []
     for draft in drafted:
@@ -273,7 +286,7 @@ def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
     return find_habits(changes, run.today)
 
 
-def _is_demanded(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
+def _repeats_rule(habit: Habit, drafted: Iterable[DraftedCheck]) -> bool:
     """Return whether a rule demands that the two kinds of a habit change together."""
     checks = [draft.check for draft in drafted if isinstance(draft.check, WithCheck)]
     return any(

@@ -66,7 +66,7 @@ MAX_SESSIONS = 3
 
 DECLINED = "Closed without a merge."
 
-SOLVED = 0.6
+DETOUR_VALENCE = 0.6
 """How much an episode of an error or a detour matters (the rubric of importance)."""
 
 
@@ -91,6 +91,8 @@ class EpisodeBuilder:
         judged: Sequence[Judged],
     ) -> Episode:
         """Return the episode of a merged change from git, its sessions and its pull request.
+
+        Its valence says how much it matters, from 0 to 1.
 
         Args:
             derived: the episode as git's history alone gives it.
@@ -118,7 +120,7 @@ class EpisodeBuilder:
             used=tuple(sorted(uses.used)),
             action=replace(derived.action, pr=number, tools=_list_tools(gathered.events)),
             outcome=outcome,
-            valence=_weigh(outcome, judged),
+            valence=_measure_valence(outcome, judged),
             feedback=(*derive_feedback(facts), *self.list_commands(request)),
         )
         if request is None:
@@ -144,7 +146,10 @@ class EpisodeBuilder:
         )
 
     def build_declined(self, request: PullRequest, uses: Uses) -> Episode:
-        """Return the episode of a pull request that was closed without a merge."""
+        """Return the episode of a pull request that was closed without a merge.
+
+        It is a failure if the request had commits; otherwise nothing was tried.
+        """
         closed_at = (request.closed_at or request.created_at).astimezone(UTC)
         work = MergedWork(
             ref=format_work_ref(request.number, ""),
@@ -165,7 +170,7 @@ class EpisodeBuilder:
             used=tuple(sorted(uses.used)),
             action=Action(pr=request.number),
             outcome="failure" if request.commits else "neutral",
-            valence=SOLVED,
+            valence=DETOUR_VALENCE,
             feedback=(*derive_feedback(work), *self.list_commands(request)),
             text=render_episode_text(title, (), request, DECLINED),
         )
@@ -197,10 +202,10 @@ class EpisodeBuilder:
         ref: str,
         paths: Collection[str],
     ) -> MergedWork:
-        """Return the facts of a change from which feedback on entries follows.
+        """Return the facts of a change from which feedback on entries is derived.
 
-        These are the used entries that review corrected, and the served entries that name the code
-        or the words of the change.
+        These are the entries that the agent was served and used; among them those whose code a
+        reviewer asked to change, and those that have a file or a name in common with the change.
 
         Args:
             merged: the change.
@@ -210,17 +215,20 @@ class EpisodeBuilder:
             paths: the files that it touched.
         """
         tip = merged.tip
-        places = self._run.draft.by_id
+        located_by_id = self._run.draft.by_id
         requested_paths: set[str] = set()
         for event in events:
             if REQUESTED in event.labels:
                 requested_paths |= set(event.paths)
         corrected: set[str] = set()
         for entry_id in uses.used:
-            if entry_id in places and _is_about(places[entry_id], requested_paths):
+            if entry_id in located_by_id and _is_about(located_by_id[entry_id], requested_paths):
                 corrected.add(entry_id)
         touched: frozenset[str] = frozenset()
-        served = [places[entry_id].entry for entry_id in uses.served if entry_id in places]
+        served = []
+        for entry_id in uses.served:
+            if entry_id in located_by_id:
+                served.append(located_by_id[entry_id].entry)
         if served:
             repo, start = self._run.workspace.repo, start_of(merged)
             message = "\n".join(commit.message for commit in (tip, *merged.commits))
@@ -235,7 +243,7 @@ class EpisodeBuilder:
         return MergedWork(
             ref=ref,
             at=tip.committed_at,
-            served=uses.ignored,
+            served=uses.ignored,  # Feedback on used entries follows from `used`.
             used=uses.used,
             corrected=frozenset(corrected),
             touched=touched,
@@ -302,12 +310,12 @@ def _list_tools(events: Iterable[Event]) -> tuple[str, ...]:
     return tuple(sorted(list_safe_names(names, MAX_TOOLS)))
 
 
-def _weigh(outcome: Outcome, judged: Sequence[Judged]) -> float:
+def _measure_valence(outcome: Outcome, judged: Sequence[Judged]) -> float:
     """Return how much an episode matters, from 0 to 1: as much as the best entry learned from it.
 
-    Work that needed correction counts at least `SOLVED`, other work `ROUTINE_VALENCE`.
+    Work that needed correction counts at least `DETOUR_VALENCE`, other work `ROUTINE_VALENCE`.
     """
-    least = SOLVED if outcome == "partial" else ROUTINE_VALENCE
+    least = DETOUR_VALENCE if outcome == "partial" else ROUTINE_VALENCE
     learned = [
         item.candidate.importance for item in judged if item.verdict in ("written", "restates")
     ]

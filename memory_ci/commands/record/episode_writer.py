@@ -98,7 +98,7 @@ class EpisodeWriter:
         """The episodes of earlier runs and of this one, by id.
 
         Episodes of earlier runs are derived from git's history on first access, because many runs
-        do not need them.
+        do not need them. The first access also sets their outcomes, which reverts change.
         """
         base = self._run.base
         earlier = add_derived(self._run.workspace, self._files, base.sha)
@@ -124,7 +124,7 @@ class EpisodeWriter:
         return self._deleted.all | self._written_ids | self.episodes.keys()
 
     def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
-        """Return how many changes of this run get no file, for git's history gives their episode.
+        """Count the changes of this run whose episode needs no file: git's history gives it.
 
         Args:
             recorded_commits: tips of changes that earlier runs have read, which are not counted.
@@ -157,11 +157,12 @@ class EpisodeWriter:
         if not is_work(self._run.workspace, merged):
             self._add_feedback(tuple(self._builder.list_commands(gathered.request)))
             return
+        # The episode as git's history alone gives it.
         derived = derive_episode(self._run.workspace.config.extraction, merged, self._builder.stage)
         episode = self._builder.build_merged(derived, merged, gathered, uses, judged)
         if is_derived(self._run.workspace, merged):
             self.derived.append(derived)
-            if _adds_nothing(episode, derived):
+            if _is_derivable(episode, derived):
                 self._add_unwritten(derived)
             else:
                 self._add(episode)
@@ -196,7 +197,8 @@ class EpisodeWriter:
 
         Args:
             reverts: the reverts, the oldest first.
-            refused: false claims of outsiders, whose messages alone would mislead readers.
+            refused: reverts that an outsider's message claims and git does not prove; the claimed
+                episodes get a note that they were not reverted, because readers see the message.
             commit_times: when each revert was committed, by shortened id.
             change_tips: the tip of the merged change that holds each revert, by shortened id.
         """
@@ -362,10 +364,10 @@ class EpisodeWriter:
             self.records.append(amendment)
 
 
-def _adds_nothing(episode: Episode, derived: Episode) -> bool:
-    """Return whether an episode says no more than git's history, for all that commands read of it.
+def _is_derivable(episode: Episode, derived: Episode) -> bool:
+    """Return whether git's history alone gives all data of an episode that commands read.
 
-    The text and the labels of its pull request may say more, which are not copied.
+    The text and the labels of its pull request do not count: they alone are worth no file.
 
     Args:
         episode: the episode from all sources.

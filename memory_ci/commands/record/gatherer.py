@@ -74,10 +74,10 @@ class DeclinedWindow(NamedTuple):
 def find_window(
     base: Snapshot, since: datetime, episode_ids: frozenset[str], episodes: Collection[Episode]
 ) -> DeclinedWindow:
-    """Return the time in which the declined requests to read were closed.
+    """Return a window of time: a run reads the declined requests that were closed in it.
 
-    It reaches back to the newest declined request that has an episode, but not before memory-ci was
-    set up, nor longer than `BACKLOG`.
+    It begins at the newest declined request that has an episode, but not before memory-ci was set
+    up, and at most `BACKLOG` before the commit that the run reads.
 
     Args:
         base: the commit that the run reads.
@@ -191,8 +191,15 @@ class Gatherer:
             events += self._read_request(request, merged.label, how, joins)
         session_events: list[Event] = []
         for joined in self._finder.find(merged, request):
-            count = len(joined.events)
-            joins.append(Join(merged.label, "session", joined.session.key, joined.how, count))
+            joins.append(
+                Join(
+                    change=merged.label,
+                    kind="session",
+                    id=joined.session.key,
+                    how=joined.how,
+                    events=len(joined.events),
+                )
+            )
             session_events += joined.events
         if len(events) > len(merged.commits) or session_events:
             events.append(diff_event(merged))
@@ -255,16 +262,24 @@ class Gatherer:
             self._problems.append(_describe_unread(unread, reason))
         return completed.items
 
-    def may_claim(self, commit: Commit, merged: MergedChange, request: PullRequest | None) -> bool:
+    def is_by_member(
+        self, commit: Commit, merged: MergedChange, request: PullRequest | None
+    ) -> bool:
         """Return whether a commit is the work of people who may write to the repository.
 
-        What its message claims of other work, such as a revert, counts only then. The forge says
-        who may write, or without a forge the trusted authors of the configuration. A merge commit
-        makes claims for its branch, so all authors of the branch must be trusted.
+        Anyone may write into a commit message that it reverts other work or used an entry, so that
+        counts only in commits of members. The forge says who may write; without a forge these are
+        the trusted authors of the configuration. A merge commit speaks for its branch, so all
+        authors of the branch must be trusted.
+
+        Args:
+            commit: the commit.
+            merged: the merged change that holds it.
+            request: the pull request of the change.
         """
         if request is not None:
             return not is_outside(request, request.permission)
-        if self.has_forge:
+        if self.has_forge:  # Only members can push without a request.
             return True
         trusted_authors = self._workspace.config.extraction.trusted_authors
         commits = merged.commits if len(commit.parents) > 1 else (commit,)
@@ -301,7 +316,7 @@ class Gatherer:
             request: the pull request.
             change: the label of the change that it belongs to.
             how: how the request was found, for the report.
-            joins: the sources of the change; the request is added.
+            joins: the sources that were joined to the change; the request is added.
         """
         if request.number in self._read_requests:
             return ()
@@ -309,7 +324,15 @@ class Gatherer:
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
         self.review_turns += _list_review_turns(events, f"#{request.number}")
-        joins.append(Join(change, "pull-request", f"#{request.number}", how, len(events)))
+        joins.append(
+            Join(
+                change=change,
+                kind="pull-request",
+                id=f"#{request.number}",
+                how=how,
+                events=len(events),
+            )
+        )
         return events
 
 
@@ -402,9 +425,10 @@ def _number_events(
     If an outsider opened the pull request, all of its events are an outsider's, except reviews,
     which name their own authors, and the results of CI.
     """
-    is_by_outsider = request is not None and is_outside(request, request.permission)
+    is_opened_outside = request is not None and is_outside(request, request.permission)
     numbered: list[Event] = []
     for number, event in enumerate(events):
-        is_of_request = is_by_outsider and event.kind not in ("review", "check")
-        numbered.append(replace(event, seq=number, is_outside=event.is_outside or is_of_request))
+        is_by_opener = event.kind not in ("review", "check")
+        is_outsiders = event.is_outside or (is_opened_outside and is_by_opener)
+        numbered.append(replace(event, seq=number, is_outside=is_outsiders))
     return Gathered(tuple(numbered), tuple(joins), request)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import date, datetime
 from pathlib import Path
 
-from memory_ci.commands.record.upkeep import make_upkeep_plan, names_of
+from memory_ci.commands.record.upkeep import list_own_names, make_upkeep_plan
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promotion import plan_promotion
@@ -24,7 +24,7 @@ def propose_globally(workspace: Workspace, branch: str | None, today: date) -> t
     _, base = branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
-    promotion = plan_promotion(draft.located, today, draft.path_of, names_of(draft.base))
+    promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(draft.base))
     return tuple(proposal.entry for proposal in promotion.proposals)
 
 

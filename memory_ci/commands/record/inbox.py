@@ -30,6 +30,11 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
     The inbox is a directory of new notes that nobody has filed yet. Notes that must not be shown to
     agents stay there, with a finding. If it cannot be found out who committed the notes, all of
     them stay, and that is a problem of the run.
+
+    Args:
+        run: the run, whose draft of memory gets the moved notes.
+        tally: gets the findings.
+        problems: gets a line if the notes stay.
     """
     draft = run.draft
     unsafe = _find_unsafe_notes(draft)
@@ -40,13 +45,14 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
     except (EngineError, RepositoryError) as error:
         tally.findings += unsafe
         reason = f"{error.message} [{error.slug}]"
-        problems.append(f"who brought the notes of the inbox, which wait: {reason}")
+        problems.append(f"who committed the notes of the inbox, which stay there: {reason}")
         return ()
     notes: list[Located] = []
     claims: list[Finding] = []
     for note in safe_notes:
         if note.path in outsiders_paths:
-            # An outsider's note keeps its title, body and type, but claims no weight or origin.
+            # Anyone can write a note, so of an outsider's only title, body and type are kept; its
+            # importance, its origin and the like are reported as claims.
             claims += find_note_claims(note, run.today, "notice")
             notes.append(strip_claims(note, run.today))
         else:
@@ -108,7 +114,7 @@ def _list_notes_of_outsiders(run: RecordRun, paths: Collection[str]) -> frozense
         merged = change_of_tip(run.workspace, version.commit.sha)
         request = run.gatherer.find_request(merged)
         for commit in _list_commits_of_file(merged, version.path):
-            if not run.gatherer.may_claim(commit, merged, request):
+            if not run.gatherer.is_by_member(commit, merged, request):
                 outsiders_paths.add(version.path)
     return frozenset(outsiders_paths)
 

@@ -23,7 +23,7 @@ from memory_ci.commands.record.batches import (
     Wait,
     choose_reusing_model,
     expect_usage,
-    find_sent,
+    find_sent_batches,
     has_batches,
 )
 from memory_ci.commands.record.learner import OnProgress
@@ -132,11 +132,12 @@ class LearnRun:
             since=plan.since,
             changes=plan.counts.merged_changes,
             windows=len(usages),
+            # The collector answers all requests but those whose reply is cached.
             kept=plan.engine.answers - collector.calls,
             input_tokens=sum(usage.input_tokens + usage.cache_write_tokens for usage in usages),
             cost_usd=_find_cost(model, usages),
             is_batch=has_batches(model),
-            is_sent=find_sent(self._workspace.repo) is not None,
+            is_sent=find_sent_batches(self._workspace.repo) is not None,
         )
 
     def send(self, progress: OnProgress, wait: Wait | None) -> Pending | None:
@@ -266,6 +267,7 @@ def _find_cost(model: Model, usages: Sequence[Usage]) -> float | None:
     For batches it is an upper bound, otherwise the expected cost.
     """
     settings = model.settings
+    # The price list is of known models, and a command may ask any.
     if model.name == "command" and settings.price is None:
         return None
     if has_batches(model):

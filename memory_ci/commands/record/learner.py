@@ -129,7 +129,11 @@ def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkI
         names = [title_of(merged), find_branch(merged.tip.message)]
     words = "\n".join(names).replace("/", " ")
     return WorkItem(
-        merged.label, merged.tip.sha, merged_on(merged), redact(words).text, start_of(merged)
+        label=merged.label,
+        tip=merged.tip.sha,
+        day=merged_on(merged),
+        names=redact(words).text,
+        start=start_of(merged),
     )
 
 
@@ -219,10 +223,10 @@ class Learner:
                 unread = plural(len(requests) - index, "closed request")
                 self.tally.problems.append(f"{unread} not read: the run had stopped asking")
                 return
-            # A run that ended between the request's merge and its closing may have learned from it.
+            # If its work was merged before it was closed, an earlier run may have learned from it.
             self._past_keys |= self._all_past_ids
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
-            work = WorkItem(f"#{request.number}", "", day, is_declined=True)
+            work = WorkItem(label=f"#{request.number}", tip="", day=day, is_declined=True)
             gathered = self._run.gatherer.gather_declined(request)
             try:
                 _, changes = self._study(work, gathered)
@@ -246,7 +250,8 @@ class Learner:
         for unmerged, gathered in gatherer.gather_unmerged():
             branch_words = redact(unmerged.branch.replace("/", " ")).text
             day = unmerged.at.astimezone(UTC).date()
-            _, changes = self._study(WorkItem(unmerged.label, "", day, branch_words), gathered)
+            work = WorkItem(label=unmerged.label, tip="", day=day, names=branch_words)
+            _, changes = self._study(work, gathered)
             yield from self._draft.take(changes)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()
@@ -275,7 +280,13 @@ class Learner:
         paths = [file.path for commit in member_commits for file in commit.files]
         uses = replace(uses, confirmed=self.writer.list_confirmed(paths, gathered.request))
         work_name = format_work_ref(merged.number, merged.tip.sha)
-        use = Use(merged.label, work_name, work.day, uses.reinforced, uses.restated)
+        use = Use(
+            label=merged.label,
+            ref=work_name,
+            day=work.day,
+            ids=uses.reinforced,
+            restated=uses.restated,
+        )
         self.tally.uses.append((merged, use))
         self.writer.add_merged(merged, gathered, uses, judged)
         if merged.tip in member_commits:
@@ -293,9 +304,10 @@ class Learner:
         outsiders = self.tally.outsiders
         member_commits: list[Commit] = []
         for commit in merged.commits:
-            if self._run.gatherer.may_claim(commit, merged, request):
+            if self._run.gatherer.is_by_member(commit, merged, request):
                 member_commits.append(commit)
                 continue
+            # The value is the range of the change, in which git can prove what the commit claims.
             start = start_of(merged) or commit.sha
             outsiders[commit.sha[:SHA_WIDTH]] = (start, merged.tip.sha)
             self.tally.findings += find_claimed_uses(commit, "notice")
@@ -322,8 +334,8 @@ class Learner:
             is_writable = bool(place.path) and not find_fault(note)
             if not is_writable or not is_proved(note) or any(find_unsafe(place)):
                 self.tally.problems.append(
-                    f"a note of the session {session_key} proves something else, or is not fit: "
-                    f"{entry.id[:8]}"
+                    f"the note {entry.id[:8]} of the session {session_key}: the session does not "
+                    "hold its quotes, or the note cannot be written"
                 )
                 continue
             existing = (*self._draft.located, *self._draft.inbox)
@@ -467,14 +479,15 @@ class Learner:
 
         The rules write each learning that an author marked, so that the model cannot lose any.
         Sentences that merely look like a learning to the rules are kept only if no model is asked.
+        No model is asked about sessions that belong to no change.
         """
         case = self._open_case(work, evidence)
         reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         by_rules = list(judge_reply(case, reply.text).judged)
-        is_for_model = bool(work.tip) or work.is_declined
-        if self._run.client is None or not is_for_model:
+        is_change = bool(work.tip) or work.is_declined
+        if self._run.client is None or not is_change:
             return by_rules
-        evidence = replace(evidence, changed=self._read_changed(work, evidence))
+        evidence = replace(evidence, changed=self._read_named_hunks(work, evidence))
         answer = self._run.client.ask(work.label, evidence, self._draft.entries)
         if answer is None:
             return by_rules
@@ -483,15 +496,15 @@ class Learner:
         if answer.notice:
             self.tally.windows.append(f"{work.label}: {answer.notice}")
         self.tally.dropped.update(by_model.dropped)
-        marked = [
-            judged
-            for judged in by_rules
-            if judged.verdict != "suspected" or judged.candidate.marker
-        ]
-        return [*marked, *by_model.judged]
+        kept: list[Judged] = []
+        for judged in by_rules:
+            is_merely_suspected = judged.verdict == "suspected" and not judged.candidate.marker
+            if not is_merely_suspected:
+                kept.append(judged)
+        return [*kept, *by_model.judged]
 
     def _open_case(self, work: WorkItem, evidence: EvidenceSet) -> JudgedCase:
-        """Return all that the candidates of one piece of work are judged by.
+        """Return the case of one piece of work: all that its candidates are judged by.
 
         That is its evidence, the existing entries, and the documents that may say the same.
         """
@@ -516,7 +529,7 @@ class Learner:
             shown_by_tools=tuple(self._shown_by_tools),
         )
 
-    def _read_changed(self, work: WorkItem, evidence: EvidenceSet) -> str:
+    def _read_named_hunks(self, work: WorkItem, evidence: EvidenceSet) -> str:
         """Return hunks of the changed files that people named in sessions, for the model.
 
         A file counts as well if a person refused a tool call that named it. The hunks are cut to

@@ -32,7 +32,9 @@ class NewReverts(NamedTuple):
 def find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     """Return the reverts that no earlier run has read, those that count and those that do not.
 
-    A person may have decided about an older one, and that decision stays.
+    Anyone can write into a commit message that it reverts other work, so a revert by an outsider
+    counts only if git proves it. Older reverts are left out, because a person may have decided
+    about their episodes since.
     """
     repo, cursor = run.workspace.repo, run.cursor
     tally = learner.tally
@@ -41,7 +43,7 @@ def find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     if cursor is None:
         return NewReverts(reverts, claims.refused)
     if reverts:
-        reverts = _weigh_with_earlier(run, learner, reverts, cursor.source)
+        reverts = _find_with_earlier(run, learner, reverts, cursor.source)
 
     def is_new(revert: Revert) -> bool:
         return not is_ancestor(repo, revert.sha, cursor.source)
@@ -49,13 +51,13 @@ def find_new_reverts(run: RecordRun, learner: Learner) -> NewReverts:
     return NewReverts(tuple(filter(is_new, reverts)), tuple(filter(is_new, claims.refused)))
 
 
-def _weigh_with_earlier(
+def _find_with_earlier(
     run: RecordRun, learner: Learner, reverts: Sequence[Revert], last_end: str
 ) -> tuple[Revert, ...]:
     """Return the reverts of a range, found again together with the reverts before it.
 
     A revert of a revert restores work that the first revert undid, and an earlier run may have read
-    the first revert.
+    the first revert. If an outsider reverts it, the first revert counts only if git proves it, too.
 
     Args:
         run: the run.
@@ -64,16 +66,16 @@ def _weigh_with_earlier(
         last_end: the commit where the last run ended.
     """
     repo, tally = run.workspace.repo, learner.tally
-    doubted: set[str] = set()
+    reverted_by_outsiders: set[str] = set()
     for revert in reverts:
         if revert.sha in tally.outsiders:
-            doubted |= revert.undoes
+            reverted_by_outsiders |= revert.undoes
     earlier = list_reverting_commits(repo, last_end)
-    # A commit of an outsider has as its value the tips before and after its merged change.
+    # Each with the commits before and after it, between which git can prove the revert.
     doubted_commits: dict[str, tuple[str, str]] = {}
     for commit in earlier:
         short_sha = commit.sha[:SHA_WIDTH]
-        if short_sha in doubted:
+        if short_sha in reverted_by_outsiders:
             doubted_commits[short_sha] = (commit.parents[0], commit.sha)
     claims = Claims(repo, tally.outsiders | doubted_commits, _iter_episodes(learner))
     new_shas = {revert.sha for revert in reverts}

@@ -72,7 +72,7 @@ def judge_checks(
 
     Args:
         run: the run.
-        repeated: the repeated requests and failures.
+        repeated: the requests and failures that recur in sessions.
         accepted: keys of candidates that a person accepted.
         problems: gets a line if the model cannot be asked.
 
@@ -86,6 +86,7 @@ def judge_checks(
     drafted = draft_rule_checks(run, repeated, files, settings, problems)
     checks = _make_rule_checks(drafted)
     read_changes: list[PastChange] = []
+    # The history is read once; each change is kept without its lines, which habits do not need.
     history = _collect_without_lines(_iter_history(run, checks), read_changes)
     results = backtest(checks, history, [draft.rule.since for draft in drafted])
     tested = list(zip(drafted, results, strict=True))
@@ -93,7 +94,7 @@ def judge_checks(
     habits = draft_habit_checks(run, read_changes, drafted, files, settings)
     results = backtest(_make_rule_checks(habits), read_changes)
     tested += zip(habits, results, strict=True)
-    return _judge_all(run, tested, accepted)
+    return _select_judged(run, tested, accepted)
 
 
 def plan_new_rules(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
@@ -151,7 +152,7 @@ def _collect_without_lines(
         collected.append(replace(past, change=replace(past.change, added=())))
 
 
-def _judge_all(
+def _select_judged(
     run: RecordRun,
     tested: Iterable[tuple[DraftedCheck, BacktestResult]],
     accepted: Collection[str],

@@ -41,9 +41,10 @@ WRITTEN_DAYS = 3
 
 
 def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]) -> list[Judged]:
-    """Return the repeated requests and failures, each to be written or to be asked about.
+    """Return the requests that people repeat in sessions, and the commands that fail in several.
 
-    The list is also saved in the git directory, where hooks read it.
+    Each has a verdict: to be written as an entry, or to be asked about in `review`. The list is
+    also saved in the git directory, where hooks read it.
 
     Args:
         run: the run.
@@ -105,7 +106,7 @@ def plan_repeated(run: RecordRun, judged: Sequence[Judged]) -> Iterator[Change]:
 
 
 def _judge(item: Repeated, mode: RepeatedMode, accepted: frozenset[str]) -> Judged:
-    """Return a repeated request or failure with its verdict.
+    """Return a repeated request, or a command that fails in several sessions, with its verdict.
 
     It is written if a person accepted it, or if the settings allow to write frequent requests
     without asking. Else a person is asked about it.

@@ -212,7 +212,9 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     deleted = DeletedEpisodes(base, run.since, rejected_episodes)
     writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
     rejected = past_ids | list_rejected(base)
-    return Learner(run, writer, rejected, options.accepted, tombstones_at(base))
+    return Learner(
+        run, writer, past=rejected, accepted=options.accepted, forgotten=tombstones_at(base)
+    )
 
 
 def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
@@ -355,9 +357,9 @@ def _add_steps(
             steps.append(PlannedStep(step=step, changes=changes))
     counts_repetitions = run.workspace.config.extraction.repeated != "off"
     upkeep = Upkeep(
-        run.since,
-        run.today,
-        reverts.proved,
+        since=run.since,
+        today=run.today,
+        reverts=reverts.proved,
         same=agreement.same,
         checked=agreement.checked,
         archive=run.gatherer.archive if counts_repetitions else None,
@@ -376,14 +378,14 @@ def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[
         The changes of entries, and the tips of the merged changes whose uses they count, so that no
         later run counts them again.
     """
-    changes = [(merged, use) for merged, use in tally.uses if use.ids]
-    if not changes:
+    changes_with_uses = [(merged, use) for merged, use in tally.uses if use.ids]
+    if not changes_with_uses:
         return (), ()
     repo, is_memory = run.workspace.repo, build_memory_test(run.workspace)
     counted_tips = list_counted_commits(repo, run.base.sha, run.since, is_memory)
     uses = []
     new_tips = []
-    for merged, use in changes:
+    for merged, use in changes_with_uses:
         if merged.tip.sha not in counted_tips:
             uses.append(use)
             new_tips.append(merged.tip.sha)
@@ -405,7 +407,7 @@ def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
 
 
 def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Unwritten:
-    """Return the newly read changes whose episode needs no file, for git's history gives it.
+    """Count the changes of this run whose episode needs no file: git's history gives it.
 
     Their episodes are put into a cache in the git directory, so that later commands need not read
     them from history.

@@ -23,6 +23,7 @@ def check_branch(workspace: Workspace) -> str | None:
         UsageError: other-branch if it is not the default branch, where that is known.
     """
     tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
+    # `work` is "" on the default branch, and `default` is "" where that branch is not known.
     if tips.default and tips.work:
         hint = f"Check out {tips.name!r}, or name this branch: --branch {tips.work}"
         message = (

@@ -36,9 +36,9 @@ def find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
         lost = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
         if lost is not None:
             yield (
-                f"where the last run ended: {lost.commit[:12]} says at {lost.source[:12]}, "
-                "which its history does not hold, for the branch was rewritten. "
-                "Older changes are read again; what kept its commit is not counted twice"
+                f"where the last run ended: its commit {lost.commit[:12]} names "
+                f"{lost.source[:12]}, which the rewritten branch no longer holds. "
+                "Older changes are read again; those that kept their commit are not counted twice"
             )
     if cursor is None or run.since in (None, cursor.source):
         return
@@ -47,7 +47,7 @@ def find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
     count = plan_range(repo, cursor.source, run.since).change_count
     yield (
         f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) "
-        "and --since: later runs go on from here. Without --since they are read"
+        "and --since: no later run reads them. Run without --since to read them"
     )
 
 

@@ -86,10 +86,14 @@ def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
         lines = [f"  {item.change:8}  {item.candidate.title}  ({item.reason})" for item in judged]
         yield from _list_section(f"{heading}: {len(lines)}", lines)
     yield from _list_left_out(plan)
-    has_learned = any(step.step in ("fold", "extract") for step in plan.steps)
-    if plan.counts.merged_changes and not has_learned:
+    if plan.counts.merged_changes and not has_new_entries(plan):
         yield from ("", "Nothing was learned from these changes.")
         yield from (f"  {command:36} {effect}" for command, effect in WAYS)
+
+
+def has_new_entries(plan: Plan) -> bool:
+    """Return whether a plan adds entries, from notes of the inbox or from merged changes."""
+    return any(step.step in ("fold", "extract") for step in plan.steps)
 
 
 def list_range_lines(plan: Plan) -> Iterator[str]:

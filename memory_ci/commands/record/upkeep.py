@@ -151,7 +151,9 @@ def _unite_updates(changes: Sequence[Change]) -> list[Change]:
 def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     """Return the changes of one step.
 
-    Each part of consolidation is planned on the draft as the part before it left it.
+    Consolidation has four parts, each planned on the draft as the part before it left it: cites
+    follow code that moved, entries learned from reverted work are marked as suspect, entries get
+    the checks that people accepted, and entries that supersede or contradict others are marked.
     """
     base = draft.base
     match step:
@@ -189,7 +191,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
                 directories[change_name] = deepest_directory(action.files)
         return directories
 
-    promotion = plan_promotion(draft.located, today, draft.path_of, names_of(base))
+    promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(base))
     norms = plan_norms(draft.located, today, draft.path_of, read_directories)
     return (*promotion.changes, *norms)
 
@@ -284,8 +286,9 @@ def plan_upkeep_alone(
     draft = Draft(workspace.at(base))
     cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))
     since = cursor.source if cursor else None
-    is_counted = "retire" in steps and workspace.config.extraction.repeated != "off"
-    archive = read_archive(workspace, base) if is_counted else None
+    # Entries are retired if people stopped asking for them in sessions.
+    needs_sessions = "retire" in steps and workspace.config.extraction.repeated != "off"
+    archive = read_archive(workspace, base) if needs_sessions else None
     upkeep = Upkeep(since, today, stale_after=stale_after, archive=archive)
     planned = tuple(plan_upkeep(upkeep, draft, steps))
     return make_upkeep_plan(ref, base, planned, draft.base.memory.findings)
@@ -308,7 +311,7 @@ def make_upkeep_plan(
     )
 
 
-def names_of(snapshot: Snapshot) -> frozenset[str]:
+def list_own_names(snapshot: Snapshot) -> frozenset[str]:
     """Return the names of a repository and of its top directories.
 
     An entry that has one of these words does not apply in every repository.
@@ -323,7 +326,7 @@ def names_of(snapshot: Snapshot) -> frozenset[str]:
     return frozenset(long_names) - COMMON_NAMES
 
 
-def agreed_by_model(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
+def select_agreed(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entry, ...]:
     """Return the proposed entries that a model agrees apply anywhere.
 
     The model agrees with an entry by quoting it in a learning whose reach is everyone. The text of

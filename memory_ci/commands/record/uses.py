@@ -129,10 +129,12 @@ class UseFinder:
         These are the messages of members' commits. If a member merged the change, they are also the
         trailers of the commits that it was squashed from, and the text of the pull request.
         """
+        # A copy of a commit, such as a cherry-pick, has the same trailers: they count once.
         texts = [commit.message for commit in member_commits if self._copies.is_original(commit)]
         if merged.tip not in member_commits:
             return texts
         request_shas = request.commits if request else ()
+        # Trailers of the commits that the change was made from, which a squash may have dropped.
         for buried in self._buried_trailers.find(merged, request_shas):
             is_own_commit = buried.how == "commit"
             if not is_own_commit:
@@ -155,6 +157,7 @@ class UseFinder:
         A cherry-pick or rebase keeps author and time: it repeats old words and is no new statement.
         """
         place = self._draft.by_id.get(judged.entry_id or "")
+        # An equal id means the same sentence of the same source, read again.
         if place is None or place.entry.id == entry_id(judged.candidate):
             return True
         entry_shas = COMMIT.findall(place.entry.source or "")

@@ -81,7 +81,7 @@ def review_command(
     """
     if candidates and stale:
         raise click.UsageError("--candidates and --stale are two views: choose one.")
-    view = _View(LISTED if candidates else None, stale, show_all, since)
+    view = _View(kinds=LISTED if candidates else None, stale=stale, show_all=show_all, since=since)
     _run(view, **arguments)
 
 
@@ -139,14 +139,16 @@ def _run(
     repository = open_current_workspace()
     queue = _read_queue(repository, view)
     listed = view.select(queue)
-    words: dict[Answer, tuple[str, ...]] = {
+    names: dict[Answer, tuple[str, ...]] = {
         "accept": accept,
         "keep": keep,
         "retire": retire,
         "never": never,
     }
-    answers = _parse_answers(listed, words, edit=edit)
-    is_asked = not (answers.by_verb or as_json or view.kinds) and not has_input()
+    answers = _parse_answers(listed, names, edit=edit)
+    # A person is asked at a terminal, unless the options answer or select something already.
+    has_choice = bool(answers.by_verb) or as_json or view.kinds is not None
+    is_asked = not has_choice and not has_input()
     if is_asked:
         answers = ask_each(listed, _edit, partial(try_answer, repository, now().date()))
     in_actions = "GITHUB_ACTIONS" in os.environ
@@ -195,13 +197,13 @@ def _row_of(question: Question) -> dict[str, object]:
 
 
 def _parse_answers(
-    listed: Sequence[Question], words: Mapping[Answer, Sequence[str]], *, edit: bool
+    listed: Sequence[Question], names_by_verb: Mapping[Answer, Sequence[str]], *, edit: bool
 ) -> Answers:
     """Return the answers that the options of the command line give.
 
     Args:
         listed: the listed questions.
-        words: for each answer the numbers and ids that its option names.
+        names_by_verb: for each answer the numbers and ids that its option names.
         edit: let the person reword accepted and kept texts in an editor.
 
     Raises:
@@ -210,9 +212,9 @@ def _parse_answers(
     from memory_ci.commands.review.review import Answers
 
     by_verb: dict[Answer, list[Question]] = {}
-    for verb, names in words.items():
+    for verb, names in names_by_verb.items():
         if names:
-            by_verb[verb] = [_choose(listed, name) for name in names]
+            by_verb[verb] = [_find_question(listed, name) for name in names]
     texts: dict[str, str] = {}
     if edit:
         for question in (*by_verb.get("accept", ()), *by_verb.get("keep", ())):
@@ -224,14 +226,14 @@ def _read_queue(repository: Workspace, view: _View) -> Queue:
     """Return the questions of a view; candidates are those since the last record run."""
     from memory_ci.commands.record.run import fetch_sessions
     from memory_ci.commands.record.run_options import RecordOptions
-    from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_range, list_queue
+    from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_start, list_queue
 
     wanted = view.kinds or PROPOSED | KEPT
     if view.stale:
         wanted = STALE
     since = view.since
     if view.kinds and since is None:
-        since = find_last_range(repository, None)
+        since = find_last_start(repository, None)
     with progress("Reading merged work") as advance:
         problems: tuple[str, ...] = ()
         if not view.stale:
@@ -284,8 +286,10 @@ def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
         yield f"{committed} on {branch}: {subject}"
 
 
-def _choose(listed: Sequence[Question], word: str) -> Question:
+def _find_question(listed: Sequence[Question], word: str) -> Question:
     """Return the question that a word names: by its number, or by the start of its entry's id.
+
+    The start of an id has at least 4 characters.
 
     Raises:
         UsageError: unknown-candidate.

@@ -81,9 +81,10 @@ def ask_each(listed: Sequence[Question], edit: Edit, attempt: Try) -> Answers:
 
 
 def _find_reply(question: Question, key_for_rest: str, attempt: Try) -> _Reply | None:
-    """Return the reply that a person gave to all that follow, None if the question is asked.
+    """Return the reply that a person gave to all questions that follow, None to ask this one.
 
-    Nobody agrees unseen to a candidate that was withheld, or to what cannot be written.
+    A "yes" to all does not cover a candidate that was withheld, because its words may instruct a
+    model: a person must see them. A question whose answer cannot be written is asked as well.
 
     Args:
         question: the question.

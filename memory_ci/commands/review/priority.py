@@ -86,7 +86,7 @@ def choose_week(
         today: the day.
         per_week: how many questions a week asks.
     """
-    asked = _parse_lines(lines)
+    asked = _parse_asked_lines(lines)
     week_start = today - timedelta(days=today.weekday())
     pending: list[Question] = []
     due: list[Question] = []
@@ -105,7 +105,7 @@ def choose_week(
     return Week((*pending, *due[:available]), len(due[available:]))
 
 
-def note_week(
+def record_week(
     lines: Collection[str], asked: Iterable[Question], answered: Set[str], today: date
 ) -> list[str]:
     """Return the lines of the file with the records of the questions asked and answered today.
@@ -119,7 +119,7 @@ def note_week(
         today: the day.
     """
     current: dict[str, AskedLine] = {}
-    for key, line in _parse_lines(lines).items():
+    for key, line in _parse_asked_lines(lines).items():
         if (today - line.day).days < PAUSE_DAYS:
             current[key] = line
     for question in asked:
@@ -132,7 +132,7 @@ def note_week(
     return other_lines + asked_lines
 
 
-def _parse_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
+def _parse_asked_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
     """Return the last record of each question, by its key.
 
     Lines that are no record, or whose date does not exist, are skipped.

@@ -20,7 +20,7 @@ from memory_ci.commands.record.global_promotion import promote_globally
 from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.commands.record.upkeep import names_of
+from memory_ci.commands.record.upkeep import list_own_names
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.commands.review.priority import (
     DOUBT,
@@ -29,7 +29,7 @@ from memory_ci.commands.review.priority import (
     choose_week,
     doubt_of,
     expected_use,
-    note_week,
+    record_week,
 )
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
@@ -135,7 +135,7 @@ def list_queue(
     if set(kinds) == PROPOSED | KEPT:
         committed = workspace_at(workspace.repo, base)
         week = find_week(committed, base, questions, now.date())
-    return Queue(ref, base, since, questions, week)
+    return Queue(ref=ref, base=base, since=since, found=questions, week=week)
 
 
 def _choose_range(options: RecordOptions) -> RecordOptions:
@@ -144,8 +144,8 @@ def _choose_range(options: RecordOptions) -> RecordOptions:
     return replace(options, since=since, engine=options.engine or "rules")
 
 
-def find_last_range(workspace: Workspace, ref: str | None) -> str | None:
-    """Return the commit after which the last record run read.
+def find_last_start(workspace: Workspace, ref: str | None) -> str | None:
+    """Return the commit after which the range of the last record run began, None if unknown.
 
     That is where the run before it ended, or else the commit that set memory-ci up.
     """
@@ -241,7 +241,7 @@ def note_asked(
     text = content.decode("utf-8", "replace")
     lines = dict.fromkeys((*text.splitlines(), *more))
     answered_keys = {question.key for question in answered}
-    noted = note_week(lines, (*asked, *answered), answered_keys, today)
+    noted = record_week(lines, (*asked, *answered), answered_keys, today)
     return "\n".join((*noted, "")).encode()
 
 
@@ -264,17 +264,24 @@ def _list_proposed(
     for outcome in judged:
         key = candidate_key(outcome.candidate)
         if outcome.verdict == "quarantined" and key not in declined_keys:
-            suggestions[key] = Suggestion(key, outcome.candidate, outcome.reason, (outcome.change,))
+            suggestions[key] = Suggestion(
+                key=key,
+                candidate=outcome.candidate,
+                reason=outcome.reason,
+                changes=(outcome.change,),
+            )
     for suggestion in suggestions.values():
         yield _ask_about_candidate(suggestion)
 
 
 def _ask_about_candidate(suggestion: Suggestion) -> Question:
-    """Return the question whether to write a candidate.
+    """Return the question whether to write a candidate as an entry.
 
-    The weight of a candidate measures the evidence for it; a quarantined candidate has no weight.
+    The questions with the highest product of use and doubt are asked first. Use is how often agents
+    would be shown the entry; doubt is the probability that a person accepts the candidate.
     """
     candidate = suggestion.candidate
+    # The weight measures the evidence for a candidate; a quarantined one has none.
     kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
     doubt = doubt_of(suggestion.weight) if suggestion.weight else DOUBT[kind]
     repetitions = len(suggestion.changes) - 1
@@ -458,9 +465,10 @@ def _list_doubted_checks(
         place = by_id.get(outcome.id)
         if place is None:
             continue
+        # Of the changes that the check is about, the outcome counts the last ones.
         counted_changes = min(outcome.applicable, LAST)
-        is_often_passed = outcome.last_passed > MOST_PASSED * counted_changes
-        if counted_changes >= LEAST_JUDGED and is_often_passed:
+        is_often_ignored = outcome.last_passed > MOST_PASSED * counted_changes
+        if counted_changes >= LEAST_JUDGED and is_often_ignored:
             why = (
                 f"its check was ignored or skipped in {outcome.last_passed} of the last "
                 f"{counted_changes}"
@@ -481,7 +489,7 @@ def _list_promotions(
     Raises:
         MemoryCIError: if there is no global memory.
     """
-    promotion = plan_promotion(draft.located, now.date(), draft.path_of, names_of(draft.base))
+    promotion = plan_promotion(draft.located, now.date(), draft.path_of, list_own_names(draft.base))
     proposed = tuple(proposal.entry for proposal in promotion.proposals)
     if proposed:
         checkout = workspace.config.global_.path

@@ -422,6 +422,7 @@ def _cite_again(question: Question, commit: str, paths: Container[str]) -> Itera
         commit: the commit.
         paths: the files of the commit.
     """
+    # There is a verdict on each cite that is an anchor, in their order, and none on the others.
     verdicts = iter(question.verdicts)
     for cite in _entry_of(question).cites:
         is_anchor = parse_anchor(cite) is not None

@@ -126,14 +126,14 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
     If a model is configured, only the entries are copied that it agrees on.
     """
     from memory_ci.commands.record.global_promotion import promote_globally, propose_globally
-    from memory_ci.commands.record.upkeep import agreed_by_model
+    from memory_ci.commands.record.upkeep import select_agreed
     from memory_ci.memory.model import choose_model
 
     current_workspace = open_current_workspace()
     config = current_workspace.config
     model = choose_model(config.engine, None, os.environ)
     proposed = propose_globally(current_workspace, None, today())
-    agreed = agreed_by_model(proposed, model.engine)
+    agreed = select_agreed(proposed, model.engine)
     promoted = promote_globally(config.global_.path, agreed, now(), dry_run=dry_run)
     heading = "Nothing to promote."
     if promoted:
@@ -172,7 +172,8 @@ def index_command(
     """
     from memory_ci.memory.index import index_key, verify_index
 
-    if only_key + verify + vectors > 1:
+    chosen_count = [only_key, verify, vectors].count(True)
+    if chosen_count > 1:
         raise click.UsageError("--key, --verify and --vectors are three things to do: choose one.")
     if vectors and (db or view):
         raise click.UsageError("--vectors are those of the work tree: give no --db and no --at.")

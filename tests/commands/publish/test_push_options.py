@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.publish.landing import request_options
+from memory_ci.commands.publish.landing import list_gitlab_options
 from tests.project import Project
 from tests.remote import UPDATE, Publisher, Remote, make_remote
 from tests.servers import json_answer, serve
@@ -79,4 +79,4 @@ def test_outside_of_gitlab_nothing_is_said(project: Project, remote: Remote) -> 
 
 
 def test_an_option_is_one_line() -> None:
-    assert [option for option in request_options(JOB, "main") if not option.isprintable()] == []
+    assert [option for option in list_gitlab_options(JOB, "main") if not option.isprintable()] == []

@@ -10,7 +10,7 @@ from memory_ci.commands.publish.pull_request import (
     MAX_KEYS,
     Built,
     RequestState,
-    find_answer,
+    find_decline,
     list_keys,
 )
 from memory_ci.commands.publish.text import MAX_BYTES, Effect, Links, Proposed, render_pull_request
@@ -129,8 +129,8 @@ def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project:
         )
         assert len(body) < MAX_BYTES / 2
         standing = RequestState(None, None, Proposal(7, "", body))
-        assert "pull request 7 was closed" in find_answer(hold_episodes(plan, count), standing)
-        assert find_answer(hold_episodes(plan, count + 1), standing) == ""
+        assert "pull request 7 was closed" in find_decline(hold_episodes(plan, count), standing)
+        assert find_decline(hold_episodes(plan, count + 1), standing) == ""
 
 
 def test_a_subset_of_a_closed_request_is_not_proposed_again(project: Project) -> None:
@@ -138,7 +138,7 @@ def test_a_subset_of_a_closed_request_is_not_proposed_again(project: Project) ->
     held = tuple(list_keys(hold_episodes(plan, 1_000)))
     body = render_pull_request(Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), held))
     fewer = hold_episodes(plan, 999)
-    assert "pull request 7 was closed" in find_answer(
+    assert "pull request 7 was closed" in find_decline(
         fewer, RequestState(None, None, Proposal(7, "", body))
     )
 

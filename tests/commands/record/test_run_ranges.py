@@ -27,7 +27,7 @@ def test_a_lost_cursor_is_reported_and_the_remaining_work_is_not_counted_twice(
     project.git("cherry-pick", f"{work}..{tip}")
     (problem,) = project.plan().problems
     assert problem.startswith(
-        f"where the last run ended: {project.sha()[:12]} says at {work[:12]}, which its history"
+        f"where the last run ended: its commit {project.sha()[:12]} names {work[:12]}, which the"
     )
     before = {entry.id: entry.reinforcement_count for entry in project.entries()}
     project.record()
@@ -110,5 +110,5 @@ def test_a_range_that_begins_after_the_last_run_reports_the_skipped_changes(
     )
     since = project.sha()
     project.merge_work("Rename", "rename", 151)
-    assert "later runs go on from here" in " ".join(project.plan(since=since).problems)
+    assert "no later run reads them" in " ".join(project.plan(since=since).problems)
     assert project.plan().problems == ()

@@ -12,7 +12,7 @@ import pytest
 from memory_ci.commands.record.global_promotion import promote_globally, propose_globally
 from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.commands.record.upkeep import agreed_by_model
+from memory_ci.commands.record.upkeep import select_agreed
 from memory_ci.extraction.engines.program import CommandEngine
 from memory_ci.memory.agents_block import FENCE
 from memory_ci.memory.apply import apply_plan
@@ -347,13 +347,13 @@ def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: Stand
     ]
     model.will_find(make_learning("Write the failing test first", reach="everyone"))
     engine = CommandEngine(EngineConfig(), model.environ)
-    assert [entry.title for entry in agreed_by_model(proposed, engine)] == [
+    assert [entry.title for entry in select_agreed(proposed, engine)] == [
         "Write the failing test first"
     ]
     assert "in any project whatever" in model.documents[0]["system"]
     model.will_find(make_learning("Ask Ada to merge", reach="project"))
-    assert agreed_by_model(proposed, engine) == ()
-    assert agreed_by_model(proposed, None) == tuple(proposed)
+    assert select_agreed(proposed, engine) == ()
+    assert select_agreed(proposed, None) == tuple(proposed)
 
 
 @pytest.mark.parametrize(

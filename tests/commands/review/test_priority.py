@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import pytest
 
-from memory_ci.commands.review.priority import Week, choose_week, doubt_of, note_week
+from memory_ci.commands.review.priority import Week, choose_week, doubt_of, record_week
 from memory_ci.records.candidate import Question
 
 MONDAY = date(2026, 11, 16)
@@ -33,7 +33,7 @@ def test_the_best_by_use_and_doubt_are_asked_and_the_rest_waits() -> None:
 
 
 def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None:
-    lines = note_week([], choose_week(EIGHT, [], DAY, 5).shown, {EIGHT[7].key}, MONDAY)
+    lines = record_week([], choose_week(EIGHT, [], DAY, 5).shown, {EIGHT[7].key}, MONDAY)
     assert titles(choose_week(EIGHT, lines, DAY, 5)) == "Q7 Q6 Q5 Q4"
     assert titles(choose_week(EIGHT[:4], lines, MONDAY, 5)) == "Q4", (
         "what was settled makes no room"
@@ -45,11 +45,11 @@ def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None
 
 @pytest.mark.parametrize(("days", "asked"), [(89, ""), (90, "Q1")])
 def test_what_was_asked_is_asked_again_after_ninety_days(days: int, asked: str) -> None:
-    lines = note_week(["# A remark", "0123 A title"], [question(1)], set(), MONDAY)
+    lines = record_week(["# A remark", "0123 A title"], [question(1)], set(), MONDAY)
     assert lines == ["# A remark", "0123 A title", f"asked:2026-11-16:{question(1).key}"]
     later = MONDAY + timedelta(days=days)
     assert titles(choose_week([question(1)], lines, later, 5)) == asked
-    assert len(note_week(lines, [], set(), later)) == (2 if asked else 3), (
+    assert len(record_week(lines, [], set(), later)) == (2 if asked else 3), (
         "a line that holds no more goes"
     )
 
@@ -63,4 +63,4 @@ def test_of_two_branches_the_answer_and_the_later_day_count() -> None:
         f"asked:2026-13-40:{key}",
     ]
     assert choose_week([question(1)], lines, DAY, 5) == Week((), 0)
-    assert note_week(lines[:3], [], set(), DAY) == [f"answered:2026-11-17:{key}"]
+    assert record_week(lines[:3], [], set(), DAY) == [f"answered:2026-11-17:{key}"]

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.commands.review.queue import Queue, find_last_range, list_queue, note_asked
+from memory_ci.commands.review.queue import Queue, find_last_start, list_queue, note_asked
 from memory_ci.commands.review.review import AnsweredReview, Answers, answer
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.records.candidate import Answer, Question
@@ -33,7 +33,7 @@ def worked(project: Project) -> Project:
 
 
 def queue_of(project: Project, since: str | None = None, today: date = TODAY) -> Queue:
-    since = since or find_last_range(project.workspace, None)
+    since = since or find_last_start(project.workspace, None)
     return list_queue(
         project.workspace, RecordOptions(since), datetime.combine(today, time(12), UTC), {}
     )

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.commands.agents.text import render_asking_to_mark
+from memory_ci.commands.agents.text import render_note_request
 from memory_ci.commands.setup.clients import AGENTS, Agent
 from memory_ci.commands.setup.install import install, uninstall
 from memory_ci.commands.setup.json_settings import EMPTY, insert, remove
@@ -140,7 +140,7 @@ def test_the_command_that_agents_are_asked_to_run_is_allowed_and_nothing_else(
         'pattern = ["memory-ci", "add"], decision = "allow"'
         in (project.path / ".codex/rules/memory-ci.rules").read_text()
     )
-    assert "memory-ci add " in render_asking_to_mark(True)
+    assert "memory-ci add " in render_note_request(True)
 
 
 def test_settings_that_the_team_committed_are_not_this_clones_to_take_out(project: Project) -> None:
