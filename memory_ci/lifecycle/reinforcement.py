@@ -156,16 +156,17 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
 
 
 def list_occurrences(entry: Entry) -> set[str]:
-    """Return the names of the changes and sessions that an entry was learned from (`pr:128`).
+    """Return a name for each change or session that an entry was learned from, such as `pr:128`.
 
-    An entry that is older than the field `occurrences` counts each entry that was merged into it,
-    and itself if its origin was not recorded.
+    The number of names counts. Entries of earlier versions do not have the names: there, the ids of
+    the entries that were merged into it take their place, and its own id that of its origin.
     """
-    occurrences = entry.occurrences or entry.supersedes
-    origin = entry.origin
-    if not origin and occurrences:
-        origin = entry.id
-    return {origin, *occurrences} - {""}
+    names = set(entry.occurrences or entry.supersedes) - {""}
+    if entry.origin:
+        names.add(entry.origin)
+    elif names:
+        names.add(entry.id)
+    return names
 
 
 def unite_occurrences(survivor: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:

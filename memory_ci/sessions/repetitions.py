@@ -149,22 +149,29 @@ def _order_by_outcome(
 ) -> list[Repeated]:
     """Return requests in the order of their score, weighted by how well sessions followed them.
 
-    Sessions may have been served a request before anybody agreed to it. The weight is the share of
-    these that followed it, estimated as (followed + 1) / (served + 1): 1 if none was served it.
+    The score says how likely people are to ask it again. Some sessions were served the request
+    before anybody agreed to it. If people had to ask them for it nevertheless, it does not work in
+    these words, and comes later.
     """
 
-    def weigh_score(item: Repeated) -> float:
-        """Return the weighted score of a request."""
-        repetition = item.candidate.repetition
-        times: dict[str, datetime] = {}  # by session: when it was served a wording of the request
-        for key in item.keys:
-            times.update(served.requests.get(key, {}))
-        terms = read_clause(item.candidate.title).terms
-        outcome = count_asked_again("", item.candidate.title, terms, archive, times)
-        score = repetition.score if repetition else 0.0
-        return score * (outcome.followed + 1) / (outcome.sessions + 1)
+    def compute_weighted_score(request: Repeated) -> float:
+        """Return the score of a request times the share of served sessions that followed it.
 
-    return sorted(requests, key=weigh_score, reverse=True)
+        The share is estimated as (followed + 1) / (served + 1), which is 1 if none was served it.
+        """
+        repetition = request.candidate.repetition
+        if repetition is None:
+            return 0.0
+        served_times: dict[str, datetime] = {}  # by session
+        for wording_key in request.keys:
+            served_times.update(served.requests.get(wording_key, {}))
+        title = request.candidate.title
+        terms = read_clause(title).terms
+        outcome = count_asked_again("", title, terms, archive, served_times)
+        share = (outcome.followed + 1) / (outcome.sessions + 1)
+        return repetition.score * share
+
+    return sorted(requests, key=compute_weighted_score, reverse=True)
 
 
 def find_rule(

@@ -253,20 +253,22 @@ def _note_served_requests(
 
 
 def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Moment]:
-    """Yield a line for each entry in force that is due at a later moment than the start.
+    """Yield the entries that agents are served later than at the start of a session.
 
-    Entries of single sessions and unsafe ones are left out.
+    The key `when` of an entry says at which moment, such as before a commit. Entries of single
+    sessions are left out, and entries with text that must not reach an agent.
     """
     from memory_ci.memory.screening import find_unsafe
 
     for place in located:
         entry = place.entry
-        if entry.when in (None, "start") or not is_in_force(entry, today):
+        if entry.when is None or entry.when == "start" or not is_in_force(entry, today):
             continue
-        if entry.check is not None and entry.when == "before:commit":
-            continue  # Such an entry is served only if its check is violated.
-        if place.scope.name != "session" and not any(find_unsafe(place)):
-            yield Moment(entry.id, entry.when or "", _render_entry(entry))
+        is_served_by_check = entry.check is not None and entry.when == "before:commit"
+        is_of_one_session = place.scope.name == "session"
+        if is_served_by_check or is_of_one_session or any(find_unsafe(place)):
+            continue
+        yield Moment(entry.id, entry.when, _render_entry(entry))
 
 
 def _render_entry(entry: Entry) -> str:

@@ -270,18 +270,19 @@ def _detach_cite(cite: str, merged_shas: Set[str]) -> str:
 
 
 def _list_merged(inputs: HealthInputs, shas: Set[str]) -> frozenset[str]:
-    """Return the commits that are in the history of the view or of its branch.
+    """Return those of some commits that are merged: in the history of HEAD or its branch.
 
     Args:
         inputs: the memory and history.
         shas: ids of commits, whole or abbreviated; the result has them in the same form.
     """
     repo = inputs.workspace.repo
-    names = sorted(shas)
-    # `sha^{commit}` is what git resolves to a commit, and to nothing for other objects.
-    objects = find_objects(repo, [f"{name}^{{commit}}" for name in names])
-    full_shas = {name: sha for name, sha in zip(names, objects, strict=True) if sha}
-    foreign_shas = set(full_shas.values())
+    given_shas = sorted(shas)
+    # Git resolves `sha^{commit}` if the object is a commit, and to nothing otherwise.
+    objects = find_objects(repo, [f"{sha}^{{commit}}" for sha in given_shas])
+    full_shas = {sha: full for sha, full in zip(given_shas, objects, strict=True) if full}
+
+    unmerged = set(full_shas.values())
     for head in list_heads(inputs.view):
-        foreign_shas &= list_outside_history(repo, full_shas.values(), head)
-    return frozenset(name for name, sha in full_shas.items() if sha not in foreign_shas)
+        unmerged &= list_outside_history(repo, full_shas.values(), head)
+    return frozenset(sha for sha, full_sha in full_shas.items() if full_sha not in unmerged)

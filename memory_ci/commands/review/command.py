@@ -245,7 +245,7 @@ def _read_queue(repository: Workspace, view: _View) -> Queue:
 def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Iterator[str]:
     """Yield the lines of the listed questions, or one line if the list is empty."""
     if not listed:
-        yield _render_none(queue, view)
+        yield _render_empty_list(queue, view)
     elif view.kinds:
         count = len(listed) if view.show_all else MAX_SUGGESTIONS
         yield from render_questions(listed[:count], max(len(listed) - count, 0))
@@ -253,8 +253,13 @@ def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Itera
         yield from render_questions(listed, queue.week.waiting if view.is_week else 0)
 
 
-def _render_none(queue: Queue, view: _View) -> str:
-    """Return the line that says that a view has no questions."""
+def _render_empty_list(queue: Queue, view: _View) -> str:
+    """Return the line that is printed if there are no questions of the kinds that were requested.
+
+    Args:
+        queue: the questions, without any of these kinds, and the range of work that was read.
+        view: the options of the command. With `--candidates` it names kinds and may name a range.
+    """
     if view.stale:
         return "No entry is stale."
     if not view.kinds:

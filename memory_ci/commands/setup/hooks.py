@@ -135,8 +135,10 @@ def _make_elsewhere_error(message: str, alternative: str) -> RepositoryError:
 def install_hooks(repo: Repository, python: str, dry_run: bool) -> Iterator[InstallStep]:
     """Write each git hook that is missing or differs, and yield the results.
 
-    A hook of ours that its user changed is renamed, not lost. A hook is removed if pre-commit or
-    prek is configured to do its work.
+    The file of a hook may belong to a framework (pre-commit, prek), which runs a file with the
+    suffix `.legacy` first: our hook is written there. If the framework's configuration calls
+    memory-ci itself, our hook is removed. Hooks that were there before are renamed and run first,
+    and a hook of ours that its user edited is renamed as well.
 
     Args:
         repo: the repository.
