@@ -262,7 +262,7 @@ def test_a_file_from_a_cache_is_proved_once_and_then_known(
     shutil.copy2(tmp_path / "index.db", restored)
     shutil.copy2(tmp_path / "index.db.seal", restored.with_name("index.db.seal"))
     proofs: list[object] = []
-    monkeypatch.setattr("memory_ci.search.database.prove", proofs.append)
+    monkeypatch.setattr("memory_ci.search.database.require_intact", proofs.append)
     tree = make_tree(3)
     for _ in range(3):
         built(tree, restored)

@@ -136,7 +136,7 @@ def test_a_field_that_the_base_changed_differently_is_left_and_reported(
     published = used("pr")
     assert known(remote).title == "Known in the base"
     assert "1 edit of the branch could not be kept" in published.reason
-    assert "decides otherwise\n\n- `Known on the branch`" in forge.pulls[0]["body"]
+    assert "decided otherwise\n\n- `Known on the branch`" in forge.pulls[0]["body"]
     assert "Kept from this branch" not in forge.pulls[0]["body"]
 
 

@@ -108,7 +108,7 @@ def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> No
     assert not loaded & {"git", "anthropic", "urllib3", "numpy", "asyncio"}
 
 
-def test_bringing_up_what_is_up_asks_git_for_four_things(project: Project, tmp_path: Path) -> None:
+def test_bringing_up_what_is_up_asks_git_for_three_things(project: Project, tmp_path: Path) -> None:
     project.git("stash", "-q")
     prewarm(project.path)
     trace = tmp_path / "trace"
@@ -123,7 +123,6 @@ def test_bringing_up_what_is_up_asks_git_for_four_things(project: Project, tmp_p
     ]
     assert [line.split()[0] for line in lines] == [
         "rev-parse",
-        "cat-file",
         "ls-files",
         "for-each-ref",
     ]
