@@ -15,7 +15,7 @@ from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import find_words, follow_renames, list_pending_renames, list_renames
 from memory_ci.gitrepo.past import find_commits_of_days
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.judged_view import JudgedView
+from memory_ci.memory.judged_view import JudgedView, make_key
 from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
@@ -67,7 +67,8 @@ def list_named(prose: str) -> Named:
 def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
     """Search a tree, and the commits on which entries were written, for the names in entries.
 
-    Entries that would need more than MAX_COMMITS commits are left out of the result.
+    Entries that would need more than MAX_COMMITS commits are left out of the result; a later search
+    finds them. Which names a commit had is cached for good, for a commit never changes.
 
     Args:
         view: the tree: a commit or the work tree.
@@ -80,12 +81,52 @@ def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
 
     entries_by_commit, without_commit = _group_by_commit(view, missing_by_entry)
     dead: dict[Entry, list[str]] = {entry: [] for entry in without_commit}
-    for commit in [*entries_by_commit][:MAX_COMMITS]:
-        missing_of_commit = {}
-        for entry in entries_by_commit[commit]:
-            missing_of_commit[entry] = missing_by_entry[entry]
-        dead |= _compare_with_commit(view, commit, missing_of_commit, tree_paths)
+    keys = {}
+    for commit, entries_of_commit in entries_by_commit.items():
+        for entry in entries_of_commit:
+            keys[entry] = _make_past_key(view, commit, missing_by_entry[entry])
+    past_names = view.load_cached(keys, list[str])
+
+    new_names: dict[str, list[str]] = {}
+    searched_commits = 0
+    for commit, entries_of_commit in entries_by_commit.items():
+        missing_of_commit = {entry: missing_by_entry[entry] for entry in entries_of_commit}
+        new_entries = [entry for entry in entries_of_commit if entry not in past_names]
+        has_paths = any(missing.paths for missing in missing_of_commit.values())
+        if new_entries or has_paths:
+            if searched_commits == MAX_COMMITS:
+                continue
+            searched_commits += 1
+        if new_entries:
+            past_names |= _find_past_names(view, commit, new_entries, missing_by_entry)
+            for entry in new_entries:
+                new_names[keys[entry]] = past_names[entry]
+        dead |= _list_dead(view, commit, missing_of_commit, past_names, tree_paths)
+    if new_names:
+        view.save_cached(new_names)
     return NameSearch(live, dead)
+
+
+def _make_past_key(view: JudgedView, commit: str, missing: Named) -> str:
+    """Return the cache key for which of some names the code of a commit had."""
+    config = view.workspace.config
+    code = (repr(config.scopes), config.export.path or "")
+    return make_key("names of a commit", commit, *code, *missing.names)
+
+
+def _find_past_names(
+    view: JudgedView,
+    commit: str,
+    entries: Iterable[Entry],
+    missing_by_entry: Mapping[Entry, Named],
+) -> dict[Entry, list[str]]:
+    """Return those of the missing names of each entry that the code of a commit had."""
+    names_by_entry = {entry: missing_by_entry[entry].names for entry in entries}
+    names_in_commit = _find_names_in_tree(view.workspace, commit, names_by_entry.values())
+    past_names = {}
+    for entry, names in names_by_entry.items():
+        past_names[entry] = [name for name in names if name in names_in_commit]
+    return past_names
 
 
 def _find_missing_names(
@@ -134,10 +175,11 @@ def _group_by_commit(
     return entries_by_commit, without_commit
 
 
-def _compare_with_commit(
+def _list_dead(
     view: JudgedView,
     commit: str,
     missing_by_entry: Mapping[Entry, Named],
+    past_names: Mapping[Entry, list[str]],
     tree_paths: Collection[str],
 ) -> dict[Entry, list[str]]:
     """Return the dead names of entries: those that a commit had and the tree of a view lacks.
@@ -148,20 +190,23 @@ def _compare_with_commit(
         view: the view.
         commit: the commit on which the entries were written.
         missing_by_entry: the names and paths of each entry that the tree lacks.
+        past_names: those of the names of each entry that the commit had. Entries that were not
+            searched are not in it, and not in the result.
         tree_paths: all paths of the tree.
     """
-    all_names = [missing.names for missing in missing_by_entry.values()]
-    names_in_commit = _find_names_in_tree(view.workspace, commit, all_names)
     missing_paths: set[str] = set()
     for missing in missing_by_entry.values():
         missing_paths.update(missing.paths)
-    paths_in_commit = missing_paths & tree_at(view.repo, commit).files.keys()
-    dead_paths = _drop_renamed(view, commit, paths_in_commit, tree_paths)
+    dead_paths: set[str] = set()
+    if missing_paths:
+        paths_in_commit = missing_paths & tree_at(view.repo, commit).files.keys()
+        dead_paths = _drop_renamed(view, commit, paths_in_commit, tree_paths)
 
     dead = {}
     for entry, missing in missing_by_entry.items():
-        dead[entry] = [name for name in missing.names if name in names_in_commit]
-        dead[entry] += [path for path in missing.paths if path in dead_paths]
+        if entry in past_names:
+            dead_paths_of_entry = [path for path in missing.paths if path in dead_paths]
+            dead[entry] = [*past_names[entry], *dead_paths_of_entry]
     return dead
 
 

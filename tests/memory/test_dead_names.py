@@ -207,3 +207,17 @@ def test_what_was_confirmed_today_is_sought_in_the_tree_of_today(shop: Project) 
     assert dead(shop, entry) == ["changed retry_twice"]
     confirmed = replace(entry, last_reinforced=date(2026, 12, 31))
     assert dead(shop, confirmed) == []
+
+
+def test_a_commit_is_searched_once_however_often_the_code_changes(
+    shop: Project, asked: list[object]
+) -> None:
+    entry = remember(shop, "Never nest retry_twice")
+    build_index(shop.workspace, None)
+    shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
+    assert dead(shop, entry) == ["changed retry_twice"]
+    asked.clear()
+    for number in range(3):
+        shop.commit("Work", {"src/other.py": f"number = {number}\n"})
+        assert dead(shop, entry) == ["changed retry_twice"]
+    assert asked == [None, None, None], "the work tree alone"
