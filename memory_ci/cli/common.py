@@ -186,11 +186,6 @@ def show(value: Any, text: str | Iterable[str], as_json: bool, remarks: Iterable
         say(remark, err=True)
 
 
-branch_option = option(
-    "--branch", metavar="NAME", help="Work on this branch instead of the one checked out."
-)
-
-
 def confirm(question: str, *, default: bool) -> bool:
     """Ask a question on stderr and return the answer, yes or no; an empty answer is the default.
 

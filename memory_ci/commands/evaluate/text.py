@@ -18,7 +18,6 @@ from memory_ci.records.proportion import Share
 from memory_ci.text import shorten
 
 MAX_SHOWN = 20  # Items of a list that are printed.
-HITS_EXPLAINED = 3  # Hits of a query whose factors are printed.
 
 
 def render_qualities(qualities: Sequence[Quality]) -> str:

@@ -138,12 +138,6 @@ def choose_embedder(
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)
 
 
-def describe_embedder(settings: RetrieveConfig, environ: Mapping[str, str]) -> tuple[str, str]:
-    """Return the mode and the reason of `choose_embedder`, for a status page."""
-    choice = choose_embedder(settings, environ)
-    return choice.mode, choice.reason
-
-
 def require_embedder(
     settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience
 ) -> Embedder:
