@@ -6,7 +6,7 @@ A name that the commit on which its entry was written had, and that the tree lac
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date
 from typing import NamedTuple
 
@@ -80,31 +80,50 @@ def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
     live = [entry for entry in named_by_entry if entry not in missing_by_entry]
 
     entries_by_commit, without_commit = _group_by_commit(view, missing_by_entry)
+    past_names = _collect_past_names(view, entries_by_commit, missing_by_entry)
     dead: dict[Entry, list[str]] = {entry: [] for entry in without_commit}
-    keys = {}
+    compared_trees = 0
     for commit, entries_of_commit in entries_by_commit.items():
+        missing_of_commit = {}
         for entry in entries_of_commit:
+            if entry in past_names:
+                missing_of_commit[entry] = missing_by_entry[entry]
+        if any(missing.paths for missing in missing_of_commit.values()):
+            compared_trees += 1
+            if compared_trees > MAX_COMMITS:
+                continue
+        dead |= _list_dead(view, commit, missing_of_commit, past_names, tree_paths)
+    return NameSearch(live, dead)
+
+
+def _collect_past_names(
+    view: JudgedView,
+    entries_by_commit: Mapping[str, Sequence[Entry]],
+    missing_by_entry: Mapping[Entry, Named],
+) -> dict[Entry, list[str]]:
+    """Return for each entry those of its missing names that the code of its commit had.
+
+    They come from the cache, or from a search of at most MAX_COMMITS commits, which is cached.
+    Entries of further commits are left out.
+    """
+    keys = {}
+    for commit, entries in entries_by_commit.items():
+        for entry in entries:
             keys[entry] = _make_past_key(view, commit, missing_by_entry[entry])
     past_names = view.load_cached(keys, list[str])
 
-    new_names: dict[str, list[str]] = {}
-    searched_commits = 0
-    for commit, entries_of_commit in entries_by_commit.items():
-        missing_of_commit = {entry: missing_by_entry[entry] for entry in entries_of_commit}
-        new_entries = [entry for entry in entries_of_commit if entry not in past_names]
-        has_paths = any(missing.paths for missing in missing_of_commit.values())
-        if new_entries or has_paths:
-            if searched_commits == MAX_COMMITS:
-                continue
-            searched_commits += 1
+    new_entries_by_commit = {}
+    for commit, entries in entries_by_commit.items():
+        new_entries = [entry for entry in entries if entry not in past_names]
         if new_entries:
-            past_names |= _find_past_names(view, commit, new_entries, missing_by_entry)
-            for entry in new_entries:
-                new_names[keys[entry]] = past_names[entry]
-        dead |= _list_dead(view, commit, missing_of_commit, past_names, tree_paths)
+            new_entries_by_commit[commit] = new_entries
+    new_names: dict[Entry, list[str]] = {}
+    for commit in [*new_entries_by_commit][:MAX_COMMITS]:
+        entries = new_entries_by_commit[commit]
+        new_names |= _find_past_names(view, commit, entries, missing_by_entry)
     if new_names:
-        view.save_cached(new_names)
-    return NameSearch(live, dead)
+        view.save_cached({keys[entry]: names for entry, names in new_names.items()})
+    return past_names | new_names
 
 
 def _make_past_key(view: JudgedView, commit: str, missing: Named) -> str:
@@ -190,8 +209,7 @@ def _list_dead(
         view: the view.
         commit: the commit on which the entries were written.
         missing_by_entry: the names and paths of each entry that the tree lacks.
-        past_names: those of the names of each entry that the commit had. Entries that were not
-            searched are not in it, and not in the result.
+        past_names: those of the missing names of each entry that the commit had.
         tree_paths: all paths of the tree.
     """
     missing_paths: set[str] = set()
@@ -204,9 +222,8 @@ def _list_dead(
 
     dead = {}
     for entry, missing in missing_by_entry.items():
-        if entry in past_names:
-            dead_paths_of_entry = [path for path in missing.paths if path in dead_paths]
-            dead[entry] = [*past_names[entry], *dead_paths_of_entry]
+        dead_paths_of_entry = [path for path in missing.paths if path in dead_paths]
+        dead[entry] = [*past_names[entry], *dead_paths_of_entry]
     return dead
 
 
