@@ -14,7 +14,7 @@ from memory_ci.extraction.injection import PhraseClues, find_injection, find_phr
 from memory_ci.secrets import SecretClues, find_secret_clues, find_secrets, split_words
 
 SEPARATOR = " \0 "
-"""Stands between joined texts: no word, escape or emphasis reaches over it."""
+"""Separates joined texts: no word, escape or emphasis can begin before it and end after it."""
 
 
 class TextBatch(NamedTuple):

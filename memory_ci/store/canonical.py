@@ -54,7 +54,7 @@ HEAD = Regex("".join(map(_write_pattern, KEYS)) + r"---\n## (\S(?:[^\n]*[^\s#])?
 """A front matter from its id, the line that closes it, and the title."""
 
 OTHER_SIGNS = ("\n---", "\n# ", "```", "~~~", "\r", "\ufeff", "\n<<<<<<< ", "\n>>>>>>> ")
-"""What may end a body, or may change how the text after it is read."""
+"""Signs that may end a body, or change how the text after them is read."""
 
 LEADING_BLANK = Regex(r"\A(?:[ \t]*\n)+")
 
