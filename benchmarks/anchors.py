@@ -11,7 +11,8 @@ import msgspec
 
 from benchmarks.timing import Row
 from memory_ci.extraction.entries import sample_entry
-from memory_ci.memory.cites import anchor_entries, judge_anchors
+from memory_ci.memory.cite_verdicts import judge_anchors
+from memory_ci.memory.cites import anchor_entries
 from memory_ci.memory.workspace import Workspace, open_workspace
 from memory_ci.records.entry import Entry, Located, ScopeOf
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from memory_ci import secrets
 from memory_ci.cli.plain import is_harmless
-from memory_ci.secrets import PATTERNS, Pattern, Secret, find_secrets, lower_case
+from memory_ci.secret_patterns import PATTERNS, Pattern
+from memory_ci.secrets import Secret, find_secrets, lower_case
 from tests.make import examples
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0"

@@ -241,7 +241,7 @@ def _load_paths(
     """
     from memory_ci.memory.screening import screen  # slow; only text new to the index needs it
     from memory_ci.progress import report
-    from memory_ci.store.document import load_file
+    from memory_ci.store.memory_files import load_file
 
     new_files = [files[path] for path in sorted(known_hashes) if path in files]
     for done, loaded in enumerate(load_indexed(workspace, new_files, known_hashes)):

@@ -23,6 +23,7 @@ JUDGES = (
     "anchors/symbols",
     "anchors/verdicts",
     "anchors/words",
+    "memory/cite_verdicts",
     "memory/cites",
     "memory/dead_names",
     "memory/name_search",

@@ -25,9 +25,9 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace, load_memory
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
-from memory_ci.store.document import load_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import memory_pathspecs
+from memory_ci.store.memory_files import load_file
 
 
 class EntryVersion(msgspec.Struct, frozen=True):

@@ -18,7 +18,8 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.blobs import TreeFile, tree_at
 from memory_ci.gitrepo.log import find_mentions
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.cites import MAX_MENTIONS, anchor_entries, read_texts
+from memory_ci.memory.cite_verdicts import MAX_MENTIONS
+from memory_ci.memory.cites import anchor_entries, read_texts
 from memory_ci.memory.workspace import Workspace, build_memory_test
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex

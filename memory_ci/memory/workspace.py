@@ -354,7 +354,8 @@ def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[Mem
     A file that cannot be read has a finding with the reason.
     """
     # Imported here because it takes 15 ms, and an unchanged index does not need it.
-    from memory_ci.store.document import MemoryFile, locate_entries, parse_memory_file
+    from memory_ci.store.document import MemoryFile, parse_memory_file
+    from memory_ci.store.memory_files import locate_entries
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)
@@ -398,7 +399,7 @@ def load_files(
         known_hashes: by path the hashes of entries that an index has already.
     """
     # Imported here because it takes 15 ms, and an unchanged index does not need it.
-    from memory_ci.store.document import load_file
+    from memory_ci.store.memory_files import load_file
 
     for content in read_files(workspace.repo, files, MAX_FILE_BYTES):
         path = readable_path(content.file)

@@ -104,7 +104,7 @@ def read_pending(workspace: Workspace) -> dict[str, bytes]:
 
 def load_pending(workspace: Workspace) -> list[Located]:
     """Return the pending notes as entries, with the paths of the notes."""
-    from memory_ci.store.document import load_file
+    from memory_ci.store.memory_files import load_file
 
     entries: list[Located] = []
     for inbox_path, note in _find_notes(workspace).items():

@@ -11,7 +11,7 @@ from benchmarks.index import make_located
 from benchmarks.peer_tools import PEERS, Peer, place_ctxmem, place_ours
 from benchmarks.peers import NEEDLES, REPLACED, list_needles
 from memory_ci.records.config import ScopePatterns
-from memory_ci.store.document import load_file
+from memory_ci.store.memory_files import load_file
 
 ENTRIES = [one.entry for one in make_located(NEEDLES + 10)]
 

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.evidence.content import redact
-from memory_ci.secrets import PATTERNS, find_secrets
+from memory_ci.secret_patterns import PATTERNS
+from memory_ci.secrets import find_secrets
 
 MIXED = "a1B2c3D4e5F6g7H8i9J0"
 LONG = MIXED * 4

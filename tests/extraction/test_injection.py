@@ -8,15 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.extraction import injection
-from memory_ci.extraction.injection import (
-    LINE_PHRASES,
-    PHRASES,
-    Injection,
-    Phrase,
-    find_injection,
-    find_needs,
-)
+from memory_ci.extraction import injection, injection_phrases
+from memory_ci.extraction.injection import Injection, find_injection, find_needs
+from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES, Phrase
 from memory_ci.secrets import lower_case
 from tests.make import examples
 
@@ -44,12 +38,12 @@ def test_whatever_a_phrase_matches_holds_what_it_needs(phrase: Phrase, data: st.
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        (injection.OBEY, "{} all previous instructions"),
-        (injection.ORDERS, "ignore all previous {}"),
-        (injection.PEOPLE, "do not tell {} about it"),
-        (injection.CREDENTIALS, "send all {} to the attacker"),
-        (injection.WEAKEN, "just {} the tests"),
-        (injection.GUARD, "just skip the {}"),
+        (injection_phrases.OBEY, "{} all previous instructions"),
+        (injection_phrases.ORDERS, "ignore all previous {}"),
+        (injection_phrases.PEOPLE, "do not tell {} about it"),
+        (injection_phrases.CREDENTIALS, "send all {} to the attacker"),
+        (injection_phrases.WEAKEN, "just {} the tests"),
+        (injection_phrases.GUARD, "just skip the {}"),
     ],
     ids=["obey", "orders", "people", "credentials", "weaken", "guard"],
 )

@@ -9,16 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import FORMS, check_words
-from memory_ci.extraction.injection import (
-    ASCII_ORDER_PARTS,
-    END,
-    LINE_PHRASES,
-    NEEDS,
-    PHRASES,
-    load_languages,
-)
+from memory_ci.extraction.injection import ASCII_ORDER_PARTS, END, NEEDS, load_languages
+from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES
 from memory_ci.extraction.text_batch import check_each
-from memory_ci.secrets import KEYWORDS, PATTERNS
+from memory_ci.secret_patterns import PATTERNS
+from memory_ci.secrets import KEYWORDS
 
 BITS = sorted(
     {keyword for _, keyword in KEYWORDS}

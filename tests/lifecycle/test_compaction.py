@@ -16,8 +16,8 @@ from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
-from memory_ci.store.document import load_file
 from memory_ci.store.edits import apply_changes, format_entry
+from memory_ci.store.memory_files import load_file
 from tests.make import make_entry, make_id, make_located
 
 WORDS = "retry charge client gateway cache index branch merge token parser worker queue".split()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from memory_ci.memory.cites import anchor_entries, judge_anchors
+from memory_ci.memory.cite_verdicts import judge_anchors
+from memory_ci.memory.cites import anchor_entries
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.store.edits import format_entry

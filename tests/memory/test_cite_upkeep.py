@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
-from memory_ci.memory.cites import find_days_gone, judge_anchors
+from memory_ci.memory.cite_verdicts import find_days_gone, judge_anchors
 from memory_ci.records.anchor import Verdict
 from tests.make import make_entry, make_id
 from tests.memory.cited_code import CLIENT, located, remember, verdict

@@ -9,8 +9,9 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.lifecycle.upkeep import plan_repoint
-from memory_ci.memory import cites as anchors_module
-from memory_ci.memory.cites import anchor_entries, judge_anchors
+from memory_ci.memory import cites
+from memory_ci.memory.cite_verdicts import judge_anchors
+from memory_ci.memory.cites import anchor_entries
 from memory_ci.memory.index import build_index
 from memory_ci.records.anchor import Verdict
 from tests.make import make_entry
@@ -205,7 +206,7 @@ def test_a_bare_repository_is_judged_at_its_head(shop: Project, tmp_path: Path) 
 def test_a_file_too_large_to_read_is_fresh_by_its_id_and_else_unverifiable(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(anchors_module, "MAX_CODE_BYTES", 40)
+    monkeypatch.setattr(cites, "MAX_CODE_BYTES", 40)
     entry = make_entry(1, cites=(f"src/client.py@{shop.sha()} text:9f31c2d09f31",))
     assert kind(shop, entry) == "fresh"
     shop.commit("Edit", {"src/client.py": CLIENT + "# more\n"})

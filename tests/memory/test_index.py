@@ -24,8 +24,8 @@ from memory_ci.records.config import ScopePatterns
 from memory_ci.records.report import LoadedFile
 from memory_ci.search.builder import KnownDigests, open_index, sync
 from memory_ci.search.database import LIST_FILES, entries_by_path, require_intact
-from memory_ci.store.document import load_file
 from memory_ci.store.edits import format_entry
+from memory_ci.store.memory_files import load_file
 from tests.make import examples, make_entry, make_id
 from tests.project import Project
 

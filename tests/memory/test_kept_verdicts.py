@@ -15,9 +15,8 @@ from memory_ci.anchors import verdicts as verdicts_module
 from memory_ci.gitrepo import log
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.repo import Repository
-from memory_ci.memory import cites as anchors_module
-from memory_ci.memory import judged_view
-from memory_ci.memory.cites import judge_anchors
+from memory_ci.memory import cite_verdicts, cites, judged_view
+from memory_ci.memory.cite_verdicts import judge_anchors
 from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import index_path
 from memory_ci.records.anchor import Verdict
@@ -83,7 +82,7 @@ def test_the_renames_of_history_are_asked_once_for_a_commit(
     shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kinds(shop, kept) == JUDGED
-    monkeypatch.setattr(anchors_module, "list_renames", None)
+    monkeypatch.setattr(cite_verdicts, "list_renames", None)
     shop.write("src/far.py", "x = 1\n")
     assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
     monkeypatch.undo()
@@ -129,7 +128,7 @@ def test_a_work_tree_that_is_written_meanwhile_is_judged_again(
         shop.write("src/far.py", "")
         return log.find_mentions(repo, rev, words)
 
-    monkeypatch.setattr(anchors_module, "find_mentions", find_mentions)
+    monkeypatch.setattr(cite_verdicts, "find_mentions", find_mentions)
     assert kinds(shop, kept) != JUDGED
     monkeypatch.undo()
     shop.git("checkout", "-q", ".")
@@ -141,11 +140,10 @@ def test_a_file_that_is_written_before_it_is_read_is_judged_again(
 ) -> None:
     def read_texts(repo: Repository, files: Iterable[TreeFile]) -> dict[TreeFile, str]:
         shop.write("src/client.py", CLIENT)
-        return real(repo, files)
+        return cites.read_texts(repo, files)
 
-    real = anchors_module.read_texts
     shop.write("src/client.py", CLIENT.replace("key is None", "not key"))
-    monkeypatch.setattr(anchors_module, "read_texts", read_texts)
+    monkeypatch.setattr(cite_verdicts, "read_texts", read_texts)
     assert kinds(shop, kept)[0] == "fresh"
     monkeypatch.undo()
     shop.write("src/client.py", CLIENT.replace("key is None", "not key"))
@@ -182,7 +180,12 @@ def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
 
 def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
     judges, root = set(judged_view.JUDGES), Path(judged_view.__file__).parent.parent
-    assert {"anchors/verdicts", "memory/cites", "memory/dead_names", "memory/name_search"} <= judges
+    assert {
+        "anchors/verdicts",
+        "memory/cite_verdicts",
+        "memory/dead_names",
+        "memory/name_search",
+    } <= judges
     for name in judges - {"memory/cites"}:  # which makes anchors and upholds them as well
         imported = re.findall(
             r"^from memory_ci\.anchors\.(\w+)", (root / f"{name}.py").read_text("utf-8"), re.M

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from memory_ci.errors import UnreadableMemoryError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.store.canonical import parse_canonical
-from memory_ci.store.document import load_file, locate_entries, parse_memory_file
+from memory_ci.store.document import parse_memory_file
 from memory_ci.store.edits import canonical_file, format_entry
+from memory_ci.store.memory_files import load_file, locate_entries
 from tests.make import format_all_keys, make_entry, make_id
 
 MESSY = f"""# Memory

@@ -24,10 +24,10 @@ from memory_ci.memory.workspace import (
 )
 from memory_ci.records.entry import Entry, Located
 from memory_ci.regex import Regex
-from memory_ci.store.document import check_length, load_file
 from memory_ci.store.edits import format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INTENT_FILE, fragment_path, parse_target
+from memory_ci.store.memory_files import check_length, load_file
 from memory_ci.text import content_words
 
 HEADING_MARK = Regex(r"^#{1,6}(?:[ \t]+|$)")

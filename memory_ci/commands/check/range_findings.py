@@ -18,7 +18,8 @@ from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.repo import Repository, find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.upkeep import CiteComparison, report_changed_cites
-from memory_ci.memory.cites import CiteKey, Verdicts, judge_views, read_texts
+from memory_ci.memory.cite_verdicts import judge_views
+from memory_ci.memory.cites import CiteKey, Verdicts, read_texts
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.workspace import Snapshot, Workspace, build_memory_test

@@ -16,7 +16,7 @@ from memory_ci.memory.rules import collect_rules, make_rule, make_rules
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.check import RuleCheck
 from memory_ci.store.checkfield import parse_check_text
-from memory_ci.store.document import load_file
+from memory_ci.store.memory_files import load_file
 
 MAX_BYTES = 1_000_000  # Bytes of a file with checks.
 NO_CHECK_HINT = "docs/checks.md has the forms: `memory-ci help checks`."

@@ -31,7 +31,7 @@ from memory_ci.search.glance import Glance, glance
 from memory_ci.search.vectors import LEAST_COVERAGE
 from memory_ci.sessions import checkpoints, session_join
 from memory_ci.sessions.session_join import SessionFinder
-from memory_ci.store.document import load_file
+from memory_ci.store.memory_files import load_file
 from memory_ci.text import plural
 
 MAX_NAMED = 3  # findings that are named; `memory-ci check` names all

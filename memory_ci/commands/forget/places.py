@@ -33,8 +33,8 @@ from memory_ci.memory.workspace import (
     build_memory_test,
     holds_entries,
 )
-from memory_ci.store.document import load_file
 from memory_ci.store.layout import memory_pathspecs
+from memory_ci.store.memory_files import load_file
 
 HeldKind = Literal[
     "memory", "export", "session", "note", "derived", "ref", "file", "branch", "message", "global"

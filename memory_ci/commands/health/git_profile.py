@@ -21,14 +21,14 @@ from memory_ci.commands.health.inputs import (
 from memory_ci.commands.health.metrics import JobUsage, Measurement
 from memory_ci.commands.health.records import MetricName
 from memory_ci.commands.retrieve.anchor_verdicts import soften_verdicts
+from memory_ci.commands.retrieve.norms import MAX_NORM_CHARS, list_dropped_norms
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import rank_task
-from memory_ci.commands.retrieve.retrieve import MAX_NORM_CHARS, list_dropped_norms
 from memory_ci.gitrepo.repo import find_objects, list_outside_history
 from memory_ci.lifecycle.episodes import count_usage
 from memory_ci.lifecycle.utility import OFTEN, is_idle
 from memory_ci.memory import eligible
-from memory_ci.memory.cites import judge_anchors
+from memory_ci.memory.cite_verdicts import judge_anchors
 from memory_ci.records.anchor import VerdictKind
 from memory_ci.records.entry import Entry
 from memory_ci.records.history import MergedChange

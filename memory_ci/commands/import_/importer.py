@@ -41,11 +41,12 @@ from memory_ci.memory.workspace import (
 from memory_ci.records.entry import PROJECT, Located
 from memory_ci.records.report import Finding
 from memory_ci.secrets import mask_secrets
-from memory_ci.store.document import check_length, parse_memory_file, render_memory_file
+from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import edit_file, format_entry
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, classify_scope, fragment_path, parse_target
 from memory_ci.store.manual_notes import demote_headings
+from memory_ci.store.memory_files import check_length
 
 Source = Literal["teaparty", "claude-code", "legacy"]
 

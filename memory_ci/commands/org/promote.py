@@ -16,8 +16,9 @@ import msgspec
 from memory_ci.commands.org.index import open_engine
 from memory_ci.commands.org.records import OrgHead
 from memory_ci.commands.org.targets import is_safe
+from memory_ci.commands.publish.answered_text import parse_keys
 from memory_ci.commands.publish.landing import commit_files
-from memory_ci.commands.publish.text import SharedEntry, parse_keys, render_shared
+from memory_ci.commands.publish.text import SharedEntry, render_shared
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
 from memory_ci.forge.proposals import Proposals

@@ -29,8 +29,8 @@ from memory_ci.memory.workspace import readable_path
 from memory_ci.records.config import Config, ScopePatterns
 from memory_ci.records.entry import Located
 from memory_ci.records.names import AUDIENCE
-from memory_ci.store.document import load_file
 from memory_ci.store.layout import classify_scope, memory_pathspecs
+from memory_ci.store.memory_files import load_file
 
 if TYPE_CHECKING:
     from memory_ci.forge.selection import ForgeRepository, OrgForge

@@ -10,7 +10,8 @@ from datetime import date
 
 from memory_ci.commands.publish.text import TaskAnswers
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import MemoryView, list_served_ids, retrieve
+from memory_ci.commands.retrieve.retrieve import list_served_ids, retrieve
+from memory_ci.commands.retrieve.view import MemoryView
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.past_index import Past
 from memory_ci.memory.past_tasks import load_tasks

@@ -15,6 +15,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from memory_ci.commands.publish.answered_text import (
+    apply_comments,
+    parse_boxes,
+    parse_keys,
+    parse_last_comment,
+)
 from memory_ci.commands.publish.answers import compare_answers
 from memory_ci.commands.publish.carry_over import Carried
 from memory_ci.commands.publish.landing import Run
@@ -24,10 +30,6 @@ from memory_ci.commands.publish.text import (
     Effect,
     Links,
     Proposed,
-    apply_comments,
-    parse_boxes,
-    parse_keys,
-    parse_last_comment,
     render_closed,
     render_pull_request,
     render_title,

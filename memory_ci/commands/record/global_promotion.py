@@ -15,8 +15,8 @@ from memory_ci.memory.draft import Draft
 from memory_ci.memory.workspace import Workspace, branch_tip, open_committed, workspace_at
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Change, Plan, PlannedStep
-from memory_ci.store.document import load_file
 from memory_ci.store.edits import apply_changes
+from memory_ci.store.memory_files import load_file
 
 
 def propose_globally(workspace: Workspace, branch: str | None, today: date) -> tuple[Entry, ...]:

@@ -28,7 +28,7 @@ from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.promotion import plan_norms, plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_undone
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
-from memory_ci.memory.cites import find_days_gone, judge_anchors
+from memory_ci.memory.cite_verdicts import find_days_gone, judge_anchors
 from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes

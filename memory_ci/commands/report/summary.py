@@ -17,8 +17,9 @@ from memory_ci.commands.report.records import (
     Summary,
     UsePeriod,
 )
+from memory_ci.commands.retrieve.norms import list_dropped_norms
 from memory_ci.commands.retrieve.options import RetrieveOptions
-from memory_ci.commands.retrieve.retrieve import list_dropped_norms, open_view
+from memory_ci.commands.retrieve.view import open_view
 from memory_ci.lifecycle.episodes import find_heirs_among, replace_by_heirs
 from memory_ci.records.episode import Episode
 from memory_ci.sessions.session_note import list_all_signs

@@ -51,7 +51,7 @@ def _judge_anchors(
     }
     citing = [located for located in located_entries if located.entry.cites]
     if citing:
-        from memory_ci.memory.cites import judge_views
+        from memory_ci.memory.cite_verdicts import judge_views
 
         (verdicts,) = judge_views(citing, view)
         for located in citing:

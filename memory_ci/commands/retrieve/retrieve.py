@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,68 +20,34 @@ from memory_ci.commands.retrieve.options import (
     bound_options,
 )
 from memory_ci.commands.retrieve.ranking import Ranked
-from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost, norm_cost
-from memory_ci.errors import UsageError
+from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost
 from memory_ci.gitrepo.repo import resolve_commit
-from memory_ci.lifecycle.prominence import prominence
-from memory_ci.memory.index import synced_index
-from memory_ci.memory.workspace import Workspace, index_path
+from memory_ci.memory.workspace import Workspace
 from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.config import Config
-from memory_ci.records.report import Finding
-from memory_ci.records.retrieval import Hints, Hit, Norm, Retrieval, Withheld
-from memory_ci.search.database import Index
+from memory_ci.records.retrieval import Hints, Hit, Retrieval, Withheld
 from memory_ci.search.query import build_terms
-from memory_ci.search.rank import fit, fit_norms
-from memory_ci.search.search import Filters, list_entries, list_findings, list_prose
+from memory_ci.search.rank import fit
+from memory_ci.search.search import list_findings
 from memory_ci.search.strength import MAX_HITS, drop_weak, list_near
-from memory_ci.text import plural, strip_comments
+from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.search.embedders import EmbedderChoice
-    from memory_ci.sessions.session_note import ServedItem
+from memory_ci.commands.retrieve.norms import ChosenNorms, include_institutional, select_norms
+from memory_ci.commands.retrieve.view import (
+    CallerSession,
+    MemoryView,
+    asks_for_other_memory,
+    load_session,
+    open_view,
+    resolve_tree,
+    warn_of_lost_index,
+)
 
-MAX_NORM_CHARS = 4000  # Characters of institutional memory, at most half of the whole budget.
 MAX_ABOUT = 5  # Entries that are served about one file.
 MAX_NAMES = 5  # Definitions of a diff that join the query.
 FEW = 2  # Entries from which on no hints are given.
-
-
-class MemoryView(msgspec.Struct, frozen=True):
-    """The memory of a work tree or of a commit.
-
-    Attributes:
-        today: the day on which its entries are ranked.
-        commit: the commit in which cited code is judged; None is the work tree.
-        note: a sentence for the caller on which memory this is.
-    """
-
-    workspace: Workspace
-    today: date
-    index: Index
-    commit: str | None = None
-    note: str = ""
-
-
-class _Session(msgspec.Struct, frozen=True):
-    """The items that the caller's session was served before.
-
-    Attributes:
-        held_out: the mark of a session that is served nothing, to measure the effect of memory
-            (`retrieve.holdout`); "" for other sessions.
-        served: fingerprints of these items; None if items may be served again.
-    """
-
-    held_out: str = ""
-    served: frozenset[str] | None = None
-
-    def is_new(self, item: ServedItem) -> bool:
-        """Return whether the session was not served an item; a path means the memory about it."""
-        if self.served is None:
-            return True
-        from memory_ci.sessions.session_note import fingerprint
-
-        return fingerprint(item) not in self.served
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -99,27 +65,9 @@ class _Job(msgspec.Struct, frozen=True):
     task: str
     options: RetrieveOptions
     environ: Mapping[str, str] | None
-    session: _Session
+    session: CallerSession
     view: MemoryView
     request: SearchRequest
-
-
-class _Norms(msgspec.Struct, frozen=True):
-    """Institutional memory: all of it, and the part that fits its share of the budget.
-
-    Attributes:
-        served_before: how many norms the session was served before.
-    """
-
-    all: tuple[Norm, ...] = ()
-    served: tuple[Norm, ...] = ()
-    dropped: tuple[Norm, ...] = ()
-    served_before: int = 0
-
-    @property
-    def dropped_ids(self) -> frozenset[str]:
-        """The ids of entries that do not fit; they are found by their words instead."""
-        return frozenset(norm.entry_id for norm in self.dropped if norm.entry_id)
 
 
 class _Selection(msgspec.Struct, frozen=True):
@@ -168,16 +116,16 @@ def retrieve(
         RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
         UsageError: option-conflict.
     """
-    session = _load_session(workspace, options)
+    session = load_session(workspace, options)
     is_repeated_file = options.about is not None and not session.is_new(options.about)
     if session.held_out or is_repeated_file:
         return Retrieval(task=task, mode="lexical", held_out=session.held_out)
 
     with nullcontext(shared_view) if shared_view else open_view(workspace, options, today) as view:
         request = bound_options(options, view.workspace.config, view.today)
-        norms = _select_norms(view, options, request, session)
+        norms = select_norms(view, options, request, session)
         if norms.dropped_ids and not options.scopes:
-            request = _include_institutional(request)
+            request = include_institutional(request)
         job = _Job(
             workspace=workspace,
             today=today,
@@ -189,9 +137,9 @@ def retrieve(
             request=request,
         )
         ranked = _rank_entries(job, norms)
-        findings = (*_warn_of_lost_index(view), *list_findings(view.index))
+        findings = (*warn_of_lost_index(view), *list_findings(view.index))
 
-    tree = _resolve_tree(view, options)
+    tree = resolve_tree(view, options)
     selection = _select_hits(job, ranked, tree)
     budget = _entries_budget(request, norms)
     retrieval = _fit_to_budget(job, norms, ranked, selection, budget)
@@ -202,167 +150,10 @@ def retrieve(
     return _add_organisation(retrieval, job, norms, ranked)
 
 
-# -- the memory and the session that a task asks
-
-
-def _load_session(workspace: Workspace, options: RetrieveOptions) -> _Session:
-    """Return the entries that the session was served before, and whether it is held out.
-
-    For a caller without a session, and for memory of another moment, everything is new.
-    """
-    if options.session is None or options.all_matches or _asks_for_other_memory(options):
-        return _Session()
-    from memory_ci.sessions.session_note import is_held_out, list_served, mark_session
-
-    mark = mark_session(options.session)
-    held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
-    return _Session(held_out, list_served(workspace, options.session))
-
-
-def _asks_for_other_memory(options: RetrieveOptions) -> bool:
-    """Return whether another memory than that of the work tree is searched."""
-    return options.at is not None or options.base is not None
-
-
-@contextmanager
-def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> Iterator[MemoryView]:
-    """Open the memory of the work tree, of an earlier moment, or of where a fork began.
-
-    Its index is open inside the block.
-
-    Args:
-        workspace: the repository and its configuration.
-        options: have the moment (`at`) or the start of the fork (`base`).
-        today: the day that counts as today for the present memory.
-
-    Raises:
-        RepositoryError: unknown-revision, shallow-clone, unrelated-histories.
-        UsageError: option-conflict.
-    """
-    if options.at is not None and options.base is not None:
-        hint = (
-            "--at names an earlier state of this branch, "
-            "--base what a fork's branch was started from."
-        )
-        raise UsageError("--at and --base exclude each other", slug="option-conflict", hint=hint)
-    if not _asks_for_other_memory(options):
-        with synced_index(workspace) as index:
-            yield MemoryView(workspace, today, index)
-        return
-
-    # Imported here, for it takes 15 ms.
-    from memory_ci.memory.past_index import Past, find_fork_point, find_moment
-
-    if options.at:
-        moment = find_moment(workspace, options.at)
-        commit = moment.commit
-    else:
-        moment = find_fork_point(workspace, options.base or "", today)
-        commit = None
-    with Past(moment.workspace).index(moment.commit) as index:
-        yield MemoryView(moment.workspace, moment.today, index, commit, moment.note)
-
-
-def _resolve_tree(view: MemoryView, options: RetrieveOptions) -> str | None:
-    """Return the revision in which cited code is judged; None is the work tree."""
-    if options.tree is None:
-        return view.commit
-    resolve_commit(view.workspace.repo, options.tree)
-    return options.tree
-
-
-def _warn_of_lost_index(view: MemoryView) -> tuple[Finding, ...]:
-    """Return a warning if the index could not be saved: the next retrieval must build it again."""
-    if not view.index.is_temporary or not view.index.reason:
-        return ()
-    return (
-        Finding(
-            path=str(index_path(view.workspace)),
-            line=1,
-            code="index-not-kept",
-            message=f"the index could not be kept: {view.index.reason}",
-            hint="Check the rights and the space there.",
-            level="warning",
-        ),
-    )
-
-
-# -- norms
-
-
-def _select_norms(
-    view: MemoryView, options: RetrieveOptions, request: SearchRequest, session: _Session
-) -> _Norms:
-    """Choose the norms, served whatever the task, that fit half of the budget.
-
-    A question about a file is answered without norms.
-
-    Args:
-        view: the memory.
-        options: the options of the retrieval.
-        request: the options within their ranges.
-        session: which norms the session was served before.
-    """
-    if options.about:
-        return _Norms()
-    norms = _list_norms(view.index, view.today)
-    new_norms = [norm for norm in norms if session.is_new(norm)]
-    budget = min(MAX_NORM_CHARS, request.max_chars // 2)
-    served, dropped = fit_norms(new_norms, budget, norm_cost)
-    return _Norms(
-        all=tuple(norms),
-        served=served,
-        dropped=dropped,
-        served_before=len(norms) - len(new_norms),
-    )
-
-
-def _include_institutional(request: SearchRequest) -> SearchRequest:
-    """Return a request that also searches institutional memory.
-
-    It is served whole otherwise. So norms over their budget are served if they match the task.
-    """
-    searched_scopes = request.filters["scopes"] or ()
-    filters: Filters = {**request.filters, "scopes": (*searched_scopes, "institutional")}
-    return replace(request, filters=filters)
-
-
-def list_dropped_norms(index: Index, config: Config, today: date) -> tuple[Norm, ...]:
-    """Return the norms that do not fit the budget of institutional memory."""
-    norms = _list_norms(index, today)
-    budget = min(MAX_NORM_CHARS, config.retrieve.max_chars // 2)
-    _, dropped = fit_norms(norms, budget, norm_cost)
-    return dropped
-
-
-def _list_norms(index: Index, today: date) -> list[Norm]:
-    """Return institutional memory in the order of files: entries, and the text between them."""
-    norms = []
-    for located in list_entries(index, scopes=("institutional",), statuses=("active", "compacted")):
-        entry = located.entry
-        # A rejected entry is worded so that nobody follows it.
-        prefix = "[tried and rejected] " if entry.adoption == "rejected" else ""
-        text = f"## {prefix}{entry.title}\n\n{entry.body}".rstrip()
-        if entry.instead:
-            text += f"\n\nDone instead: {entry.instead}"
-        entry_prominence = prominence(entry, today)
-        norms.append(Norm(located.path, located.line, text, entry.id, entry_prominence))
-    for prose in list_prose(index, "institutional"):
-        text = strip_comments(prose.text).strip()
-        if _has_prose(text):
-            norms.append(replace(prose, text=text, prominence=1.0))
-    return sorted(norms, key=lambda norm: (norm.path, norm.line))
-
-
-def _has_prose(text: str) -> bool:
-    """Return whether a text has more than headings."""
-    return any(line.strip() and not line.startswith("#") for line in text.splitlines())
-
-
 # -- ranked entries
 
 
-def _rank_entries(job: _Job, norms: _Norms) -> Ranked:
+def _rank_entries(job: _Job, norms: ChosenNorms) -> Ranked:
     """Rank the entries that match the task, or that cite the file in question.
 
     Args:
@@ -404,7 +195,7 @@ def _choose_embedder(
     config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
 ) -> EmbedderChoice | None:
     """Return the configured embedder; None if entries are searched by words alone."""
-    if environ is None or config.retrieve.embedder == "none" or _asks_for_other_memory(options):
+    if environ is None or config.retrieve.embedder == "none" or asks_for_other_memory(options):
         return None
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return None
@@ -509,7 +300,7 @@ def _add_last_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> 
 # -- the budget
 
 
-def _entries_budget(request: SearchRequest, norms: _Norms) -> int:
+def _entries_budget(request: SearchRequest, norms: ChosenNorms) -> int:
     """Return how many characters of the budget norms leave to entries.
 
     The line that names left-out entries is reserved if there is one already, or may be one.
@@ -520,7 +311,7 @@ def _entries_budget(request: SearchRequest, norms: _Norms) -> int:
 
 
 def _fit_to_budget(
-    job: _Job, norms: _Norms, ranked: Ranked, selection: _Selection, budget: int
+    job: _Job, norms: ChosenNorms, ranked: Ranked, selection: _Selection, budget: int
 ) -> Retrieval:
     """Return the retrieval with the best hits that fit the budget, and those that do not.
 
@@ -676,7 +467,9 @@ def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
     return replace(hints, changes=tuple(changes))
 
 
-def _add_organisation(retrieval: Retrieval, job: _Job, norms: _Norms, ranked: Ranked) -> Retrieval:
+def _add_organisation(
+    retrieval: Retrieval, job: _Job, norms: ChosenNorms, ranked: Ranked
+) -> Retrieval:
     """Return the retrieval with entries of other repositories of the organisation, if configured.
 
     Args:
@@ -711,7 +504,7 @@ def _asks_for_all(job: _Job) -> bool:
     """Return whether the present memory is asked, without filters, and in a role that sees all."""
     options = job.options
     is_narrowed = options.about is not None or options.occurred_between is not None
-    if is_narrowed or options.statuses or _asks_for_other_memory(options):
+    if is_narrowed or options.statuses or asks_for_other_memory(options):
         return False
     return "global" in (job.request.filters["scopes"] or ())
 

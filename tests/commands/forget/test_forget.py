@@ -22,9 +22,10 @@ from memory_ci.commands.review.queue import list_queue
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.extraction.tombstones import format_tombstones, parse_tombstones
 from memory_ci.gitrepo.sessionrefs import PUSHED, list_stored, read_stored, store
-from memory_ci.memory.apply import apply_plan, find_objections
+from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.memory.index import synced_index
+from memory_ci.memory.plan_checks import find_objections
 from memory_ci.records.episode import Action, Episode, Feedback, Situation
 from memory_ci.sessions.capture import capture
 from memory_ci.store.edits import format_entry

@@ -90,7 +90,7 @@ def test_answers_and_resources_have_a_maximum_length(
     norms = [make_entry(n, title=f"Norm {n}", body=lines[:3_000] + "end") for n in range(10, 40)]
     zoo.write("institutional.md", "\n".join(map(format_entry, norms)))
     zoo.write("MEMORY.md", format_entry(make_entry(99, title="Zebra", body=lines)))
-    monkeypatch.setattr("memory_ci.commands.retrieve.retrieve.MAX_NORM_CHARS", 1_000_000)
+    monkeypatch.setattr("memory_ci.commands.retrieve.norms.MAX_NORM_CHARS", 1_000_000)
     zoo.write(".memory-ci.yaml", "retrieve: {max_chars: 1000000}\n")
     text = text_of(call(zoo, "retrieve", {"task": "zebra"}))
     assert tools.MAX_CHARS / 4 < len(text) < tools.MAX_CHARS

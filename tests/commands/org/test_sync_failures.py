@@ -13,7 +13,7 @@ from memory_ci.commands.org.sqlite import SqliteEngine
 from memory_ci.commands.org.status import load_status
 from memory_ci.commands.org.sync import load_state
 from memory_ci.errors import EngineError
-from memory_ci.store.document import load_file
+from memory_ci.store.memory_files import load_file
 from tests.commands.org.organisation import NOW, Organisation, as_remote
 
 

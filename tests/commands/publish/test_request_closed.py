@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.commands.publish.text import parse_keys
+from memory_ci.commands.publish.answered_text import parse_keys
 from memory_ci.errors import EngineError
 from tests.commands.publish.requests_at_work import decline, do_more_work
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.cli.markdown import code_span
+from memory_ci.commands.publish.answered_text import apply_comments, parse_boxes, parse_keys
 from memory_ci.commands.publish.text import (
     MAX_BYTES,
     SHOWN,
@@ -20,9 +21,6 @@ from memory_ci.commands.publish.text import (
     Effect,
     Links,
     Proposed,
-    apply_comments,
-    parse_boxes,
-    parse_keys,
     render_closed,
     render_pull_request,
     render_title,

@@ -64,7 +64,7 @@ def test_windows_line_endings_hide_nothing(project: Project) -> None:
 def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memory_ci.commands.retrieve.retrieve.MAX_NORM_CHARS", 120)
+    monkeypatch.setattr("memory_ci.commands.retrieve.norms.MAX_NORM_CHARS", 120)
     entries = [
         make_entry(1, body="x" * 100, importance=0.1),
         make_entry(2, title="Kept", importance=0.9),
@@ -106,7 +106,7 @@ def test_norms_over_budget_are_chosen_by_prominence(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After 160 days the old one has 0.32 of 0.9, the new one all of 0.2."""
-    monkeypatch.setattr("memory_ci.commands.retrieve.retrieve.MAX_NORM_CHARS", 400)
+    monkeypatch.setattr("memory_ci.commands.retrieve.norms.MAX_NORM_CHARS", 400)
     old = make_entry(1, importance=0.9, last_reinforced=TODAY - timedelta(days=160), body="x" * 200)
     new = make_entry(2, importance=0.2, last_reinforced=TODAY, body="x" * 200)
     project.write("institutional.md", "\n".join(map(format_entry, (old, new))))
