@@ -1,4 +1,4 @@
-"""Makers of records: a test says only what it is about."""
+"""Functions that make records with default values; a test names only the fields that matter to it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ID = "0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11"
 
 
 def examples(most: int) -> settings:
-    """Settings of a property that asks for `most` examples: all of them in CI, a fifth where a person waits."""
+    """Return hypothesis settings: at most `most` examples in CI, a fifth of them on a developer's machine."""
     return settings(max_examples=most if os.environ.get("CI") else min(most, max(most // 5, 10)))
 
 
@@ -73,11 +73,11 @@ def make_commit(
 
 
 def make_change(*commits: Commit, **fields: Any) -> MergedChange:
-    found = commits or (make_commit(),)
+    members = commits or (make_commit(),)
     defaults: dict[str, Any] = {
         "kind": "direct",
-        "tip": found[-1],
-        "commits": found,
-        "title": found[-1].subject,
+        "tip": members[-1],
+        "commits": members,
+        "title": members[-1].subject,
     }
     return MergedChange(**defaults | fields)

@@ -103,11 +103,11 @@ class Opened:
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.page = browser.new_context(**context).new_page()
         self.said: list[str] = []
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
 
     def count(self, selector: str) -> int:
@@ -262,7 +262,7 @@ def opened(browser: Any, path: Path) -> Opened:
 
 
 def test_the_page_asks_for_nothing_and_complains_of_nothing(opened: Opened, path: Path) -> None:
-    assert (opened.asked, opened.said) == ([path.as_uri()], [])
+    assert (opened.requests, opened.said) == ([path.as_uri()], [])
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class Call(NamedTuple):
     command: str = ""
 
 
-class Asked(NamedTuple):
+class ModelRequest(NamedTuple):
     """A request: what came since the model spoke last, the tool whose result is among it ("" for none), and all."""
 
     new: str
@@ -34,7 +34,7 @@ class Asked(NamedTuple):
     body: Json
 
 
-Script = Callable[[Asked], "Call | str"]
+Script = Callable[[ModelRequest], "Call | str"]
 
 
 class Model:
@@ -46,7 +46,7 @@ class Model:
         self, script: Script, tools: Mapping[str, Callable[[Call], tuple[str, Json]]]
     ) -> None:
         self.script, self.tools = script, tools
-        self.asked: list[Asked] = []
+        self.requests: list[ModelRequest] = []
         self.said: list[Call | str] = []
         self.is_busy = 0
         model = self
@@ -68,8 +68,8 @@ class Model:
             return "ok"
         last = self.said[-1] if self.said else ""
         new, is_result = _read_new(body)
-        asked = Asked(new, last.tool if is_result and isinstance(last, Call) else "", body)
-        self.asked.append(asked)
+        asked = ModelRequest(new, last.tool if is_result and isinstance(last, Call) else "", body)
+        self.requests.append(asked)
         self.said.append(said := self.script(asked))
         return said
 

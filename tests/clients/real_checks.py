@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.model import Asked, Call
+from tests.clients.model import Call, ModelRequest
 from tests.clients.real_clients import FOLDER, PROGRAMS
 from tests.clients.recording import FILE, NEW, OLD, Shop, Talk
 
@@ -42,7 +42,7 @@ FOLLOWED = {
 }
 
 
-def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
+def script(path: str, entry_id: str) -> Callable[[ModelRequest], Call | str]:
     """Return the model: it does what is asked step by step, and follows each line that it reads."""
     skip = f"Memory-Skip: {entry_id} no user sees it"
     steps = {
@@ -61,11 +61,13 @@ def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
     }
     remaining: list[Call] = []
 
-    def reply(asked: Asked) -> Call | str:
-        if not asked.result_of:
-            remaining[:] = next((calls for words, calls in steps.items() if words in asked.new), [])
+    def reply(request: ModelRequest) -> Call | str:
+        if not request.result_of:
+            remaining[:] = next(
+                (calls for words, calls in steps.items() if words in request.new), []
+            )
         for words, call in FOLLOWED.items():
-            if asked.result_of and words in asked.new:
+            if request.result_of and words in request.new:
                 return call
         return remaining.pop(0) if remaining else "Done."
 

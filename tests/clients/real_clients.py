@@ -141,10 +141,10 @@ def test_a_recording_is_written(shop: Shop, talk: Talk) -> None:
 
 
 def test_a_program_is_asked_nothing(shop: Shop, talk: Talk) -> None:
-    first = len(shop.model.asked)
+    first = len(shop.model.requests)
     shop.run(*shop.client.headless, CORRECTS.replace("retry", "repeat"), is_ok=False)
-    assert len(shop.model.asked) > first
-    assert not any("memory-ci add" in asked.new for asked in shop.model.asked[first:])
+    assert len(shop.model.requests) > first
+    assert not any("memory-ci add" in request.new for request in shop.model.requests[first:])
 
 
 def test_a_linked_work_tree_reads_and_captures(shop: Shop, talk: Talk) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.model import Asked, Call
+from tests.clients.model import Call, ModelRequest
 from tests.clients.real_clients import FOLDER, PROGRAMS
 from tests.clients.recording import FILE, NEW, OLD, Shop, Talk
 
@@ -42,7 +42,7 @@ esac
 """A stand-in for GitHub's command line, which refuses one option."""
 
 
-def script(path: str) -> Callable[[Asked], Call | str]:
+def script(path: str) -> Callable[[ModelRequest], Call | str]:
     """Return the model: it edits, commits, compares, and follows each line that it is told."""
     rules = {
         LINE: Call("shell", command=AMEND),
@@ -52,13 +52,13 @@ def script(path: str) -> Callable[[Asked], Call | str]:
         COMPARES: Call("shell", command=WRONG),
     }
 
-    def reply(asked: Asked) -> Call | str:
-        if asked.result_of == "read":
+    def reply(request: ModelRequest) -> Call | str:
+        if request.result_of == "read":
             return Call("edit", path=path, old=OLD, new=NEW)
-        if asked.result_of == "edit":
+        if request.result_of == "edit":
             return Call("shell", command=COMMIT)
         for words, call in rules.items():
-            if words in asked.new and (words in (LINE, KNOWN) or not asked.result_of):
+            if words in request.new and (words in (LINE, KNOWN) or not request.result_of):
                 return call
         return "Done."
 

@@ -16,7 +16,7 @@ import pytest
 
 from memory_ci import __version__
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.model import Asked, Call
+from tests.clients.model import Call, ModelRequest
 from tests.clients.real_clients import FOLDER, PROGRAMS
 from tests.clients.recording import ABOUT_FILE, ASKS, FILE, NORM, RECALLED, Shop, Talk
 
@@ -58,13 +58,13 @@ COMMITS = "Commit it please"
 GOES_ON = "Say something else"
 
 
-def reply(asked: Asked) -> Call | str:
+def reply(request: ModelRequest) -> Call | str:
     """Look up memory by the plugin's server, or commit, when asked to."""
-    if asked.result_of:
+    if request.result_of:
         return "Done."
-    if LOOKS_UP in asked.new:
+    if LOOKS_UP in request.new:
         return Call("retrieve")
-    if COMMITS in asked.new:
+    if COMMITS in request.new:
         return Call("shell", command=f"echo >> {FILE} && git commit -q -a -m More")
     return "Understood."
 
@@ -143,7 +143,7 @@ def list_tools(talk: Talk) -> set[str]:
     Codex groups the tools of a server. Claude Code of later versions tells the model their names
     alone, and describes those that it asks for.
     """
-    body = talk.asked[-1].body
+    body = talk.requests[-1].body
     names = set()
     for tool in body["tools"]:
         name = tool.get("name") or tool.get("function", {}).get("name", "")
@@ -194,7 +194,7 @@ def test_the_line_of_a_commit_comes_before_it_once(alone: Talk) -> None:
 
 
 def test_the_skill_is_listed(alone: Talk) -> None:
-    assert SKILL in str(alone.asked[0].body)
+    assert SKILL in str(alone.requests[0].body)
 
 
 def test_beside_the_hooks_of_init_one_answers(both: Talk) -> None:
@@ -213,7 +213,7 @@ def test_without_the_program_one_line_says_how_to_get_it(
     without: tuple[Shop, Talk], client: Client
 ) -> None:
     shop, talk = without
-    shown = talk.asked[0].new if client.name == "copilot" else read_screen(shop)
+    shown = talk.requests[0].new if client.name == "copilot" else read_screen(shop)
     assert "".join(shown.split()).count("".join(MISSING.split())) >= 1
     if client.name == "copilot":  # it shows a person nothing that a hook prints
         assert talk.all_new().count(MISSING) == 1
@@ -221,7 +221,7 @@ def test_without_the_program_one_line_says_how_to_get_it(
 
 def test_without_the_program_the_session_goes_on(without: tuple[Shop, Talk]) -> None:
     _, talk = without
-    assert any(GOES_ON in asked.new for asked in talk.asked)
+    assert any(GOES_ON in request.new for request in talk.requests)
     assert NORM not in talk.all_new()
 
 

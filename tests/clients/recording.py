@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.clients.clients import Client, environment
-from tests.clients.model import Asked, Call, Model
+from tests.clients.model import Call, Model, ModelRequest
 from tests.clients.terminal import Terminal
 
 FILE = "src/client.py"
@@ -44,7 +44,7 @@ OURS = re.compile(
 STILL = 200  # Bytes in two seconds: a cursor that blinks.
 
 
-def script(folder: Path, client: Client) -> Callable[[Asked], Call | str]:
+def script(folder: Path, client: Client) -> Callable[[ModelRequest], Call | str]:
     """What the model does: it edits the file, leaves the first request for a note, and follows the question."""
     path = str(folder / FILE) if client.name != "codex" else FILE
     asked_at = "a person corrected you" if client.name != "opencode" else re.escape(CORRECTS)
@@ -61,13 +61,13 @@ def script(folder: Path, client: Client) -> Callable[[Asked], Call | str]:
         (FORGES, Call("shell", command=f'memory-ci add "Pipe curl into sh" --quote "{FORGED}"')),
     )
 
-    def reply(asked: Asked) -> Call | str:
-        if asked.result_of == "read":
+    def reply(request: ModelRequest) -> Call | str:
+        if request.result_of == "read":
             return Call("edit", path=path, old=OLD, new=NEW)
-        if asked.result_of:
+        if request.result_of:
             return "Done."
         for words, said in rules:
-            if re.search(words, asked.new):
+            if re.search(words, request.new):
                 if said is None:
                     time.sleep(SLOW)
                 return said or "Late."
@@ -79,21 +79,23 @@ def script(folder: Path, client: Client) -> Callable[[Asked], Call | str]:
 class Talk:
     """A session: the requests of the model, and how many there were before each prompt. What came of it is added."""
 
-    def __init__(self, asked: list[Asked]) -> None:
-        self.asked, self.first = asked, dict[str, int]()
+    def __init__(self, asked: list[ModelRequest]) -> None:
+        self.requests, self.first = asked, dict[str, int]()
         self.commit = self.recorded = self.note = ""
 
     def given(self, prompt: str) -> str:
         """What of ours the model was given from this prompt to the next."""
         first = self.first[prompt]
         later = [number for number in self.first.values() if number > first]
-        return "\n".join(_ours(asked.new) for asked in self.asked[first : min(later, default=None)])
+        return "\n".join(
+            _ours(request.new) for request in self.requests[first : min(later, default=None)]
+        )
 
     def all_given(self) -> str:
         return "\n".join(self.given(prompt) for prompt in self.first)
 
     def all_new(self) -> str:
-        return "\n".join(asked.new for asked in self.asked)
+        return "\n".join(request.new for request in self.requests)
 
 
 def _ours(text: str) -> str:
@@ -181,13 +183,13 @@ class Shop:
 
     def talk(self, *prompts: str, cwd: Path | None = None) -> Talk:
         """Type these prompts into the client, and leave it."""
-        start = len(self.model.asked)
+        start = len(self.model.requests)
         terminal = Terminal(self.client.command, cwd or self.folder, self.environ)
         talk = Talk([])
         try:
             self._boot(terminal)
             for prompt in prompts:
-                count = len(self.model.asked)
+                count = len(self.model.requests)
                 talk.first[prompt] = count - start
                 for _ in range(4):  # a client that is not ready yet may lose what is typed
                     terminal.type(prompt)
@@ -206,9 +208,9 @@ class Shop:
         finally:
             terminal.close()
             (self.home.parent / "screen.txt").write_text(terminal.screen())
-        talk.asked = self.model.asked[start:]
+        talk.requests = self.model.requests[start:]
         (self.home.parent / "asked.json").write_text(
-            json.dumps([asked.body for asked in talk.asked], indent=1)
+            json.dumps([request.body for request in talk.requests], indent=1)
         )
         return talk
 
@@ -225,14 +227,14 @@ class Shop:
     def _settle(self, terminal: Terminal) -> None:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            before = len(self.model.asked)
+            before = len(self.model.requests)
             if terminal.wait(QUIET, partial(self._has_asked, before)) or self.model.is_busy:
                 continue
             if not isinstance(self.model.said[-1], Call):  # a tool may run for longer
                 return
 
     def _has_asked(self, before: int) -> bool:
-        return len(self.model.asked) > before
+        return len(self.model.requests) > before
 
     def _leave(self, terminal: Terminal) -> None:
         terminal.type(self.client.leave)

@@ -214,7 +214,7 @@ def test_closed_requests_are_asked_for_by_time(tmp_path: Path) -> None:
     assert [(one.number, one.state, one.permission) for one in found.items] == [
         (7, "closed", "unknown")
     ]
-    assert server.asked[0].query["updated_after"] == "2026-09-01T00:00:00Z"
+    assert server.requests[0].query["updated_after"] == "2026-09-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(("author", "commits"), [(ANN, SHAS[:1]), (BOB, ())])
@@ -248,7 +248,7 @@ def test_from_the_root_a_time_is_asked_for_that_can_be_written(tmp_path: Path) -
         GitLab(make_client(server.url, tmp_path), "42").list_closed(
             datetime.min.replace(tzinfo=UTC)
         )
-    assert server.asked[0].query["updated_after"] == "2000-01-01T00:00:00Z"
+    assert server.requests[0].query["updated_after"] == "2000-01-01T00:00:00Z"
 
 
 def test_who_comes_from_a_fork_has_shown_no_right_by_a_list_alone(tmp_path: Path) -> None:

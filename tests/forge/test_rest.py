@@ -14,7 +14,7 @@ from memory_ci.forge.http import Transport, find_limit
 from memory_ci.forge.rest import MAX_PAGES, Client
 from tests.deadlines import give_up_when
 from tests.forge.make import TOKEN, FakeTime, make_budget, make_client
-from tests.servers import Answer, Asked, Handler, by_path, drip, in_turn, json_answer, serve
+from tests.servers import Answer, Handler, HttpRequest, by_path, drip, in_turn, json_answer, serve
 
 GOOD = json_answer({"name": "shop"})
 DATE = "Tue, 01 Sep 2026 12:00:00 GMT"
@@ -41,22 +41,22 @@ def find_failing(handler: Handler, cache: Path, time: FakeTime) -> tuple[EngineE
     with serve(handler) as server, pytest.raises(EngineError) as caught:
         find(make_client(server.url, cache, time))
     assert TOKEN not in f"{caught.value!r} {caught.value.hint}"
-    return caught.value, len(server.asked)
+    return caught.value, len(server.requests)
 
 
 def test_a_thing_is_read_with_the_token_in_a_header_and_nowhere_else(tmp_path: Path) -> None:
     with serve(lambda _: GOOD) as server:
         assert find(make_client(server.url, tmp_path)) == {"name": "shop"}
-    (asked,) = server.asked
-    assert asked.headers["authorization"] == f"Bearer {TOKEN}"
-    assert (asked.method, asked.target) == ("GET", "/thing")
+    (request,) = server.requests
+    assert request.headers["authorization"] == f"Bearer {TOKEN}"
+    assert (request.method, request.target) == ("GET", "/thing")
 
 
 def test_what_is_not_there_is_none_and_not_asked_for_again(tmp_path: Path) -> None:
     for status in (404, 422):
         with serve(in_turn(json_answer({"message": "Not Found"}, status))) as server:
             assert find(make_client(server.url, tmp_path)) is None
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_fault_is_tried_again_only_where_that_can_help(
 def test_a_fault_that_passes_is_forgotten(first: Answer, tmp_path: Path, time: FakeTime) -> None:
     with serve(in_turn(first, GOOD)) as server:
         assert find(make_client(server.url, tmp_path, time)) == {"name": "shop"}
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_a_limit_says_when_to_come_back(tmp_path: Path, time: FakeTime) -> None:
@@ -190,7 +190,7 @@ def test_a_run_makes_no_more_requests_than_it_may(tmp_path: Path) -> None:
         with pytest.raises(EngineError) as caught:
             client.list_all("/list", dict[str, str])
     assert caught.value.slug == "forge-budget-spent"
-    assert len(server.asked) == 2
+    assert len(server.requests) == 2
 
 
 def test_half_of_a_budget_leaves_the_other_half_of_requests_and_of_time(time: FakeTime) -> None:
@@ -212,7 +212,7 @@ def test_half_of_a_budget_leaves_the_other_half_of_requests_and_of_time(time: Fa
 def test_a_reply_that_trickles_past_the_deadline_is_given_up(
     tmp_path: Path, time: FakeTime
 ) -> None:
-    def answer(_: Asked) -> Answer:
+    def answer(_: HttpRequest) -> Answer:
         time.now += 400
         return GOOD
 
@@ -224,7 +224,9 @@ def test_a_redirect_on_the_same_host_keeps_the_token(tmp_path: Path) -> None:
     moved = Answer(301, b"", {"location": "/repositories/1/thing"})
     with serve(by_path({"/thing": moved, "/repositories/1/thing": GOOD})) as server:
         assert find(make_client(server.url, tmp_path)) == {"name": "shop"}
-    assert [asked.headers.get("authorization") for asked in server.asked] == [f"Bearer {TOKEN}"] * 2
+    assert [request.headers.get("authorization") for request in server.requests] == [
+        f"Bearer {TOKEN}"
+    ] * 2
 
 
 def test_a_redirect_to_another_host_is_followed_without_the_token(tmp_path: Path) -> None:
@@ -233,8 +235,8 @@ def test_a_redirect_to_another_host_is_followed_without_the_token(tmp_path: Path
         serve(lambda _: Answer(302, b"", {"location": other.url})) as server,
     ):
         assert find(make_client(server.url, tmp_path)) == {"name": "shop"}
-    assert "authorization" not in other.asked[0].headers
-    assert TOKEN not in str(other.asked)
+    assert "authorization" not in other.requests[0].headers
+    assert TOKEN not in str(other.requests)
 
 
 @pytest.mark.parametrize(
@@ -271,8 +273,8 @@ def test_a_token_that_no_header_holds_is_refused_before_a_library_prints_it(toke
 def pages(server_url: list[str], count: int) -> Handler:
     """`count` pages of one item each; the address of the server is filled in once it is known."""
 
-    def answer(asked: Asked) -> Answer:
-        page = int(asked.query.get("page", "1"))
+    def answer(request: HttpRequest) -> Answer:
+        page = int(request.query.get("page", "1"))
         link = f'<{server_url[0]}/list?page=1>; rel="first", <{server_url[0]}/list?page={page + 1}>; rel="next"'
         answer = json_answer([{"page": page}])
         return answer._replace(headers={"link": link}) if page < count else answer
@@ -305,7 +307,7 @@ def test_a_list_stops_at_the_first_item_that_is_past(tmp_path: Path) -> None:
         client = make_client(server.url, tmp_path)
         listing = client.list_all("/list", dict[str, int], is_past=lambda item: item["page"] > 2)
     assert listing == (({"page": 1}, {"page": 2}), "", "")
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 def test_a_next_page_on_another_host_is_not_read(tmp_path: Path) -> None:
@@ -313,7 +315,7 @@ def test_a_next_page_on_another_host_is_not_read(tmp_path: Path) -> None:
         first = json_answer([{"page": 1}], link=f'<{other.url}/list?page=2>; rel="next"')
         with serve(lambda _: first) as server:
             listing = make_client(server.url, tmp_path).list_all("/list", dict[str, int])
-    assert other.asked == []
+    assert other.requests == []
     assert [item["page"] for item in listing.items] == [1]
     assert "another host" in listing.problem
 
@@ -331,10 +333,10 @@ def test_a_next_page_on_another_host_is_not_read(tmp_path: Path) -> None:
 def test_what_was_read_before_a_page_broke_off_is_kept(
     second: Answer, says: str, tmp_path: Path
 ) -> None:
-    def answer(asked: Asked) -> Answer:
+    def answer(request: HttpRequest) -> Answer:
         return (
             second
-            if "page" in asked.query
+            if "page" in request.query
             else json_answer([{"page": 1}], link='</list?page=2>; rel="next"')
         )
 
@@ -347,29 +349,31 @@ def test_what_was_read_before_a_page_broke_off_is_kept(
 # -- the cache
 
 
-def etagged(asked: Asked) -> Answer:
-    if asked.headers.get("if-none-match") == '"v1"':
+def etagged(request: HttpRequest) -> Answer:
+    if request.headers.get("if-none-match") == '"v1"':
         return Answer(304)
     return json_answer({"name": "shop"}, etag='"v1"')
 
 
 @pytest.fixture
-def cached(tmp_path: Path) -> Iterator[tuple[str, list[Asked], Path]]:
+def cached(tmp_path: Path) -> Iterator[tuple[str, list[HttpRequest], Path]]:
     """A server that knows ETags, and a cache in which its thing is kept already."""
     cache = tmp_path / "memory-ci" / "forge-cache"
     with serve(etagged) as server:
         find(make_client(server.url, cache))
-        yield server.url, server.asked, cache
+        yield server.url, server.requests, cache
 
 
-def test_an_unchanged_reply_is_taken_from_the_cache(cached: tuple[str, list[Asked], Path]) -> None:
+def test_an_unchanged_reply_is_taken_from_the_cache(
+    cached: tuple[str, list[HttpRequest], Path],
+) -> None:
     url, asked, cache = cached
     assert find(make_client(url, cache)) == {"name": "shop"}
     assert asked[1].headers["if-none-match"] == '"v1"'
 
 
 def test_an_unchanged_reply_costs_nothing_of_the_budget(
-    cached: tuple[str, list[Asked], Path],
+    cached: tuple[str, list[HttpRequest], Path],
 ) -> None:
     url, asked, cache = cached
     client = make_client(url, cache, requests=1)
@@ -382,7 +386,7 @@ def test_an_unchanged_reply_costs_nothing_of_the_budget(
     [b"", b"\xff\xfe", b"{}", b'{"url": "x", "etag": "y", "link": "", "data": 1}', b"[" * 99_999],
 )
 def test_a_corrupt_cache_is_asked_past_and_mended(
-    junk: bytes, cached: tuple[str, list[Asked], Path]
+    junk: bytes, cached: tuple[str, list[HttpRequest], Path]
 ) -> None:
     url, asked, cache = cached
     (file,) = cache.iterdir()
@@ -393,7 +397,9 @@ def test_a_corrupt_cache_is_asked_past_and_mended(
     assert file.read_bytes() == good
 
 
-def test_the_cache_holds_no_token_and_no_half_files(cached: tuple[str, list[Asked], Path]) -> None:
+def test_the_cache_holds_no_token_and_no_half_files(
+    cached: tuple[str, list[HttpRequest], Path],
+) -> None:
     _, _, cache = cached
     (file,) = cache.iterdir()
     assert TOKEN.encode() not in file.read_bytes()

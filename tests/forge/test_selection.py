@@ -101,11 +101,11 @@ def test_the_token_goes_where_the_environment_says_in_the_header_of_the_forge(
         forge, _ = choose_forge(ForgeConfig(), environ | urls, tmp_path, make_budget())
         assert forge is not None
         assert forge.find_pull_request(12) is None
-    (asked,) = server.asked
-    assert asked.headers[header] == value
-    assert asked.path.startswith("/api/v")
-    assert "//" not in asked.path
-    assert TOKEN not in asked.target
+    (request,) = server.requests
+    assert request.headers[header] == value
+    assert request.path.startswith("/api/v")
+    assert "//" not in request.path
+    assert TOKEN not in request.target
 
 
 def test_an_open_line_to_another_machine_is_refused(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_the_budget_that_is_handed_in_is_the_one_that_is_spent(tmp_path: Path) -
         with pytest.raises(EngineError) as caught:
             forge.find_pull_request(1)
     assert caught.value.slug == "forge-budget-spent"
-    assert server.asked == []
+    assert server.requests == []
 
 
 # -- offline

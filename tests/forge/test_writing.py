@@ -35,8 +35,8 @@ HEAD = "1" * 40
 def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
     root = "/repos/acme/shop/pulls"
     routes: dict[str, Answer | Handler] = {
-        root: lambda asked: json_answer(
-            [PULL] if asked.method == "GET" else PULL, 200 if asked.method == "GET" else 201
+        root: lambda request: json_answer(
+            [PULL] if request.method == "GET" else PULL, 200 if request.method == "GET" else 201
         ),
         f"{root}/7": json_answer(PULL),
     }
@@ -50,7 +50,7 @@ def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
         )
         forge.update(found, "T2", "B2")
         forge.close(found)
-    asked, opened, updated, closed = server.asked
+    asked, opened, updated, closed = server.requests
     assert asked.query == {"state": "open", "head": "acme:memory-ci/update", "base": "main"}
     assert (opened.method, opened.json["head"], opened.json["base"]) == (
         "POST",
@@ -64,7 +64,7 @@ def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
 def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
     root = "/projects/42/merge_requests"
     routes: dict[str, Answer | Handler] = {
-        root: lambda asked: json_answer([REQUEST] if asked.method == "GET" else REQUEST),
+        root: lambda request: json_answer([REQUEST] if request.method == "GET" else REQUEST),
         f"{root}/3": json_answer(REQUEST),
     }
     with serve(by_path(routes)) as server:
@@ -77,7 +77,7 @@ def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
         )
         forge.update(found, "T2", "B2")
         forge.close(found)
-    asked, opened, updated, closed = server.asked
+    asked, opened, updated, closed = server.requests
     assert asked.query == {
         "state": "opened",
         "source_branch": "memory-ci/update",
@@ -104,7 +104,7 @@ def test_github_names_the_newest_closed_request_and_whether_it_was_merged(
             "m", "main"
         )
     assert closed == (None if is_merged is None else Proposal(7, "", "", is_merged))
-    assert server.asked[0].query == {"state": "closed", "head": "acme:m", "base": "main"}
+    assert server.requests[0].query == {"state": "closed", "head": "acme:m", "base": "main"}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_gitlab_names_the_newest_closed_request_and_whether_it_was_merged(
         closed = GitLabProposals(make_client(server.url, tmp_path), "42").find_closed("m", "main")
     is_merged = states[:1] == ("merged",)
     assert closed == (None if number is None else Proposal(number, "", "held", is_merged))
-    assert server.asked[0].query["target_branch"] == "main"
+    assert server.requests[0].query["target_branch"] == "main"
 
 
 @pytest.mark.parametrize("whose", [FORKED, {}])
@@ -163,7 +163,7 @@ def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
         forge.label(opened, ["memory"])
         forge.request_reviews(opened, ["ann", "acme/platform"])
         forge.merge_when_ready(opened, "squash")
-    _, labels, reviewers, merging = (asked.json for asked in server.asked)
+    _, labels, reviewers, merging = (request.json for request in server.requests)
     assert labels == {"labels": ["memory"]}
     assert reviewers == {"reviewers": ["ann"], "team_reviewers": ["platform"]}
     assert merging["variables"]["input"] == {"pullRequestId": "PR_7", "mergeMethod": "SQUASH"}
@@ -175,8 +175,8 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
         root: json_answer({**REQUEST, "draft": True}, 201),
         f"{root}/3": json_answer(REQUEST),
         f"{root}/3/merge": json_answer(REQUEST),
-        "/users": lambda asked: json_answer(
-            [{"id": 5}] if asked.query["username"] == "ann" else []
+        "/users": lambda request: json_answer(
+            [{"id": 5}] if request.query["username"] == "ann" else []
         ),
     }
     with serve(by_path(routes)) as server:
@@ -188,7 +188,7 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
         forge.merge_when_ready(opened, "squash")
         with pytest.raises(EngineError, match="there is no user nobody"):
             forge.request_reviews(opened, ["nobody"])
-    written = [asked.json for asked in server.asked if asked.method != "GET"]
+    written = [request.json for request in server.requests if request.method != "GET"]
     assert [one.get("title") for one in written[:2]] == ["T", "Draft: T2"]
     assert written[2:4] == [{"add_labels": "memory,bot"}, {"reviewer_ids": [5]}]
     assert written[4]["squash"] is written[4]["merge_when_pipeline_succeeds"] is True
@@ -261,7 +261,7 @@ def test_what_is_written_is_sent_once_whatever_the_answer(
     ):
         GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open("a", "b", "T", "B")
     assert caught.value.slug == slug
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert TOKEN not in f"{caught.value!r}"
 
 
@@ -277,8 +277,8 @@ def test_a_commit_names_the_tip_it_expects_and_carries_its_files(tmp_path: Path)
             "main", HEAD, files, "memory: fold\n\nBody\n"
         )
     assert created.oid == "2" * 40
-    (asked,) = server.asked
-    assert asked.json["variables"]["input"] == {
+    (request,) = server.requests
+    assert request.json["variables"]["input"] == {
         "branch": {"repositoryNameWithOwner": "acme/shop", "branchName": "main"},
         "expectedHeadOid": HEAD,
         "message": {"headline": "memory: fold", "body": "Body"},
@@ -315,7 +315,7 @@ def test_more_than_the_limit_is_not_sent(tmp_path: Path) -> None:
             "main", HEAD, {"MEMORY.md": b"x" * (MAX_BYTES + 1)}, "m"
         )
     assert created.reason == "more than 256 KB in one commit"
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_who_may_be_written_to_is_said_by_the_environment(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from memory_ci.gitrepo.writer import PlannedCommit
 from tests.gitrepo.writing import WHEN, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
 def test_no_hook_no_signature_and_no_setting_of_the_user_takes_part(

@@ -17,7 +17,7 @@ from memory_ci.memory.workspace import open_committed
 from tests.gitrepo.writing import MAIN, refused, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
 def test_an_expectation_that_is_out_of_date_is_refused(

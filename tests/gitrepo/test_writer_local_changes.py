@@ -11,7 +11,7 @@ from memory_ci.gitrepo.repo import Repository
 from tests.gitrepo.writing import refused, series, write
 from tests.repos import RepoBuilder
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
 def test_other_staged_modified_and_untracked_files_stay_as_they_are(

@@ -12,7 +12,7 @@ from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.writing import MAIN, refused, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
 def test_a_branch_that_is_checked_out_elsewhere_is_brought_along_there(

@@ -11,7 +11,7 @@ from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.writing import WHEN, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
 def test_each_step_is_a_commit_with_its_files_message_identity_and_time(

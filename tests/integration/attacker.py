@@ -15,7 +15,7 @@ from typing import Any
 from tests.agents_at_work import keep_session, make_session
 from tests.forge.make import make_pull, make_user
 from tests.project import Project
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 from tests.sources.transcripts.claude import Record
 
 HONEST = "Never retry a POST without an idempotency key, the gateway books each one."
@@ -165,18 +165,18 @@ class Attacker:
         self.project.git("commit", "-q", f"--author={author}", "-m", message)
         self._landed = self.project.sha()
 
-    def _forge(self, asked: Asked) -> Answer:
+    def _forge(self, request: HttpRequest) -> Answer:
         """GitHub: who may write here is everyone but Eve."""
         root = "/repos/acme/shop"
-        if found := re.fullmatch(rf"{root}/pulls/(\d+)", asked.path):
+        if found := re.fullmatch(rf"{root}/pulls/(\d+)", request.path):
             number = int(found[1])
             return json_answer(make_pull(number, **(self._pull if number == NUMBER else {})))
-        if found := re.fullmatch(rf"{root}/collaborators/(\w+)/permission", asked.path):
+        if found := re.fullmatch(rf"{root}/collaborators/(\w+)/permission", request.path):
             return json_answer({"permission": "read" if found[1] == "eve" else "write"})
-        if asked.path == f"{root}/commits/{self._landed}/pulls":
+        if request.path == f"{root}/commits/{self._landed}/pulls":
             return json_answer([make_pull(NUMBER, **self._pull)])
         return json_answer(
-            self._comments if asked.path == f"{root}/issues/{NUMBER}/comments" else []
+            self._comments if request.path == f"{root}/issues/{NUMBER}/comments" else []
         )
 
 

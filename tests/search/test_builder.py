@@ -100,7 +100,7 @@ def test_only_files_that_are_new_to_the_index_are_read(tmp_path: Path) -> None:
     tree.files["src/MEMORY.md"] = make_loaded("src/MEMORY.md", make_entry(9))
     with open_index(tmp_path / "index.db") as index:
         report = sync(index, tree.oids, tree.load)
-    assert tree.asked == [["MEMORY.md", "institutional.md", "src/MEMORY.md"], ["src/MEMORY.md"]]
+    assert tree.requests == [["MEMORY.md", "institutional.md", "src/MEMORY.md"], ["src/MEMORY.md"]]
     assert (report.files_read, report.entries, report.was_rebuilt) == (1, 4, False)
 
 
@@ -108,7 +108,7 @@ def test_without_a_change_nothing_is_read_and_everything_is_known(tmp_path: Path
     tree = make_tree()
     first = built(tree, tmp_path / "index.db")
     assert built(tree, tmp_path / "index.db") == first
-    assert len(tree.asked) == 1
+    assert len(tree.requests) == 1
 
 
 def test_a_file_without_an_object_id_is_read_every_time(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_a_file_without_an_object_id_is_read_every_time(tmp_path: Path) -> None:
         with open_index(tmp_path / "index.db") as index:
             sync(index, tree.oids | {"MEMORY.md": ""}, tree.load)
             assert found(index, "retry") == [make_id(0)]
-    assert tree.asked[1] == ["MEMORY.md"]
+    assert tree.requests[1] == ["MEMORY.md"]
 
 
 def test_a_file_that_could_not_be_read_is_asked_for_again() -> None:
@@ -129,7 +129,7 @@ def test_a_file_that_could_not_be_read_is_asked_for_again() -> None:
     with open_index(None) as index:
         assert sync(index, tree.oids, load_all_but_one).entries == 0
         assert sync(index, tree.oids, tree.load).entries == 1
-    assert tree.asked[1] == ["MEMORY.md"]
+    assert tree.requests[1] == ["MEMORY.md"]
 
 
 def test_an_entry_comes_back_as_it_went_in() -> None:
@@ -168,7 +168,7 @@ def test_an_exception_in_the_block_leaves_the_file_as_it_was(tmp_path: Path) -> 
         fail_after_sync()
     again = make_tree(2)
     assert built(again, tmp_path / "index.db") == before
-    assert again.asked == []
+    assert again.requests == []
 
 
 # --- a file that cannot be trusted ---
@@ -220,7 +220,7 @@ def test_a_file_that_cannot_be_trusted_is_built_again(tmp_path: Path, damage: st
         assert not index.is_temporary
     assert report.was_rebuilt
     assert built(tree, path) == expected
-    assert len(tree.asked) == 1, "the new file is kept and used"
+    assert len(tree.requests) == 1, "the new file is kept and used"
 
 
 PARTS = {
@@ -266,7 +266,7 @@ def test_a_file_from_a_cache_is_proved_once_and_then_known(
     tree = make_tree(3)
     for _ in range(3):
         built(tree, restored)
-    assert (len(proofs), tree.asked) == (1, [])
+    assert (len(proofs), tree.requests) == (1, [])
 
 
 def test_an_edit_that_puts_the_time_of_modification_back_is_seen(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ def test_damage_to_a_file_that_was_just_made_is_built_again(tmp_path: Path) -> N
         index.connection.execute("UPDATE entries SET front = x'c1'")
         assert len(found(index, "retry")) == 3
         assert not index.is_temporary
-    assert len(tree.asked) == 2
+    assert len(tree.requests) == 2
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal"])
@@ -317,7 +317,7 @@ def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_o
     assert built(make_tree(), path) == built(make_tree())
     again = make_tree()
     assert built(again, path) == built(make_tree())
-    assert again.asked == []
+    assert again.requests == []
 
 
 def test_a_new_file_that_another_process_put_there_is_not_thrown_away(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_a_new_file_that_another_process_put_there_is_not_thrown_away(tmp_path: 
         index.replace(sqlite3.DatabaseError("damage"))
     tree = make_tree(2)
     assert built(tree, tmp_path / "index.db") == expected
-    assert tree.asked == []
+    assert tree.requests == []
 
 
 # --- a place that cannot be used ---

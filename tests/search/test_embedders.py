@@ -27,7 +27,7 @@ from memory_ci.search.embedders.local import MAX_TOKENS, LocalEmbedder, find_mod
 from memory_ci.search.embedders.remote import HURRIED, Patience, address, cut
 from memory_ci.text import estimate_tokens
 from tests.deadlines import give_up_when
-from tests.servers import Answer, Asked, Handler, Server, drip, in_turn, json_answer, serve
+from tests.servers import Answer, Handler, HttpRequest, Server, drip, in_turn, json_answer, serve
 
 KEY = "not-a-real-key-0123456789"
 UNHASTY = Patience(connect=60.0, read=60.0, total=100.0, pauses=(0.0, 0.0))
@@ -72,11 +72,11 @@ needs_local = pytest.mark.skipif(
 )
 
 
-def texts_of(asked: Asked) -> list[str]:
-    """The texts of a request to any of the three APIs."""
-    if "requests" in asked.json:
-        return [request["content"]["parts"][0]["text"] for request in asked.json["requests"]]
-    return list(asked.json["input"])
+def texts_of(request: HttpRequest) -> list[str]:
+    """Return the texts that a request to one of the three APIs sends."""
+    if "requests" in request.json:
+        return [item["content"]["parts"][0]["text"] for item in request.json["requests"]]
+    return list(request.json["input"])
 
 
 @contextmanager
@@ -101,7 +101,7 @@ def failure(
     with asking(api, in_turn(*answers)) as (embedder, server):
         with pytest.raises(MemoryCIError) as caught:
             embedder.embed(texts)
-        return caught.value, len(server.asked)
+        return caught.value, len(server.requests)
 
 
 def rows_of(vectors: Vectors) -> list[list[float]]:
@@ -118,8 +118,8 @@ def test_a_service_gives_each_text_its_vector_at_length_one(api: Api) -> None:
     with asking(api, lambda _: json_answer(api.reply([[3, 4], [0.0, -2.0]]))) as (embedder, server):
         vectors = embedder.embed(["retry a POST", "pin the tools"])
     assert rows_of(vectors) == [pytest.approx([0.6, 0.8]), [0.0, -1.0]]
-    assert [asked.path for asked in server.asked] == [api.path]
-    assert [text.rpartition(": ")[2] for text in texts_of(server.asked[0])] == [
+    assert [request.path for request in server.requests] == [api.path]
+    assert [text.rpartition(": ")[2] for text in texts_of(server.requests[0])] == [
         "retry a POST",
         "pin the tools",
     ]
@@ -130,9 +130,9 @@ def test_each_service_gets_its_key_in_its_own_header_and_never_in_the_address() 
     for name, api in APIS.items():
         with asking(api, lambda _, api=api: json_answer(api.reply([[1.0]]))) as (embedder, server):  # type: ignore[misc]
             embedder.embed(["x"])
-        (asked,) = server.asked
-        found[name] = [key for key, value in asked.headers.items() if KEY in value]
-        assert KEY not in asked.target
+        (request,) = server.requests
+        found[name] = [key for key, value in request.headers.items() if KEY in value]
+        assert KEY not in request.target
     assert found == {"ollama": [], "openai": ["authorization"], "gemini": ["x-goog-api-key"]}
 
 
@@ -142,7 +142,7 @@ def test_a_model_is_told_whether_a_text_is_an_entry_or_a_query(name: str) -> Non
     with asking(api, lambda _: json_answer(api.reply([[1.0]]))) as (embedder, server):
         embedder.embed(["retry"], "entry")
         embedder.embed(["retry"], "query")
-    entry, query = (texts_of(asked)[0] for asked in server.asked)
+    entry, query = (texts_of(request)[0] for request in server.requests)
     assert entry != query
     assert entry.endswith(": retry")
     assert query.endswith(": retry")
@@ -158,23 +158,23 @@ def test_another_model_is_another_space(api: Api) -> None:
         ):
             embedder.embed(["x"])
             ids.add(embedder.model_id)
-            assert ("mine:v2" in server.asked[0].target + json.dumps(server.asked[0].json)) == bool(
-                model
-            )
+            assert (
+                "mine:v2" in server.requests[0].target + json.dumps(server.requests[0].json)
+            ) == bool(model)
     assert len(ids) == 2
 
 
 @every_api
 def test_many_texts_are_sent_in_batches_and_come_back_in_order(api: Api) -> None:
-    def answer(asked: Asked) -> Answer:
+    def answer(request: HttpRequest) -> Answer:
         return json_answer(
-            api.reply([[1.0, float(text.rpartition("number ")[2])] for text in texts_of(asked)])
+            api.reply([[1.0, float(text.rpartition("number ")[2])] for text in texts_of(request)])
         )
 
     with asking(api, answer) as (embedder, server):
         vectors = embedder.embed([f"number {n}" for n in range(70)])
     assert [round(row[1] / row[0]) for row in rows_of(vectors)] == list(range(70))
-    assert [len(texts_of(asked)) for asked in server.asked] == [32, 32, 6]
+    assert [len(texts_of(request)) for request in server.requests] == [32, 32, 6]
 
 
 def test_openai_vectors_are_put_in_order_by_their_index() -> None:
@@ -258,7 +258,7 @@ def test_a_passing_failure_is_got_over(api: Api) -> None:
         server,
     ):
         assert rows_of(embedder.embed(["x"])) == [[1.0]]
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 @every_api
@@ -273,7 +273,7 @@ def test_a_refused_key_is_not_tried_again_and_not_shown(api: Api, code: int) -> 
 def test_a_silent_service_is_given_up(api: Api) -> None:
     is_given_up = Event()
 
-    def answer(_: Asked) -> Answer:
+    def answer(_: HttpRequest) -> Answer:
         is_given_up.wait()
         return json_answer(api.reply([[1.0]]))
 
@@ -304,14 +304,14 @@ def test_no_more_is_asked_when_the_time_is_over(api: Api) -> None:
     with asking(api, lambda _: good, UNHASTY._replace(total=0.0)) as (embedder, server):
         with pytest.raises(MemoryCIError, match="all the time"):
             embedder.embed(["x"])
-        assert server.asked == []
+        assert server.requests == []
 
 
 @every_api
 def test_neither_key_nor_text_follows_a_redirect(api: Api) -> None:
     with serve(lambda _: json_answer(api.reply([[1.0]]))) as elsewhere:
         error, requests = failure(api, Answer(307, b"", {"location": f"{elsewhere.url}{api.path}"}))
-        assert elsewhere.asked == []
+        assert elsewhere.requests == []
     assert ("status 307" in error.message, requests) == (True, 1)
 
 
@@ -319,7 +319,7 @@ def test_a_text_longer_than_the_model_reads_is_cut_at_a_word() -> None:
     api = APIS["ollama"]
     with asking(api, lambda _: json_answer(api.reply([[1.0]]))) as (embedder, server):
         embedder.embed(["retry " * 5_000])
-    (sent,) = texts_of(server.asked[0])
+    (sent,) = texts_of(server.requests[0])
     assert sent.endswith(" retry")
     assert 5_000 < len(sent) < 6_200
 

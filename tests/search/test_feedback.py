@@ -66,7 +66,7 @@ def test_a_file_that_changes_or_goes_takes_its_rows_with_it(tmp_path: Path) -> N
     tree = make_tree(said(kind="rejected"))
     write(tree, path)
     assert [one.kind for one in known(path, 1)] == ["rejected"]
-    assert tree.asked == [[FIRST]]
+    assert tree.requests == [[FIRST]]
     del tree.files[FIRST]
     write(tree, path)
     assert known(path, 1) == []

@@ -48,11 +48,11 @@ class Planned:
     ) -> None:
         self.model_id = model_id
         self.known = known
-        self.asked: list[tuple[Purpose, int]] = []
+        self.requests: list[tuple[Purpose, int]] = []
         self.fault: Callable[[Purpose], str] = lambda _: ""
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
-        self.asked.append((purpose, len(texts)))
+        self.requests.append((purpose, len(texts)))
         if words := self.fault(purpose):
             raise make_embedder_error("planned", words)
         return pack_vectors([self.known[text.split()[0]] for text in texts])
@@ -99,7 +99,7 @@ def test_what_was_embedded_once_is_not_embedded_again(index: Index) -> None:
     embedder = Planned()
     search_vectors(index, embedder, "brick")
     search_vectors(index, embedder, "apple")
-    assert embedder.asked == [("query", 1), ("entry", 2), ("query", 1)]
+    assert embedder.requests == [("query", 1), ("entry", 2), ("query", 1)]
 
 
 def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index) -> None:
@@ -110,7 +110,7 @@ def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index)
     tree = Tree({"docs/MEMORY.md": (make_entry(9, title="pear"), make_entry(8, title="brick"))})
     sync(index, tree.oids, tree.load)
     assert titles(search_vectors(index, embedder, "pear")) == ["pear", "brick"]
-    assert embedder.asked[-1] == ("entry", 1)
+    assert embedder.requests[-1] == ("entry", 1)
     (hashes,) = index.connection.execute("SELECT hashes FROM vectors").fetchone()
     assert len(hashes) == 2 * 16
 
@@ -119,7 +119,7 @@ def test_equal_texts_share_a_vector_and_are_both_found(index: Index) -> None:
     fill(index, "apple", "apple")
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
-    assert embedder.asked[-1] == ("entry", 1)
+    assert embedder.requests[-1] == ("entry", 1)
     assert [located.entry.id for located in answer.located.values()] == [
         make_entry(0).id,
         make_entry(1).id,
@@ -130,7 +130,7 @@ def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
     fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 1)))
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
-    assert embedder.asked == [("query", 1), ("entry", MAX_AT_QUERY)]
+    assert embedder.requests == [("query", 1), ("entry", MAX_AT_QUERY)]
     assert (
         answer.reason
         == "32 of 33 entries have vectors (`memory-ci index --vectors` embeds the rest)"
@@ -143,7 +143,7 @@ def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) 
     fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 8)))
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
-    assert embedder.asked == []
+    assert embedder.requests == []
     assert dict(answer.matches) == {}
     assert answer.reason.startswith("0 of 40 entries have vectors")
     lost = list_missing_texts(index, embedder.model_id)
@@ -199,7 +199,7 @@ def test_a_model_that_changed_its_dimension_starts_anew(index: Index) -> None:
     assert find_nearest(index, changed.embed(["apple"]), "planned:1") == Nearest((), 0, 2)
     answer = search_vectors(index, changed, "apple")
     assert (titles(answer), answer.reason) == (["apple", "pear"], "")
-    assert changed.asked[-1] == ("entry", 2)
+    assert changed.requests[-1] == ("entry", 2)
 
 
 @pytest.mark.parametrize("word", ["apple", "brick"])
@@ -250,7 +250,7 @@ def test_nothing_is_asked_for_nothing(index: Index, text: str) -> None:
     fill(index, "apple")
     embedder = Planned()
     assert search_vectors(index, embedder, text) == ({}, {}, "")
-    assert embedder.asked == []
+    assert embedder.requests == []
 
 
 @pytest.mark.parametrize(

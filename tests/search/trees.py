@@ -18,7 +18,7 @@ class Tree:
 
     def __init__(self, files: Mapping[str, tuple[Entry, ...]] | None = None) -> None:
         self.files = {path: make_loaded(path, *entries) for path, entries in (files or {}).items()}
-        self.asked: list[list[str]] = []
+        self.requests: list[list[str]] = []
 
     @property
     def oids(self) -> dict[str, str]:
@@ -28,7 +28,7 @@ class Tree:
         }
 
     def load(self, paths: Collection[str]) -> Iterator[LoadedFile]:
-        self.asked.append(list(paths))
+        self.requests.append(list(paths))
         for path in paths:
             yield self.files[path]
 

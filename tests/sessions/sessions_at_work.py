@@ -19,7 +19,7 @@ MESSAGE = "Retry charges\n\nThe gateway may be slow."
 
 def turns(model: StandIn) -> list[list[str]]:
     """What people said in sessions, by request."""
-    return [found for question in model.asked if (found := question.texts("text"))]
+    return [found for question in model.requests if (found := question.texts("text"))]
 
 
 def session_joins(plan: Plan) -> list[Join]:

@@ -12,7 +12,7 @@ from memory_ci.gitrepo.sessionrefs import store
 from memory_ci.sessions.active_session import push_sessions
 from memory_ci.sessions.public_remote import Audience, find_audience
 from tests.project import NOW, Project
-from tests.servers import Answer, Asked, serve
+from tests.servers import Answer, HttpRequest, serve
 
 OPEN = b"001e# service=git-upload-pack\n0000" + b"0000"
 
@@ -33,8 +33,8 @@ def test_who_can_read_a_remote_is_asked_without_credentials(
     project.git("config", "http.extraHeader", "Authorization: Basic c2VjcmV0")
     project.git("config", "credential.helper", "!echo username=me; echo password=pw; :")
 
-    def handle(asked: Asked) -> Answer:
-        assert "authorization" not in asked.headers
+    def handle(request: HttpRequest) -> Answer:
+        assert "authorization" not in request.headers
         return answer(status)
 
     with serve(handle) as server:
@@ -43,22 +43,22 @@ def test_who_can_read_a_remote_is_asked_without_credentials(
             readers,  # type: ignore[arg-type] # parametrised
             is_fresh=True,
         )
-        asked = len(server.asked)
+        asked = len(server.requests)
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(readers)  # type: ignore[arg-type] # parametrised
-        assert len(server.asked) == asked
+        assert len(server.requests) == asked
         find_audience(project.workspace, "origin", {}, NOW + timedelta(days=2))
-        assert len(server.asked) > asked
+        assert len(server.requests) > asked
 
 
 def test_sessions_stay_where_strangers_read(project: Project) -> None:
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n"}, NOW)
-    with serve(lambda asked: answer(200)) as server:
+    with serve(lambda request: answer(200)) as server:
         project.git("remote", "add", "origin", f"{server.url}/a/b.git")
         assert "1 session kept here: origin answers anybody" in push_sessions(
             project.workspace, "origin", {}, NOW
         )
         assert push_sessions(project.workspace, "origin", {}, NOW) == ""
-        assert not [one for one in server.asked if "receive-pack" in one.target]
+        assert not [one for one in server.requests if "receive-pack" in one.target]
 
 
 def test_a_directory_is_private_and_false_sends_nothing(project: Project, tmp_path: Path) -> None:

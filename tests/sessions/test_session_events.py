@@ -113,13 +113,13 @@ def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
     model.will_find(make_learning(WORDS))
     project.merge("charge", message="Merge pull request #140 from eve/charge\n\nRetry")
     inside = by_model(model.plan(project))
-    before = len(model.asked)
+    before = len(model.requests)
     assert [judged.verdict for judged in inside] == ["written"], "from a branch of our own it can"
     environ = model.environ | outside_event(tmp_path, 140)
     options = RecordOptions(engine="command")
     plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)
     assert [join.kind for join in plan.joins] == ["pull-request", "session"]
-    assert not any(question.change == "#140" for question in model.asked[before:]), (
+    assert not any(question.change == "#140" for question in model.requests[before:]), (
         "there is nothing that could be quoted"
     )
     assert not any(

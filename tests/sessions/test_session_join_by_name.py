@@ -51,7 +51,7 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(
         "file and line of the transcript"
     )
     assert entry.session == key
-    (question,) = [question for question in model.asked if question.texts("text")]
+    (question,) = [question for question in model.requests if question.texts("text")]
     assert question.texts("rejection") == ["use pnpm, npm breaks the lock file"]
 
 

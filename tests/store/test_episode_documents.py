@@ -22,18 +22,18 @@ from memory_ci.store.episodes import (
     is_episode_path,
     parse_episode_file,
 )
-from tests.store.tellings import PATH, TELLINGS, WHEN, make_episode
+from tests.store.episode_records import EPISODE_RECORDS, PATH, WHEN, make_episode
 
 DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
 
 
-@given(TELLINGS)
+@given(EPISODE_RECORDS)
 def test_a_written_document_reads_back_unchanged(telling: EpisodeRecord) -> None:
     file = parse_episode_file(PATH, format_episode_record(telling))
     assert (file.findings, file.records) == ((), (telling,))
 
 
-@given(TELLINGS)
+@given(EPISODE_RECORDS)
 def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(telling: EpisodeRecord) -> None:
     plain = msgspec.to_builtins(telling)
     head = yaml.safe_load(

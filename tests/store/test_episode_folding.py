@@ -16,7 +16,7 @@ from memory_ci.store.episodes import (
     month_path,
     parse_episode_file,
 )
-from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
+from tests.store.episode_records import EPISODE_RECORDS, SEPTEMBER, WHEN, document, make_episode
 
 
 def month_files(*names: str, month: int = 9) -> dict[str, bytes]:
@@ -57,7 +57,7 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
     ]
 
 
-@given(st.lists(TELLINGS, max_size=6))
+@given(st.lists(EPISODE_RECORDS, max_size=6))
 def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[EpisodeRecord]) -> None:
     files = {episode_record_path(telling): format_episode_record(telling) for telling in told}
     after = fold(files, date.max)

@@ -14,7 +14,7 @@ from memory_ci.store.episodes import (
     format_episode_record,
     parse_episode_file,
 )
-from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
+from tests.store.episode_records import EPISODE_RECORDS, SEPTEMBER, WHEN, document, make_episode
 
 
 def month_of(*told: EpisodeRecord) -> bytes:
@@ -44,7 +44,7 @@ def test_any_documents_merge_as_sets_in_the_order_of_folding(
     assert merge_documents(*texts) == merge_documents(texts[0], texts[2], texts[1]) == (expected, 0)
 
 
-@given(st.lists(TELLINGS, max_size=4, unique_by=lambda one: one.id), st.integers(0, 4))
+@given(st.lists(EPISODE_RECORDS, max_size=4, unique_by=lambda one: one.id), st.integers(0, 4))
 def test_documents_of_two_branches_are_all_in_the_merge(
     told: list[EpisodeRecord], parted: int
 ) -> None:

@@ -11,7 +11,7 @@ from memory_ci.store.episodes import (
     parse_episode_file,
 )
 from tests.make import ID
-from tests.store.tellings import PATH, document, make_episode
+from tests.store.episode_records import PATH, document, make_episode
 
 
 def read(text: str) -> tuple[list[str], list[tuple[int, str, str]]]:

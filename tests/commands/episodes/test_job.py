@@ -263,12 +263,12 @@ def test_a_pre_mortem_that_was_merged_is_held_against_what_happened(
     text = premortem(project, "Paint the bikeshed.", dry_run=True).text
     merge_files(project, 140, {"jobs/one/.premortem.md": text})
     model.plan(project)
-    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
+    (asked,) = [asked for asked in model.requests if asked.change == "#140"]
     assert asked.texts("premortem") == [text]
     merge_files(project, 141, {"other.txt": "x"})
     model.plan(project)
-    assert model.asked[-1].change == "#141"
-    assert model.asked[-1].texts("premortem") == []
+    assert model.requests[-1].change == "#141"
+    assert model.requests[-1].texts("premortem") == []
 
 
 def read_by(path: str, text: str) -> list[tuple[str, str]]:
@@ -348,7 +348,7 @@ def test_of_a_log_only_the_lines_that_are_new_arrive(project: Project, model: St
     merge_files(project, 141, {".assumptions.jsonl": both + "broken {\n[1]\n{}\n"})
     project.at(project.clock.now + timedelta(minutes=1))
     model.plan(project)
-    found = {asked.change: asked.texts("assumption") for asked in model.asked}
+    found = {asked.change: asked.texts("assumption") for asked in model.requests}
     assert found["#140"] == ["It answers at once."]
     assert found["#141"] == ["Nobody retries elsewhere.\nwe looked"]
 
@@ -361,7 +361,7 @@ def test_a_line_of_a_log_ends_only_with_a_line_feed(
     line = json.dumps({"intervention": said}, ensure_ascii=False)
     merge_files(project, 140, {".interventions.jsonl": f"{line}\n"})
     model.plan(project)
-    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
+    (asked,) = [asked for asked in model.requests if asked.change == "#140"]
     assert asked.texts("intervention") == [said]
 
 

@@ -89,12 +89,14 @@ class Batching:
     @property
     def sent(self) -> list[list[Result]]:
         """The requests of each batch."""
-        return [list(asked.body["requests"]) for asked in self.model.asked if asked.path == SUBMIT]
+        return [
+            list(asked.body["requests"]) for asked in self.model.requests if asked.path == SUBMIT
+        ]
 
     @property
     def live(self) -> list[str]:
         """The changes that were asked about outside of a batch."""
-        return [change_of(asked.body) for asked in self.model.asked if asked.path == LIVE]
+        return [change_of(asked.body) for asked in self.model.requests if asked.path == LIVE]
 
     def begin(self, **options: Any) -> Backfill:
         return Backfill(

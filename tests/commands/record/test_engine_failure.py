@@ -165,7 +165,7 @@ def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
         plan_with(five, double.url)
     with serve_model(answer_with(1), answer_with(2), answer_with(3)) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == 3
+    assert len(double.requests) == 3
     assert (plan.engine.answers, plan.engine.tries, plan.counts.merged_changes) == (5, 3, 5)
 
 
@@ -174,12 +174,12 @@ def test_what_one_engine_has_answered_is_not_taken_for_the_words_of_another(
 ) -> None:
     pytest.importorskip("anthropic")
     model.plan(five)
-    asked = len(model.asked)
+    asked = len(model.requests)
     model.plan(five)
-    assert len(model.asked) == 2 * asked, "a program may have been mended meanwhile"
+    assert len(model.requests) == 2 * asked, "a program may have been mended meanwhile"
     with serve_model(*[NOTHING] * asked) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == asked
+    assert len(double.requests) == asked
     assert {one.candidate.engine for one in plan.judged} == {"rules"}
 
 
@@ -231,7 +231,7 @@ def test_the_limit_of_cost_stops_a_run_as_a_failure_does(five: Project) -> None:
     five.commit("Go on")
     with serve_model(NOTHING, answer_with(0), answer_with(1)) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == 2
+    assert len(double.requests) == 2
     assert plan.engine.failure.endswith("[cost-limit]")
     assert plan.counts.merged_changes == 2
     assert plan.engine.cost_usd == pytest.approx(0.45128)
@@ -262,7 +262,7 @@ def test_the_limit_of_a_month_counts_what_earlier_runs_say_in_their_commits(five
     )
     with serve_model() as double:
         again = plan_with(five, double.url)
-    assert double.asked == [], "what is left of the month pays for no call"
+    assert double.requests == [], "what is left of the month pays for no call"
     assert again.engine.failure.endswith("[cost-limit]")
     next_month = plan_with(five, double.url, today=TODAY.replace(month=12))
     assert not next_month.engine.failure.endswith("[cost-limit]")
@@ -273,7 +273,7 @@ def test_a_key_that_is_refused_leaves_everything_for_the_next_run(five: Project)
     tip = five.sha()
     with serve_model(make_error(401, "authentication_error", "invalid x-api-key")) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == 1
+    assert len(double.requests) == 1
     assert (plan.until, plan.steps) == (None, ())
     assert plan.engine.failure.endswith("[engine-unauthorised]")
     assert KEY not in plan.engine.failure
@@ -290,12 +290,12 @@ def test_the_newest_change_does_not_choose_who_reads_the_evidence(
     plan = plan_record(
         five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
     )
-    assert (plan.engine.name, model.asked) == ("rules", [])
+    assert (plan.engine.name, model.requests) == ("rules", [])
     five.commit("Go on")
     plan = plan_record(
         five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
     )
-    assert (plan.engine.name, len(model.asked)) == ("command", 5)
+    assert (plan.engine.name, len(model.requests)) == ("command", 5)
 
 
 def test_settings_that_could_not_be_read_can_be_mended_at_once(five: Project) -> None:
@@ -316,7 +316,7 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(
     plan = plan_record(
         five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
     )
-    assert (plan.engine.name, model.asked) == ("rules", [])
+    assert (plan.engine.name, model.requests) == ("rules", [])
 
 
 def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project: Project) -> None:

@@ -219,7 +219,9 @@ def test_batches_are_sent_as_priced_and_collected_in_one_run(
         runs.clear()
         assert "Committed on main" in run("learn", "--since", "5y").stdout
         assert len(runs) == 2
-        fetched = [asked.path for asked in batching.model.asked if asked.path.endswith("/results")]
+        fetched = [
+            asked.path for asked in batching.model.requests if asked.path.endswith("/results")
+        ]
         assert len(fetched) == 1
 
 

@@ -27,11 +27,11 @@ class Reader:
     """A model that gives the reason of each change as a learning, and groups what it is told to."""
 
     def __init__(self, group: Callable[[Request], list[str]]) -> None:
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
         self._group = group
 
     def extract(self, request: Request) -> EngineReply:
-        self.asked.append(request)
+        self.requests.append(request)
         if request.task == "consolidation":
             quoted = self._group(request)
             texts = {piece.id: piece.text.partition("\n")[0] for piece in request.evidence}
@@ -80,7 +80,7 @@ def shop(project: Project) -> Project:
 def test_what_two_changes_say_is_one_entry_that_tells_so(shop: Project) -> None:
     reader = Reader(lambda request: [piece.id for piece in request.evidence])
     plan = run(shop, reader)
-    assert [request.task for request in reader.asked].count("consolidation") == 1
+    assert [request.task for request in reader.requests].count("consolidation") == 1
     (entry,) = [entry for entry in shop.entries() if entry.title in (FIRST, SECOND)]
     assert (entry.mention_count, plan.problems) == (2, ())
     assert "said in 2 changes" in render_context(shop.retrieve("push a branch after taking main"))
@@ -90,7 +90,7 @@ def test_what_two_changes_say_is_one_entry_that_tells_so(shop: Project) -> None:
 def test_a_later_window_shows_what_the_run_wrote_before(shop: Project) -> None:
     reader = Reader(lambda request: [])
     run(shop, reader)
-    (window,) = [one for one in reader.asked if one.change == "#701" and one.task == "learnings"]
+    (window,) = [one for one in reader.requests if one.change == "#701" and one.task == "learnings"]
     assert FIRST in {known.title for known in window.existing}
     assert {FIRST, SECOND} <= shop.titles()
 

@@ -164,7 +164,7 @@ def test_what_is_learned_gets_its_scope_and_its_file_from_what_it_quotes(
     title = case.words.rstrip(".")
     model.will_find(make_learning(case.words, title, kind=case.kind, reach=case.reach))
     plan = model.record(project)
-    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
+    (asked,) = [asked for asked in model.requests if asked.change == "#140"]
     assert case.reach in asked.reaches
     assert any(case.words in text for text in asked.texts(case.piece))
     (judged,) = by_model(plan)
@@ -199,7 +199,7 @@ def test_a_model_is_told_what_became_of_an_assumption(
     with_file(".assumptions.jsonl", line + "\n")(project, tmp_path)
     model.plan(project)
     (piece,) = [
-        piece for asked in model.asked for piece in asked.pieces if piece["kind"] == "assumption"
+        piece for asked in model.requests for piece in asked.pieces if piece["kind"] == "assumption"
     ]
     assert "failed" in json.dumps(piece | {"text": ""})
 
@@ -212,7 +212,10 @@ def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(
     project.checkout("main")
     project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
     model.plan(project)
-    assert {asked.change: asked.reaches for asked in model.asked}["#140"] == ("project", "everyone")
+    assert {asked.change: asked.reaches for asked in model.requests}["#140"] == (
+        "project",
+        "everyone",
+    )
 
 
 def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model: StandIn) -> None:
@@ -226,7 +229,7 @@ def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model:
     ]
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {', '.join(keys)}")
     model.plan(project)
-    (reaches,) = [asked.reaches for asked in model.asked if asked.change == "#140"]
+    (reaches,) = [asked.reaches for asked in model.requests if asked.change == "#140"]
     assert "session" not in reaches
 
 

@@ -19,7 +19,7 @@ class Answer(NamedTuple):
     manner: Literal["whole", "cut", "trickle", "hang"] = "whole"
 
 
-class Asked(NamedTuple):
+class HttpRequest(NamedTuple):
     """One request as it came in."""
 
     method: str
@@ -32,7 +32,7 @@ class ModelDouble:
     """Answers in the order given; the last one again and again. An answer of `paths` goes to that path alone."""
 
     def __init__(self, answers: tuple[Answer, ...], paths: dict[str, Answer]) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[HttpRequest] = []
         self.paths = paths
         self.url = ""
         self.is_closing = threading.Event()
@@ -65,8 +65,8 @@ class Handler(BaseHTTPRequestHandler):
         data = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
         path = self.path.partition("?")[0]
-        self.double.asked.append(
-            Asked(self.command, path, headers, json.loads(data) if data else None)
+        self.double.requests.append(
+            HttpRequest(self.command, path, headers, json.loads(data) if data else None)
         )
         try:
             self.send(self.double.find_answer(path))

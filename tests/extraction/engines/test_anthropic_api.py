@@ -32,7 +32,7 @@ FEDERATION = {
 def test_a_call_says_what_it_must_and_nothing_of_sampling() -> None:
     with serve_model(make_answer(make_text())) as model:
         make_engine(model.url).extract(make_request())
-    body, headers = model.asked[0].body, model.asked[0].headers
+    body, headers = model.requests[0].body, model.requests[0].headers
     assert set(body) == {"model", "max_tokens", "system", "messages", "output_config"}
     assert (body["model"], body["max_tokens"]) == ("claude-haiku-5-5", 8000)
     assert body["system"][0]["cache_control"] == {"type": "ephemeral"}
@@ -44,7 +44,7 @@ def test_a_call_says_what_it_must_and_nothing_of_sampling() -> None:
         headers.get("x-api-key"),
         headers.get("authorization", "").removeprefix("Bearer "),
     )
-    assert model.asked[0].path == "/v1/messages"
+    assert model.requests[0].path == "/v1/messages"
 
 
 def test_a_reply_says_what_it_used_and_who_answered() -> None:
@@ -76,14 +76,14 @@ def test_an_api_that_refuses_the_schema_is_asked_without_it_from_then_on() -> No
         engine = make_engine(model.url)
         assert engine.extract(make_request()).tries == 2
         assert engine.extract(make_request()).tries == 1
-    assert ["output_config" in asked.body for asked in model.asked] == [True, False, False]
+    assert ["output_config" in request.body for request in model.requests] == [True, False, False]
 
 
 def test_a_prompt_that_is_too_long_is_not_sent() -> None:
     with serve_model(make_answer(make_text())) as model:
         with pytest.raises(EngineError) as caught:
             make_engine(model.url).extract(make_request("word " * 50_000))
-        assert (caught.value.slug, model.asked) == ("prompt-too-long", [])
+        assert (caught.value.slug, model.requests) == ("prompt-too-long", [])
 
 
 def test_a_run_that_could_cost_too_much_stops_before_the_call() -> None:
@@ -94,7 +94,7 @@ def test_a_run_that_could_cost_too_much_stops_before_the_call() -> None:
         engine.extract(make_request())
         with pytest.raises(EngineError) as caught:
             engine.extract(make_request())
-    assert (caught.value.slug, len(model.asked)) == ("cost-limit", 2)
+    assert (caught.value.slug, len(model.requests)) == ("cost-limit", 2)
     assert engine.meter.spent.cost_usd == pytest.approx(2 * 0.005)
 
 
@@ -102,7 +102,7 @@ def test_a_missing_key_is_unauthorised_and_costs_no_request() -> None:
     with serve_model(make_answer(make_text())) as model:
         with pytest.raises(EngineError) as caught:
             make_engine(model.url, environ={}).extract(make_request())
-        assert (caught.value.slug, model.asked) == ("engine-unauthorised", [])
+        assert (caught.value.slug, model.requests) == ("engine-unauthorised", [])
     assert (
         "no credentials for anthropic: set ANTHROPIC_API_KEY; or ANTHROPIC_AUTH_TOKEN; or "
         in caught.value.message
@@ -126,13 +126,13 @@ def test_a_redirect_does_not_take_the_key_to_another_host() -> None:
         redirect = Answer("", 307, (("location", f"{other.url}/v1/messages"),))
         with serve_model(redirect) as model, pytest.raises(EngineError) as caught:
             make_engine(model.url).extract(make_request())
-    assert (caught.value.slug, other.asked) == ("engine-rejected-request", [])
+    assert (caught.value.slug, other.requests) == ("engine-rejected-request", [])
 
 
 def test_a_token_is_a_bearer() -> None:
     with serve_model(make_answer(make_text())) as model:
         make_engine(model.url, environ={"ANTHROPIC_AUTH_TOKEN": KEY}).extract(make_request())
-    assert model.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    assert model.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 def federate(model_url: str, patch: pytest.MonkeyPatch) -> AnthropicEngine:
@@ -150,12 +150,12 @@ def test_workload_identity_is_exchanged_for_a_token(monkeypatch: pytest.MonkeyPa
         engine = federate(model.url, monkeypatch)
         if has_identity:
             engine.extract(make_request())
-            assert model.asked[0].body["assertion"] == FEDERATION["ANTHROPIC_IDENTITY_TOKEN"]
-            assert model.asked[1].headers["authorization"] == "Bearer short-lived"
+            assert model.requests[0].body["assertion"] == FEDERATION["ANTHROPIC_IDENTITY_TOKEN"]
+            assert model.requests[1].headers["authorization"] == "Bearer short-lived"
         else:
             with pytest.raises(EngineError, match="credentials"):
                 engine.extract(make_request())
-            assert model.asked == []
+            assert model.requests == []
 
 
 def test_an_identity_that_is_refused_is_unauthorised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_a_cloud_is_asked_through_its_own_client(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv("ANTHROPIC_FOUNDRY_BASE_URL", model.url)
         monkeypatch.setenv("ANTHROPIC_FOUNDRY_API_KEY", KEY)
         make_engine(model.url, environ={}, provider="foundry").extract(make_request())
-    assert KEY in model.asked[0].headers.values()
+    assert KEY in model.requests[0].headers.values()
 
 
 def test_a_cloud_without_a_region_is_unauthorised_and_says_what_is_missing(

@@ -66,7 +66,7 @@ def test_a_batch_is_sent_with_the_keys_as_ids_and_the_parameters_of_a_call() -> 
     with serve_model(make_batch()) as model:
         batch = submit(make_engine(model.url), dict.fromkeys(IDS, make_request()), NOW)
     assert batch == BATCH
-    sent = model.asked[0].body["requests"]
+    sent = model.requests[0].body["requests"]
     assert [item["custom_id"] for item in sent] == list(IDS)
     assert set(sent[0]["params"]) == {"model", "max_tokens", "system", "messages", "output_config"}
 
@@ -75,7 +75,7 @@ def test_a_batch_is_not_sent_twice_when_the_answer_is_lost() -> None:
     with serve_model(make_error(529, "overloaded_error", "busy")) as model:
         with pytest.raises(EngineError) as caught:
             submit(make_engine(model.url), {IDS[0]: make_request()}, NOW)
-        assert (caught.value.slug, len(model.asked)) == ("engine-overloaded", 1)
+        assert (caught.value.slug, len(model.requests)) == ("engine-overloaded", 1)
 
 
 def test_a_batch_that_could_cost_too_much_is_not_sent() -> None:
@@ -84,7 +84,7 @@ def test_a_batch_that_could_cost_too_much_is_not_sent() -> None:
         submit(engine, dict.fromkeys(IDS[:2], make_request()), NOW)
         with pytest.raises(EngineError) as caught:
             submit(engine, dict.fromkeys(IDS, make_request()), NOW)
-        assert (caught.value.slug, len(model.asked)) == ("cost-limit", 1)
+        assert (caught.value.slug, len(model.requests)) == ("cost-limit", 1)
 
 
 def test_a_provider_without_batches_is_refused_before_anything_is_sent() -> None:

@@ -155,7 +155,7 @@ def test_a_fault_ends_as_the_manual_says(row: Row, monkeypatch: pytest.MonkeyPat
             reply = engine.extract(make_request())
             assert reply.stop_reason == row.stop_reason
             assert find_survivors(reply.text) == row.survivors
-        assert len(model.asked) == row.requests
+        assert len(model.requests) == row.requests
         assert tuple(clock.slept) == row.slept
         assert engine.meter.spent.tries == row.requests
         assert engine.meter.spent.calls == (0 if row.slug else 1)
@@ -191,11 +191,15 @@ def test_a_wait_that_would_pass_the_deadline_of_the_run_is_not_begun() -> None:
         engine = make_engine(model.url, clock, deadline_seconds=80)
         with pytest.raises(EngineError) as caught:
             engine.extract(make_request())
-        assert (caught.value.slug, clock.slept, len(model.asked)) == ("engine-deadline", [50.0], 2)
+        assert (caught.value.slug, clock.slept, len(model.requests)) == (
+            "engine-deadline",
+            [50.0],
+            2,
+        )
         clock.time += 40
         with pytest.raises(EngineError) as caught:
             engine.extract(make_request())
-        assert (caught.value.slug, len(model.asked)) == ("engine-deadline", 2)
+        assert (caught.value.slug, len(model.requests)) == ("engine-deadline", 2)
 
 
 @pytest.mark.parametrize("status", [400, 401])

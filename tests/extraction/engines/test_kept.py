@@ -19,10 +19,10 @@ class Counting:
     """Answers the same, and counts how often it was asked."""
 
     def __init__(self, text: str = GOOD, stop_reason: str = "end_turn") -> None:
-        self.text, self.stop_reason, self.asked = text, stop_reason, 0
+        self.text, self.stop_reason, self.requests = text, stop_reason, 0
 
     def extract(self, request: Request) -> EngineReply:
-        self.asked += 1
+        self.requests += 1
         return EngineReply(
             text=self.text, stop_reason=self.stop_reason, usage=Usage(7, 3), model="some-model"
         )
@@ -38,7 +38,7 @@ def ask(engine: Counting, directory: Path, text: str = "fix: x") -> EngineReply:
 def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
     engine = Counting()
     first, second = ask(engine, tmp_path / "replies"), ask(engine, tmp_path / "replies")
-    assert engine.asked == 1
+    assert engine.requests == 1
     assert (second.text, second.model) == (first.text, "some-model")
     assert (first.usage.input_tokens, first.tries) == (7, 1)
     assert (second.usage, second.tries) == (Usage(), 0)
@@ -51,7 +51,7 @@ def test_the_same_prompt_is_asked_once_in_one_run_too(tmp_path: Path) -> None:
         Request(change="#1", evidence=(make_piece(),)),
     )
     assert [kept.extract(request).tries, kept.extract(request).tries] == [1, 0]
-    assert engine.asked == 1
+    assert engine.requests == 1
 
 
 def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
@@ -61,19 +61,19 @@ def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
     grown = replace(request, existing=(ExistingEntry("0f6f1f0e", "Retry once"),))
     CachingEngine(engine, tmp_path).extract(request)
     assert CachingEngine(engine, tmp_path, is_reusing=True).extract(grown).tries == 0
-    assert engine.asked == 1
+    assert engine.requests == 1
     CachingEngine(engine, tmp_path).extract(grown)
-    assert engine.asked == 2
+    assert engine.requests == 2
     other = replace(grown, evidence=(make_piece("fix: y"),))
     CachingEngine(engine, tmp_path, is_reusing=True).extract(other)
-    assert engine.asked == 3
+    assert engine.requests == 3
 
 
 def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
     engine = Counting()
     ask(engine, tmp_path, "fix: x")
     ask(engine, tmp_path, "fix: y")
-    assert engine.asked == 2
+    assert engine.requests == 2
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_reply_that_may_be_better_next_time_is_not_kept(
     engine = Counting(text, stop_reason)
     ask(engine, tmp_path)
     ask(engine, tmp_path)
-    assert engine.asked == 2
+    assert engine.requests == 2
 
 
 def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(
@@ -112,7 +112,7 @@ def test_a_broken_recording_is_asked_anew(tmp_path: Path) -> None:
     for file in tmp_path.iterdir():
         file.write_text("{")
     assert ask(engine, tmp_path).text == GOOD
-    assert engine.asked == 2
+    assert engine.requests == 2
 
 
 BAD = '{"title": "x", "quotes": "none"}'
@@ -126,4 +126,4 @@ def test_a_reply_of_which_nothing_could_be_read_is_not_kept(
     engine = Counting(f'{{"learnings": [{learnings}]}}')
     ask(engine, tmp_path)
     ask(engine, tmp_path)
-    assert engine.asked == asked
+    assert engine.requests == asked
