@@ -54,8 +54,10 @@ def test_no_more_of_a_level_than_github_shows_and_a_line_for_the_rest() -> None:
         [*(make_finding(n) for n in range(13)), make_finding(level="notice")], TOKEN
     )
     commands = list_commands(text)
-    assert len([one for one in commands if one.startswith("::error")]) == MAX_ANNOTATIONS
-    assert len([one for one in commands if one.startswith("::notice")]) == 1
+    assert (
+        len([command for command in commands if command.startswith("::error")]) == MAX_ANNOTATIONS
+    )
+    assert len([command for command in commands if command.startswith("::notice")]) == 1
     assert "3 more errors in the log above" in text
     assert text.count("MEMORY.md:12:") == 1
 

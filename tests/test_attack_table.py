@@ -26,8 +26,8 @@ def test_the_documented_table_is_that_of_the_cases(request: pytest.FixtureReques
 def test_there_are_at_least_150_cases_and_each_says_what_must_hold() -> None:
     cases = [case for row in list_rows() for case in row.cases.values()]
     assert len(cases) >= 150
-    known = {LOST, BELIEVED, COMMAND, SECRET, ERROR, BOUNDED}
-    assert {word for case in cases for word in case.holds} == known
+    promises = {LOST, BELIEVED, COMMAND, SECRET, ERROR, BOUNDED}
+    assert {word for case in cases for word in case.holds} == promises
     assert [case.name for case in cases if not (case.name and case.does and case.holds)] == []
 
 

@@ -182,8 +182,8 @@ def make(shape: str) -> str:
     def draw(match: re.Match[str]) -> str:
         alphabet = {**ALPHABETS, "A": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"}[match[1]]
         begin = "".join(kind for kind in "7bK" if kind in alphabet and int(match[2]) > 3)
-        rest = "".join(chance.choice(alphabet) for _ in range(int(match[2]) - len(begin) - 1))
-        return begin + rest + chance.choice(alphabet.replace("-", "").replace("_", ""))
+        middle = "".join(chance.choice(alphabet) for _ in range(int(match[2]) - len(begin) - 1))
+        return begin + middle + chance.choice(alphabet.replace("-", "").replace("_", ""))
 
     return re.sub(r"\{(\w)(\d+)\}", draw, shape)
 

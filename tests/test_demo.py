@@ -41,8 +41,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_the_demo_tells_the_next_session_what_was_asked_twice(demo: str) -> None:
-    _, _, told = demo.partition("The next session is told")
-    start, _, commit = told.partition("and before it commits")
+    _, _, served = demo.partition("The next session is told")
+    start, _, commit = served.partition("and before it commits")
     assert f"> ## {RULE}" in start
     assert f"memory-ci: before you commit: {RULE} (id " in commit
 

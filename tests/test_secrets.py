@@ -47,9 +47,9 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords(
             lambda lowered: {number: near_keywords(lowered).get(number, [])},
         )
         patch.setattr(secrets, "ANCHORED", [])
-        found = find_secrets(text)
+        found_secrets = find_secrets(text)
         patch.setattr(secrets, "list_starts", lambda places, reach: range(len(text)))
-        assert found == find_secrets(text)
+        assert found_secrets == find_secrets(text)
 
 
 near_keywords = secrets.list_possible_keywords

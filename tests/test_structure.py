@@ -108,14 +108,14 @@ def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: 
     )
     as_it_stands, *spoiled = json.loads(done.stdout)
     assert f"{len(CONTRACTS)} kept, 0 broken" in as_it_stands, as_it_stands
-    for (contract, file, line), said in zip(VIOLATIONS, spoiled, strict=True):
+    for (contract, file, line), expected_message in zip(VIOLATIONS, spoiled, strict=True):
         module = file.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-        assert "0 kept, 1 broken" in said, (contract, file, line, said)
-        assert re.search(rf"\.{module}\b", said.partition("Broken contracts")[2]), (
+        assert "0 kept, 1 broken" in expected_message, (contract, file, line, expected_message)
+        assert re.search(rf"\.{module}\b", expected_message.partition("Broken contracts")[2]), (
             contract,
             file,
             line,
-            said,
+            expected_message,
         )
 
 
@@ -138,9 +138,9 @@ def nodes(trees: dict[Path, ast.Module]) -> dict[Path, list[ast.AST]]:
 
 
 def test_no_public_class_name_stands_twice(nodes: dict[Path, list[ast.AST]]) -> None:
-    own = [module for path, module in nodes.items() if "sources" not in path.parts]
+    checked_modules = [module for path, module in nodes.items() if "sources" not in path.parts]
     names = Counter(
-        node.name for module in own for node in module if isinstance(node, ast.ClassDef)
+        node.name for module in checked_modules for node in module if isinstance(node, ast.ClassDef)
     )
     assert {
         name for name, count in names.items() if count > 1 and not name.startswith("_")
@@ -297,14 +297,16 @@ def find_slugs(nodes: Iterable[ast.AST], positions: dict[str, int]) -> Iterator[
 
 @pytest.fixture(scope="module")
 def slugs(nodes: dict[Path, list[ast.AST]]) -> set[str]:
-    own = [(module, dict(find_positions(module))) for module in nodes.values()]
+    modules = [(module, dict(find_positions(module))) for module in nodes.values()]
     public = {
         name: at
-        for _, positions in own
+        for _, positions in modules
         for name, at in positions.items()
         if not name.startswith("_")
     }
-    return {slug for module, positions in own for slug in find_slugs(module, public | positions)}
+    return {
+        slug for module, positions in modules for slug in find_slugs(module, public | positions)
+    }
 
 
 def list_headings(path: Path) -> set[str]:
@@ -333,8 +335,8 @@ class Reader:
         raise UsageError("not-a-slug", slug="in-an-error")
 """
     module = list(ast.walk(ast.parse(source)))
-    found = set(find_slugs(module, dict(find_positions(module))))
-    assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
+    slugs_found = set(find_slugs(module, dict(find_positions(module))))
+    assert slugs_found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
 
 
 def list_explained() -> dict[str, str]:
@@ -391,8 +393,8 @@ def list_anchors(page: Path) -> set[str]:
     """What a heading is called in a link: its words, joined by hyphens."""
     text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
     return {
-        re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-")
-        for one in re.findall(r"(?m)^#+ (.+)$", text)
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"(?m)^#+ (.+)$", text)
     }
 
 
@@ -402,7 +404,9 @@ def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) ->
     places = [(manual.parent / path if path else manual, anchor) for path, anchor in links]
     assert [str(place) for place, _ in places if not place.exists()] == []
     assert [
-        f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)
+        f"{place.name}#{fragment}"
+        for place, fragment in places
+        if fragment and fragment not in list_anchors(place)
     ] == []
 
 
@@ -448,7 +452,7 @@ def list_private_names(source: str) -> list[str]:
 
     What a test's own class keeps is behind `self` or `cls`.
     """
-    found: list[str] = []
+    private_names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("memory_ci."):
@@ -463,8 +467,8 @@ def list_private_names(source: str) -> list[str]:
         elif isinstance(node, ast.Constant) and str(node.value).startswith("memory_ci."):
             names = str(node.value).split(".")
         line = getattr(node, "lineno", 0)
-        found += [f"{line}: {name}" for name in names if is_private(name)]
-    return found
+        private_names += [f"{line}: {name}" for name in names if is_private(name)]
+    return private_names
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,11 @@ def test_parts_are_of_words_that_are_there(content: str) -> None:
 
 @given(st.frozensets(st.integers(0, 5)), st.frozensets(st.integers(0, 5)))
 def test_jaccard_is_symmetric_and_one_for_equal_sets(
-    left: frozenset[str], right: frozenset[str]
+    tokens: frozenset[str], right: frozenset[str]
 ) -> None:
-    assert jaccard(left, right) == jaccard(right, left)
-    assert jaccard(left, left) == (1.0 if left else 0.0)
-    assert 0.0 <= jaccard(left, right) <= 1.0
+    assert jaccard(tokens, right) == jaccard(right, tokens)
+    assert jaccard(tokens, tokens) == (1.0 if tokens else 0.0)
+    assert 0.0 <= jaccard(tokens, right) <= 1.0
 
 
 def test_very_many_comments_that_nothing_closes_are_read_to_their_end() -> None:

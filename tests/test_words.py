@@ -36,7 +36,9 @@ def list_prose(path: Path) -> Iterator[tuple[int, str]]:
         id(statement.value)
         for node in ast.walk(tree)
         if isinstance(body := getattr(node, "body", None), list)
-        and not any("command" in ast.unparse(one) for one in getattr(node, "decorator_list", ()))
+        and not any(
+            "command" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ())
+        )
         for statement in body
         if isinstance(statement, ast.Expr)
     }
@@ -51,9 +53,11 @@ def list_prose(path: Path) -> Iterator[tuple[int, str]]:
 
 @pytest.mark.parametrize("place", PLACES)
 def test_no_word_of_ours_is_printed(place: str) -> None:
-    found = sorted(PACKAGE.glob(place))
+    matches = sorted(PACKAGE.glob(place))
     paths = [
-        path for one in found for path in ([one] if one.is_file() else sorted(one.rglob("*.py")))
+        path
+        for match in matches
+        for path in ([match] if match.is_file() else sorted(match.rglob("*.py")))
     ]
     texts = [(path.name, line, text) for path in paths for line, text in list_prose(path)]
     assert texts, "there are texts"

@@ -32,6 +32,6 @@ EDITED = CLIENT.replace("no idempotency key", "a key is needed")
 def seen(anchor: Anchor, text: str | None, then: str | None = CLIENT, **others: str) -> Verdict:
     """The verdict where the file reads `text` now (None: it is gone) and `others` may hold it."""
     files = ({"client.py": text} if text is not None else {}) | {
-        f"{name}.py": other for name, other in others.items()
+        f"{name}.py": text for name, text in others.items()
     }
     return judge_anchor(anchor, then, files, "client.py" if text is not None else None)

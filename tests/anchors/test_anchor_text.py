@@ -134,8 +134,8 @@ def test_an_anchor_of_a_definition_has_its_lines_and_its_whole_name() -> None:
     ],
 )
 def test_only_what_looks_like_code_names_a_definition(prose: str, symbol: str | None) -> None:
-    found = find_mentioned_definition("client.py", CLIENT, prose)
-    assert (found.name if found else None) == symbol
+    definition = find_mentioned_definition("client.py", CLIENT, prose)
+    assert (definition.name if definition else None) == symbol
 
 
 def test_enriching_gives_a_bare_cite_a_hash_and_a_named_definition_and_nothing_twice() -> None:

@@ -123,7 +123,7 @@ def test_a_part_is_anchored_by_its_definition_where_only_one_has_the_name() -> N
         Anchor(path="a.py", commit="3f2ab91c0ffe", first=8, last=9, symbol="Client.send"),
     ]
     twice = "class A:\n    def go(self):\n        x_y\n\nclass A:\n    def go(self):\n        z\n"
-    assert [found.symbol for found in anchor_named_parts(anchor, twice, "`x_y`")] == [None]
+    assert [anchored.symbol for anchored in anchor_named_parts(anchor, twice, "`x_y`")] == [None]
 
 
 def test_short_and_long_names_are_none() -> None:

@@ -17,7 +17,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize(
-    ("written", "found"),
+    ("written", "expected_id"),
     [
         (make_id(1), make_id(1)),
         (make_id(2)[:8].upper(), make_id(2)),
@@ -39,8 +39,8 @@ ENTRIES = [
         "nothing",
     ],
 )
-def test_one_entry_is_meant_or_none(written: str, found: str | None) -> None:
-    assert find_id(ENTRIES, written) == found
+def test_one_entry_is_meant_or_none(written: str, expected_id: str | None) -> None:
+    assert find_id(ENTRIES, written) == expected_id
 
 
 def test_what_fits_two_means_none() -> None:

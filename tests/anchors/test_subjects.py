@@ -36,7 +36,9 @@ def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE
     for old, new in edits:
         assert old in after
         after = after.replace(old, new, 1)
-    return [one.name for one in list_touched_definitions({path: before}, {path: after})]
+    return [
+        definition.name for definition in list_touched_definitions({path: before}, {path: after})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -63,9 +65,12 @@ def test_what_moved_to_another_file_is_not_touched_and_what_is_new_is() -> None:
         "wrap.py": f"{moved}\n\ndef more():\n    return 1\n",
     }
     assert [
-        (one.path, one.name) for one in list_touched_definitions({"client.py": BEFORE}, after)
+        (definition.path, definition.name)
+        for definition in list_touched_definitions({"client.py": BEFORE}, after)
     ] == [("wrap.py", "more")]
-    assert [one.name for one in list_touched_definitions({}, {"a.toml": "[a]\nb = 1\n"})] == []
+    assert [
+        definition.name for definition in list_touched_definitions({}, {"a.toml": "[a]\nb = 1\n"})
+    ] == []
 
 
 TOUCHED = [
@@ -91,14 +96,17 @@ TOUCHED = [
 def test_an_entry_is_about_what_it_names_else_about_all_that_was_touched(
     prose: str, named: list[str], expected: list[str]
 ) -> None:
-    assert [one.name for one in choose_touched_definitions(prose, TOUCHED, named)] == expected
+    assert [
+        definition.name for definition in choose_touched_definitions(prose, TOUCHED, named)
+    ] == expected
 
 
 def test_nothing_is_guessed_of_a_change_that_touched_much() -> None:
     more = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
     assert choose_touched_definitions("Never merge on Fridays", more, []) == []
     assert [
-        one.name for one in choose_touched_definitions("it is stop() that hangs", more, [])
+        definition.name
+        for definition in choose_touched_definitions("it is stop() that hangs", more, [])
     ] == ["stop"]
 
 

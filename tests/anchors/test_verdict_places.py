@@ -50,8 +50,8 @@ def test_exactly_the_lines_of_a_definition_are_compared(
     old: str, new: str, kind: str, then: str | None
 ) -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, symbol="limited")
-    found = judge_anchor(anchor, then, {"a.py": LIMITED.replace(old, new)}, "a.py").kind
-    assert found == (kind if then or old != "def limited" else "gone")
+    verdict_kind = judge_anchor(anchor, then, {"a.py": LIMITED.replace(old, new)}, "a.py").kind
+    assert verdict_kind == (kind if then or old != "def limited" else "gone")
     lines = make_anchor("a.py", LIMITED, COMMIT, lines=(4, 11))
     assert (lines.symbol, lines.digest) == (anchor.symbol, anchor.digest), (
         "lines that are all of it cite the definition"

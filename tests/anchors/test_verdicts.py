@@ -75,9 +75,9 @@ def test_a_renamed_file_is_moved_and_not_stale(anchor: Anchor) -> None:
 
 @pytest.mark.parametrize("anchor", [LINES, SYMBOL])
 def test_a_definition_moved_into_another_file_is_moved(anchor: Anchor) -> None:
-    rest = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
-    other = "class Sender:\n" + "\n".join(CLIENT.split("\n")[6:10]) + "\n"
-    verdict = seen(anchor, rest, sender=other)
+    remaining_text = CLIENT.replace("\n".join(CLIENT.split("\n")[6:10]), "")
+    sender_text = "class Sender:\n" + "\n".join(CLIENT.split("\n")[6:10]) + "\n"
+    verdict = seen(anchor, remaining_text, sender=sender_text)
     assert (verdict.kind, verdict.path, verdict.first) == ("moved", "sender.py", 2)
 
 
@@ -97,8 +97,8 @@ def test_overloads_that_moved_together_are_found_together() -> None:
     text = f"{heads}def turn(x):\n    return type(x)(x) if x else None\n"
     anchor = make_anchor("a.py", f"a = 1\n{text}", COMMIT, symbol="turn")
     for files, successor in (({"a.py": "a = 1\n", "b.py": text}, "a.py"), ({"b.py": text}, None)):
-        found = judge_anchor(anchor, f"a = 1\n{text}", files, successor)
-        assert (found.kind, found.path, found.first, found.last) == ("moved", "b.py", 1, 6)
+        verdict = judge_anchor(anchor, f"a = 1\n{text}", files, successor)
+        assert (verdict.kind, verdict.path, verdict.first, verdict.last) == ("moved", "b.py", 1, 6)
 
 
 def test_a_short_definition_of_another_name_is_another() -> None:

@@ -67,19 +67,19 @@ def test_no_space_between_words_in_brackets_says_anything(gaps: list[str]) -> No
 def test_any_other_word_says_something_else(path: str, text: str, data: st.DataObject) -> None:
     words = read_code(path, text).words
     at = data.draw(st.integers(0, len(words) - 1))
-    other = data.draw(st.sampled_from(["other", "7", '"text"', "%"]))
+    other_word = data.draw(st.sampled_from(["other", "7", '"text"', "%"]))
     start = 0
     for word in words[:at]:
         start = text.index(word, start) + len(word)
     start = text.index(words[at], start)
-    changed = f"{text[:start]} {other} {text[start + len(words[at]) :]}"
+    changed = f"{text[:start]} {other_word} {text[start + len(words[at]) :]}"
     dropped = f"{text[:start]} {text[start + len(words[at]) :]}"
     assert say(path, changed) != say(path, text)
     assert say(path, dropped) != say(path, text) or words[at] in "()"
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("x = 'a'", 'x = "a"'),
         ("x = u'a' 'b'", 'x = ("a"\n     "b")'),
@@ -99,12 +99,12 @@ def test_any_other_word_says_something_else(path: str, text: str, data: st.DataO
         ("from a import (b, c,)", "from a import b, c"),
     ],
 )
-def test_python_that_means_the_same_says_the_same(one: str, other: str) -> None:
-    assert say("a.py", one) == say("a.py", other)
+def test_python_that_means_the_same_says_the_same(first: str, second: str) -> None:
+    assert say("a.py", first) == say("a.py", second)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("x = f", "x = f()"),
         ("x = (a,)", "x = a"),
@@ -120,12 +120,12 @@ def test_python_that_means_the_same_says_the_same(one: str, other: str) -> None:
         ('def f():\n    x = """a"""', 'def f():\n    x = """b"""'),
     ],
 )
-def test_python_that_means_something_else_says_something_else(one: str, other: str) -> None:
-    assert say("a.py", one) != say("a.py", other)
+def test_python_that_means_something_else_says_something_else(first: str, second: str) -> None:
+    assert say("a.py", first) != say("a.py", second)
 
 
 @pytest.mark.parametrize(
-    ("path", "one", "other"),
+    ("path", "first", "second"),
     [
         ("a.ts", "const a = 'x';", 'export const a = "x"'),
         ("a.ts", "f(a, b)", "f(\n  a,\n  b,\n);"),
@@ -135,12 +135,12 @@ def test_python_that_means_something_else_says_something_else(one: str, other: s
         ("a.md", "One two\nthree.", "One\ntwo three."),
     ],
 )
-def test_other_languages_are_read_likewise(path: str, one: str, other: str) -> None:
-    assert say(path, one) == say(path, other)
+def test_other_languages_are_read_likewise(path: str, first: str, second: str) -> None:
+    assert say(path, first) == say(path, second)
 
 
 @pytest.mark.parametrize(
-    ("path", "one", "other"),
+    ("path", "first", "second"),
     [
         ("a.ts", 'x = /a"b/.test(y)', 'x = /a"c/.test(y)'),
         ("a.ts", "x = `a // b`", "x = `a // c`"),
@@ -152,8 +152,8 @@ def test_other_languages_are_read_likewise(path: str, one: str, other: str) -> N
         ("a.yml", "a:\n  b: 1\nc: 2", "a:\n  b: 1\n  c: 2"),
     ],
 )
-def test_what_looks_like_a_remark_in_a_literal_is_none(path: str, one: str, other: str) -> None:
-    assert say(path, one) != say(path, other)
+def test_what_looks_like_a_remark_in_a_literal_is_none(path: str, first: str, second: str) -> None:
+    assert say(path, first) != say(path, second)
 
 
 @given(

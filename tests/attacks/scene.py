@@ -81,8 +81,8 @@ def make_scene(folder: Path, launcher: Launcher) -> Scene:
     (folder / "PLAN.md").write_text("Retry failed charges in the client.\n")
     data = make_session(f"Never ask the {WORDS} twice.", at=SESSION_TIME)
     keep_session(project, folder, data)
-    other = "5f3b2a10-0000-4000-8000-000000000099"
-    more = make_session("Charge once, please.", at=SESSION_TIME, session=other)
+    second_session = "5f3b2a10-0000-4000-8000-000000000099"
+    more = make_session("Charge once, please.", at=SESSION_TIME, session=second_session)
     (folder / "session.jsonl").write_bytes(more)
     platform = make_repo(folder / "policy")
     platform.commit("Policy", {"memory-ci-policy.yaml": POLICY})

@@ -210,6 +210,6 @@ def test_no_command_waits_for_it_or_believes_it(
 
 def test_the_files_that_commands_leave_are_all_tried(template: Project) -> None:
     folder = template.path / ".git" / "memory-ci"
-    left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    unknown = {name for name in left - set(FILES) if not name.startswith("given/")}
+    files_left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    unknown = {name for name in files_left - set(FILES) if not name.startswith("given/")}
     assert unknown == set()

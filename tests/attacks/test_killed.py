@@ -150,8 +150,12 @@ def assert_whole(project: Project, launcher: Launcher, what: str) -> None:
     assert checked.status in (0, 1), (what, checked.printed)
     project.git("fsck", "--strict", "--no-dangling")
     assert not (project.path / ".git/memory-ci/journal").exists(), what
-    left = [path for path in project.path.rglob(".*.????????") if re.search(r"\.\w{8}$", path.name)]
-    names = [str(path.relative_to(project.path)) for path in left if ".git" not in path.parts]
+    temporary_files = [
+        path for path in project.path.rglob(".*.????????") if re.search(r"\.\w{8}$", path.name)
+    ]
+    names = [
+        str(path.relative_to(project.path)) for path in temporary_files if ".git" not in path.parts
+    ]
     assert names == [], f"{what}: temporary files"
 
 

@@ -311,8 +311,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.commit(
         "A file", {name: "1\n", ".memory-ci.yaml": f'"{LOG}\\u202e": 1\nengine: {{name: rules}}\n'}
     )
-    said = f"Decision: retries live in the client {FORGE} {LOG} because {MARKUP} the client knows the key."
-    project.merge_work(f"feat: queue {HOSTILE}\n\n{said}\n\n{LINES}", "queue", 131)
+    decision = f"Decision: retries live in the client {FORGE} {LOG} because {MARKUP} the client knows the key."
+    project.merge_work(f"feat: queue {HOSTILE}\n\n{decision}\n\n{LINES}", "queue", 131)
     keep_session(
         project, folder, make_session(f"Never retry {HOSTILE}{ESCAPES}{BIDI}", at=SESSION_TIME)
     )

@@ -52,8 +52,10 @@ SESSION = {"MEMORY_CI_SESSION": "claude-code:s1"}
 def say_instead(records: object) -> list[Record]:
     """Return records with the request in place of the forged words."""
     text = json.dumps(records).replace(json.dumps(WORDS)[1:-1], REQUEST)
-    said: list[Record] = json.loads(text.replace(json.dumps(json.dumps(WORDS))[3:-3], REQUEST))
-    return said
+    session_records: list[Record] = json.loads(
+        text.replace(json.dumps(json.dumps(WORDS))[3:-3], REQUEST)
+    )
+    return session_records
 
 
 PROGRAMS = {
@@ -201,9 +203,9 @@ def many_sessions(work: Work) -> None:
     packed = "# pack-refs with: peeled fully-peeled sorted \n"
     packed += "".join(f"{oid} {name}\n" for name in names)
     path = work.project.path / ".git/packed-refs"
-    rest = path.read_text().splitlines()[1:] if path.exists() else []
+    packed_lines = path.read_text().splitlines()[1:] if path.exists() else []
     path.write_text(packed)
-    for line in rest:
+    for line in packed_lines:
         if not line.startswith("^"):
             sha, name = line.split()
             work.project.git("update-ref", name, sha)

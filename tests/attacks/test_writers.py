@@ -47,8 +47,12 @@ class Crowd:
         for words, process in self.running:
             stdout, stderr = process.communicate()
             assert "Traceback" not in stdout + stderr, (words, stderr)
-            known = any(f"[{slug}]" in stderr for slug in EXPECTED_ERRORS)
-            assert process.returncode in (0, 1) or known, (words, process.returncode, stderr)
+            is_expected_error = any(f"[{slug}]" in stderr for slug in EXPECTED_ERRORS)
+            assert process.returncode in (0, 1) or is_expected_error, (
+                words,
+                process.returncode,
+                stderr,
+            )
             statuses.append(process.returncode)
         self.running = []
         return statuses
@@ -181,8 +185,8 @@ def upkeep_beside_notes(crowd: Crowd) -> None:
     body = (
         "a retry doubled the charge for the gateway had booked the first request before it answered"
     )
-    near = [make_entry(n, title="Retry with a key", body=body + " again" * n) for n in (1, 2)]
-    crowd.project.commit("Near", {"MEMORY.md": "\n".join(map(format_entry, near))})
+    duplicates = [make_entry(n, title="Retry with a key", body=body + " again" * n) for n in (1, 2)]
+    crowd.project.commit("Near", {"MEMORY.md": "\n".join(map(format_entry, duplicates))})
     for number, verb in enumerate(("compact", "promote", "retire", "record")):
         crowd.start(verb)
         crowd.start("add", words_of(number))

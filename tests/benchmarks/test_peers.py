@@ -13,7 +13,7 @@ from benchmarks.peers import NEEDLES, REPLACED, list_needles
 from memory_ci.records.config import ScopePatterns
 from memory_ci.store.memory_files import load_file
 
-ENTRIES = [one.entry for one in make_located(NEEDLES + 10)]
+ENTRIES = [located.entry for located in make_located(NEEDLES + 10)]
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
@@ -51,13 +51,13 @@ def test_a_record_of_ctxmem_is_one_line() -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_needle_has_the_words_of_its_entry_but_two(whole: bool) -> None:
     for needle in list_needles(ENTRIES, whole=whole):
-        said = (
+        entry_words = (
             f"{needle.entry.title} {needle.entry.body}" if whole else needle.entry.title
         ).split()
-        asked = needle.text.split()
-        assert len(asked) == len(said)
-        assert Counter(asked[:-REPLACED]) <= Counter(said)
-        assert asked[:-REPLACED] != said[REPLACED:]
+        needle_words = needle.text.split()
+        assert len(needle_words) == len(entry_words)
+        assert Counter(needle_words[:-REPLACED]) <= Counter(entry_words)
+        assert needle_words[:-REPLACED] != entry_words[REPLACED:]
 
 
 def test_needles_are_the_same_in_every_run() -> None:

@@ -75,17 +75,21 @@ def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
         )
     )
     project.commit("memory: by hand", {"MEMORY.md": "".join(map(format_entry, entries))})
-    given = tuple(ServedEntry(id=entry.id) for entry in entries)
-    told = Episode(
-        id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=given
+    served = tuple(ServedEntry(id=entry.id) for entry in entries)
+    episode = Episode(
+        id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=served
     )
-    save_episode_record(project.workspace, replace(told, used=(make_id(9),), action=Action(pr=129)))
-    found = gather_report(
+    save_episode_record(
+        project.workspace, replace(episode, used=(make_id(9),), action=Action(pr=129))
+    )
+    overview = gather_report(
         project.workspace, NOW, {}, task="charge a card <script>window.pwned = 1</script>"
     )
     return replace(
-        found,
-        tasks=tuple(one for one in found.tasks if "charge" in one.task or "latest" in one.task),
+        overview,
+        tasks=tuple(
+            task for task in overview.tasks if "charge" in task.task or "latest" in task.task
+        ),
     )
 
 
@@ -102,11 +106,11 @@ class Opened:
 
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.page = browser.new_context(**context).new_page()
-        self.said: list[str] = []
+        self.browser_messages: list[str] = []
         self.requests: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
+        self.page.on("console", lambda message: self.browser_messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.browser_messages.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.browser_messages.append(dialog.message))
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
 
@@ -198,14 +202,14 @@ def make_states(overview: Overview) -> dict[str, Overview]:
     empty = Overview(
         name="new", address="", today=full.today, commit="1234567", summary=bare, weeks=full.weeks
     )
-    one = replace(
+    single = replace(
         empty,
         entries=(replace(newest, given=0, used=0),),
         summary=replace(bare, newest=(newest.id,)),
     )
     return {
         "empty": empty,
-        "one": one,
+        "one": single,
         "many": replace(full, entries=(*full.entries, *many)),
         "usual": full,
     }
@@ -242,7 +246,7 @@ def test_each_state_is_accessible_and_fits_and_its_picture_is_kept(
     )
     assert list_violations(opened.page) == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
 def test_the_page_prints_with_its_legends(browser: Any, full: Path, pictures: Path) -> None:
@@ -262,7 +266,7 @@ def opened(browser: Any, path: Path) -> Opened:
 
 
 def test_the_page_asks_for_nothing_and_complains_of_nothing(opened: Opened, path: Path) -> None:
-    assert (opened.requests, opened.said) == ([path.as_uri()], [])
+    assert (opened.requests, opened.browser_messages) == ([path.as_uri()], [])
 
 
 @pytest.mark.parametrize(
@@ -296,12 +300,12 @@ def test_nothing_that_entries_say_is_run_or_hidden(opened: Opened) -> None:
     assert (
         page.evaluate("[...document.links].filter(a => !/^(https|file):/.test(a.href)).length") == 0
     )
-    said = page.inner_text("#entries")
-    assert HOSTILE[0] in said
-    assert "{{ 7 * 7 }}" in said
-    assert "\\u202egnp.exe" in said
+    entries_text = page.inner_text("#entries")
+    assert HOSTILE[0] in entries_text
+    assert "{{ 7 * 7 }}" in entries_text
+    assert "\\u202egnp.exe" in entries_text
     assert page.title().startswith("Memory of ")
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
 def test_search_and_filters_work_by_keyboard_alone(browser: Any, path: Path) -> None:
@@ -396,8 +400,8 @@ def test_a_task_is_found_by_typing(browser: Any, path: Path) -> None:
 def list_violations(page: Any) -> list[tuple[str, str]]:
     """Return what the accessibility check finds: its rule, and the first element."""
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
-    found = axe.Axe().run(page, options=options).response["violations"]
-    return [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
+    violations = axe.Axe().run(page, options=options).response["violations"]
+    return [(violation["id"], violation["nodes"][0]["html"][:200]) for violation in violations]
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
@@ -412,9 +416,9 @@ def test_hostile_titles_pass_the_accessibility_check(
 def test_ten_thousand_entries_are_a_page_of_bounded_size(
     browser: Any, overview: Overview, tmp_path: Path
 ) -> None:
-    one = overview.entries[-1]
+    entry = overview.entries[-1]
     many = tuple(
-        replace(one, id=make_id(number), given=number % 90, used=number % 7)
+        replace(entry, id=make_id(number), given=number % 90, used=number % 7)
         for number in range(10_000)
     )
     size = save_report(
@@ -425,7 +429,7 @@ def test_ten_thousand_entries_are_a_page_of_bounded_size(
     assert size < 6_000_000
     assert opened.count("*") < 12_000
     assert opened.page.inner_text("#count") == "10000 of 10000 entries, the first 25 are shown"
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
 def test_an_empty_memory_says_what_to_do_next(
@@ -436,7 +440,7 @@ def test_an_empty_memory_says_what_to_do_next(
     opened = Opened(browser, tmp_path / "page.html")
     assert opened.count("svg") == 0
     assert "memory-ci add" in opened.page.inner_text("#entries")
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
 def test_what_looks_like_a_credential_is_masked(overview: Overview, tmp_path: Path) -> None:

@@ -152,15 +152,15 @@ def test_no_page_is_wider_than_the_window_or_asks_another_host(
 ) -> None:
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = context.new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls: list[str] = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     for name in ("index", "tutorial", "agents", "ci", "errors", "reference/settings"):
         page.goto(f"{site}/{name}.html")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         if PICTURES:
             place = Path(PICTURES) / f"{name.replace('/', '-')}-{width}-{scheme}.png"
             page.screenshot(path=str(place))
-    assert [url for url in asked if not url.startswith((site, "data:"))] == []
+    assert [url for url in requested_urls if not url.startswith((site, "data:"))] == []
     context.close()
 
 
@@ -169,14 +169,14 @@ def test_pages_have_no_serious_fault_for_screen_readers_or_in_contrast(
     browser: Any, site: str, scheme: str
 ) -> None:
     page = browser.new_context(color_scheme=scheme).new_page()
-    found = []
+    violations_found = []
     for name in ("index", "tutorial", "agents", "errors"):
         page.goto(f"{site}/{name}.html")
         violations = axe.Axe().run(page).response["violations"]
-        found += [
-            (name, one["id"], one["nodes"][0]["html"])
-            for one in violations
-            if one["impact"] in ("serious", "critical")
+        violations_found += [
+            (name, violation["id"], violation["nodes"][0]["html"])
+            for violation in violations
+            if violation["impact"] in ("serious", "critical")
         ]
-    assert found == []
+    assert violations_found == []
     page.context.close()

@@ -198,9 +198,9 @@ def test_the_line_says_the_fault_the_reason_and_the_remedy(
     rule = RuleCheck(
         id="7f3a", name="7f3a", title="x", check=CHANGELOG, sessions=sessions, last=last
     )
-    found = judge(CHANGELOG, touch("src/a.py")).fault
-    assert found is not None
-    assert render_violation(rule, found, date(2026, 11, 28)) == (
+    fault = judge(CHANGELOG, touch("src/a.py")).fault
+    assert fault is not None
+    assert render_violation(rule, fault, date(2026, 11, 28)) == (
         f"CHANGELOG.md is not touched ({why}): add a line, or Memory-Skip: 7f3a <reason>"
     )
 

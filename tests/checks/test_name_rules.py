@@ -40,7 +40,7 @@ def test_a_rule_is_read(text: str, rule: NameRule) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "conflict"),
+    ("first_rule", "second_rule", "conflict"),
     [
         ("Start methods with 'b_'", "Start method names with 'a_'", "'b_' against 'a_'"),
         ("Use snake_case for classes", "Use CamelCase for classes", "'snake' against 'pascal'"),
@@ -52,9 +52,9 @@ def test_a_rule_is_read(text: str, rule: NameRule) -> None:
     ],
 )
 def test_names_can_have_only_one_prefix_suffix_and_style(
-    one: str, other: str, conflict: str
+    first_rule: str, second_rule: str, conflict: str
 ) -> None:
-    assert find_name_conflict(find_name_rules(one), find_name_rules(other)) == conflict
+    assert find_name_conflict(find_name_rules(first_rule), find_name_rules(second_rule)) == conflict
 
 
 @pytest.mark.parametrize(
@@ -94,8 +94,8 @@ def test_a_negation_holds_for_all_values_of_a_list() -> None:
 @pytest.mark.parametrize("words", [", not", " instead of", " rather than", ", never"])
 def test_a_style_that_is_not_chosen_is_not_asked_for(words: str) -> None:
     rules = find_name_rules(f"For function names use snake_case{words} camelCase")
-    wanted = [rule for rule in rules if not rule.is_forbidden]
-    assert wanted == [NameRule("function", "style", "snake")]
+    style_rules = [rule for rule in rules if not rule.is_forbidden]
+    assert style_rules == [NameRule("function", "style", "snake")]
 
 
 def test_what_is_not_chosen_may_stand_before_the_thing() -> None:

@@ -57,19 +57,19 @@ def accepts(check: ChangeCheck | None, *lines: str, path: str = "app/new.py") ->
 
 
 @pytest.mark.parametrize(
-    ("rule", "broken", "kept"),
+    ("rule", "broken", "accepted"),
     [
         ("Never add Claude as a co-author of commits", "Co-Authored-By: Claude <a@b>", "Fix it"),
         ("No emojis in commit messages", "Add \U0001f680", "Add a rocket"),
         ("Don't use emoji in the title of a pull request", "\u2728 New", "New"),
     ],
 )
-def test_what_a_message_must_not_have(rule: str, broken: str, kept: str) -> None:
+def test_what_a_message_must_not_have(rule: str, broken: str, accepted: str) -> None:
     check = derive(rule)
     assert isinstance(check, MessageCheck)
     assert check.is_forbidden
     assert compile_pattern(check.text).search(broken)
-    assert not compile_pattern(check.text).search(kept)
+    assert not compile_pattern(check.text).search(accepted)
 
 
 def test_a_message_names_an_issue() -> None:
@@ -129,17 +129,17 @@ def test_each_change_of_code_has_tests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "broken", "kept"),
+    ("rule", "broken", "accepted"),
     [
         ("Never use `print()`", "    print(1)", "    pprint(1)"),
         ("Avoid using `os.system`", "os.system(x)", "os.systems"),
         ("Never leave a TODO in code", "x = 1  # TODO: more", "x = todo()"),
     ],
 )
-def test_a_text_that_code_must_not_have(rule: str, broken: str, kept: str) -> None:
+def test_a_text_that_code_must_not_have(rule: str, broken: str, accepted: str) -> None:
     check = derive(rule)
     assert not accepts(check, broken)
-    assert accepts(check, kept)
+    assert accepts(check, accepted)
 
 
 def test_new_files_have_a_licence() -> None:
@@ -196,11 +196,11 @@ NAMES: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "kept", "broken"), NAMES)
-def test_names_are_as_a_rule_wants_them(rule: str, kept: str, broken: str) -> None:
+@pytest.mark.parametrize(("rule", "accepted", "broken"), NAMES)
+def test_names_are_as_a_rule_wants_them(rule: str, accepted: str, broken: str) -> None:
     check = derive(rule, PYTHON)
     assert isinstance(check, AbsentCheck)
-    assert accepts(check, kept)
+    assert accepts(check, accepted)
     assert not accepts(check, broken)
 
 
@@ -239,7 +239,7 @@ def test_of_several_languages_a_rule_names_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "kept", "broken"),
+    ("rule", "accepted", "broken"),
     [
         ("Always use annotations for functions", "def f(a: int) -> int:", "def f(a):"),
         ("Use type hints in all functions", "def f() -> None:", "def f():"),
@@ -248,9 +248,9 @@ def test_of_several_languages_a_rule_names_one() -> None:
         ("Methods need annotations", "    def __init__(self, a):", "    async def f(self):"),
     ],
 )
-def test_definitions_have_annotations(rule: str, kept: str, broken: str) -> None:
+def test_definitions_have_annotations(rule: str, accepted: str, broken: str) -> None:
     check = derive(rule, PYTHON)
-    assert accepts(check, kept)
+    assert accepts(check, accepted)
     assert not accepts(check, broken)
 
 

@@ -150,8 +150,8 @@ def test_a_bar_stays_within_its_width() -> None:
 def test_a_short_id_is_as_long_as_it_takes_to_tell_it_from_the_others() -> None:
     ids = [f"{start}{make_id(1)[8:]}" for start in ("0f6f1f0e", "3f2ab91c")]
     twin = f"0f6f1f0e-0001{make_id(1)[13:]}"
-    shown = short_ids([*ids, twin])
-    assert [shown[one] for one in (*ids, twin)] == [
+    short_id_of = short_ids([*ids, twin])
+    assert [short_id_of[entry_id] for entry_id in (*ids, twin)] == [
         "0f6f1f0e-0000",
         f"3f2ab91c-{make_id(1)[9:13]}",
         "0f6f1f0e-0001",

@@ -50,13 +50,13 @@ def _trees(folder: Path) -> list[Path]:
 
 
 def _claude(home: Path, folder: Path, url: str) -> Mapping[str, str]:
-    told = {
+    settings = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
         "customApiKeyResponses": {"approved": [KEY[-20:]]},
     }
     trusted = {"projects": {str(tree): {"hasTrustDialogAccepted": True} for tree in _trees(folder)}}
-    _write(home / ".claude.json", json.dumps({**told, **trusted}))
+    _write(home / ".claude.json", json.dumps({**settings, **trusted}))
     _write(home / ".claude/settings.json", '{"enableAllProjectMcpServers": true}')
     calm = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **calm}
@@ -226,14 +226,20 @@ def environment(
 ) -> dict[str, str]:
     """The environment of a client: this one without what tells that a program runs it, and the client's own."""
     path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("CI", "PYTEST", "NODE"))
     }
-    own = client.set_up(home, folder, url)
-    return {**kept, "HOME": str(home), "TERM": "xterm-256color", "PATH": path, **own}
+    client_environ = client.set_up(home, folder, url)
+    return {
+        **inherited,
+        "HOME": str(home),
+        "TERM": "xterm-256color",
+        "PATH": path,
+        **client_environ,
+    }
 
 
 if __name__ == "__main__":  # what npm is to install: these versions, or those of a tag ("latest")
-    print(*(f"{one.package}@{(sys.argv[1:] or [one.version])[0]}" for one in CLIENTS))  # noqa: T201
+    print(*(f"{client.package}@{(sys.argv[1:] or [client.version])[0]}" for client in CLIENTS))  # noqa: T201

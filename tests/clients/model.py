@@ -47,7 +47,7 @@ class Model:
     ) -> None:
         self.script, self.tools = script, tools
         self.requests: list[ModelRequest] = []
-        self.said: list[Call | str] = []
+        self.replies: list[Call | str] = []
         self.is_busy = 0
         model = self
 
@@ -66,19 +66,19 @@ class Model:
     def answer(self, body: Json) -> Call | str:
         if not body.get("tools"):  # a title, a summary: no part of the conversation
             return "ok"
-        last = self.said[-1] if self.said else ""
+        last = self.replies[-1] if self.replies else ""
         new, is_result = _read_new(body)
-        asked = ModelRequest(new, last.tool if is_result and isinstance(last, Call) else "", body)
-        self.requests.append(asked)
-        self.said.append(said := self.script(asked))
-        return said
+        request = ModelRequest(new, last.tool if is_result and isinstance(last, Call) else "", body)
+        self.requests.append(request)
+        self.replies.append(reply := self.script(request))
+        return reply
 
-    def call(self, said: Call | str) -> tuple[str, str, Json] | None:
+    def call(self, reply: Call | str) -> tuple[str, str, Json] | None:
         """The id, the name and the arguments of a call; None for words."""
-        if isinstance(said, str):
+        if isinstance(reply, str):
             return None
-        name, arguments = self.tools[said.tool](said)
-        return f"call_{len(self.said)}_{time.time_ns() % 10**9}", name, arguments
+        name, arguments = self.tools[reply.tool](reply)
+        return f"call_{len(self.replies)}_{time.time_ns() % 10**9}", name, arguments
 
 
 def _read_new(body: Json) -> tuple[str, bool]:
@@ -86,32 +86,32 @@ def _read_new(body: Json) -> tuple[str, bool]:
     messages = body.get("messages") or body.get("contents") or body.get("input") or []
     new: list[str] = []
     is_result = False
-    for one in reversed(
+    for message in reversed(
         [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
     ):
-        if one.get("role") in SPEAKING or one.get("type") in (
+        if message.get("role") in SPEAKING or message.get("type") in (
             "function_call",
             "custom_tool_call",
             "reasoning",
         ):
             break
-        parts = one.get("parts") or one.get("content")
+        parts = message.get("parts") or message.get("content")
         of_parts = (
             [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
         )
-        is_result |= one.get("role") == "tool" or one.get("type") in RESULTS
+        is_result |= message.get("role") == "tool" or message.get("type") in RESULTS
         is_result |= any(
             part.get("type") in RESULTS or "functionResponse" in part for part in of_parts
         )
-        new.append(read_text(one.get("parts") or one))
+        new.append(read_text(message.get("parts") or message))
     return "\n".join(reversed(new)), is_result
 
 
 def read_text(value: Any) -> str:
     """All words of a part of a request."""
     if isinstance(value, dict):
-        known = [value[key] for key in TEXTS if key in value]
-        return "\n".join(map(read_text, known)) if known else json.dumps(value)
+        texts = [value[key] for key in TEXTS if key in value]
+        return "\n".join(map(read_text, texts)) if texts else json.dumps(value)
     return "\n".join(map(read_text, value)) if isinstance(value, list) else str(value)
 
 
@@ -142,13 +142,13 @@ class _Handler(BaseHTTPRequestHandler):
             "enerateContent": _google,
             "/completions": _chat,
         }
-        dialect = next((one for mark, one in dialects.items() if mark in self.path), None)
+        dialect = next((handler for mark, handler in dialects.items() if mark in self.path), None)
         if dialect is None:
             return self._send("{}")
         self.of.is_busy += 1
         try:
-            said = self.of.answer(body)
-            chunks, whole = dialect(self.of.call(said), said if isinstance(said, str) else "")
+            reply = self.of.answer(body)
+            chunks, whole = dialect(self.of.call(reply), reply if isinstance(reply, str) else "")
         finally:
             self.of.is_busy -= 1
         if not (body.get("stream") or "stream" in self.path):

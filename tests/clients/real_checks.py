@@ -145,7 +145,7 @@ def list_files(shop: Shop, branch: str) -> list[str]:
 
 def test_a_skip_in_the_message_passes_without_a_line(shop: Shop, talk: Talk) -> None:
     assert list_files(shop, SKIPPED) == [QUIET]
-    assert REMINDED not in talk.given(SKIPS)
+    assert REMINDED not in talk.read_context(SKIPS)
 
 
 def test_verify_counts_the_skip(shop: Shop, talk: Talk) -> None:
@@ -153,7 +153,7 @@ def test_verify_counts_the_skip(shop: Shop, talk: Talk) -> None:
 
 
 def test_the_line_of_a_violated_check_reaches_the_model_once(talk: Talk) -> None:
-    assert REMINDED in talk.given(COMMITS)
+    assert REMINDED in talk.read_context(COMMITS)
     assert talk.all_new().count(REMINDED) == 1
 
 
@@ -163,7 +163,7 @@ def test_the_final_commit_has_what_the_line_asks_for(shop: Shop, talk: Talk) -> 
 
 
 def test_a_commit_that_violates_a_check_of_level_fail_is_refused(talk: Talk) -> None:
-    assert REFUSED in talk.given(ADDS)
+    assert REFUSED in talk.read_context(ADDS)
 
 
 def test_the_line_of_level_fail_comes_once(talk: Talk) -> None:

@@ -69,37 +69,37 @@ def _cannot(shop: Shop, request: pytest.FixtureRequest) -> None:
 
 
 def test_recall_is_in_the_first_request(talk: Talk) -> None:
-    assert RECALLED in talk.given(ASKS)
-    assert NORM in talk.given(ASKS)
+    assert RECALLED in talk.read_context(ASKS)
+    assert NORM in talk.read_context(ASKS)
 
 
 def test_norms_come_once(talk: Talk) -> None:
-    assert talk.all_given().count(NORM) == 1
+    assert talk.read_all_contexts().count(NORM) == 1
 
 
 def test_of_two_agents_hooks_one_answers(talk: Talk) -> None:
-    assert talk.all_given().count(RECALLED) == 1
-    assert talk.given(CORRECTS).count("may be a correction") == 1
+    assert talk.read_all_contexts().count(RECALLED) == 1
+    assert talk.read_context(CORRECTS).count("may be a correction") == 1
 
 
 def test_memory_of_a_file_comes_once(talk: Talk) -> None:
-    assert ABOUT_FILE in talk.given(EDITS)
-    assert talk.all_given().count(ABOUT_FILE) == 1
+    assert ABOUT_FILE in talk.read_context(EDITS)
+    assert talk.read_all_contexts().count(ABOUT_FILE) == 1
 
 
 def test_a_correction_becomes_a_proved_note(shop: Shop, talk: Talk) -> None:
     [note] = shop.notes()
     assert f"## {RULE}" in note
     [key, line] = re.search(r"session:(\S+)#(\d+) " + re.escape(QUOTE), note).groups()  # type: ignore[union-attr]
-    said = shop.run("memory-ci", "sessions", "--human")
-    assert re.search(rf"{line}: {re.escape(CORRECTS)}", said)
+    output = shop.run("memory-ci", "sessions", "--human")
+    assert re.search(rf"{line}: {re.escape(CORRECTS)}", output)
     assert key.startswith(shop.client.name)
     assert f"{FILE}@" in note
 
 
 def test_the_second_question_is_not_asked(talk: Talk) -> None:
-    assert talk.all_given().count(ASKED) == 1
-    assert "memory-ci add" in talk.given(STEERS), "the nudge at the prompt"
+    assert talk.read_all_contexts().count(ASKED) == 1
+    assert "memory-ci add" in talk.read_context(STEERS), "the nudge at the prompt"
 
 
 def test_a_forged_quote_is_refused(shop: Shop, talk: Talk) -> None:
@@ -108,9 +108,9 @@ def test_a_forged_quote_is_refused(shop: Shop, talk: Talk) -> None:
 
 
 def test_what_people_said_is_what_was_typed(shop: Shop, talk: Talk) -> None:
-    said = shop.run("memory-ci", "sessions", "--human")
+    output = shop.run("memory-ci", "sessions", "--human")
     assert [
-        line.partition(": ")[2] for line in said.splitlines() if re.search(r":\d+: (?!\[)", line)
+        line.partition(": ")[2] for line in output.splitlines() if re.search(r":\d+: (?!\[)", line)
     ] == [*TYPED]
 
 
@@ -151,9 +151,9 @@ def test_a_linked_work_tree_reads_and_captures(shop: Shop, talk: Talk) -> None:
     tree = shop.folder.parent / "tree"
     shop.git("worktree", "add", "-q", str(tree), "-b", "other")
     shop.run("memory-ci", "init", "--clone", "--agent", shop.client.name, cwd=tree)
-    there = shop.talk(ASKS, cwd=tree)
-    assert RECALLED in there.given(ASKS)
-    assert NORM in there.given(ASKS)
+    talk_in_worktree = shop.talk(ASKS, cwd=tree)
+    assert RECALLED in talk_in_worktree.read_context(ASKS)
+    assert NORM in talk_in_worktree.read_context(ASKS)
 
 
 def test_uninstall_leaves_settings_as_they_were(shop: Shop, talk: Talk) -> None:

@@ -113,7 +113,7 @@ def _cannot(shop: Shop, request: pytest.FixtureRequest) -> None:
 
 
 def test_the_line_of_a_commit_reaches_the_model(talk: Talk) -> None:
-    assert LINE in talk.given(COMMITS)
+    assert LINE in talk.read_context(COMMITS)
 
 
 def test_the_line_of_a_commit_comes_once_a_session(talk: Talk) -> None:
@@ -131,7 +131,7 @@ def test_the_second_commit_is_made_as_well(shop: Shop, talk: Talk) -> None:
 
 
 def test_a_known_failure_is_told_when_its_command_runs(talk: Talk) -> None:
-    assert KNOWN in talk.given(COMPARES)
+    assert KNOWN in talk.read_context(COMPARES)
     assert talk.all_new().count(KNOWN) == 1
 
 

@@ -75,13 +75,13 @@ def reply(request: ModelRequest) -> Call | str:
     ids=lambda client: str(client.name),
 )
 def client(request: pytest.FixtureRequest) -> Client:
-    found: Client = request.param
-    if not (FOLDER / found.command[0]).exists():
-        pytest.skip(f"{found.package} is not in {FOLDER}")
-    tool = (RETRIEVE[found.name], {"task": "post in the client raises"})
-    allowed = (RETRIEVE[found.name],) if found.name == "claude-code" else ()  # it asks otherwise
-    tools = {**found.tools, "retrieve": lambda _call: tool}
-    return found._replace(command=(*found.command, *found.unasked, *allowed), tools=tools)
+    param: Client = request.param
+    if not (FOLDER / param.command[0]).exists():
+        pytest.skip(f"{param.package} is not in {FOLDER}")
+    tool = (RETRIEVE[param.name], {"task": "post in the client raises"})
+    allowed = (RETRIEVE[param.name],) if param.name == "claude-code" else ()  # it asks otherwise
+    tools = {**param.tools, "retrieve": lambda _call: tool}
+    return param._replace(command=(*param.command, *param.unasked, *allowed), tools=tools)
 
 
 @pytest.fixture(scope="module")
@@ -169,15 +169,15 @@ def test_the_validator_of_claude_code_finds_no_fault(client: Client) -> None:
 
 
 def test_the_agreed_rule_is_in_the_first_request(alone: Talk) -> None:
-    given = alone.given(ASKS)
-    assert TITLE in given
-    assert NORM in given
-    assert RECALLED in given
+    context = alone.read_context(ASKS)
+    assert TITLE in context
+    assert NORM in context
+    assert RECALLED in context
 
 
 def test_what_always_applies_comes_once(alone: Talk) -> None:
     prompts = (ASKS, COMMITS)  # between them the model asks for it by a tool
-    assert sum(alone.given(prompt).count(NORM) for prompt in prompts) == 1
+    assert sum(alone.read_context(prompt).count(NORM) for prompt in prompts) == 1
 
 
 def test_the_tools_of_the_server_are_offered(alone: Talk, client: Client) -> None:
@@ -185,11 +185,11 @@ def test_the_tools_of_the_server_are_offered(alone: Talk, client: Client) -> Non
 
 
 def test_a_tool_of_the_server_answers_for_this_repository(alone: Talk) -> None:
-    assert ABOUT_FILE in alone.given(LOOKS_UP)
+    assert ABOUT_FILE in alone.read_context(LOOKS_UP)
 
 
 def test_the_line_of_a_commit_comes_before_it_once(alone: Talk) -> None:
-    assert LINE in alone.given(COMMITS)
+    assert LINE in alone.read_context(COMMITS)
     assert alone.all_new().count(LINE) == 1
 
 
@@ -198,9 +198,9 @@ def test_the_skill_is_listed(alone: Talk) -> None:
 
 
 def test_beside_the_hooks_of_init_one_answers(both: Talk) -> None:
-    given = both.all_given()
-    assert given.count(NORM) == 1
-    assert given.count(RECALLED) == 1
+    context = both.read_all_contexts()
+    assert context.count(NORM) == 1
+    assert context.count(RECALLED) == 1
     assert both.all_new().count(LINE) == 1
 
 
@@ -213,8 +213,8 @@ def test_without_the_program_one_line_says_how_to_get_it(
     without: tuple[Shop, Talk], client: Client
 ) -> None:
     shop, talk = without
-    shown = talk.requests[0].new if client.name == "copilot" else read_screen(shop)
-    assert "".join(shown.split()).count("".join(MISSING.split())) >= 1
+    notice = talk.requests[0].new if client.name == "copilot" else read_screen(shop)
+    assert "".join(notice.split()).count("".join(MISSING.split())) >= 1
     if client.name == "copilot":  # it shows a person nothing that a hook prints
         assert talk.all_new().count(MISSING) == 1
 

@@ -66,11 +66,11 @@ def script(folder: Path, client: Client) -> Callable[[ModelRequest], Call | str]
             return Call("edit", path=path, old=OLD, new=NEW)
         if request.result_of:
             return "Done."
-        for words, said in rules:
+        for words, answer in rules:
             if re.search(words, request.new):
-                if said is None:
+                if answer is None:
                     time.sleep(SLOW)
-                return said or "Late."
+                return answer or "Late."
         return "Understood."
 
     return reply
@@ -79,11 +79,11 @@ def script(folder: Path, client: Client) -> Callable[[ModelRequest], Call | str]
 class Talk:
     """A session: the requests of the model, and how many there were before each prompt. What came of it is added."""
 
-    def __init__(self, asked: list[ModelRequest]) -> None:
-        self.requests, self.first = asked, dict[str, int]()
+    def __init__(self, requests: list[ModelRequest]) -> None:
+        self.requests, self.first = requests, dict[str, int]()
         self.commit = self.recorded = self.note = ""
 
-    def given(self, prompt: str) -> str:
+    def read_context(self, prompt: str) -> str:
         """What of ours the model was given from this prompt to the next."""
         first = self.first[prompt]
         later = [number for number in self.first.values() if number > first]
@@ -91,8 +91,8 @@ class Talk:
             _ours(request.new) for request in self.requests[first : min(later, default=None)]
         )
 
-    def all_given(self) -> str:
-        return "\n".join(self.given(prompt) for prompt in self.first)
+    def read_all_contexts(self) -> str:
+        return "\n".join(self.read_context(prompt) for prompt in self.first)
 
     def all_new(self) -> str:
         return "\n".join(request.new for request in self.requests)
@@ -161,18 +161,21 @@ class Shop:
 
     def install(self, *agents: str) -> None:
         self.run(
-            "memory-ci", "init", "--clone", *(word for one in agents for word in ("--agent", one))
+            "memory-ci",
+            "init",
+            "--clone",
+            *(word for agent in agents for word in ("--agent", agent)),
         )
 
     def settings(self) -> dict[str, bytes]:
         """The files of the work tree and of its git directory that `install` may write into."""
-        found = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
+        paths = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
         theirs = re.compile(
             rf"{FILE}|MEMORY.md|\.memory/|\.git/(?!config$|hooks/|info/)|\.opencode/(?!plugins/)"
         )
         return {
             str(path): (self.folder / path).read_bytes()
-            for path in found
+            for path in paths
             if not theirs.match(str(path))
         }
 
@@ -230,7 +233,7 @@ class Shop:
             before = len(self.model.requests)
             if terminal.wait(QUIET, partial(self._has_asked, before)) or self.model.is_busy:
                 continue
-            if not isinstance(self.model.said[-1], Call):  # a tool may run for longer
+            if not isinstance(self.model.replies[-1], Call):  # a tool may run for longer
                 return
 
     def _has_asked(self, before: int) -> bool:
@@ -263,16 +266,16 @@ def measure(shop: Shop) -> str:
     }
     lines = ["", "| event | tokens | CPU of the hook, ms |", "|---|---|---|"]
     hook = (sys.executable, "-P", "-m", "memory_ci", "hook", "agent", "--for", "claude-code")
-    for name, told in {"bare Python": {}, **events}.items():
+    for name, event_fields in {"bare Python": {}, **events}.items():
         spent, answer = [], ""
         for number in range(3):  # of three sessions: the median
-            given = json.dumps(
-                {"session_id": f"measured-{number}", "cwd": str(shop.folder), **told}
+            hook_input = json.dumps(
+                {"session_id": f"measured-{number}", "cwd": str(shop.folder), **event_fields}
             )
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = hook if told else (sys.executable, "-c", "pass")
+            command = hook if event_fields else (sys.executable, "-c", "pass")
             answer = subprocess.run(
-                command, env=shop.environ, input=given, capture_output=True, text=True
+                command, env=shop.environ, input=hook_input, capture_output=True, text=True
             ).stdout
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -297,14 +300,14 @@ def render(shop: Shop, talk: Talk, costs: str) -> str:
         "|---|---|---|",
     ]
     for prompt in talk.first:
-        given = talk.given(prompt)
-        told = [
-            _shorten(found)
-            for found in MARKED.finditer(given)
-            if found["entry"] != "Always applies"
+        context = talk.read_context(prompt)
+        entries = [
+            _shorten(match)
+            for match in MARKED.finditer(context)
+            if match["entry"] != "Always applies"
         ]
         typed = f"{prompt} (then Escape)" if prompt == WAITS else prompt
-        lines.append(f"| {typed} | {'; '.join(told) or 'nothing'} | {len(given) // UNIT} |")
+        lines.append(f"| {typed} | {'; '.join(entries) or 'nothing'} | {len(context) // UNIT} |")
     refused = next(
         (
             line
@@ -325,15 +328,20 @@ def render(shop: Shop, talk: Talk, costs: str) -> str:
     return "\n".join([*lines, *(["", "Not seen:", "", *cannot] if cannot else []), ""])
 
 
-def _shorten(found: re.Match[str]) -> str:
-    kind, text = next((name, value) for name, value in found.groupdict().items() if value)
+def _shorten(match: re.Match[str]) -> str:
+    kind, text = next((name, value) for name, value in match.groupdict().items() if value)
     return f"asked: {text.partition('.')[0]}" if kind == "asked" else f"{kind}: {text}"
 
 
 def put(report: Path, section: str) -> None:
     """A section into the report, in place of that of the same package."""
-    head, *known = re.split(r"\n## (?=\S+ \d)", report.read_text()) if report.exists() else [HEAD]
-    sections = {one.split()[0]: one.strip("\n") for one in (*known, section.removeprefix("## "))}
+    head, *sections_before = (
+        re.split(r"\n## (?=\S+ \d)", report.read_text()) if report.exists() else [HEAD]
+    )
+    sections = {
+        section_text.split()[0]: section_text.strip("\n")
+        for section_text in (*sections_before, section.removeprefix("## "))
+    }
     report.write_text("\n\n## ".join([head.strip("\n"), *sections.values()]) + "\n")
 
 

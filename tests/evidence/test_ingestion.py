@@ -12,8 +12,8 @@ from tests.evidence.make import make_event, make_review, make_turn
 POLICY = ExtractionConfig()
 
 
-def reasons(found: EvidenceSet) -> list[str]:
-    return [left.reason for left in found.left_out]
+def reasons(evidence: EvidenceSet) -> list[str]:
+    return [omission.reason for omission in evidence.left_out]
 
 
 BODY = "\n\nThe cache was shared between workers."
@@ -77,9 +77,9 @@ LEFT_OUT = [
 
 @pytest.mark.parametrize(("reason", "event"), LEFT_OUT)
 def test_what_is_no_evidence_is_left_out_with_its_reason(reason: str, event: Event) -> None:
-    found = collect([event], POLICY)
-    assert reasons(found) == [reason]
-    assert found.pieces == ()
+    evidence = collect([event], POLICY)
+    assert reasons(evidence) == [reason]
+    assert evidence.pieces == ()
 
 
 EVIDENCE = [
@@ -130,21 +130,21 @@ EVIDENCE = [
 
 @pytest.mark.parametrize("event", EVIDENCE)
 def test_what_says_something_is_evidence(event: Event) -> None:
-    found = collect([event], POLICY)
-    assert [piece.text for piece in found.pieces] == [event.text]
+    evidence = collect([event], POLICY)
+    assert [piece.text for piece in evidence.pieces] == [event.text]
 
 
 @pytest.mark.parametrize(
     "reason", ["merge-commit", "dependency-bump", "lockfile-only", "format-only", "own-commit"]
 )
 def test_keep_forces_nothing_in_that_is_never_evidence(reason: str) -> None:
-    event = next(event for left, event in LEFT_OUT if left == reason)
-    kept = Event(
+    event = next(event for reason_of_event, event in LEFT_OUT if reason_of_event == reason)
+    labelled = Event(
         **{name: getattr(event, name) for name in event.__struct_fields__}
         | {"labels": (("Memory", "keep"),)}
     )
-    assert reason in reasons(collect([kept, event], POLICY))
-    assert collect([kept], POLICY).pieces == ()
+    assert reason in reasons(collect([labelled, event], POLICY))
+    assert collect([labelled], POLICY).pieces == ()
 
 
 def test_a_veto_is_stronger_than_a_wish() -> None:
@@ -162,11 +162,11 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
         make_event(f"fix: x\n\nThe key {key} leaked.", paths=("src/a.py", f"keys/{key}")),
         make_event("fix: y" + BODY, author=BOT),
     ]
-    found = collect(events, POLICY)
-    assert [(piece.id, piece.trust) for piece in found.pieces] == [("e1", "T0"), ("e2", "T3")]
-    assert found.redactions == 1
-    assert key not in found.pieces[0].text
-    assert found.pieces[0].paths == ("src/a.py",)
+    evidence = collect(events, POLICY)
+    assert [(piece.id, piece.trust) for piece in evidence.pieces] == [("e1", "T0"), ("e2", "T3")]
+    assert evidence.redactions == 1
+    assert key not in evidence.pieces[0].text
+    assert evidence.pieces[0].paths == ("src/a.py",)
 
 
 @pytest.mark.parametrize(
@@ -184,11 +184,11 @@ def test_a_line_that_was_written_to_keep_us_busy_is_read_at_once(line: str) -> N
 
 def test_of_a_text_that_is_too_long_the_beginning_is_evidence_and_the_rest_is_counted() -> None:
     lines = "Learning: the pool never shrinks\n" * 5_000
-    found = collect([make_event(f"feat: x\n\n{lines}")], POLICY)
-    (piece,) = found.pieces
+    evidence = collect([make_event(f"feat: x\n\n{lines}")], POLICY)
+    (piece,) = evidence.pieces
     assert MAX_LENGTH - 40 < len(piece.text) <= MAX_LENGTH
     assert piece.text.endswith("Learning: the pool never shrinks")
-    assert reasons(found) == ["too-long"]
+    assert reasons(evidence) == ["too-long"]
 
 
 def test_a_veto_at_the_end_of_a_text_that_is_too_long_holds() -> None:
@@ -230,8 +230,8 @@ HARD = [
 @pytest.mark.parametrize("text", HARD)
 @pytest.mark.parametrize("kind", ["text", "interrupt", "review", "pr"])
 def test_words_that_were_written_to_keep_us_busy_are_read_at_once(text: str, kind: str) -> None:
-    found = collect([make_turn(text, kind=kind)], POLICY)
-    assert len(found.pieces) + len(found.left_out) >= 1
+    evidence = collect([make_turn(text, kind=kind)], POLICY)
+    assert len(evidence.pieces) + len(evidence.left_out) >= 1
 
 
 def make_failure(text: str, **fields: str) -> Event:
@@ -245,12 +245,12 @@ def test_a_failure_is_read_only_where_a_person_speaks_next_in_that_session() -> 
         make_failure("error: after the words"),
         make_failure("error: of another session", session="claude-code:s2"),
     ]
-    found = collect(events, POLICY)
-    assert [(piece.text, piece.trust) for piece in found.pieces] == [
+    evidence = collect(events, POLICY)
+    assert [(piece.text, piece.trust) for piece in evidence.pieces] == [
         ("error: before the words", "T3"),
         ("no, mock the client", "T1"),
     ]
-    assert reasons(found) == ["tool-output"] * 2
+    assert reasons(evidence) == ["tool-output"] * 2
 
 
 def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
@@ -265,10 +265,10 @@ def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
 
 def test_a_failure_long_before_the_words_is_not_what_they_are_about() -> None:
     between = [make_turn("reading on", actor="agent")] * 10
-    found = collect(
+    evidence = collect(
         [make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY
     )
-    assert [piece.kind for piece in found.pieces] == ["text"]
+    assert [piece.kind for piece in evidence.pieces] == ["text"]
 
 
 def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
@@ -288,10 +288,10 @@ def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
 
 def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "Memory: Skip"),))
-    found = collect(
+    evidence = collect(
         [make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY
     )
-    assert reasons(found) == ["vetoed"] * 3
+    assert reasons(evidence) == ["vetoed"] * 3
 
 
 def test_a_wish_of_the_pull_request_lifts_filters_of_its_change_and_nothing_else() -> None:
@@ -301,9 +301,9 @@ def test_a_wish_of_the_pull_request_lifts_filters_of_its_change_and_nothing_else
         make_event("feat: retries"),
         make_turn("git status", kind="tool_call", actor="agent"),
     ]
-    found = collect(events, POLICY)
-    assert [piece.kind for piece in found.pieces] == ["pr", "commit"]
-    assert reasons(found) == ["tool-output"]
+    evidence = collect(events, POLICY)
+    assert [piece.kind for piece in evidence.pieces] == ["pr", "commit"]
+    assert reasons(evidence) == ["tool-output"]
 
 
 def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
@@ -317,11 +317,11 @@ def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust
         "Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n"
     )
     for events in ([request, squash], [squash, request]):
-        found = collect(events, POLICY)
-        assert [(piece.id, piece.kind, piece.trust) for piece in found.pieces] == [
+        evidence = collect(events, POLICY)
+        assert [(piece.id, piece.kind, piece.trust) for piece in evidence.pieces] == [
             ("e1", "commit", "T0")
         ]
-        assert reasons(found) == ["duplicate"]
+        assert reasons(evidence) == ["duplicate"]
 
 
 def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
@@ -352,29 +352,29 @@ def test_words_that_a_reviewer_quotes_are_not_his() -> None:
 
 def test_what_is_no_evidence_says_what_the_change_is() -> None:
     merge = make_event("Merge pull request #7 from ada/retry\n\nRetry once\n", is_merge=True)
-    other = Origin("commit", "b" * 40)
+    other_commit = Origin("commit", "b" * 40)
     events = [
         make_event("feat: retries", paths=("src/net/a.py", "src/net/b.py", "docs/a.md")),
-        make_event("fix: mail ada@example.com", origin=other, paths=("src/net/a.py",)),
+        make_event("fix: mail ada@example.com", origin=other_commit, paths=("src/net/a.py",)),
         merge,
         make_turn("never retry a POST"),
     ]
-    found = collect(events, POLICY, "Retry once\nada retry\nneeds-review")
-    assert found.about == (
+    evidence = collect(events, POLICY, "Retry once\nada retry\nneeds-review")
+    assert evidence.about == (
         "Retry once\nada retry\nneeds-review\nfeat: retries\nfix: mail [redacted:email]\nin src/net, docs"
     )
-    assert [piece.text for piece in found.pieces] == ["never retry a POST"], (
+    assert [piece.text for piece in evidence.pieces] == ["never retry a POST"], (
         "it can be read, and proves nothing"
     )
 
 
 def test_a_change_is_not_told_twice_nor_what_asked_not_to_be_read() -> None:
-    said = make_event("feat: retries (#7)" + BODY)
+    event = make_event("feat: retries (#7)" + BODY)
     vetoed = make_event(
         "fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=()
     )
-    found = collect([said, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
-    assert found.about == "ada retry\nin src"
+    evidence = collect([event, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
+    assert evidence.about == "ada retry\nin src"
 
 
 def test_a_change_of_many_commits_is_told_in_few_words() -> None:
@@ -394,29 +394,29 @@ def before(*events: Event) -> list[str]:
 def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_the_agent_had_said() -> (
     None
 ):
-    said = make_turn(
+    agent_turn = make_turn(
         "I wrote to ada@example.com. " + "step " * 200 + "1. merge 2. rebase", actor="agent"
     )
     rejection = make_turn(
         "pull first", kind="rejection", tool="Bash", labels=((REFUSED, "git push -u\norigin"),)
     )
     for turn in (make_turn("I think 2 is the right approach"), make_turn("", kind="interrupt")):
-        (told,) = before(said, turn)
-        assert len(told) <= 700
-        assert told.startswith("\u2026step")
-        assert told.endswith("step 1. merge 2. rebase")
-    assert before(said, rejection)[0].endswith("1. merge 2. rebase\ngit push -u origin")
+        (context,) = before(agent_turn, turn)
+        assert len(context) <= 700
+        assert context.startswith("\u2026step")
+        assert context.endswith("step 1. merge 2. rebase")
+    assert before(agent_turn, rejection)[0].endswith("1. merge 2. rebase\ngit push -u origin")
     assert collect([rejection], POLICY).pieces[0].labels == ()
     long = make_turn("The gateway books each try " * 4)
-    assert before(said, long) == [""]
+    assert before(agent_turn, long) == [""]
     assert before(make_turn("Mail ada@example.com?", actor="agent"), long) == [
         "Mail [redacted:email]?"
     ]
 
 
 def test_an_answer_is_read_with_what_was_said_to_it_alone() -> None:
-    said = make_turn("merge or rebase?", actor="agent")
+    question = make_turn("merge or rebase?", actor="agent")
     summary = make_turn("All is well", actor="agent", labels=(("part", "summary"),))
     elsewhere = make_turn("squash?", actor="agent", session="codex:s2")
     turn = make_turn("no, rebase it")
-    assert before(said, elsewhere, summary, turn, turn) == ["merge or rebase?", ""]
+    assert before(question, elsewhere, summary, turn, turn) == ["merge or rebase?", ""]

@@ -14,9 +14,11 @@ PASTED = "The retry helper is duplicated in three places. Consider extracting it
 
 def read(*events: Event) -> list[str]:
     """The turns that are read, and why others are not."""
-    found = collect(events, POLICY)
-    left = [one.reason for one in found.left_out if one.reason != "bot-chatter"]
-    return [piece.text for piece in found.pieces if piece.session] + left
+    evidence = collect(events, POLICY)
+    reasons = [
+        omission.reason for omission in evidence.left_out if omission.reason != "bot-chatter"
+    ]
+    return [piece.text for piece in evidence.pieces if piece.session] + reasons
 
 
 def test_a_turn_that_is_a_bots_comment_is_nobodys() -> None:
@@ -26,13 +28,13 @@ def test_a_turn_that_is_a_bots_comment_is_nobodys() -> None:
 def test_of_a_turn_with_a_pasted_comment_the_persons_own_words_are_read() -> None:
     title = "### Helper is copied\n\n"
     turn = f"Fix this, and always log the id of a charge.\n\nHelper is copied\n\n{PASTED}"
-    own = ["Fix this, and always log the id of a charge."]
-    assert read(make_review(title + COMMENT, actor="bot"), make_turn(turn)) == own
+    own_words = ["Fix this, and always log the id of a charge."]
+    assert read(make_review(title + COMMENT, actor="bot"), make_turn(turn)) == own_words
 
 
 def test_a_comment_of_a_person_and_short_words_take_nothing_away() -> None:
     turn = "Consider extracting it"
     assert read(make_review(COMMENT, actor="bot"), make_turn(turn)) == [turn]
     assert read(make_turn(PASTED)) == [PASTED]
-    found = collect((make_review(COMMENT), make_turn(PASTED)), POLICY)
-    assert [piece.text for piece in found.pieces] == [COMMENT, PASTED]
+    evidence = collect((make_review(COMMENT), make_turn(PASTED)), POLICY)
+    assert [piece.text for piece in evidence.pieces] == [COMMENT, PASTED]

@@ -134,12 +134,12 @@ NEAR = [
 
 @pytest.mark.parametrize(("kind", "text"), SECRETS)
 def test_a_secret_is_found_and_masked(kind: str, text: str) -> None:
-    around = f"before\n{text}\nafter"
-    found = find_secrets(around)
-    assert [secret.kind for secret in found] == [kind]
-    masked = redact(around)
+    surrounding_text = f"before\n{text}\nafter"
+    secrets = find_secrets(surrounding_text)
+    assert [secret.kind for secret in secrets] == [kind]
+    masked = redact(surrounding_text)
     assert masked.kinds == (kind,)
-    assert around[found[0].start : found[0].end] not in masked.text
+    assert surrounding_text[secrets[0].start : secrets[0].end] not in masked.text
     assert masked.text.startswith("before\n")
 
 

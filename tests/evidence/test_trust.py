@@ -93,8 +93,8 @@ def test_every_actor_kind_and_side_has_its_tier() -> None:
         get_args(Actor), get_args(EventKind), sides, sides
     ):
         event = make_event("fix\n\n/remember x", actor=actor, kind=kind, is_outside=is_outside)
-        found = classify_trust(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
-        assert found == expected(actor, kind, is_outside, is_trusted), (
+        trust = classify_trust(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
+        assert trust == expected(actor, kind, is_outside, is_trusted), (
             actor,
             kind,
             is_outside,
@@ -103,7 +103,7 @@ def test_every_actor_kind_and_side_has_its_tier() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "permission", "trusted", "found"),
+    ("text", "permission", "trusted", "expected_trust"),
     [
         ("/remember never retry a POST", "write", "*", "T0"),
         ("Nice.\n\n  /remember never retry a POST", "write", "*", "T0"),
@@ -116,10 +116,10 @@ def test_every_actor_kind_and_side_has_its_tier() -> None:
     ],
 )
 def test_remember_in_a_review_counts_by_a_trusted_person_with_write_access(
-    text: str, permission: str, trusted: str, found: Trust
+    text: str, permission: str, trusted: str, expected_trust: Trust
 ) -> None:
     event = make_event(text, kind="review", author="bea", labels=(("permission", permission),))
-    assert classify_trust(event, [trusted], BOTS) == found
+    assert classify_trust(event, [trusted], BOTS) == expected_trust
 
 
 def test_a_commit_that_a_transcript_tells_of_is_worth_what_a_turn_is() -> None:

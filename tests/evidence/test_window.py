@@ -30,24 +30,24 @@ def window(pieces: list[Evidence], budget: int, hit: str = "NEVER") -> EvidenceW
     return choose_pieces(EvidenceSet(tuple(pieces)), budget, lambda text: hit in text)
 
 
-def ids(found: EvidenceWindow) -> set[str]:
-    return {piece.id for piece in found.pieces}
+def ids(result: EvidenceWindow) -> set[str]:
+    return {piece.id for piece in result.pieces}
 
 
 def test_what_fits_is_shown_whole_and_without_a_notice() -> None:
     pieces = [make_piece(number) for number in range(5)]
-    found = window(pieces, 10_000)
-    assert found == EvidenceWindow(pieces=tuple(pieces), tokens=sum(map(cost, pieces)))
+    result = window(pieces, 10_000)
+    assert result == EvidenceWindow(pieces=tuple(pieces), tokens=sum(map(cost, pieces)))
 
 
 def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:
     pieces = [make_piece(number, LONG) for number in range(2_000)]
     pieces[-1] = make_piece(1_999, "no, the reader must close its file")
-    found = window(pieces, 5_000)
-    assert found.pieces[-1] == pieces[-1]
-    assert found.pieces[0].id == "e0"
-    assert found.notice.startswith(
-        f"{2_000 - len(found.pieces)} of 2000 turns of session {S1} left out"
+    result = window(pieces, 5_000)
+    assert result.pieces[-1] == pieces[-1]
+    assert result.pieces[0].id == "e0"
+    assert result.notice.startswith(
+        f"{2_000 - len(result.pieces)} of 2000 turns of session {S1} left out"
     )
 
 
@@ -93,13 +93,13 @@ def test_the_rest_is_filled_up_from_the_newest() -> None:
 
 
 def test_reviews_and_commits_come_before_plain_turns_and_a_diff_after_them() -> None:
-    told = [
+    structured = [
         make_piece(number, LONG, kind=kind, session=None)
         for number, kind in enumerate(["pr", "commit", "review"])
     ]
     diff = make_piece(3, LONG, kind="diff", session=None)
     turns = [make_piece(number, LONG) for number in range(4, 300)]
-    taken = ids(window([*told, diff, *turns], 3_400))
+    taken = ids(window([*structured, diff, *turns], 3_400))
     assert {"e0", "e1", "e2", "e4", "e299"} <= taken
     assert not {"e3", "e5"} & taken
 
@@ -107,26 +107,26 @@ def test_reviews_and_commits_come_before_plain_turns_and_a_diff_after_them() -> 
 def test_sessions_share_the_budget() -> None:
     big = [make_piece(number, LONG) for number in range(500)]
     small = [make_piece(500 + number, LONG, session=S2) for number in range(50)]
-    found = window(big + small, 12_000)
+    result = window(big + small, 12_000)
     shares = [
-        sum(cost(piece) for piece in found.pieces if piece.session == session)
+        sum(cost(piece) for piece in result.pieces if piece.session == session)
         for session in (S1, S2)
     ]
     assert abs(shares[0] - shares[1]) <= cost(big[0])
-    assert S1 in found.notice
-    assert S2 in found.notice
+    assert S1 in result.notice
+    assert S2 in result.notice
 
 
 def test_a_change_without_turns_says_what_it_left_out() -> None:
     pieces = [make_piece(number, LONG, session=None, kind="commit") for number in range(100)]
-    found = window(pieces, 3_000)
-    assert found.notice == f"{100 - len(found.pieces)} of 100 pieces outside sessions left out"
+    result = window(pieces, 3_000)
+    assert result.notice == f"{100 - len(result.pieces)} of 100 pieces outside sessions left out"
 
 
 def test_a_long_piece_is_shortened_at_line_ends_and_stays_quotable() -> None:
     lines = [f"line {number} of the log that somebody pasted" for number in range(3_000)]
-    found = window([make_piece(1, "\n".join(lines)), make_piece(2, "no, close the file")], 4_000)
-    long, last = found.pieces
+    result = window([make_piece(1, "\n".join(lines)), make_piece(2, "no, close the file")], 4_000)
+    long, last = result.pieces
     assert last.text == "no, close the file"
     head, mark, tail = long.text.partition("[… ")
     count, _, tail = tail.partition(" characters left out …]\n")
@@ -134,7 +134,7 @@ def test_a_long_piece_is_shortened_at_line_ends_and_stays_quotable() -> None:
     assert "\n".join(lines).endswith(tail)
     assert int(count) + len(head) - 1 + len(tail) == len("\n".join(lines))
     assert set(head.splitlines() + tail.splitlines()) <= set(lines)
-    assert (mark, found.notice) == ("[… ", "1 long piece shortened")
+    assert (mark, result.notice) == ("[… ", "1 long piece shortened")
 
 
 def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
@@ -147,10 +147,10 @@ def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
         make_piece(0, kind="review", paths=paths, labels=labels),
         make_piece(1, "no, close the file"),
     ]
-    found = window(pieces, 2_000)
-    assert ids(found) == {"e0", "e1"}
-    assert 0 < len(found.pieces[0].paths) < 50
-    assert is_correction(found.pieces[0])
+    result = window(pieces, 2_000)
+    assert ids(result) == {"e0", "e1"}
+    assert 0 < len(result.pieces[0].paths) < 50
+    assert is_correction(result.pieces[0])
 
 
 WORDS = st.sampled_from(
@@ -181,15 +181,15 @@ BUDGETS = st.integers(0, 6_000)
 def test_a_window_is_never_over_budget_and_keeps_order_and_ids(
     pieces: list[Evidence], budget: int
 ) -> None:
-    found = window(pieces, budget)
-    assert found.tokens == sum(map(cost, found.pieces)) <= budget
+    result = window(pieces, budget)
+    assert result.tokens == sum(map(cost, result.pieces)) <= budget
     order = [piece.id for piece in pieces]
-    assert [order.index(piece.id) for piece in found.pieces] == sorted(
-        order.index(piece.id) for piece in found.pieces
+    assert [order.index(piece.id) for piece in result.pieces] == sorted(
+        order.index(piece.id) for piece in result.pieces
     )
-    counts = map(int, re.findall(r"(\d+) of \d+ ", found.notice))
-    assert sum(counts) == len(pieces) - len(found.pieces)
-    assert bool(found.notice) == (tuple(pieces) != found.pieces)
+    counts = map(int, re.findall(r"(\d+) of \d+ ", result.notice))
+    assert sum(counts) == len(pieces) - len(result.pieces)
+    assert bool(result.notice) == (tuple(pieces) != result.pieces)
 
 
 @examples(60)
@@ -197,9 +197,9 @@ def test_a_window_is_never_over_budget_and_keeps_order_and_ids(
 def test_no_structure_is_left_out_while_a_plain_turn_is_kept(
     pieces: list[Evidence], budget: int
 ) -> None:
-    found = window(pieces, budget)
-    dropped = [piece for piece in pieces if is_correction(piece) and piece.id not in ids(found)]
-    assert not dropped or all(map(is_correction, found.pieces))
+    result = window(pieces, budget)
+    dropped = [piece for piece in pieces if is_correction(piece) and piece.id not in ids(result)]
+    assert not dropped or all(map(is_correction, result.pieces))
 
 
 @examples(30)
@@ -212,8 +212,12 @@ def test_the_same_evidence_gives_the_same_window(pieces: list[Evidence], budget:
 @given(st.text(alphabet="ab \n", max_size=300), st.integers(0, 200))
 def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> None:
     short = shorten_middle(text, lambda short: len(short) <= width)
-    lengths = [len(text) - left for left in range(len(text) + 1)]
-    marks = [OMISSION.format(left) for left in lengths if f"\n{OMISSION.format(left)}\n" in short]
+    lengths = [len(text) - length for length in range(len(text) + 1)]
+    marks = [
+        OMISSION.format(omitted)
+        for omitted in lengths
+        if f"\n{OMISSION.format(omitted)}\n" in short
+    ]
     assert len(marks) == 1
     head, tail = short.split(f"\n{marks[0]}\n")
     assert text.startswith(head)

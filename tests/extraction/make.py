@@ -70,7 +70,7 @@ def judge(
 
 
 def written(judged: tuple[Judged, ...]) -> list[str]:
-    return [one.candidate.title for one in judged if one.verdict == "written"]
+    return [judgement.candidate.title for judgement in judged if judgement.verdict == "written"]
 
 
 def make_mark(

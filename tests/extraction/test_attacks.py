@@ -31,7 +31,7 @@ class Attack(NamedTuple):
 
     reason: str
     learning: dict[str, Any]
-    other: Evidence | None = None
+    second_piece: Evidence | None = None
 
 
 def quote(text: str, evidence: str = "e2") -> dict[str, Any]:
@@ -158,7 +158,10 @@ def to_learning(attack: Attack) -> Learning:
 
 
 def find_reason(attack: Attack) -> str | None:
-    learning, pieces = to_learning(attack), [HUMAN, *([attack.other] if attack.other else [])]
+    learning, pieces = (
+        to_learning(attack),
+        [HUMAN, *([attack.second_piece] if attack.second_piece else [])],
+    )
     quotes = tuple(Quote(quote.evidence, quote.text) for quote in learning.quotes)
     candidate = make_candidate(
         learning.title,
@@ -221,6 +224,6 @@ def test_a_value_that_does_not_exist_drops_the_learning(claim: dict[str, Any], r
 )
 def test_hostile_evidence_reaches_a_model_only_as_one_string(text: str) -> None:
     prompt = build_prompt(Request(change="#1", evidence=(HUMAN, piece(text, trust="T3"))))
-    assert [shown["text"] for shown in json.loads(prompt.user)["evidence"]] == [HUMAN.text, text]
+    assert [piece["text"] for piece in json.loads(prompt.user)["evidence"]] == [HUMAN.text, text]
     assert text not in prompt.system
     assert "<" not in prompt.user

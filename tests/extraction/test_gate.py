@@ -126,7 +126,7 @@ HONEST = [
 
 @pytest.mark.parametrize(("reason", "text"), INJECTIONS)
 def test_text_that_speaks_to_an_agent_is_refused(reason: str, text: str) -> None:
-    assert reason in [found.reason for found in find_injection(text)]
+    assert reason in [finding.reason for finding in find_injection(text)]
     assert reason in check_text("A title", text)
 
 

@@ -65,12 +65,14 @@ def test_the_gravest_of_several_events_counts() -> None:
     assert base_importance([]) == ROUTINE_IMPORTANCE
 
 
-def weigh(said: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:
+def weigh(evidence: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:
     """The importance of what a model makes of a piece."""
     learning = Learning(
         title="Send it once", quotes=(RawQuote("e1", QUOTE),), kind=kind, weight=weight
     )
-    case = JudgedCase(label="#1", pieces=(make_piece(said) if isinstance(said, str) else said,))
+    case = JudgedCase(
+        label="#1", pieces=(make_piece(evidence) if isinstance(evidence, str) else evidence,)
+    )
     return judge_reply(case, format_reply((learning,)), "model").judged[0].candidate.importance
 
 

@@ -90,7 +90,7 @@ def test_in_any_mix_of_the_words_of_the_phrases_the_same_is_found(
     ],
 )
 def test_the_words_are_given_as_they_are_written(text: str, words: str) -> None:
-    assert [found.words for found in find_injection(text)] == [words]
+    assert [finding.words for finding in find_injection(text)] == [words]
 
 
 def test_a_line_begins_a_clause_though_the_line_before_forbids_something() -> None:
@@ -109,7 +109,7 @@ def test_a_line_begins_a_clause_though_the_line_before_forbids_something() -> No
     ],
 )
 def test_a_permission_to_drop_a_guard_is_found_whatever_stands_between(text: str) -> None:
-    assert {found.reason for found in find_injection(text)} == {"weakens-guards"}
+    assert {finding.reason for finding in find_injection(text)} == {"weakens-guards"}
 
 
 @pytest.mark.parametrize(

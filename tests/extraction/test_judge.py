@@ -71,9 +71,9 @@ def test_a_branch_commit_and_its_squash_are_one_learning_proven_twice() -> None:
 
 
 def test_a_known_learning_is_restated_not_written() -> None:
-    known = to_written(f"feat: x\n\n{LEARNING}")
-    (judged,) = judge_messages(f"fix: other\n\n{LEARNING}", existing=(known,))
-    assert (judged.verdict, judged.entry_id) == ("restates", known.id)
+    existing_entry = to_written(f"feat: x\n\n{LEARNING}")
+    (judged,) = judge_messages(f"fix: other\n\n{LEARNING}", existing=(existing_entry,))
+    assert (judged.verdict, judged.entry_id) == ("restates", existing_entry.id)
 
 
 FOUR_MARKS = (
@@ -89,7 +89,10 @@ def test_what_authors_marked_is_written_whatever_the_limit() -> None:
 def unmarked() -> list[Judged]:
     """The four learnings as a model would have found them: nobody marked one."""
     judged = judge_messages(FOUR_MARKS, limit=9)
-    return [replace(one, candidate=replace(one.candidate, is_marked=False)) for one in judged]
+    return [
+        replace(judgement, candidate=replace(judgement.candidate, is_marked=False))
+        for judgement in judged
+    ]
 
 
 def test_of_what_nobody_marked_the_most_important_are_written() -> None:
@@ -101,9 +104,9 @@ def test_of_what_nobody_marked_the_most_important_are_written() -> None:
 
 def test_what_is_over_the_limit_waits_as_a_candidate() -> None:
     settled = settle(unmarked(), 2)
-    over = [one for one in settled if one.verdict == "over_limit"]
+    over = [judgement for judgement in settled if judgement.verdict == "over_limit"]
     waiting = {suggestion.candidate.title for suggestion in list_suggestions(settled)}
-    assert {one.candidate.title for one in over} == waiting
+    assert {judgement.candidate.title for judgement in over} == waiting
 
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
@@ -113,7 +116,7 @@ def test_the_limit_holds(limit: int) -> None:
 
 def test_what_nobody_marked_is_never_written() -> None:
     judged = judge_messages("fix: x\n\nOne must never hold two locks at the same time.")
-    assert [one.verdict for one in judged] == ["suspected"]
+    assert [judgement.verdict for judgement in judged] == ["suspected"]
 
 
 def test_a_mark_of_an_author_who_is_not_trusted_is_only_suspected() -> None:
@@ -159,7 +162,9 @@ def test_a_reply_that_leaves_fields_out_has_the_defaults_of_its_kind() -> None:
 def test_an_ungrounded_learning_is_quarantined(quotes: tuple[RawQuote, ...]) -> None:
     pieces = EvidenceSet((make_piece("feat: x"),))
     engine = FixedEngine(format_reply((make_learning(quotes=quotes),)))
-    assert [one.verdict for one in judge("#1", pieces, engine, (), 3)] == ["quarantined"]
+    assert [judgement.verdict for judgement in judge("#1", pieces, engine, (), 3)] == [
+        "quarantined"
+    ]
 
 
 def test_a_reply_that_cannot_be_read_is_a_failure() -> None:
@@ -228,19 +233,19 @@ def test_a_wrapped_mark_whose_lines_do_not_stand_so_is_proven_by_its_first() -> 
 def test_what_is_marked_again_after_it_was_retired_is_written_again(
     status: str, verdict: str
 ) -> None:
-    known = msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status=status)
-    (judged,) = judge_messages(f"feat: y\n\n{LEARNING}", existing=(known,))
+    retired_entry = msgspec.structs.replace(to_written(f"feat: x\n\n{LEARNING}"), status=status)
+    (judged,) = judge_messages(f"feat: y\n\n{LEARNING}", existing=(retired_entry,))
     assert judged.verdict == verdict
 
 
-def claim_of(known: Entry) -> tuple[JudgedCase, str]:
+def claim_of(existing_entry: Entry) -> tuple[JudgedCase, str]:
     """A case with one known entry, and the reply of a model that claims to say it again."""
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
     quotes = (RawQuote("e1", "please keep the public API small"),)
-    learning = make_learning(title="Keep the API small", quotes=quotes, restates=known.id)
-    return JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,)), format_reply(
-        (learning,)
-    )
+    learning = make_learning(title="Keep the API small", quotes=quotes, restates=existing_entry.id)
+    return JudgedCase(
+        label="#1", tip="f" * 40, pieces=(piece,), existing=(existing_entry,)
+    ), format_reply((learning,))
 
 
 def test_what_a_model_finds_again_after_it_was_retired_is_known() -> None:
@@ -258,9 +263,9 @@ def test_what_is_given_to_others_alone_is_not_known_and_no_engine_can_claim_it()
 
 def test_what_contradicts_an_entry_is_linked_and_what_restates_one_must_name_it() -> None:
     piece = make_piece("please keep the public API small", trust="T1", kind="text")
-    known = to_written(f"feat: x\n\n{LEARNING}")
+    existing_entry = to_written(f"feat: x\n\n{LEARNING}")
     quotes = (RawQuote("e1", "please keep the public API small"),)
-    case = JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(known,))
+    case = JudgedCase(label="#1", tip="f" * 40, pieces=(piece,), existing=(existing_entry,))
 
     def judged(**fields: object) -> Judged:
         learning = make_learning(
@@ -268,11 +273,14 @@ def test_what_contradicts_an_entry_is_linked_and_what_restates_one_must_name_it(
         )
         return judge_reply(case, format_reply((learning,)), "anthropic").judged[0]
 
-    linked = judged(contradicts=(known.id, "0" * 36)).candidate
-    assert linked.relations == (f"contradicts {known.id}",)
-    assert (judged(restates=known.id).verdict, judged(restates=known.id).entry_id) == (
+    linked = judged(contradicts=(existing_entry.id, "0" * 36)).candidate
+    assert linked.relations == (f"contradicts {existing_entry.id}",)
+    assert (
+        judged(restates=existing_entry.id).verdict,
+        judged(restates=existing_entry.id).entry_id,
+    ) == (
         "restates",
-        known.id,
+        existing_entry.id,
     )
     assert judged(restates="nobody").verdict == "written"
 

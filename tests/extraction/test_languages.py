@@ -141,7 +141,7 @@ def test_each_language_has_what_is_found_and_what_is_not() -> None:
 
 @pytest.mark.parametrize(("language", "text"), cases(STEERS))
 def test_what_steers_is_found(language: str, text: str) -> None:
-    assert [found.text for found in find_steering(text)] == [text]
+    assert [finding.text for finding in find_steering(text)] == [text]
 
 
 @pytest.mark.parametrize(("language", "text"), cases(PASSES))
@@ -176,19 +176,19 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("said", SAID.values(), ids=SAID.keys())
-def test_what_is_said_in_any_script_is_written_as_it_is_typed(said: str) -> None:
-    learning = Learning(title=said, body=said, quotes=(RawQuote("e1", said),))
-    case = JudgedCase(label="#1", pieces=(make_piece(said),))
+@pytest.mark.parametrize("text", SAID.values(), ids=SAID.keys())
+def test_what_is_said_in_any_script_is_written_as_it_is_typed(text: str) -> None:
+    learning = Learning(title=text, body=text, quotes=(RawQuote("e1", text),))
+    case = JudgedCase(label="#1", pieces=(make_piece(text),))
     (judged,) = judge_reply(case, format_reply((learning,)), "model").judged
     assert (judged.verdict, judged.reason) == ("written", "quoted, found by model")
-    assert judged.candidate.title == said
+    assert judged.candidate.title == text
 
 
 def test_accents_are_stored_composed_however_they_came() -> None:
-    said = "Cafe\u0301 muss zuerst o\u0308ffnen"
-    case = JudgedCase(label="#1", pieces=(make_piece(said),))
-    learning = Learning(title=said, quotes=(RawQuote("e1", unicodedata.normalize("NFC", said)),))
+    text = "Cafe\u0301 muss zuerst o\u0308ffnen"
+    case = JudgedCase(label="#1", pieces=(make_piece(text),))
+    learning = Learning(title=text, quotes=(RawQuote("e1", unicodedata.normalize("NFC", text)),))
     (judged,) = judge_reply(case, format_reply((learning,)), "model").judged
     assert (judged.verdict, judged.candidate.title) == (
         "written",

@@ -52,7 +52,10 @@ def test_candidates_of_many_messages_are_compared_with_those_like_them_only() ->
     ]
     judged = judge_messages(*messages, messages[0], limit=9_999)
     assert len(judged) == 2_000
-    assert all(len(one.candidate.quotes) == (2 if at < 40 else 1) for at, one in enumerate(judged))
+    assert all(
+        len(judgement.candidate.quotes) == (2 if at < 40 else 1)
+        for at, judgement in enumerate(judged)
+    )
 
 
 def test_each_root_cause_of_thousands_has_the_nearest_fix() -> None:

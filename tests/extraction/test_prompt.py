@@ -62,17 +62,17 @@ def user(*pieces: Evidence, **fields: Any) -> dict[str, Any]:
 def test_pieces_stand_in_the_order_of_time_under_their_ids_and_with_their_session_where_there_are_two() -> (
     None
 ):
-    said = make_piece(
+    answer = make_piece(
         "no", 2, session="claude-code:5f3b2a10", at=PIECE.at - timedelta(hours=1), before="Shall I?"
     )
-    other = make_piece("yes", 3, session="codex:1")
-    assert [(piece["id"], piece.get("session")) for piece in user(PIECE, said)["evidence"]] == [
+    other_session = make_piece("yes", 3, session="codex:1")
+    assert [(piece["id"], piece.get("session")) for piece in user(PIECE, answer)["evidence"]] == [
         ("e2", None),
         ("e1", None),
     ]
-    shown = user(PIECE, said, other)["evidence"]
-    assert [piece.get("session") for piece in shown] == ["s1", None, "s2"]
-    assert shown[0]["before"] == "Shall I?"
+    pieces = user(PIECE, answer, other_session)["evidence"]
+    assert [piece.get("session") for piece in pieces] == ["s1", None, "s2"]
+    assert pieces[0]["before"] == "Shall I?"
 
 
 def test_what_changed_is_told_beside_the_evidence_and_in_few_lines() -> None:
@@ -82,15 +82,15 @@ def test_what_changed_is_told_beside_the_evidence_and_in_few_lines() -> None:
     )
     assert user(PIECE, diff)["changed"].splitlines() == [*files.splitlines()[:10], "and 20 more"]
     assert user(PIECE, diff, changed="src/1.py\n@@ -1 +1 @@")["changed"] == "src/1.py\n@@ -1 +1 @@"
-    (shown,) = user(make_piece(paths=diff.paths), diff)["evidence"]
-    assert len(shown["paths"]) == 5
+    (piece,) = user(make_piece(paths=diff.paths), diff)["evidence"]
+    assert len(piece["paths"]) == 5
 
 
 def properties(request: Request) -> dict[str, Any]:
-    found: dict[str, Any] = build_prompt(request).schema["properties"]["learnings"]["items"][
+    properties: dict[str, Any] = build_prompt(request).schema["properties"]["learnings"]["items"][
         "properties"
     ]
-    return found
+    return properties
 
 
 def test_a_model_is_asked_for_no_guess_and_for_no_place_that_the_change_has_not() -> None:
@@ -113,8 +113,8 @@ def test_ids_are_asked_for_where_memory_holds_some() -> None:
 )
 def test_a_piece_says_whether_it_may_be_quoted(trust: Any, may_quote: bool | None) -> None:
     request = msgspec.structs.replace(REQUEST, evidence=(make_piece(trust=trust),))
-    (shown,) = json.loads(build_prompt(request).user)["evidence"]
-    assert shown.get("quote") is may_quote
+    (piece,) = json.loads(build_prompt(request).user)["evidence"]
+    assert piece.get("quote") is may_quote
 
 
 def test_memory_is_shown_with_ids_and_as_data() -> None:

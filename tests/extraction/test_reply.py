@@ -184,8 +184,8 @@ def test_a_hostile_reply_costs_little_and_gives_nothing(text: str) -> None:
 def test_of_a_broken_list_so_many_objects_are_tried_and_of_a_reply_so_much_is_read(
     rubbish: str,
 ) -> None:
-    one, two = json.dumps(make_raw("One")), json.dumps(make_raw("Two"))
-    assert titles(f'{{"learnings": [{one}, {rubbish}{two}')[0] == ["One"]
+    first, two = json.dumps(make_raw("One")), json.dumps(make_raw("Two"))
+    assert titles(f'{{"learnings": [{first}, {rubbish}{two}')[0] == ["One"]
 
 
 FRAGMENTS = st.sampled_from(
@@ -249,8 +249,8 @@ def test_a_risk_without_a_signal_or_a_mitigation_is_a_risk(missing: str) -> None
         {key: value for key, value in risk.items() if key != missing},
         risk | {missing: ""},
     ):
-        (found,), reasons = parse_risks(json.dumps({"risks": [left_out]}))
-        assert (getattr(found, missing), reasons) == ("", ())
+        (parsed_risk,), reasons = parse_risks(json.dumps({"risks": [left_out]}))
+        assert (getattr(parsed_risk, missing), reasons) == ("", ())
 
 
 def test_none_is_a_normal_answer() -> None:

@@ -164,20 +164,20 @@ def test_a_record_that_decides_nothing_gives_nothing(record: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "review_text",
     [
         "/remember The gateway never keeps a key for more than a day, so always send a fresh one.",
         "/remember The gateway never keeps a key\nfor more than a day, so always send a fresh one.",
         "Rejected: we never retry in each caller, because only the client knows the key.",
     ],
 )
-def test_what_a_mark_of_a_review_says_is_not_suspected_as_well(said: str) -> None:
-    (learning,) = extract(said, "review")
+def test_what_a_mark_of_a_review_says_is_not_suspected_as_well(review_text: str) -> None:
+    (learning,) = extract(review_text, "review")
     assert learning.marker in ("remember", "rejected")
 
 
 def test_what_a_review_says_beside_its_mark_is_suspected_still() -> None:
-    said = (
+    review_text = (
         "/remember The gateway keeps a key for a day.\n\nNever retry a POST without a key, please."
     )
-    assert [one.marker for one in extract(said, "review")] == ["remember", ""]
+    assert [candidate.marker for candidate in extract(review_text, "review")] == ["remember", ""]

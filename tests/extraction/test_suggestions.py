@@ -63,13 +63,16 @@ def test_what_is_about_the_work_at_hand_is_not_suggested(text: str) -> None:
 
 def test_what_follows_and_must_hold_is_suggested() -> None:
     text = "The offset can be ahead of the log or behind it, so it must never move the cursor"
-    assert [one.candidate.title for one in list_suggestions([judged(text)])] == [text]
+    assert [suggestion.candidate.title for suggestion in list_suggestions([judged(text)])] == [text]
 
 
 def test_a_norm_about_the_work_process_comes_before_one_about_code() -> None:
     norm = judged("Always run the tests of a package before you push a branch because CI is slow")
-    found = list_suggestions([judged(KEPT, FIX), norm])
-    assert [one.candidate.title for one in found] == [norm.candidate.title, KEPT]
+    suggestions = list_suggestions([judged(KEPT, FIX), norm])
+    assert [suggestion.candidate.title for suggestion in suggestions] == [
+        norm.candidate.title,
+        KEPT,
+    ]
 
 
 def test_an_order_without_a_reason_is_suggested_when_three_changes_give_it() -> None:
@@ -130,9 +133,9 @@ def test_what_is_repeated_is_listed_however_much_else_there_is(
     monkeypatch.setattr("memory_ci.extraction.suggestions.MAX_COMPARED", 1)
     day = date(2026, 1, 1)
     repetition = Repetition(kind="request", sessions=3, people=1, first=day, last=day, when="start")
-    asked = judged("Open a draft PR when you are done with it", "asked in 3 sessions")
+    request = judged("Open a draft PR when you are done with it", "asked in 3 sessions")
     repeated = replace(
-        asked, candidate=replace(asked.candidate, repetition=repetition, engine="repetition")
+        request, candidate=replace(request.candidate, repetition=repetition, engine="repetition")
     )
     first, second = list_suggestions([judged(KEPT, FIX), repeated])
     assert (first.candidate.repetition, second.candidate.title) == (repetition, KEPT)

@@ -127,9 +127,11 @@ def test_a_question_does_not_matter_where_something_else_is_quoted() -> None:
 def test_what_a_change_of_documents_says_stands_in_them(
     paths: tuple[str, ...], kind: Any, is_known: bool
 ) -> None:
-    said = "Amending a commit drops its trailer"
-    piece = make_piece(said, kind=kind, paths=paths)
-    reason = find_unsupported(Learning(title=said, quotes=(RawQuote("e1", said),)), {"e1": piece})
+    statement = "Amending a commit drops its trailer"
+    piece = make_piece(statement, kind=kind, paths=paths)
+    reason = find_unsupported(
+        Learning(title=statement, quotes=(RawQuote("e1", statement),)), {"e1": piece}
+    )
     assert (reason or "").startswith("restates-document") is is_known
 
 
@@ -143,14 +145,14 @@ def judge(title: str, quote: str, document: str | None = None) -> Judged:
 
 
 def test_what_is_not_carried_or_documented_is_proposed_with_its_reason() -> None:
-    said = "Send a key with each charge."
-    assert (judge("Use gRPC", said).verdict, judge("Use gRPC", said).reason) == (
+    existing_text = "Send a key with each charge."
+    assert (judge("Use gRPC", existing_text).verdict, judge("Use gRPC", existing_text).reason) == (
         "suspected",
         "not-in-the-quotes",
     )
-    assert judge("Send a key with a charge", said).verdict == "written"
-    known = judge("Send a key with a charge", said, "README.md")
-    assert (known.verdict, known.reason) == ("suspected", "restates-document: README.md")
+    assert judge("Send a key with a charge", existing_text).verdict == "written"
+    judgement = judge("Send a key with a charge", existing_text, "README.md")
+    assert (judgement.verdict, judgement.reason) == ("suspected", "restates-document: README.md")
 
 
 DOCUMENT = """# Shop

@@ -59,8 +59,8 @@ def test_an_identifier_keeps_its_case(text: str) -> None:
 def test_the_title_of_a_rejection_names_what_was_rejected_alone(
     text: str, title: str, body: str | None
 ) -> None:
-    found = compose(make_mark(text, marker="rejected", scope="prefix"))
-    assert found == (title, found[1] if body is None else body)
+    title_and_body = compose(make_mark(text, marker="rejected", scope="prefix"))
+    assert title_and_body == (title, title_and_body[1] if body is None else body)
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,12 @@ def test_the_title_of_a_rejection_names_what_was_rejected_alone(
 def test_a_title_never_states_a_repaired_fault_as_a_fact(
     subject: str, fix: str, title: str | None
 ) -> None:
-    found, _ = compose(
+    actual_title, _ = compose(
         make_mark("the group was never read", "root cause", subject=subject, fix=fix)
     )
-    assert found == (title or "Prevent: workspace members with conflicts have empty export output")
+    assert actual_title == (
+        title or "Prevent: workspace members with conflicts have empty export output"
+    )
 
 
 def test_the_title_is_the_first_sentence_and_the_body_what_follows() -> None:
@@ -141,9 +143,9 @@ def test_a_sentence_longer_than_any_title_is_only_proposed_and_is_not_cut_with_d
 def test_a_title_has_neither_a_broken_beginning_nor_half_of_some_code(
     text: str, title: str
 ) -> None:
-    found = compose(make_mark(text))
-    assert found[0] == title
-    assert title not in found[1]
+    title_and_body = compose(make_mark(text))
+    assert title_and_body[0] == title
+    assert title not in title_and_body[1]
 
 
 def test_a_body_ends_before_a_code_block_that_would_be_cut() -> None:

@@ -76,10 +76,10 @@ def test_who_sees_a_repository_of_github(
 ) -> None:
     with serve(by_path({"/repos/acme/r1": json_answer(make_github(1, **fields))})) as server:
         github, _ = open_forges({"GITHUB_API_URL": server.url}, tmp_path)
-        found = github.find_repository("acme/r1")
+        repository = github.find_repository("acme/r1")
         assert github.find_repository("acme/none") is None
-    assert found is not None
-    assert found.visibility == visibility
+    assert repository is not None
+    assert repository.visibility == visibility
 
 
 def test_a_group_of_gitlab_is_listed_with_its_subgroups(tmp_path: Path) -> None:
@@ -97,12 +97,12 @@ def test_a_group_of_gitlab_is_listed_with_its_subgroups(tmp_path: Path) -> None:
         }
         _, gitlab = open_forges(environ, tmp_path)
         listing = gitlab.list_repositories("acme/sub")
-        found = gitlab.find_repository("acme/sub/p1")
-    assert [(one.id, one.visibility) for one in listing.items] == [
+        repository = gitlab.find_repository("acme/sub/p1")
+    assert [(repository.id, repository.visibility) for repository in listing.items] == [
         ("git.example#1", "internal"),
         ("git.example#2", "private"),
     ]
-    assert found == listing.items[0]
+    assert repository == listing.items[0]
     assert server.requests[0].query["include_subgroups"] == "true"
     assert server.requests[0].headers["private-token"] == TOKEN
 

@@ -231,12 +231,12 @@ def test_a_redirect_on_the_same_host_keeps_the_token(tmp_path: Path) -> None:
 
 def test_a_redirect_to_another_host_is_followed_without_the_token(tmp_path: Path) -> None:
     with (
-        serve(lambda _: GOOD) as other,
-        serve(lambda _: Answer(302, b"", {"location": other.url})) as server,
+        serve(lambda _: GOOD) as other_server,
+        serve(lambda _: Answer(302, b"", {"location": other_server.url})) as server,
     ):
         assert find(make_client(server.url, tmp_path)) == {"name": "shop"}
-    assert "authorization" not in other.requests[0].headers
-    assert TOKEN not in str(other.requests)
+    assert "authorization" not in other_server.requests[0].headers
+    assert TOKEN not in str(other_server.requests)
 
 
 @pytest.mark.parametrize(
@@ -295,8 +295,8 @@ def test_all_pages_of_a_list_are_read_in_order(tmp_path: Path) -> None:
 
 
 def test_the_pages_beyond_the_last_that_is_read_are_a_problem(tmp_path: Path) -> None:
-    found, problem = list_pages(MAX_PAGES + 5, tmp_path)
-    assert len(found) == MAX_PAGES
+    items, problem = list_pages(MAX_PAGES + 5, tmp_path)
+    assert len(items) == MAX_PAGES
     assert "more than 20 pages" in problem
 
 
@@ -311,17 +311,17 @@ def test_a_list_stops_at_the_first_item_that_is_past(tmp_path: Path) -> None:
 
 
 def test_a_next_page_on_another_host_is_not_read(tmp_path: Path) -> None:
-    with serve(lambda _: json_answer([{"page": 2}])) as other:
-        first = json_answer([{"page": 1}], link=f'<{other.url}/list?page=2>; rel="next"')
+    with serve(lambda _: json_answer([{"page": 2}])) as other_server:
+        first = json_answer([{"page": 1}], link=f'<{other_server.url}/list?page=2>; rel="next"')
         with serve(lambda _: first) as server:
             listing = make_client(server.url, tmp_path).list_all("/list", dict[str, int])
-    assert other.requests == []
+    assert other_server.requests == []
     assert [item["page"] for item in listing.items] == [1]
     assert "another host" in listing.problem
 
 
 @pytest.mark.parametrize(
-    ("second", "says"),
+    ("second", "message"),
     [
         (json_answer({}, 500), "status 500"),
         (json_answer({}, 404), "not there"),
@@ -331,7 +331,7 @@ def test_a_next_page_on_another_host_is_not_read(tmp_path: Path) -> None:
     ],
 )
 def test_what_was_read_before_a_page_broke_off_is_kept(
-    second: Answer, says: str, tmp_path: Path
+    second: Answer, message: str, tmp_path: Path
 ) -> None:
     def answer(request: HttpRequest) -> Answer:
         return (
@@ -343,7 +343,7 @@ def test_what_was_read_before_a_page_broke_off_is_kept(
     with serve(answer) as server:
         listing = make_client(server.url, tmp_path).list_all("/list", dict[str, int])
     assert listing.items[0] == {"page": 1}
-    assert says in listing.problem
+    assert message in listing.problem
 
 
 # -- the cache
@@ -367,18 +367,18 @@ def cached(tmp_path: Path) -> Iterator[tuple[str, list[HttpRequest], Path]]:
 def test_an_unchanged_reply_is_taken_from_the_cache(
     cached: tuple[str, list[HttpRequest], Path],
 ) -> None:
-    url, asked, cache = cached
+    url, requests, cache = cached
     assert find(make_client(url, cache)) == {"name": "shop"}
-    assert asked[1].headers["if-none-match"] == '"v1"'
+    assert requests[1].headers["if-none-match"] == '"v1"'
 
 
 def test_an_unchanged_reply_costs_nothing_of_the_budget(
     cached: tuple[str, list[HttpRequest], Path],
 ) -> None:
-    url, asked, cache = cached
+    url, requests, cache = cached
     client = make_client(url, cache, requests=1)
     assert [find(client) for _ in range(3)] == [{"name": "shop"}] * 3
-    assert len(asked) == 4
+    assert len(requests) == 4
 
 
 @pytest.mark.parametrize(
@@ -388,12 +388,12 @@ def test_an_unchanged_reply_costs_nothing_of_the_budget(
 def test_a_corrupt_cache_is_asked_past_and_mended(
     junk: bytes, cached: tuple[str, list[HttpRequest], Path]
 ) -> None:
-    url, asked, cache = cached
+    url, requests, cache = cached
     (file,) = cache.iterdir()
     good = file.read_bytes()
     file.write_bytes(junk)
     assert find(make_client(url, cache)) == {"name": "shop"}
-    assert "if-none-match" not in asked[1].headers
+    assert "if-none-match" not in requests[1].headers
     assert file.read_bytes() == good
 
 

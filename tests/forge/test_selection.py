@@ -137,9 +137,9 @@ def read_event(tmp_path: Path, event: object) -> EventReader:
 
 def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
     forge = read_event(tmp_path, {"action": "closed", "number": 12, "pull_request": make_pull()})
-    found = forge.find_pull_request(12)
-    assert found is not None
-    assert (found.title, found.permission, found.problems) == (
+    request = forge.find_pull_request(12)
+    assert request is not None
+    assert (request.title, request.permission, request.problems) == (
         "Retry only with a key",
         "unknown",
         (PROBLEM,),
@@ -152,7 +152,7 @@ def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
 def test_a_request_closed_in_the_event_is_known_offline(tmp_path: Path) -> None:
     forge = read_event(tmp_path, {"pull_request": make_pull(merged_at=None)})
     listed = forge.list_closed(AUGUST)
-    assert [one.number for one in listed.items] == [12]
+    assert [request.number for request in listed.items] == [12]
     assert forge.complete_closed(listed.items) == listed
     assert forge.list_closed(datetime(2026, 10, 1, tzinfo=UTC)).items == ()
 
@@ -167,9 +167,9 @@ def test_a_request_closed_in_the_event_is_known_offline(tmp_path: Path) -> None:
 def test_the_review_of_an_event_is_known_offline(
     part: dict[str, Any], expected: tuple[str, str], tmp_path: Path
 ) -> None:
-    found = read_event(tmp_path, {"pull_request": make_pull(), **part}).find_pull_request(12)
-    assert found is not None
-    assert [(one.id, one.state) for one in found.reviews] == [expected]
+    request = read_event(tmp_path, {"pull_request": make_pull(), **part}).find_pull_request(12)
+    assert request is not None
+    assert [(review.id, review.state) for review in request.reviews] == [expected]
 
 
 def test_a_merge_queue_names_the_request_in_its_branch(tmp_path: Path) -> None:
@@ -222,11 +222,11 @@ def make_event(parts: dict[str, Any]) -> dict[str, Any]:
 def test_a_request_that_does_not_say_where_its_branch_lies_is_taken_for_a_fork(
     tmp_path: Path,
 ) -> None:
-    found = read_event(tmp_path, {"pull_request": make_pull(head={}, base={})}).find_pull_request(
+    request = read_event(tmp_path, {"pull_request": make_pull(head={}, base={})}).find_pull_request(
         12
     )
-    assert found is not None
-    assert found.is_fork
+    assert request is not None
+    assert request.is_fork
 
 
 def test_a_time_without_a_zone_is_no_shape_of_github(tmp_path: Path) -> None:

@@ -42,16 +42,16 @@ def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
     }
     with serve(by_path(routes)) as server:
         forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop")
-        found = forge.find("memory-ci/update", "main")
+        proposal = forge.find("memory-ci/update", "main")
         assert (
             forge.open("memory-ci/update", "main", "T", "B")
-            == found
+            == proposal
             == Proposal(7, PULL["html_url"])
         )
-        forge.update(found, "T2", "B2")
-        forge.close(found)
-    asked, opened, updated, closed = server.requests
-    assert asked.query == {"state": "open", "head": "acme:memory-ci/update", "base": "main"}
+        forge.update(proposal, "T2", "B2")
+        forge.close(proposal)
+    search, opened, updated, closed = server.requests
+    assert search.query == {"state": "open", "head": "acme:memory-ci/update", "base": "main"}
     assert (opened.method, opened.json["head"], opened.json["base"]) == (
         "POST",
         "memory-ci/update",
@@ -69,16 +69,16 @@ def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
     }
     with serve(by_path(routes)) as server:
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
-        found = forge.find("memory-ci/update", "main")
+        proposal = forge.find("memory-ci/update", "main")
         assert (
             forge.open("memory-ci/update", "main", "T", "B")
-            == found
+            == proposal
             == Proposal(3, REQUEST["web_url"])
         )
-        forge.update(found, "T2", "B2")
-        forge.close(found)
-    asked, opened, updated, closed = server.requests
-    assert asked.query == {
+        forge.update(proposal, "T2", "B2")
+        forge.close(proposal)
+    search, opened, updated, closed = server.requests
+    assert search.query == {
         "state": "opened",
         "source_branch": "memory-ci/update",
         "target_branch": "main",
@@ -89,15 +89,15 @@ def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "is_merged"),
+    ("listed", "is_merged"),
     [([], None), ([{}], False), ([{"merged_at": "2026-11-21T12:00:00Z"}, {}], True)],
 )
 def test_github_names_the_newest_closed_request_and_whether_it_was_merged(
-    tmp_path: Path, found: list[dict[str, str]], is_merged: bool | None
+    tmp_path: Path, listed: list[dict[str, str]], is_merged: bool | None
 ) -> None:
     pulls = [
         {"number": 7 - age, "body": None, "merged_at": None, **pull}
-        for age, pull in enumerate(found)
+        for age, pull in enumerate(listed)
     ]
     with serve(lambda _: json_answer(pulls)) as server:
         closed = GitHubProposals(make_client(server.url, tmp_path), "acme/shop").find_closed(
@@ -189,7 +189,7 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
         with pytest.raises(EngineError, match="there is no user nobody"):
             forge.request_reviews(opened, ["nobody"])
     written = [request.json for request in server.requests if request.method != "GET"]
-    assert [one.get("title") for one in written[:2]] == ["T", "Draft: T2"]
+    assert [fields.get("title") for fields in written[:2]] == ["T", "Draft: T2"]
     assert written[2:4] == [{"add_labels": "memory,bot"}, {"reviewer_ids": [5]}]
     assert written[4]["squash"] is written[4]["merge_when_pipeline_succeeds"] is True
 

@@ -66,12 +66,12 @@ def test_pathspecs_mean_what_git_means_by_them(
     builder: RepoBuilder, repo: Repository, pathspecs: tuple[str, ...]
 ) -> None:
     builder.commit("Files", dict.fromkeys(FILES, "text\n"))
-    meant = builder.git("ls-files", "--", *pathspecs).splitlines()
-    assert paths(Tree(repo, "HEAD").select(pathspecs)) == meant
-    assert paths(list_staged(repo, pathspecs)) == paths(list_worktree(repo, pathspecs)) == meant
+    expected = builder.git("ls-files", "--", *pathspecs).splitlines()
+    assert paths(Tree(repo, "HEAD").select(pathspecs)) == expected
+    assert paths(list_staged(repo, pathspecs)) == paths(list_worktree(repo, pathspecs)) == expected
     assert sorted(
         path for path in (*FILES, "README.md") if matches_pathspecs(path, pathspecs)
-    ) == sorted(meant)
+    ) == sorted(expected)
 
 
 def test_odd_paths_are_listed_and_read_everywhere(builder: RepoBuilder, repo: Repository) -> None:
@@ -134,22 +134,22 @@ def test_the_index_is_listed_and_not_the_work_tree(builder: RepoBuilder, repo: R
 def test_a_hook_may_name_another_index(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = tmp_path / "next-index"
+    other_index = tmp_path / "next-index"
     builder.commit("Memory", {"MEMORY.md": "old\n"})
     builder.write("MEMORY.md", "new\n")
     # `git commit -a` builds another index and names it to its hooks.
     (builder.path / ".git" / "hooks").mkdir()
     hook = builder.path / ".git" / "hooks" / "pre-commit"
-    hook.write_text(f'#!/bin/sh\ncp "$GIT_INDEX_FILE" {other}\nexit 1\n')
+    hook.write_text(f'#!/bin/sh\ncp "$GIT_INDEX_FILE" {other_index}\nexit 1\n')
     hook.chmod(0o755)
     with pytest.raises(AssertionError):
         builder.git("commit", "-a", "-m", "never made")
-    monkeypatch.setenv("GIT_INDEX_FILE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other_index))
     assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [
         b"old\n"
     ]
     assert [
-        content.data for content in read_files(repo, list_staged(repo, MEMORY, other), 100)
+        content.data for content in read_files(repo, list_staged(repo, MEMORY, other_index), 100)
     ] == [b"new\n"]
 
 
@@ -327,15 +327,15 @@ def test_a_missing_object_a_vanished_file_and_a_tree_are_problems_not_crashes(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     gone, tree = TreeFile("gone.md", "1" * 40), TreeFile("tree", builder.sha("HEAD^{tree}"))
-    vanished, there = (
+    vanished, present = (
         TreeFile("vanished.md", "2" * 40, on_disk=True),
         TreeFile("x", builder.sha("HEAD:README.md")),
     )
-    assert list(read_files(repo, (gone, vanished, tree, there), 100)) == [
+    assert list(read_files(repo, (gone, vanished, tree, present), 100)) == [
         FileContent(gone, None, f"is missing from the repository (object {'1' * 40})"),
         FileContent(vanished, None, "cannot be read: No such file or directory"),
         FileContent(tree, None, "is a tree, not a file"),
-        FileContent(there, b"hello\n"),
+        FileContent(present, b"hello\n"),
     ]
 
 

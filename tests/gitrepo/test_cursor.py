@@ -190,8 +190,8 @@ def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.branch("topic")
-    own = builder.commit("Words", {"notes.md": "n"})
-    record(builder, f"Memory-CI-Source: {own}")
+    branch_commit = builder.commit("Words", {"notes.md": "n"})
+    record(builder, f"Memory-CI-Source: {branch_commit}")
     builder.checkout("main")
     builder.merge("topic")
     assert find_cursor(repo, "HEAD") is None

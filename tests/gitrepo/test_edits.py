@@ -43,9 +43,9 @@ def test_a_tail_that_was_cut_off_is_an_edit_and_a_neighbour_that_went_is_none(
 ) -> None:
     before = repo.commit("Edit", {"a.py": CODE.replace("x()", "xx()")})
     sha = repo.commit("Cut", {"a.py": CODE.replace("x()", "xx()").replace(gone, "")})
-    found = last(repo, Spot("a.py", "a.py", 4, 5 if is_touched else 6))
-    assert found is not None
-    assert found.sha == (sha if is_touched else before)
+    edit = last(repo, Spot("a.py", "a.py", 4, 5 if is_touched else 6))
+    assert edit is not None
+    assert edit.sha == (sha if is_touched else before)
 
 
 def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(
@@ -56,9 +56,9 @@ def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(
     tree = repo.git("rev-parse", "HEAD^{tree}")
     repo.git("reset", "-q", "--hard", repo.git("commit-tree", tree, "-p", "HEAD", input=b"no end"))
     repo.commit("Below", {"a.py": hostile.replace("z()", "zz()")})
-    found = last(repo, Spot("a.py", "a.py", 4, 10))
-    assert found is not None
-    assert found.sha == sha
+    edit = last(repo, Spot("a.py", "a.py", 4, 10))
+    assert edit is not None
+    assert edit.sha == sha
 
 
 def test_a_path_is_taken_as_it_is_written(repo: RepoBuilder) -> None:

@@ -78,14 +78,14 @@ def test_hook_variables_are_gone_for_a_while_and_come_back(monkeypatch: pytest.M
 def test_of_the_configuration_in_the_environment_only_safe_directories_pass(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = [
+    settings = [
         ("user.name", "Eve"),
         ("safe.directory", "/a"),
         ("core.pager", "x"),
         ("Safe.Directory", "/b c"),
     ]
-    monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(given)))
-    for number, (key, value) in enumerate(given):
+    monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(settings)))
+    for number, (key, value) in enumerate(settings):
         monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
         monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
     passed = {

@@ -198,24 +198,26 @@ def test_words_are_found_as_a_pattern_for_each_would_find_them(
         lines = ("".join(chance.choice((*WORDS, *glue)) for _ in range(12)) for _ in range(60))
         builder.write(name, "\n".join(lines))
     builder.commit("Words", {"other.txt": "nothing\n"})
-    for asked in (WORDS, WORDS[:2], WORDS[3:]):
-        patterns = [part for word in asked for part in ("-e", word)]
-        told = builder.git("grep", "-o", "-w", "-F", "--untracked", *patterns, "--").splitlines()
-        expected = {(path, word) for path, _, word in (line.partition(":") for line in told)}
-        assert find_words(repo, None, asked) == expected
+    for words in (WORDS, WORDS[:2], WORDS[3:]):
+        patterns = [part for word in words for part in ("-e", word)]
+        grep_lines = builder.git(
+            "grep", "-o", "-w", "-F", "--untracked", *patterns, "--"
+        ).splitlines()
+        expected = {(path, word) for path, _, word in (line.partition(":") for line in grep_lines)}
+        assert find_words(repo, None, words) == expected
     assert {path for path, _ in find_words(repo, None, WORDS, ["b/*"])} == {"a.txt"}
 
 
 def test_a_hundred_words_are_one_pattern(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+    searched_patterns: list[str] = []
 
     def run_git(cwd: Path, *args: str, ok: tuple[int, ...]) -> bytes:
-        asked.extend(args)
+        searched_patterns.extend(args)
         return b""
 
     monkeypatch.setattr(log, "run_git", run_git)
     find_words(repo, None, [f"name_{number:02}" for number in range(100)])
-    assert len([part for part in asked if part.startswith("-e")]) == 1, (
+    assert len([part for part in searched_patterns if part.startswith("-e")]) == 1, (
         "a pattern each takes seconds where all stand"
     )
 
@@ -231,6 +233,6 @@ def test_no_word_of_a_group_begins_with_another(words: set[str]) -> None:
     groups = log.group_without_prefixes(sorted(words))
     assert sorted(word for group in groups for word in group) == sorted(words)
     for group in groups:
-        pairs = [(word, other) for word in group for other in group if word != other]
-        assert not any(word.startswith(other) for word, other in pairs)
+        pairs = [(word, longer) for word in group for longer in group if word != longer]
+        assert not any(word.startswith(longer) for word, longer in pairs)
     assert all(groups)

@@ -116,5 +116,5 @@ def test_nothing_of_a_message_is_lost_and_twice_is_once(lines: list[str]) -> Non
     once = add_ids(message, KEY, ("a1",), HASH)
     if once is not None:
         assert add_ids(once, KEY, ("a1",), HASH) == once
-        kept = [line for line in once.split("\n") if line and not line.startswith((KEY, " "))]
-        assert kept == [line for line in lines if line and not line.startswith((KEY, " "))]
+        kept_lines = [line for line in once.split("\n") if line and not line.startswith((KEY, " "))]
+        assert kept_lines == [line for line in lines if line and not line.startswith((KEY, " "))]

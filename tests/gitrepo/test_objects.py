@@ -51,13 +51,13 @@ def test_names_and_contents_are_asked_of_one_process(
     sha = builder.commit("One", {"a.txt": "one\n", "empty": ""})
     before = started(git_calls)
     assert find_commit(repo, "HEAD") == sha
-    found = find_objects(repo, ["HEAD:a.txt", "HEAD:none", "HEAD:empty"])
+    object_ids = find_objects(repo, ["HEAD:a.txt", "HEAD:none", "HEAD:empty"])
     files = [
-        TreeFile("a.txt", found[0] or ""),
+        TreeFile("a.txt", object_ids[0] or ""),
         TreeFile("gone", "0" * 40),
-        TreeFile("empty", found[2] or ""),
+        TreeFile("empty", object_ids[2] or ""),
     ]
-    assert [one.data for one in read_files(repo, files, 100)] == [b"one\n", None, b""]
+    assert [content.data for content in read_files(repo, files, 100)] == [b"one\n", None, b""]
     newer = builder.commit("Two", {"a.txt": "two\n"})
     assert find_commit(repo, "HEAD") == newer, "what a name stands for is never kept"
     assert started(git_calls) - before == 1
@@ -73,7 +73,9 @@ def test_where_the_process_is_gone_another_answers(
     process.wait()
     (oid,) = find_objects(repo, ["main:a.txt"])
     assert oid
-    assert [one.data for one in read_files(repo, [TreeFile("a.txt", oid)], 100)] == [b"one\n"]
+    assert [content.data for content in read_files(repo, [TreeFile("a.txt", oid)], 100)] == [
+        b"one\n"
+    ]
 
 
 def test_a_git_without_the_command_answers_too(
@@ -86,20 +88,20 @@ def test_a_git_without_the_command_answers_too(
     (oid, none) = find_objects(repo, ["main:a.txt", "main:b.txt"])
     assert none is None
     files = [TreeFile("a.txt", oid or ""), TreeFile("gone", "0" * 40)]
-    assert [one.data for one in read_files(repo, files, 100)] == [b"one\n", None]
+    assert [content.data for content in read_files(repo, files, 100)] == [b"one\n", None]
 
 
 def test_more_is_asked_than_a_pipe_holds(builder: RepoBuilder, repo: Repository) -> None:
     builder.commit("One", {f"{number}.txt": f"{number}\n" * 9_000 for number in range(70)})
     names = [f"HEAD:{number % 71}.txt" for number in range(5_000)]
-    found = find_objects(repo, names)
-    assert [name for name, oid in zip(names, found, strict=True) if oid is None] == [
+    object_ids = find_objects(repo, names)
+    assert [name for name, oid in zip(names, object_ids, strict=True) if oid is None] == [
         "HEAD:70.txt"
     ] * (5_000 // 71)
-    files = [TreeFile(name, oid) for name, oid in zip(names, found, strict=True) if oid][:200]
+    files = [TreeFile(name, oid) for name, oid in zip(names, object_ids, strict=True) if oid][:200]
     assert all(
-        (one.data or b"").startswith(one.file.path[5:].removesuffix(".txt").encode())
-        for one in read_files(repo, files, 1 << 20)
+        (content.data or b"").startswith(content.file.path[5:].removesuffix(".txt").encode())
+        for content in read_files(repo, files, 1 << 20)
     )
 
 
@@ -113,8 +115,8 @@ def test_another_environment_and_another_repository_at_the_same_place_have_their
     assert find_commit(repo, "main") == sha
     shutil.rmtree(builder.path)
     again = make_repo(tmp_path / "repo")
-    other = again.commit("Other", {"a": "2"})
-    assert find_commit(repo, "main") == other
+    other_commit = again.commit("Other", {"a": "2"})
+    assert find_commit(repo, "main") == other_commit
     assert sum(process.poll() is None for process in processes) <= objects.MAX_OPEN
 
 
@@ -152,11 +154,11 @@ def test_pipes_may_be_as_small_as_a_page(
 ) -> None:
     import fcntl
 
-    kept: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
     def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
         process = begin(*args, **options)
-        kept.append(process)
+        processes.append(process)
         for pipe in (process.stdin, process.stdout):
             assert pipe
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4_096)
@@ -166,9 +168,9 @@ def test_pipes_may_be_as_small_as_a_page(
     begin = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", start)
     objects.close_all()
-    stuck = threading.Timer(600, lambda: kept[0].kill())
+    stuck = threading.Timer(600, lambda: processes[0].kill())
     stuck.start()
     assert set(find_objects(repo, ["HEAD:a"] * 3_000)) != {None}
     stuck.cancel()
-    assert kept[0].poll() is None
+    assert processes[0].poll() is None
     objects.close_all()

@@ -53,8 +53,8 @@ def shallow(builder: RepoBuilder, path: Path) -> Repository:
 def test_a_day_stands_for_the_last_commit_until_its_end(
     builder: RepoBuilder, day: date, expected: str | None
 ) -> None:
-    found = find_commit_of_day(opened(builder), "HEAD", day)
-    assert found == (builder.sha(expected) if expected else None)
+    commit_sha = find_commit_of_day(opened(builder), "HEAD", day)
+    assert commit_sha == (builder.sha(expected) if expected else None)
 
 
 def test_one_walk_finds_the_commits_of_many_days(builder: RepoBuilder) -> None:
@@ -62,8 +62,8 @@ def test_one_walk_finds_the_commits_of_many_days(builder: RepoBuilder) -> None:
     repo = opened(builder)
     days = [*(date(2026, 1, number) for number in range(8, 25)), date(1969, 12, 31)]
     expected = {day: find_commit_of_day(repo, "HEAD", day) for day in days}
-    found = {day: sha for day, sha in expected.items() if sha}
-    assert find_commits_of_days(repo, "HEAD", days) == found
+    expected_commits = {day: sha for day, sha in expected.items() if sha}
+    assert find_commits_of_days(repo, "HEAD", days) == expected_commits
 
 
 def test_of_a_shallow_clone_days_before_its_history_have_no_commit(

@@ -63,14 +63,14 @@ def test_a_stream_that_fails_at_its_end_raises(builder: RepoBuilder) -> None:
 
 def test_much_input_and_much_output_do_not_wait_for_each_other(builder: RepoBuilder) -> None:
     oid = builder.git("rev-parse", "HEAD:README.md")
-    asked = f"{oid}\n".encode() * 5_000
-    with stream_git(builder.path, "cat-file", "--batch", input=asked) as stream:
+    requests = f"{oid}\n".encode() * 5_000
+    with stream_git(builder.path, "cat-file", "--batch", input=requests) as stream:
         assert stream.read().count(b"hello") == 5_000
 
 
 def test_a_stream_may_be_left_before_git_has_read_its_input(builder: RepoBuilder) -> None:
-    asked = b"HEAD:README.md\n" * 100_000
-    with stream_git(builder.path, "cat-file", "--batch", input=asked) as stream:
+    requests = b"HEAD:README.md\n" * 100_000
+    with stream_git(builder.path, "cat-file", "--batch", input=requests) as stream:
         assert stream.readline().endswith(b" blob 6\n")
 
 

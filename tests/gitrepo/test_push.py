@@ -80,11 +80,11 @@ def test_a_branch_moves_only_from_where_it_was_expected(
     place: RepoBuilder, repo: Repository
 ) -> None:
     start, remote = place.sha(), connect("origin", {})
-    one = place.commit("One")
-    assert push_tip(repo, remote, "main", one, start).state == "done"
+    commit_sha = place.commit("One")
+    assert push_tip(repo, remote, "main", commit_sha, start).state == "done"
     two = place.commit("Two")
     assert push_tip(repo, remote, "main", two, start).state == "moved"
-    assert find_remote_tip(repo, remote, "main") == one
+    assert find_remote_tip(repo, remote, "main") == commit_sha
 
 
 def test_a_branch_is_made_only_where_there_is_none_and_goes_away_again(

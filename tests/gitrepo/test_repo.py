@@ -32,9 +32,9 @@ def test_a_repository_is_found_from_its_root_and_from_below(builder: RepoBuilder
 
 def test_a_bare_repository_has_no_root(builder: RepoBuilder, tmp_path: Path) -> None:
     bare = builder.bare(tmp_path / "bare.git").path
-    found = find_repository(bare, is_named=True)
-    assert found == Repository(None, bare, bare)
-    assert found.cwd == bare
+    repository = find_repository(bare, is_named=True)
+    assert repository == Repository(None, bare, bare)
+    assert repository.cwd == bare
 
 
 @pytest.mark.parametrize("place", [".", "refs"])
@@ -115,9 +115,9 @@ def test_a_repository_is_found_with_one_process(
 def test_the_repository_of_a_hook_that_started_us_is_not_taken_for_ours(
     builder: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = make_repo(tmp_path / "other")
-    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other.path))
+    other_repo = make_repo(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other_repo.path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other_repo.path))
     assert find_repository(builder.path).root == builder.path
 
 
@@ -253,10 +253,10 @@ def test_what_a_name_stands_for_is_asked_each_time(builder: RepoBuilder, repo: R
 def test_a_commit_that_was_not_there_is_asked_for_again(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
-    other = make_repo(tmp_path / "other")
-    sha = other.commit("Elsewhere")
+    other_repo = make_repo(tmp_path / "other")
+    sha = other_repo.commit("Elsewhere")
     assert find_commit(repo, sha) is None
-    builder.git("fetch", "-q", str(other.path), "main")
+    builder.git("fetch", "-q", str(other_repo.path), "main")
     assert find_commit(repo, sha) == sha
 
 

@@ -93,8 +93,10 @@ def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(
     first = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
     again = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
     elsewhere = find_repository(make_repo(tmp_path / "other").path)
-    other = store(elsewhere, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN.astimezone())
-    assert (again.is_new, again.oid, other.oid) == (False, first.oid, first.oid)
+    elsewhere_stored = store(
+        elsewhere, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN.astimezone()
+    )
+    assert (again.is_new, again.oid, elsewhere_stored.oid) == (False, first.oid, first.oid)
 
 
 def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(
@@ -110,14 +112,14 @@ def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(
 def test_of_two_captures_at_once_the_slower_is_told(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
-    other = builder.sha()
+    other_commit = builder.sha()
     wrap_git(
-        f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other};; esac'
+        f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other_commit};; esac'
     )
     with pytest.raises(RepositoryError) as caught:
         put(repo)
     assert caught.value.slug == "ref-moved"
-    assert builder.sha(f"{SESSIONS}claude-code/s1") == other
+    assert builder.sha(f"{SESSIONS}claude-code/s1") == other_commit
 
 
 @pytest.mark.parametrize("session_id", HOSTILE)

@@ -115,7 +115,7 @@ def test_commits_of_a_rebase_are_joined_one_by_one(builder: RepoBuilder) -> None
         builder.git("cherry-pick", "-n", commit)
         builder.commit(f"Part {number} (#1)", {"log.py": "2\n"} if commit == "topic~1" else None)
     assert list_changes(builder)[-1].kind == "rebase"
-    assert [(one.sha, one.how) for one in find(builder)] == [
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [
         (builder.sha("topic~3"), "patch-id"),
         (builder.sha("topic"), "patch-id"),
     ]
@@ -127,7 +127,9 @@ def test_a_commit_that_was_picked_onto_main_is_joined_alone(builder: RepoBuilder
     builder.checkout("main")
     builder.git("cherry-pick", "-n", "topic~2")
     builder.commit("Retry, as on the topic")
-    assert [(one.sha, one.how) for one in find(builder)] == [(builder.sha("topic~2"), "patch-id")]
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [
+        (builder.sha("topic~2"), "patch-id")
+    ]
 
 
 def test_a_binary_file_is_known_by_what_it_holds(builder: RepoBuilder) -> None:
@@ -137,7 +139,7 @@ def test_a_binary_file_is_known_by_what_it_holds(builder: RepoBuilder) -> None:
     builder.checkout("main")
     move_on(builder)
     squash(builder, "one")
-    assert [one.sha for one in find(builder)] == [builder.sha("one")]
+    assert [commit.sha for commit in find(builder)] == [builder.sha("one")]
     builder.git("branch", "-D", "one")
     assert find(builder) == ()
 
@@ -161,7 +163,9 @@ def test_a_request_goes_before_what_is_merely_alike(builder: RepoBuilder) -> Non
     listed = builder.commit(f"Other\n\n{TRAILERS}", {"other.py": "1\n"})
     builder.checkout("main")
     squash(builder)
-    assert [(one.sha, one.how) for one in find(builder, [listed])] == [(listed, "pull request")]
+    assert [(commit.sha, commit.how) for commit in find(builder, [listed])] == [
+        (listed, "pull request")
+    ]
 
 
 def test_what_a_request_lists_and_main_holds_belongs_to_another_change(
@@ -181,7 +185,7 @@ def test_the_ref_of_a_request_stands_for_its_branch(builder: RepoBuilder, ref: s
     builder.git("branch", "-D", "topic")
     builder.git("merge", "-q", "--squash", ref)
     builder.commit("Retry charges (#1)")
-    assert [(one.sha, one.how) for one in find(builder)] == [(commit, "tree")]
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [(commit, "tree")]
 
 
 @pytest.mark.parametrize("message", ["Retry charges (#2)", "Retry charges"])
@@ -196,7 +200,9 @@ def test_the_ref_of_another_request_proves_nothing(builder: RepoBuilder, message
 def test_a_remote_branch_is_a_branch(builder: RepoBuilder, tmp_path: Path) -> None:
     squash(builder)
     builder.git("clone", "-q", ".", str(tmp_path / "clone"))
-    assert [one.how for one in find(RepoBuilder(tmp_path / "clone", builder.clock))] == ["tree"]
+    assert [commit.how for commit in find(RepoBuilder(tmp_path / "clone", builder.clock))] == [
+        "tree"
+    ]
 
 
 # -- what is not joined
@@ -247,7 +253,7 @@ def test_a_merge_is_not_searched_for(builder: RepoBuilder) -> None:
     builder.checkout("main")
     builder.merge("plain", message="Merge pull request #1 from ann/plain")
     assert find(builder) == ()
-    assert [one.how for one in find(builder, [builder.sha("topic~1")])] == ["pull request"]
+    assert [commit.how for commit in find(builder, [builder.sha("topic~1")])] == ["pull request"]
 
 
 def test_a_merge_of_main_into_a_branch_is_not_what_main_did(builder: RepoBuilder) -> None:
@@ -283,7 +289,7 @@ def test_a_shallow_clone_gives_what_it_holds(builder: RepoBuilder, tmp_path: Pat
     clone = RepoBuilder(path, builder.clock)
     (change,) = list_changes(builder, start)
     assert search(clone).find(change) == ()
-    assert [one.how for one in search(clone).find(change, [builder.sha("topic~1")])] == [
+    assert [commit.how for commit in search(clone).find(change, [builder.sha("topic~1")])] == [
         "pull request"
     ]
 
@@ -291,7 +297,7 @@ def test_a_shallow_clone_gives_what_it_holds(builder: RepoBuilder, tmp_path: Pat
 def test_a_ref_to_what_is_not_there_is_passed_over(builder: RepoBuilder) -> None:
     squash(builder)
     (builder.path / ".git" / "refs" / "heads" / "broken").write_text("1" * 40 + "\n")
-    assert [one.how for one in find(builder)] == ["tree"]
+    assert [commit.how for commit in find(builder)] == ["tree"]
 
 
 def test_unrelated_histories_are_passed_over(builder: RepoBuilder) -> None:
@@ -299,7 +305,7 @@ def test_unrelated_histories_are_passed_over(builder: RepoBuilder) -> None:
     builder.commit(f"All at once\n\n{TRAILERS}")
     builder.checkout("main")
     squash(builder)
-    assert [one.sha for one in find(builder)] == [builder.sha("topic~1")]
+    assert [commit.sha for commit in find(builder)] == [builder.sha("topic~1")]
 
 
 # -- which of several
@@ -311,7 +317,7 @@ def test_of_two_branches_with_one_tree_the_newest_counts(builder: RepoBuilder) -
     newest = builder.commit(f"Retry, in one commit\n\n{TRAILERS}")
     builder.checkout("main")
     squash(builder)
-    assert [one.sha for one in find(builder)] == [newest]
+    assert [commit.sha for commit in find(builder)] == [newest]
 
 
 def test_a_commit_is_given_to_one_change(builder: RepoBuilder) -> None:
@@ -325,19 +331,19 @@ def test_a_commit_is_given_to_one_change(builder: RepoBuilder) -> None:
 def test_own_trailers_end_the_search_if_they_say_what_was_given(
     builder: RepoBuilder, git_calls: Calls
 ) -> None:
-    own = squash(builder, message=f"Retry charges (#1)\n\n* Retry\n\n  {TRAILERS}")
+    squash_commit = squash(builder, message=f"Retry charges (#1)\n\n* Retry\n\n  {TRAILERS}")
     (change,) = list_changes(builder)[-1:]
     finder, started = search(builder), len(git_calls())
     assert finder.find(change, [builder.sha("topic~1")]) == (
-        BuriedCommit(own, "commit", (GIVEN, USED)),
+        BuriedCommit(squash_commit, "commit", (GIVEN, USED)),
     )
     assert len(git_calls()) == started + 1, "the test's own"
 
 
 def test_other_trailers_of_its_own_come_first(builder: RepoBuilder) -> None:
-    own = squash(builder, message="Retry charges (#1)\n\nMemory-Used: k1\n")
-    assert [(one.sha, one.how) for one in find(builder)] == [
-        (own, "commit"),
+    squash_commit = squash(builder, message="Retry charges (#1)\n\nMemory-Used: k1\n")
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [
+        (squash_commit, "commit"),
         (builder.sha("topic~1"), "tree"),
     ]
 
@@ -396,7 +402,7 @@ def test_the_newest_200_branches_are_looked_through(builder: RepoBuilder) -> Non
     builder.git("fast-import", "--quiet", input=branches.encode())
     assert find(builder) == ()
     builder.git("branch", "-q", "-D", "b200")
-    assert [one.sha for one in find(builder)] == [old]
+    assert [commit.sha for commit in find(builder)] == [old]
 
 
 def test_the_settings_of_a_user_change_nothing(builder: RepoBuilder) -> None:
@@ -449,7 +455,7 @@ def test_the_settings_of_a_user_change_nothing(builder: RepoBuilder) -> None:
         )
         == plain
     )
-    assert [one.how for one in find(builder)] == ["patch-id"]
+    assert [commit.how for commit in find(builder)] == ["patch-id"]
 
 
 def test_hostile_names_and_messages_do_no_harm(builder: RepoBuilder) -> None:
@@ -462,9 +468,9 @@ def test_hostile_names_and_messages_do_no_harm(builder: RepoBuilder) -> None:
     builder.checkout("main")
     move_on(builder)
     squash(builder, builder.sha("refs/heads/x;$(touch${IFS}y)`z`"))
-    found = find(builder)
-    assert [one.sha for one in found] == [builder.sha("refs/heads/topic~1"), newest]
-    assert found[-1].trailers == (("Memory-Retrieved", "$(touch x) --all"),)
+    commits = find(builder)
+    assert [commit.sha for commit in commits] == [builder.sha("refs/heads/topic~1"), newest]
+    assert commits[-1].trailers == (("Memory-Retrieved", "$(touch x) --all"),)
 
 
 def test_a_squash_is_joined_by_its_patch_in_a_repository_of_long_ids(tmp_path: Path) -> None:
@@ -475,4 +481,4 @@ def test_a_squash_is_joined_by_its_patch_in_a_repository_of_long_ids(tmp_path: P
     builder.checkout("main")
     builder.commit("Meanwhile", {"b": "b\n"})
     squash(builder)
-    assert [(one.sha, one.how) for one in find(builder)] == [(commit, "patch-id")]
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [(commit, "patch-id")]

@@ -9,8 +9,8 @@ from tests.repos import RepoBuilder, make_repo
 
 
 def tips(repo: RepoBuilder) -> tuple[str | None, str]:
-    found = read_tips(find_repository(repo.path))
-    return found.commit, found.work
+    tips_read = read_tips(find_repository(repo.path))
+    return tips_read.commit, tips_read.work
 
 
 def test_the_work_is_a_branch_beside_the_default_one(tmp_path: Path) -> None:

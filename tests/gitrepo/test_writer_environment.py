@@ -49,15 +49,15 @@ def test_no_hook_no_signature_and_no_setting_of_the_user_takes_part(
 def test_git_variables_of_a_calling_hook_are_ignored(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = make_repo(tmp_path / "other")
-    other.commit("Theirs", {"theirs.md": "t\n"})
-    theirs = state(other)
-    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other.path))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(other.path / ".git" / "index"))
-    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.path / ".git" / "objects"))
+    other_repo = make_repo(tmp_path / "other")
+    other_repo.commit("Theirs", {"theirs.md": "t\n"})
+    theirs = state(other_repo)
+    monkeypatch.setenv("GIT_DIR", str(other_repo.path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other_repo.path))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other_repo.path / ".git" / "index"))
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other_repo.path / ".git" / "objects"))
     monkeypatch.setenv("GIT_AUTHOR_DATE", "@1 +0000")
     tip = write(repo, series({"MEMORY.md": b"m\n"}))
     assert builder.git("log", "-1", "--format=%at", tip) == str(int(WHEN.timestamp()))
     assert builder.git("status", "--porcelain") == ""
-    assert state(other) == theirs
+    assert state(other_repo) == theirs

@@ -175,12 +175,12 @@ def find_doubles() -> dict[str, Path]:
         ROOT / ".github" / "workflows" / "memory.yml",
         *sorted((ROOT / "action").rglob("action.yml")),
     ]
-    found = {
+    pinned_actions = {
         match.groups()
         for place in places
         for match in TAKEN.finditer(place.read_text(encoding="utf-8"))
     }
-    doubles = {f"{action}@{pin}": DOUBLES / name for action, name, pin in found}
+    doubles = {f"{action}@{pin}": DOUBLES / name for action, name, pin in pinned_actions}
     assert all(path.is_dir() for path in doubles.values()), doubles
     return doubles
 
@@ -204,7 +204,7 @@ def finish(process: subprocess.Popen[str]) -> Ran:
 
 
 def _read(lines: list[Json]) -> Ran:
-    said = "".join(
+    printed = "".join(
         line["msg"] for line in lines if line.get("raw_output") or line.get("level") == "error"
     )
     commands = [line for line in lines if line.get("command")]
@@ -214,7 +214,7 @@ def _read(lines: list[Json]) -> Ran:
             for line in lines
             if line.get("jobResult", "skipped") != "skipped"
         },
-        printed=said,
+        printed=printed,
         annotations=tuple(
             _annotation(line)
             for line in commands

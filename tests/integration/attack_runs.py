@@ -49,20 +49,20 @@ def assert_repelled(attacker: Attacker, ran: Ran, *reported: str) -> None:
     assert TITLE in attacker.project.titles()
     assert MARKED in ran.written
     assert attacker.project.status() == ""
-    assert TOKEN not in attacker.heard + ran.printed + ran.written
+    assert TOKEN not in attacker.model_input + ran.printed + ran.written
 
 
 REMEMBER = "Keep the retry limit at three, the API bans us above that."
 FOUND = (REMEMBER, REMEMBER)
 
 
-def says(
+def answers_with(
     *places: tuple[str, str], turn: str = REMEMBER, title: str = DEMAND, **fields: object
 ) -> Callable[[Attacker], None]:
     """A trusted person says `turn`; the model's learning quotes these places, or just that turn."""
 
     def put(scene: Attacker) -> None:
-        scene.says(answer(title, *(places or (FOUND,)), **fields))
+        scene.add_answer(answer(title, *(places or (FOUND,)), **fields))
         scene.talks(turn)
 
     return put

@@ -42,27 +42,29 @@ class ActionRunner:
     def run(self, action: Path, **inputs: str) -> Finished:
         """Run `action`/action.yml; an input's name has `_` for `-`. A step that fails raises AssertionError."""
         described = load_yaml(action / "action.yml")
-        given = {name.replace("_", "-"): value for name, value in inputs.items()}
-        assert given.keys() <= described["inputs"].keys()
-        known = {
-            name: given.get(name, one.get("default", ""))
-            for name, one in described["inputs"].items()
+        given_inputs = {name.replace("_", "-"): value for name, value in inputs.items()}
+        assert given_inputs.keys() <= described["inputs"].keys()
+        input_values = {
+            name: given_inputs.get(name, description.get("default", ""))
+            for name, description in described["inputs"].items()
         }
-        context = {f"inputs.{name}": self._evaluate(value, {}) for name, value in known.items()}
+        context = {
+            f"inputs.{name}": self._evaluate(value, {}) for name, value in input_values.items()
+        }
         printed = ""
         for step in described["runs"]["steps"]:
             if "run" in step:
-                outputs, said = self._step(action, step, context)
-                printed += said
+                outputs, step_output = self._step(action, step, context)
+                printed += step_output
                 context |= {
                     f"steps.{step.get('id')}.outputs.{name}": value
                     for name, value in outputs.items()
                 }
-        wanted = {
-            name: self._evaluate(one["value"], context)
-            for name, one in described["outputs"].items()
+        output_values = {
+            name: self._evaluate(description["value"], context)
+            for name, description in described["outputs"].items()
         }
-        return Finished(wanted, printed)
+        return Finished(output_values, printed)
 
     def _step(
         self, action: Path, step: Mapping[str, Any], context: Mapping[str, str]
@@ -79,12 +81,12 @@ class ActionRunner:
             "GITHUB_ACTIONS": "true",
             "CI": "true",
         }
-        asked = {
+        step_env = {
             name: self._evaluate(value, context) for name, value in step.get("env", {}).items()
         }
         assert step["shell"] == "bash"
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
-        env = {**os.environ, **variables, **self.env, **asked}
+        env = {**os.environ, **variables, **self.env, **step_env}
         done = subprocess.run(
             command, cwd=self.work, env=env, capture_output=True, text=True, check=False
         )
@@ -104,7 +106,7 @@ class ActionRunner:
 
 def read_outputs(text: str) -> dict[str, str]:
     """As a runner reads GITHUB_OUTPUT: `name<<delimiter`, lines, the delimiter."""
-    found: dict[str, str] = {}
+    outputs: dict[str, str] = {}
     lines = iter(text.splitlines())
     for line in lines:
         name, mark, delimiter = line.partition("<<")
@@ -112,5 +114,5 @@ def read_outputs(text: str) -> dict[str, str]:
         value: list[str] = []
         while (line := next(lines)) != delimiter:
             value.append(line)
-        found[name] = "\n".join(value)
-    return found
+        outputs[name] = "\n".join(value)
+    return outputs

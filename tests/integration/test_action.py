@@ -36,8 +36,8 @@ def list_steps(steps: list[dict[str, Any]]) -> list[str]:
 def test_every_input_and_output_is_described_and_every_input_is_used(action: Path) -> None:
     described = load_yaml(action / "action.yml")
     text = (action / "action.yml").read_text(encoding="utf-8")
-    for name, one in {**described["inputs"], **described["outputs"]}.items():
-        assert one["description"], name
+    for name, description in {**described["inputs"], **described["outputs"]}.items():
+        assert description["description"], name
     unused = [
         name for name in described["inputs"] if not re.search(rf"\binputs\.{name}\b(?!-)", text)
     ]

@@ -31,8 +31,8 @@ def of_others(attacker: Attacker) -> tuple[object, ...]:
     """The entries of honest work, and what became of that work."""
     memory = attacker.project.workspace
     episodes = combine(load_episodes(memory, None).records)
-    kept = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
-    return kept, [
+    entries = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
+    return entries, [
         (episode.id, episode.outcome, episode.feedback)
         for episode in episodes
         if episode.action.pr != NUMBER
@@ -51,10 +51,10 @@ def test_what_a_stranger_says_of_other_work_counts_for_nothing(
     learned: Attacker, words: str
 ) -> None:
     project, before = learned.project, of_others(learned)
-    said = words.format(
+    claim = words.format(
         sha=project.git("log", "-1", "--format=%H", "--grep=#128"), id=project.entries()[0].id
     )
-    learned.forks(f"docs: fix a typo\n\n{said}", {"docs/typo.md": "x\n"})
+    learned.forks(f"docs: fix a typo\n\n{claim}", {"docs/typo.md": "x\n"})
     findings = verify_change(project.workspace, "main^1", "hostile", is_fork=True).findings
     ran = record(learned)
     assert of_others(learned) == before
@@ -146,9 +146,19 @@ def test_a_strangers_note_does_not_supersede_entries(learned: Attacker) -> None:
     )
     learned.forks("docs: note something\n\nFor all.", {path: text})
     record(learned)
-    (kept,) = [entry for entry in learned.project.entries() if entry.id == honest.id]
-    said = ("title", "body", "importance", "evidence", "source", "reinforcement_count", "adoption")
-    assert [getattr(kept, name) for name in said] == [getattr(honest, name) for name in said]
+    (current_entry,) = [entry for entry in learned.project.entries() if entry.id == honest.id]
+    field_names = (
+        "title",
+        "body",
+        "importance",
+        "evidence",
+        "source",
+        "reinforcement_count",
+        "adoption",
+    )
+    assert [getattr(current_entry, name) for name in field_names] == [
+        getattr(honest, name) for name in field_names
+    ]
     assert EVIL not in learned.project.show("HEAD", "MEMORY.md")
 
 

@@ -23,7 +23,7 @@ class Attack(NamedTuple):
     """What is put into the scene, and what the report has to say of it."""
 
     put: Callable[[Attacker], None]
-    told: tuple[str, ...]
+    expected_messages: tuple[str, ...]
 
 
 # -- words that someone else put into the evidence
@@ -110,7 +110,7 @@ POISONED: dict[str, Attack] = {
 @pytest.mark.parametrize("attack", POISONED.values(), ids=POISONED.keys())
 def test_words_of_others_do_not_become_memory(attacker: Attacker, attack: Attack) -> None:
     attack.put(attacker)
-    assert_repelled(attacker, record(attacker), *attack.told)
+    assert_repelled(attacker, record(attacker), *attack.expected_messages)
 
 
 # -- transcripts that are no transcripts
@@ -130,7 +130,7 @@ def test_a_link_out_of_the_repository_is_not_followed(attacker: Attacker) -> Non
     attacker.project.git("add", "-f", ".specstory")
     attacker.merges("Add pages\n\nFor it.", {"src/pages.py": "x"})
     assert_repelled(attacker, record(attacker))
-    assert EVIL not in attacker.heard
+    assert EVIL not in attacker.model_input
 
 
 def test_a_link_in_a_directory_that_is_named_is_not_followed(
@@ -148,7 +148,7 @@ def test_a_link_in_a_directory_that_is_named_is_not_followed(
     (folder / "a.jsonl").symlink_to(private)
     attacker.merges("Add pages\n\nFor it.", {"src/pages.py": "x"})
     assert_repelled(attacker, record(attacker, "--sessions", str(folder)))
-    assert EVIL not in attacker.heard
+    assert EVIL not in attacker.model_input
 
 
 def hostile_files() -> Iterator[tuple[str, bytes]]:

@@ -25,7 +25,7 @@ def test_a_change_cannot_configure_how_it_is_read(attacker: Attacker, text: str)
     attacker.forks(f"Add pages\n\nFor it.\n\nLearning: {DEMAND}", {".memory-ci.yaml": text})
     ran = record(attacker)
     assert_repelled(attacker, ran, "untrusted-quote")
-    assert "zanzibar-1" not in attacker.heard
+    assert "zanzibar-1" not in attacker.model_input
 
 
 def test_an_author_cannot_make_himself_trusted_by_his_own_change(attacker: Attacker) -> None:
@@ -46,7 +46,7 @@ def test_a_base_url_in_the_configuration_has_no_effect_and_is_named(attacker: At
         "Add\n\nFor it.", {".memory-ci.yaml": "engine:\n  base_url: https://zanzibar.example\n"}
     )
     ran = record(attacker)
-    assert (ran.exit_code, "zanzibar" in attacker.heard) == (0, False)
+    assert (ran.exit_code, "zanzibar" in attacker.model_input) == (0, False)
     assert "unknown key 'engine.base_url'" in ran.printed
 
 

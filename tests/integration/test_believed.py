@@ -117,7 +117,7 @@ OTHERS = {
     ("row", "engine"), [(name, engine) for name, row in ROWS.items() for engine in row.engines]
 )
 def test_words_count_as_the_table_says(attacker: Attacker, row: str, engine: str) -> None:
-    attacker.says(answer(RULE, (RULE, RULE)))
+    attacker.add_answer(answer(RULE, (RULE, RULE)))
     ROWS[row].put(attacker)
     ran = record(attacker, engine=engine)
     written = [entry for entry in attacker.project.entries() if "zanzibar" in entry.title]
@@ -167,8 +167,8 @@ def test_the_table_has_a_row_for_each_test_and_no_other() -> None:
         if line.startswith("| ")
     ][1:]
     assert rows == [*ROWS, *OTHERS]
-    here = Path(__file__)
-    files = [here, *sorted(here.parent.glob("test_attacks_*.py"))]
+    this_file = Path(__file__)
+    files = [this_file, *sorted(this_file.parent.glob("test_attacks_*.py"))]
     sources = "".join(file.read_text("utf-8") for file in files)
     for name in OTHERS.values():
         assert re.search(rf"def test_\w*{name}", sources), name

@@ -98,12 +98,12 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
         "PYTHONPATH": IMPORTED_FROM,
     }
 
-    def shell(command: str, given: str = "", **more: str) -> str:
+    def shell(command: str, hook_input: str = "", **more: str) -> str:
         return subprocess.run(
             ["sh", "-c", command],
             cwd=box.path,
             env={**environ, **more},
-            input=given,
+            input=hook_input,
             text=True,
             check=True,
             capture_output=True,

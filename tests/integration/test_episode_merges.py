@@ -54,8 +54,8 @@ def make_episode(number: int, size: int = 1, text: str = "Done") -> Episode:
     )
 
 
-def tell(project: Project, *told: Episode) -> None:
-    for episode in told:
+def tell(project: Project, *record: Episode) -> None:
+    for episode in record:
         save_episode_record(project.workspace, episode)
     project.git("add", ".memory")
     project.commit("Tell")
@@ -77,7 +77,7 @@ def paths(project: Project) -> list[str]:
 def ids(project: Project) -> list[str]:
     episodes = load_episodes(project.workspace, "HEAD")
     assert episodes.findings == ()
-    return [told.id for told in episodes.records]
+    return [record.id for record in episodes.records]
 
 
 def part(project: Project, sizes: Sequence[int]) -> None:
@@ -176,12 +176,12 @@ def test_new_episodes_that_are_like_folded_ones_merge_where_only_exact_renames_a
         tell(
             shop,
             *(
-                msgspec.structs.replace(one, occurred_at=datetime(2026, 11, 3, tzinfo=UTC))
-                for one in new
+                msgspec.structs.replace(episode, occurred_at=datetime(2026, 11, 3, tzinfo=UTC))
+                for episode in new
             ),
         )
     shop.git("merge", "-q", "--no-edit", "-X", "find-renames=100%", "main")
-    assert sorted(ids(shop)) == sorted(one.id for one in like)
+    assert sorted(ids(shop)) == sorted(episode.id for episode in like)
 
 
 def test_resolve_merges_episodes_where_nothing_is_installed(shop: Project) -> None:
@@ -222,5 +222,5 @@ def test_two_branches_that_recorded_merge_without_a_conflict(shop: Project) -> N
     shop.checkout("main")
     shop.record()
     shop.git("merge", "-q", "--no-edit", "other")
-    ids = {telling.id for telling in load_episodes(shop.workspace, "HEAD").records}
+    ids = {record.id for record in load_episodes(shop.workspace, "HEAD").records}
     assert {"pr-128", "pr-150", "pr-151"} <= ids

@@ -88,9 +88,9 @@ def test_half_a_character_does_not_cost_an_agent_its_memory(
     project: Project, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
-    given = data.replace(b"%s", TASK.encode())
+    hook_input = data.replace(b"%s", TASK.encode())
     result = CliRunner().invoke(
-        main, list(former.RETRIEVE_HOOK), input=given, prog_name="memory-ci"
+        main, list(former.RETRIEVE_HOOK), input=hook_input, prog_name="memory-ci"
     )
     assert (result.exit_code, "recalled-memory" in result.stdout) == (0, True)
 

@@ -32,17 +32,17 @@ def hostile(project: Project) -> Project:
 def test_show_prints_control_characters_as_escapes_and_keeps_lines_and_tabs(
     run: Run, hostile: Project
 ) -> None:
-    shown = run("show", make_id(1), "--at", "HEAD")
-    assert "One\ttwo\n\nthree\\x7f\n" in shown.stdout
+    result = run("show", make_id(1), "--at", "HEAD")
+    assert "One\ttwo\n\nthree\\x7f\n" in result.stdout
     assert json.loads(run("show", make_id(1), "--at", "HEAD", "--json").stdout)["located"]["entry"][
         "body"
     ].endswith("\x7f")
 
 
 def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
-    shown = run("show", "--log", make_id(1))
-    assert f"Add {SHOWN} it" in shown.stdout
-    assert ESCAPE not in shown.stdout
+    result = run("show", "--log", make_id(1))
+    assert f"Add {SHOWN} it" in result.stdout
+    assert ESCAPE not in result.stdout
 
 
 def test_an_error_prints_what_it_names_as_text(
@@ -61,8 +61,8 @@ def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
     project.commit(
         "Strange", {f"{turned}/MEMORY.md": format_entry(make_entry(1, title="Retry only GET"))}
     )
-    known = run("add", "Retry only GET", "--scope", f"team:{turned}")
-    assert "src/\\u202ecod/MEMORY.md; nothing written." in known.stdout
+    result = run("add", "Retry only GET", "--scope", f"team:{turned}")
+    assert "src/\\u202ecod/MEMORY.md; nothing written." in result.stdout
 
 
 def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> None:
@@ -168,5 +168,5 @@ def test_no_command_prints_a_credential_that_somebody_committed(
         f"fix: pay the bill\n\nDecision: bills are paid with {KEY} rather than by hand",
         {"src/pay.py": "1\n"},
     )
-    shown = run(*words)
-    assert KEY not in shown.stdout + shown.stderr
+    result = run(*words)
+    assert KEY not in result.stdout + result.stderr

@@ -58,7 +58,7 @@ def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
 
 
 def test_these_tests_pass_also_where_the_signal_is_ignored_at_start() -> None:
-    one = f"{__file__}::test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded"
+    test_id = f"{__file__}::test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded"
     ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and `&` do
     command = [
         *ignoring,
@@ -70,7 +70,7 @@ def test_these_tests_pass_also_where_the_signal_is_ignored_at_start() -> None:
         "no:cacheprovider",
         "-k",
         "shortcut",
-        one,
+        test_id,
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     assert done.stdout.splitlines()[-1].startswith("1 passed"), done.stdout
@@ -98,9 +98,9 @@ def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_comman
 @pytest.mark.parametrize("command", [["hook", "agent", "--for", "codex"], ["check"], ["record"]])
 def test_one_variable_ends_every_command_at_once(command: list[str], tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "MEMORY_CI": "off"}
-    asked = [sys.executable, "-m", "memory_ci", *command]
+    command_line = [sys.executable, "-m", "memory_ci", *command]
     done = subprocess.run(
-        asked, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}"
+        command_line, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}"
     )
     assert (done.returncode, done.stdout) == (0, b"")
     assert done.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"

@@ -53,10 +53,10 @@ ORDER = ("record", "compact", "promote", "record", "capture", "index")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     """Merged work to learn from, and entries to compact and to promote."""
     project = make_project(tmp_path_factory.mktemp("template") / "shop")
-    near = [
+    near_duplicates = [
         make_entry(n, title="Retry with a key", body=f"{BODY}{' again' * (n - 1)}") for n in (1, 2)
     ]
-    project.commit("Near-duplicates", {"MEMORY.md": "\n".join(map(format_entry, near))})
+    project.commit("Near-duplicates", {"MEMORY.md": "\n".join(map(format_entry, near_duplicates))})
     lock = {
         n: make_entry(n, title="Lock before the queue is read", session=f"claude:{n}")
         for n in (3, 4, 5)
@@ -69,7 +69,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def write_session(project: Project) -> None:
     """A transcript of the project's own, beside it."""
-    said = {
+    fields = {
         "type": "user",
         "uuid": "u",
         "parentUuid": None,
@@ -81,7 +81,7 @@ def write_session(project: Project) -> None:
         "message": {"role": "user", "content": "Charge once."},
     }
     (project.path.parent / "session.jsonl").write_text(
-        json.dumps(said | when | {"cwd": str(project.path)}) + "\n"
+        json.dumps(fields | when | {"cwd": str(project.path)}) + "\n"
     )
 
 
@@ -136,10 +136,10 @@ def start(project: Project, *args: str, aim: Sequence[str] = ()) -> subprocess.P
 def state_of(path: Path) -> object:
     """What is there: a directory changes when something is put into it, a file when it is written or replaced."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def shoot(project: Project, name: str, number: int, steps: int) -> bool:

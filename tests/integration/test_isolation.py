@@ -100,7 +100,7 @@ def write_entry(number_id: str, **fields: Any) -> str:
 
 
 def write_files() -> dict[str, str]:
-    relations = tuple(f"supports {one}" for one in (OWN, OTHER, NOTED, TEAM, RETIRED, DRAFT))
+    relations = tuple(f"supports {mark}" for mark in (OWN, OTHER, NOTED, TEAM, RETIRED, DRAFT))
     return {
         ".memory-ci.yaml": CONFIG,
         "MEMORY.md": write_entry(SHARED, relations=relations)
@@ -147,8 +147,8 @@ def places(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     draft.write(fragment_path(DRAFT), write_entry(DRAFT))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1795262400")
-        for other in (elsewhere, draft):
-            patch.chdir(other.path)
+        for directory in (elsewhere, draft):
+            patch.chdir(directory.path)
             invoke("retrieve", ASK)
     return folder
 
@@ -182,8 +182,8 @@ def retrieve_door(*options: str) -> Door:
 
 
 def hook_door(who: Who) -> str:
-    said = {"prompt": ASK, "session_id": who.session, "hook_event_name": "UserPromptSubmit"}
-    answer = invoke(*former.RETRIEVE_HOOK, stdin=json.dumps(said))
+    hook_input = {"prompt": ASK, "session_id": who.session, "hook_event_name": "UserPromptSubmit"}
+    answer = invoke(*former.RETRIEVE_HOOK, stdin=json.dumps(hook_input))
     shutil.rmtree(
         ".git/memory-ci/given", ignore_errors=True
     )  # another door is not to leave out what this one gave
@@ -254,10 +254,10 @@ def test_recall_shows_a_session_its_own_episodes_only(zoo: Project) -> None:
     config = (zoo.path / ".memory-ci.yaml").read_text()
     for name, (ranking, options) in RECALLS.items():
         zoo.write(".memory-ci.yaml", f"{config}\nepisodes:\n  ranking: {ranking}\n")
-        asked = ("recall", ASK, *options)
+        arguments = ("recall", ASK, *options)
         both = {OWN_EPISODE, OTHER_EPISODE}
-        assert find_leaks(invoke(*asked), both) == [], name
-        assert find_leaks(invoke(*asked, "--session", "job-1"), both) == ["Kiwi"], name
+        assert find_leaks(invoke(*arguments), both) == [], name
+        assert find_leaks(invoke(*arguments, "--session", "job-1"), both) == ["Kiwi"], name
 
 
 def test_similar_tasks_are_not_those_of_a_session(zoo: Project) -> None:
@@ -321,14 +321,14 @@ EPISODE_CALLS: list[tuple[str, dict[str, Any]]] = [
 def test_no_tool_and_no_resource_shows_what_is_hidden(zoo: Project, who: Who) -> None:
     for (name, arguments), answer in zip(ENTRY_CALLS, visit(zoo, who, ENTRY_CALLS), strict=True):
         assert find_leaks(answer, HIDDEN[who]) == [], (name, arguments)
-        assert not [one for one in HIDDEN[who] if one in answer], (name, arguments)
+        assert not [mark for mark in HIDDEN[who] if mark in answer], (name, arguments)
 
 
 @pytest.mark.parametrize("who", HIDDEN, ids=str)
 def test_a_hidden_entry_is_as_unknown_as_one_that_does_not_exist(zoo: Project, who: Who) -> None:
     hidden = sorted(HIDDEN[who])
-    read = [("read", {"uri": f"memory://entry/{one}"}) for one in hidden]
-    feedback = [("record_feedback", {"id": one, "kind": "rejected"}) for one in hidden]
+    read = [("read", {"uri": f"memory://entry/{entry_id}"}) for entry_id in hidden]
+    feedback = [("record_feedback", {"id": entry_id, "kind": "rejected"}) for entry_id in hidden]
     answers = visit(zoo, who, [*read, *feedback])
     assert all("unknown-entry" in answer for answer in answers)
     assert find_leaks("".join(answers), HIDDEN[who]) == []
@@ -336,7 +336,9 @@ def test_a_hidden_entry_is_as_unknown_as_one_that_does_not_exist(zoo: Project, w
 
 
 def test_a_visible_entry_is_known(zoo: Project) -> None:
-    reads = [("read", {"uri": f"memory://entry/{one}"}) for one in (SHARED, NORM, OWN, TEAM)]
+    reads = [
+        ("read", {"uri": f"memory://entry/{entry_id}"}) for entry_id in (SHARED, NORM, OWN, TEAM)
+    ]
     answers = visit(zoo, LEAD, reads)
     assert find_leaks("".join(answers), {SHARED, NORM, OWN, TEAM}) == [
         "Okapi",
@@ -357,16 +359,21 @@ def test_episodes_of_another_session_are_shown_by_no_tool(zoo: Project) -> None:
 
 
 def test_an_episode_of_another_session_cannot_be_marked(zoo: Project) -> None:
-    other, own = visit(
-        zoo, ONE, [("mark_important", {"episode_id": one}) for one in (OTHER_EPISODE, OWN_EPISODE)]
+    other_answer, own_answer = visit(
+        zoo,
+        ONE,
+        [
+            ("mark_important", {"episode_id": episode_id})
+            for episode_id in (OTHER_EPISODE, OWN_EPISODE)
+        ],
     )
-    assert "unknown-episode" in other
-    assert "unknown-episode" not in own
+    assert "unknown-episode" in other_answer
+    assert "unknown-episode" not in own_answer
 
 
 def test_a_learning_that_another_session_keeps_is_not_known(zoo: Project) -> None:
-    said = {"title": f"Zebra crossing light {MARKS[OTHER]}", "body": "zebra crossing light"}
-    (added,) = visit(zoo, ONE, [("add_learning", said)])
+    learning = {"title": f"Zebra crossing light {MARKS[OTHER]}", "body": "zebra crossing light"}
+    (added,) = visit(zoo, ONE, [("add_learning", learning)])
     assert OTHER not in added
     assert MARKS[OTHER] in visit(zoo, ONE, [("retrieve", {"task": ASK})])[0]
 

@@ -44,15 +44,15 @@ VERBS = (
 
 def run_verbs(project: Project, extra: dict[str, str]) -> list[str]:
     env = {**os.environ, "SOURCE_DATE_EPOCH": "1800000000", "PYTHONPATH": IMPORTED_FROM, **extra}
-    said = []
+    outputs = []
     for verb in VERBS:
         command = [sys.executable, "-m", "memory_ci", *verb]
         done = subprocess.run(
             command, cwd=project.path, env=env, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, (verb, done.stderr)
-        said.append(done.stdout)
-    return said
+        outputs.append(done.stdout)
+    return outputs
 
 
 def test_the_same_commands_give_the_same_commits_where_posix_is_missing(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_the_same_commands_give_the_same_commits_where_posix_is_missing(tmp_path
         ("there", {"PYTHONPATH": f"{tmp_path}{os.pathsep}{IMPORTED_FROM}"}),
     ):
         project = make_project(tmp_path / name)
-        said = run_verbs(project, extra)
-        assert "retried a POST" in said[3]
+        outputs = run_verbs(project, extra)
+        assert "retried a POST" in outputs[3]
         made.append(project.sha())
     assert made[0] == made[1]
 

@@ -94,8 +94,8 @@ class Shop:
         folder = re.sub(r"[^A-Za-z0-9]", "-", str(self.repo.path))
         place = Path.home() / ".claude" / "projects" / folder / f"{SESSION}.jsonl"
         place.parent.mkdir(parents=True)
-        said = make_user("Please never retry a charge in the caller.", cwd=str(self.repo.path))
-        place.write_bytes(make_lines(said))
+        turn = make_user("Please never retry a charge in the caller.", cwd=str(self.repo.path))
+        place.write_bytes(make_lines(turn))
         self.reader.run("memory-ci sessions --capture")
         self.reader.set("MEMORY_CI_SESSION", f"claude-code:{SESSION}")
 
@@ -185,7 +185,7 @@ def test_each_command_of_a_guide_prints_what_the_guide_shows(shop: Shop, guide: 
     waiting = {command: prepare for (page, command), prepare in PREPARED.items() if page == guide}
     for block in read_blocks(f"docs/{guide}.md"):
         for step in read_steps(block["text"]) if block["kind"] == "console" else ():
-            for command in [one for one in waiting if step.command.startswith(one)]:
+            for command in [prefix for prefix in waiting if step.command.startswith(prefix)]:
                 waiting.pop(command)(shop)
             shop.reader.follow(step)
     assert not waiting
@@ -203,14 +203,14 @@ def test_setting_up_as_the_readme_says_works(shop: Shop) -> None:
 def test_a_terminal_shows_what_the_readme_says_of_the_demo(shop: Shop) -> None:
     """The repository is that of the demo, which stops where a person looks at what waits."""
     script = (ROOT / "docs/demo.sh").read_text("utf-8")
-    kept = f"scratch={shop.root}/demo; mkdir $scratch"
-    script = re.sub(r"scratch=.*\ntrap .*", kept, script)
-    head, looks, rest = script.partition("run memory-ci review --candidates\n")
+    scratch_line = f"scratch={shop.root}/demo; mkdir $scratch"
+    script = re.sub(r"scratch=.*\ntrap .*", scratch_line, script)
+    head, looks, remainder = script.partition("run memory-ci review --candidates\n")
     assert looks
     setup = head.partition('\nsay "A repository')[0]
     (shop.root / "head.sh").write_text(head)
     (shop.root / "rest.sh").write_text(
-        f"{setup.replace('; mkdir $scratch', '')}\ncd $scratch/shop\n{rest}"
+        f"{setup.replace('; mkdir $scratch', '')}\ncd $scratch/shop\n{remainder}"
     )
     candidates, served = [
         step
@@ -281,7 +281,7 @@ def test_each_command_in_the_text_has_a_command_and_options_that_there_are() -> 
         if command is None:
             unknown.append((page, line))
             continue
-        names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        names = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
         options = {
             word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)
         }

@@ -88,8 +88,8 @@ def test_it_leaves_the_work_tree_and_the_index_alone_and_is_listed(project: Proj
     (place,) = load_pending(project.workspace)
     assert place.entry.id == make_id(1)
     assert Path(place.path).is_file()
-    shown = project.git("-c", "alias.m=!memory-ci list", "m")
-    assert make_id(1)[:8] in shown
+    output = project.git("-c", "alias.m=!memory-ci list", "m")
+    assert make_id(1)[:8] in output
 
 
 @pytest.mark.parametrize(
@@ -267,10 +267,10 @@ def test_where_an_agent_may_not_write_to_the_git_directory_its_next_hook_does(
 # -- beside the captured session
 
 
-def transcript(project: Project, said: str = SAID) -> Path:
+def transcript(project: Project, text: str = SAID) -> Path:
     record = {"type": "user", "sessionId": "s1", "uuid": "u1", "timestamp": "2026-11-20T10:00:00Z"}
-    told = {**record, "cwd": str(project.path), "message": {"role": "user", "content": said}}
-    return project.write(".git/s1.jsonl", f"{json.dumps(told)}\n")
+    turn = {**record, "cwd": str(project.path), "message": {"role": "user", "content": text}}
+    return project.write(".git/s1.jsonl", f"{json.dumps(turn)}\n")
 
 
 @pytest.mark.parametrize("place", ["detached", "linked", "without hooks"])
@@ -295,7 +295,7 @@ def test_a_note_that_no_commit_took_is_found_beside_the_captured_session(
         "Charge once\n\nMemory-Session: claude-code:s1", {CLIENT: "by the agent\n"}
     )
     project.record()
-    assert [one.evidence for one in project.entries() if one.id == make_id(1)] == [
+    assert [entry.evidence for entry in project.entries() if entry.id == make_id(1)] == [
         (f"session:{KEY}#1 {SAID}",)
     ]
     project.at(NOW + timedelta(minutes=5)).commit(
@@ -313,7 +313,7 @@ def test_what_is_committed_and_beside_the_session_is_one_learning(project: Proje
     capture(project.workspace, transcript(project), NOW)
     project.git("commit", "-qam", "x")
     project.record()
-    assert [one.id for one in project.entries()].count(make_id(1)) == 1
+    assert [entry.id for entry in project.entries()].count(make_id(1)) == 1
     assert project.git("ls-files", ".memory/inbox") == ""
 
 

@@ -152,8 +152,8 @@ def without_hooks(project: Project) -> Iterator[None]:
 
 
 def trailers(project: Project, rev: str = "HEAD") -> list[str]:
-    found = project.git("log", "-1", "--format=%(trailers:only,unfold)", rev).splitlines()
-    return [line for line in found if line.startswith("Memory-")]
+    trailer_lines = project.git("log", "-1", "--format=%(trailers:only,unfold)", rev).splitlines()
+    return [line for line in trailer_lines if line.startswith("Memory-")]
 
 
 def refused(project: Project, *command: str) -> str:
@@ -176,10 +176,10 @@ def test_what_must_not_be_in_memory_is_refused_by_file_and_line(
     project.git("add", "MEMORY.md")
     staged = project.git("ls-files", "-s")
     project.write("MEMORY.md", memory("In order."))
-    said = refused(project, "commit", "-m", "x")
-    assert re.search(rf"MEMORY\.md:\d+: .*{code}", said), said
-    assert re.search(r"Revoke it|Reword or remove it", said), "what to do"
-    assert TOKEN not in said
+    message = refused(project, "commit", "-m", "x")
+    assert re.search(rf"MEMORY\.md:\d+: .*{code}", message), message
+    assert re.search(r"Revoke it|Reword or remove it", message), "what to do"
+    assert TOKEN not in message
     assert project.sha() == before
     assert project.git("ls-files", "-s") == staged, "nothing is rewritten"
     assert (project.path / "MEMORY.md").read_text() == memory("In order.")
@@ -220,11 +220,11 @@ def test_a_commit_says_what_it_was_given_and_the_index_follows(
     record_served(project.workspace, [make_id(1)], NOW)
     project.write("MEMORY.md", memory("Changed."))
     project.git("commit", "-q", "-a", "-m", "x")
-    given = [f"Memory-Retrieved: {make_id(1)}", "Memory-Session: codex:s1"]
-    assert trailers(project) == given
+    expected_trailers = [f"Memory-Retrieved: {make_id(1)}", "Memory-Session: codex:s1"]
+    assert trailers(project) == expected_trailers
     assert warmed(project) == project.sha()
     project.git("commit", "-q", "--amend", "--allow-empty", "--no-edit")
-    assert trailers(project) == given, "once"
+    assert trailers(project) == expected_trailers, "once"
     assert warmed(project) == project.sha()
 
 

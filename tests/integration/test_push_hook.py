@@ -72,8 +72,8 @@ def test_with_nothing_captured_the_hook_asks_what_is_kept_and_whether_memory_was
     hook.unlink()
     project.commit("Do more", {"x.txt": "y"})
     without = push_traced(project, tmp_path / "without")
-    asked = ["rev-parse", "for-each-ref", "rev-parse", "log", "log"]
-    assert Counter(alone) - Counter(without) == Counter(asked), (
+    expected_commands = ["rev-parse", "for-each-ref", "rev-parse", "log", "log"]
+    assert Counter(alone) - Counter(without) == Counter(expected_commands), (
         "the second log is for the merges in between"
     )
 

@@ -24,7 +24,7 @@ class Question(NamedTuple):
     args: tuple[str, ...]
     cwd: str
     index_file: str
-    given: bytes
+    input: bytes
 
 
 class Questions:
@@ -43,7 +43,7 @@ class Questions:
 
     def give(self, stdin: object, data: bytes | None) -> None:
         number = self.streams[id(stdin)]
-        self.questions[number] = self.questions[number]._replace(given=data or b"")
+        self.questions[number] = self.questions[number]._replace(input=data or b"")
 
     def count(self) -> int:
         return sum(question.args[0] == "git" for question in self.questions)
@@ -77,23 +77,25 @@ class OverheardPipe:
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
-    found, start, talk = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate
+    recorded, start, talk = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate
 
-    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
-        start(self, args, *rest, **options)
+    def started(
+        self: subprocess.Popen[bytes], args: list[str], *extra_arguments: Any, **options: Any
+    ) -> None:
+        start(self, args, *extra_arguments, **options)
         if self.stdin and "--batch-command" not in args:  # that one is asked many times
-            self.stdin = OverheardPipe(self.stdin, found)  # type: ignore[assignment]
-        found.start(self, args, options)
+            self.stdin = OverheardPipe(self.stdin, recorded)  # type: ignore[assignment]
+        recorded.start(self, args, options)
 
     def talked(
         self: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None
     ) -> Any:
-        found.give(self.stdin, input)
+        recorded.give(self.stdin, input)
         return talk(self, input, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "__init__", started)
     monkeypatch.setattr(subprocess.Popen, "communicate", talked)
-    return found
+    return recorded
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +181,7 @@ def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
         line
         for question in questions.questions
         if "--batch" in question.args
-        for line in question.given.splitlines()
+        for line in question.input.splitlines()
     ]
     assert questions.count() <= processes
     assert len(read) <= blobs

@@ -17,22 +17,24 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 def read_lock(path: Path) -> dict[str, list[str]]:
     """Versions by package; each requirement must be one version with hashes, and nothing else."""
-    found: dict[str, list[str]] = {}
+    versions: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         words = re.fullmatch(
             r"([a-z0-9-]+)==(\S+)( ; [^\\]+?)?((?: +--hash=sha256:[0-9a-f]{64})+)", line.strip()
         )
         assert words, line
-        found.setdefault(words[1], []).append(words[2])
-    return found
+        versions.setdefault(words[1], []).append(words[2])
+    return versions
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
 def test_a_lock_holds_what_the_package_asks_for(lock: Path) -> None:
-    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(lock.stem, [])]
+    dependencies = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(lock.stem, [])]
     held = read_lock(lock)
-    for one in map(Requirement, wanted):
-        assert any(one.specifier.contains(version) for version in held.get(one.name, ())), one
+    for requirement in map(Requirement, dependencies):
+        assert any(
+            requirement.specifier.contains(version) for version in held.get(requirement.name, ())
+        ), requirement
 
 
 def test_all_locks_agree_on_each_version() -> None:

@@ -109,10 +109,10 @@ class Forge(GitHubDouble):
         root = "/repos/acme/shop"
         if request.method != "GET" or "head" in request.query:
             return super().__call__(request)
-        if found := re.fullmatch(rf"{root}/pulls/(\d+)", request.path):
-            return json_answer(make_pull(int(found[1]), body=""))
-        if found := re.fullmatch(rf"{root}/commits/(\w+)/pulls", request.path):
-            number = self.landed.get(found[1])
+        if match := re.fullmatch(rf"{root}/pulls/(\d+)", request.path):
+            return json_answer(make_pull(int(match[1]), body=""))
+        if match := re.fullmatch(rf"{root}/commits/(\w+)/pulls", request.path):
+            number = self.landed.get(match[1])
             return json_answer([make_pull(number, body="")] if number else [])
         return json_answer({"permission": "write"} if "/collaborators/" in request.path else [])
 
@@ -205,8 +205,10 @@ def test_a_schedule_makes_up_for_pushes_that_were_lost(shop: Shop) -> None:
     shop.project.git("push", "-q", "origin", "main")
     ran = shop.run("schedule")
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
-    told = " ".join(subject for subject in shop.subjects(before) if subject.startswith("memory:"))
-    assert ("#128" in told, "#129" in told) == (True, True)
+    subjects = " ".join(
+        subject for subject in shop.subjects(before) if subject.startswith("memory:")
+    )
+    assert ("#128" in subjects, "#129" in subjects) == (True, True)
 
 
 def test_a_merge_queue_is_verified_and_writes_nothing(shop: Shop) -> None:
@@ -228,9 +230,11 @@ def test_a_pull_request_from_a_fork_is_told_what_it_may_not_change(shop: Shop) -
     shop.project.commit("Teach them", {"MEMORY.md": entry})
     ran = shop.verify(home="mallory/shop")
     assert ran.jobs == {"verify": "failure"}
-    assert [(found.level, found.file) for found in ran.annotations if "fork" in found.text] == [
-        ("error", "MEMORY.md")
-    ]
+    assert [
+        (annotation.level, annotation.file)
+        for annotation in ran.annotations
+        if "fork" in annotation.text
+    ] == [("error", "MEMORY.md")]
     assert shop.subjects(MERGE_REF) == []
     assert shop.forge.pulls == []
 
@@ -263,15 +267,15 @@ def test_a_protected_branch_gets_a_pull_request(shop: Shop) -> None:
 def test_the_token_of_the_job_opens_the_remote_and_is_printed_nowhere(
     shop: Shop, tmp_path: Path
 ) -> None:
-    given: list[str] = []
+    authorizations: list[str] = []
     shop.remote.git("config", "http.receivepack", "true")
-    with serve(git_over_http(tmp_path, TOKEN, given)) as server:
+    with serve(git_over_http(tmp_path, TOKEN, authorizations)) as server:
         places = {"GITHUB_SERVER_URL": server.url, "DOUBLE_ORIGIN": f"{server.url}/shop.git"}
         shop.act.variables |= places
         ran = shop.run()
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
     assert shop.remote.sha("main") == ran.outputs["tip"]
-    secrets = {TOKEN, *(header.removeprefix("Basic ") for header in given if header)}
+    secrets = {TOKEN, *(header.removeprefix("Basic ") for header in authorizations if header)}
     assert len(secrets) == 2
     assert [secret for secret in secrets if secret in ran.everything] == []
 
@@ -335,10 +339,10 @@ def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_i
     assert saved.read_bytes() != honest
     ran = shop.run("schedule")
     assert "rebuilt" in ran.summary
-    told = shop.run("workflow_dispatch", AGENT)
-    assert told.jobs == {"agent": "success"}, told.printed
-    assert "Retries live in src/client.py" in told.outputs["memory"]
-    assert "mallory" not in told.outputs["memory"] + told.printed + ran.summary
+    agent_run = shop.run("workflow_dispatch", AGENT)
+    assert agent_run.jobs == {"agent": "success"}, agent_run.printed
+    assert "Retries live in src/client.py" in agent_run.outputs["memory"]
+    assert "mallory" not in agent_run.outputs["memory"] + agent_run.printed + ran.summary
     shutil.rmtree(shop.act.cache)
     assert "rebuilt" in shop.run("schedule").summary
     assert [path.name for path in shop.act.cache.iterdir()] == [saved.parent.name]
@@ -347,8 +351,8 @@ def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_i
 def test_the_index_is_offered_by_the_commit_that_it_is_of_and_the_report_in_the_summary(
     shop: Shop,
 ) -> None:
-    wanted = "install: skip\n      upload-index: true\n      report: true\n"
-    ran = shop.run(workflow=WORKFLOW.replace("install: skip\n", wanted))
+    inputs = "install: skip\n      upload-index: true\n      report: true\n"
+    ran = shop.run(workflow=WORKFLOW.replace("install: skip\n", inputs))
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
     (offered,) = shop.act.scratch.glob("run1/artifacts/memory-ci-index-*/index.db")
     assert offered.parent.name == f"memory-ci-index-{shop.remote.sha('main')}"
@@ -380,9 +384,9 @@ def test_a_job_shows_who_it_is_instead_of_a_stored_key(shop: Shop) -> None:
         shop.act.variables |= {**asking, "ANTHROPIC_BASE_URL": model.url}
         ran = shop.run(workflow=KEYLESS)
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
-    assert [(one.query["audience"], one.headers["authorization"]) for one in forge.requests] == [
-        ("https://api.anthropic.com", "bearer ask")
-    ]
+    assert [
+        (request.query["audience"], request.headers["authorization"]) for request in forge.requests
+    ] == [("https://api.anthropic.com", "bearer ask")]
     assert model.requests[0].body["assertion"] == "eyJ.of-the-job"
     assert model.requests[1].headers["authorization"] == "Bearer short-lived"
 

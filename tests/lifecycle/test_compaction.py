@@ -69,7 +69,7 @@ def pair(**fields: Any) -> tuple[Entry, Entry]:
 
 
 def test_near_duplicates_become_the_most_important_one_with_what_both_say() -> None:
-    one = make_entry(
+    first = make_entry(
         1,
         title="Same",
         body=BODY,
@@ -82,7 +82,7 @@ def test_near_duplicates_become_the_most_important_one_with_what_both_say() -> N
         supersedes=(make_id(8),),
         relations=(f"supports {make_id(2)}", f"supports {make_id(7)}"),
     )
-    other = make_entry(
+    second = make_entry(
         2,
         title="Same",
         body=ALIKE,
@@ -95,7 +95,7 @@ def test_near_duplicates_become_the_most_important_one_with_what_both_say() -> N
         cites=("src/a.py@1234567",),
         source="pr:2",
     )
-    assert compacted(one, other) == (
+    assert compacted(first, second) == (
         make_entry(
             2,
             title="Same",
@@ -143,9 +143,9 @@ def test_entries_that_must_not_be_one_stay_two(fields: dict[str, Any]) -> None:
 
 
 def test_a_contradiction_holds_against_what_was_merged_before() -> None:
-    one, other = pair(relations=(f"contradicts {make_id(9)}",))
-    heir = make_entry(1, title="Same", body=one.body, supersedes=(make_id(9),))
-    assert compacted(heir, other) == (heir, other)
+    first, second = pair(relations=(f"contradicts {make_id(9)}",))
+    heir = make_entry(1, title="Same", body=first.body, supersedes=(make_id(9),))
+    assert compacted(heir, second) == (heir, second)
 
 
 def test_a_contradiction_of_itself_means_nothing() -> None:
@@ -157,18 +157,20 @@ def test_a_contradiction_of_itself_means_nothing() -> None:
 
 @pytest.mark.parametrize(("speaker", "opponent"), [(2, 3), (3, 2)])
 def test_two_that_contradict_each_other_do_not_meet_in_a_third(speaker: int, opponent: int) -> None:
-    said = {speaker: (f"contradicts {make_id(opponent)}",)}
-    entries = [make_entry(n, title="Same", body=BODY, relations=said.get(n, ())) for n in (1, 2, 3)]
-    left = compacted(*entries)
-    assert [(entry.id, entry.supersedes) for entry in left] == [
+    relations_of = {speaker: (f"contradicts {make_id(opponent)}",)}
+    entries = [
+        make_entry(n, title="Same", body=BODY, relations=relations_of.get(n, ())) for n in (1, 2, 3)
+    ]
+    remaining = compacted(*entries)
+    assert [(entry.id, entry.supersedes) for entry in remaining] == [
         (make_id(1), (make_id(2),)),
         (make_id(3), ()),
     ]
 
 
 def test_entries_of_two_files_are_never_merged() -> None:
-    one, other = pair()
-    places = read(files_of(one) | files_of(other, path="src/MEMORY.md"))
+    first, second = pair()
+    places = read(files_of(first) | files_of(second, path="src/MEMORY.md"))
     assert plan_compaction(places) == ()
 
 
@@ -182,8 +184,8 @@ def test_a_chain_of_likenesses_does_not_merge_its_ends() -> None:
 
 
 def test_a_retired_entry_goes_and_is_merged_into_nothing() -> None:
-    one, other = pair(status="retired", importance=1.0)
-    assert compacted(one, other) == (one,)
+    first, second = pair(status="retired", importance=1.0)
+    assert compacted(first, second) == (first,)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -195,10 +197,10 @@ def test_a_tombstone_takes_an_older_active_copy_with_it(order: tuple[int, ...]) 
 
 
 def test_one_id_in_one_file_becomes_one_with_the_highest_count_and_the_better_text() -> None:
-    one = make_entry(
+    first = make_entry(
         1, body=BODY, importance=0.9, reinforcement_count=2, source="pr:1", domain="team"
     )
-    other = make_entry(1, body=ALIKE, importance=0.5, reinforcement_count=5, session="a:1")
+    second = make_entry(1, body=ALIKE, importance=0.5, reinforcement_count=5, session="a:1")
     expected = make_entry(
         1,
         body=BODY,
@@ -208,7 +210,7 @@ def test_one_id_in_one_file_becomes_one_with_the_highest_count_and_the_better_te
         session="a:1",
         domain="team",
     )
-    assert compacted(one, other) == compacted(other, one) == (expected,)
+    assert compacted(first, second) == compacted(second, first) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -219,12 +221,15 @@ def test_one_id_in_one_file_becomes_one_with_the_highest_count_and_the_better_te
 def test_copies_of_one_id_that_say_different_things_all_stay(
     path: str, status: Any, fields: Any
 ) -> None:
-    one, other = make_entry(1, body=BODY), make_entry(1, **{"body": BODY} | fields, status=status)
+    first, second = (
+        make_entry(1, body=BODY),
+        make_entry(1, **{"body": BODY} | fields, status=status),
+    )
     like = make_entry(2, body=BODY, importance=0.1)
     same_file = (
-        files_of(one, other, like)
+        files_of(first, second, like)
         if path == "MEMORY.md"
-        else files_of(one, like) | files_of(other, path=path)
+        else files_of(first, like) | files_of(second, path=path)
     )
     assert plan_compaction(read(same_file)) == ()
 
@@ -232,10 +237,10 @@ def test_copies_of_one_id_that_say_different_things_all_stay(
 def test_a_copy_that_history_replaced_gives_way_however_important_it_is() -> None:
     old, new = make_entry(1, body=BODY, importance=0.9), make_entry(1, body=UNLIKE, importance=0.5)
     places = read(files_of(old) | files_of(new, path="src/MEMORY.md"))
-    left = done(
+    remaining = done(
         files_of(old) | files_of(new, path="src/MEMORY.md"), plan_compaction(places, places[:1])
     )
-    assert [(place.path, place.entry.body) for place in read(left)] == [("MEMORY.md", UNLIKE)]
+    assert [(place.path, place.entry.body) for place in read(remaining)] == [("MEMORY.md", UNLIKE)]
     assert plan_compaction(places, places) == (), (
         "each replaced the other: a person must say which it is"
     )
@@ -265,22 +270,22 @@ def test_of_one_id_in_two_files_of_one_width_the_first_stays() -> None:
 
 
 def test_a_copy_that_ended_ends_the_others() -> None:
-    (left,) = compacted(make_entry(1), make_entry(1, valid_until=date(2026, 8, 1)))
-    assert left.valid_until == date(2026, 8, 1)
+    (entry,) = compacted(make_entry(1), make_entry(1, valid_until=date(2026, 8, 1)))
+    assert entry.valid_until == date(2026, 8, 1)
 
 
 def test_a_rejected_copy_is_not_served_as_advice_again() -> None:
     rejected = make_entry(1, adoption="rejected", instead="Use the queue.", importance=0.1)
-    (left,) = compacted(make_entry(1, importance=0.9), rejected)
-    assert (left.adoption, left.instead) == ("rejected", "Use the queue.")
+    (entry,) = compacted(make_entry(1, importance=0.9), rejected)
+    assert (entry.adoption, entry.instead) == ("rejected", "Use the queue.")
 
 
 def test_a_merged_entry_is_retired_by_a_stage_only_where_all_of_it_would_be() -> None:
     (same,) = compacted(*(make_entry(n, title="Same", body=BODY, phase="planning") for n in (1, 2)))
-    (other,) = compacted(
+    (second,) = compacted(
         make_entry(1, title="Same", body=BODY, phase="planning"), *pair(domain="team")[1:]
     )
-    assert (same.domain, same.phase, other.domain, other.phase) == (
+    assert (same.domain, same.phase, second.domain, second.phase) == (
         "task",
         "planning",
         "team",
@@ -301,9 +306,9 @@ def test_the_survivor_stays_where_it_stood_and_prose_keeps_its_bytes() -> None:
 
 
 def test_the_plan_says_what_becomes_of_each() -> None:
-    one, other = pair()
+    first, second = pair()
     retired = make_entry(3, title="Gone", status="retired")
-    changes = plan_compaction(read(files_of(one, other, retired)))
+    changes = plan_compaction(read(files_of(first, second, retired)))
     assert {change.step for change in changes} == {"compact"}
     assert [(change.kind, change.entry.id, change.why) for change in changes] == [
         ("update", make_id(1), "merged with 00000002"),
@@ -406,17 +411,17 @@ def test_no_id_is_lost_only_what_differs_stands_twice_and_none_is_out_of_its_ord
     after = read(done(files, plan_compaction(before)))
     ids = [place.entry.id for place in after]
     retired = {place.entry.id for place in before if place.entry.status == "retired"}
-    found = {*ids, *(old for place in after for old in place.entry.supersedes)}
+    ids_after = {*ids, *(old for place in after for old in place.entry.supersedes)}
     unlike = {copies[0].entry.id for copies in list_unlike(before)}
-    assert {place.entry.id for place in before} - found <= retired
+    assert {place.entry.id for place in before} - ids_after <= retired
     assert all(ids.count(entry_id) == 1 for entry_id in ids if entry_id not in unlike)
     assert retired.isdisjoint({*ids} - unlike)
     assert [p.entry for p in before if p.entry.id in unlike] == [
         p.entry for p in after if p.entry.id in unlike
     ]
-    standing = list(dict.fromkeys((place.path, place.entry.id) for place in before))
-    left = list(dict.fromkeys((place.path, place.entry.id) for place in after))
-    assert left == sorted(left, key=standing.index)
+    order_before = list(dict.fromkeys((place.path, place.entry.id) for place in before))
+    order_after = list(dict.fromkeys((place.path, place.entry.id) for place in after))
+    assert order_after == sorted(order_after, key=order_before.index)
 
 
 @given(memories)
@@ -440,14 +445,14 @@ def test_words_without_proof_do_not_get_the_evidence_of_others(evidence: tuple[s
     loud = make_located(
         2, title="Run the whole test suite before each push!", importance=1.0, evidence=evidence
     )
-    (kept,) = [
+    (merged,) = [
         change.entry for change in plan_compaction([loud, proved]) if change.kind == "update"
     ]
-    assert (kept.id, kept.title) == (proved.entry.id, proved.entry.title)
+    assert (merged.id, merged.title) == (proved.entry.id, proved.entry.title)
 
 
 def test_one_rule_said_in_more_words_is_one_entry_with_its_occurrences() -> None:
-    one = make_entry(
+    first = make_entry(
         1, type="directive", title="Rebase the branch on main before each push", source="pr:1"
     )
     more = make_entry(
@@ -457,38 +462,44 @@ def test_one_rule_said_in_more_words_is_one_entry_with_its_occurrences() -> None
         body=UNLIKE,
         source="pr:2",
     )
-    (entry,) = compacted(one, more)
+    (entry,) = compacted(first, more)
     assert (entry.mention_count, entry.occurrences) == (2, ("pr:1",))
     assert effective_importance(entry) == 0.7
 
 
 @pytest.mark.parametrize(
-    "other",
+    "other_title",
     [
         "Rebase the branch on stable before each push",
         "Never rebase a branch on main before each push",
     ],
 )
-def test_a_rule_with_another_word_in_its_place_stays(other: str) -> None:
-    one = make_entry(1, type="directive", title="Rebase the branch on main before each push")
-    assert len(compacted(one, make_entry(2, type="directive", title=other, body=UNLIKE))) == 2
+def test_a_rule_with_another_word_in_its_place_stays(other_title: str) -> None:
+    directive = make_entry(1, type="directive", title="Rebase the branch on main before each push")
+    assert (
+        len(compacted(directive, make_entry(2, type="directive", title=other_title, body=UNLIKE)))
+        == 2
+    )
 
 
 def test_what_a_model_takes_for_the_same_is_one_entry_and_stays_so() -> None:
-    one = make_entry(
+    first = make_entry(
         1, type="directive", title="Rebase on main before a push", importance=0.8, source="pr:1"
     )
     two = make_entry(2, title="Pull and replay your work ahead of publishing it", source="pr:2")
     three = make_entry(3, title="Elsewhere", body=UNLIKE)
-    files = files_of(one, two, three)
+    files = files_of(first, two, three)
     same = [frozenset({make_id(1), make_id(2)})]
     after = done(files, plan_compaction(read(files), synonyms=same))
-    kept = {place.entry.id: place.entry for place in read(after)}
-    assert (set(kept), kept[make_id(1)].mention_count) == ({make_id(1), make_id(3)}, 2)
+    entries_after = {place.entry.id: place.entry for place in read(after)}
+    assert (set(entries_after), entries_after[make_id(1)].mention_count) == (
+        {make_id(1), make_id(3)},
+        2,
+    )
     assert plan_compaction(read(after), synonyms=same) == ()
 
 
 def test_a_model_does_not_join_what_is_said_to_contradict() -> None:
-    one = make_entry(1, title="Rebase on main", relations=(f"contradicts {make_id(2)}",))
-    files = files_of(one, make_entry(2, title="Merge main", body=UNLIKE))
+    first = make_entry(1, title="Rebase on main", relations=(f"contradicts {make_id(2)}",))
+    files = files_of(first, make_entry(2, title="Merge main", body=UNLIKE))
     assert plan_compaction(read(files), synonyms=[frozenset({make_id(1), make_id(2)})]) == ()

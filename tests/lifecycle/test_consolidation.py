@@ -157,20 +157,23 @@ NO_CONTRADICTIONS = [
 ]
 
 
-def pair(one: str, other: str, **fields: Any) -> list[Located]:
-    return [make_located(1, title=one, **fields), make_located(2, title=other, **fields)]
+def pair(first_title: str, second_title: str, **fields: Any) -> list[Located]:
+    return [
+        make_located(1, title=first_title, **fields),
+        make_located(2, title=second_title, **fields),
+    ]
 
 
-@pytest.mark.parametrize(("one", "other"), CONTRADICTIONS)
-def test_opposition_on_one_subject_is_a_contradiction(one: str, other: str) -> None:
-    (found,) = find_contradictions(pair(one, other))
-    assert (found.one.entry.id, found.other.entry.id) == (make_id(1), make_id(2))
-    assert found.reason
+@pytest.mark.parametrize(("first_title", "second_title"), CONTRADICTIONS)
+def test_opposition_on_one_subject_is_a_contradiction(first_title: str, second_title: str) -> None:
+    (contradiction,) = find_contradictions(pair(first_title, second_title))
+    assert (contradiction.one.entry.id, contradiction.other.entry.id) == (make_id(1), make_id(2))
+    assert contradiction.reason
 
 
-@pytest.mark.parametrize(("one", "other"), NO_CONTRADICTIONS)
-def test_what_does_not_oppose_is_none(one: str, other: str) -> None:
-    assert not find_contradictions(pair(one, other))
+@pytest.mark.parametrize(("first_title", "second_title"), NO_CONTRADICTIONS)
+def test_what_does_not_oppose_is_none(first_title: str, second_title: str) -> None:
+    assert not find_contradictions(pair(first_title, second_title))
 
 
 def test_the_tables_are_as_long_as_they_should_be() -> None:
@@ -179,19 +182,19 @@ def test_the_tables_are_as_long_as_they_should_be() -> None:
 
 
 def test_the_reason_says_in_what_they_oppose_each_other() -> None:
-    (found,) = find_contradictions(pair("Use Node 20 in CI", "Use Node 18 in CI"))
-    assert found.reason == "18 against 20"
+    (contradiction,) = find_contradictions(pair("Use Node 20 in CI", "Use Node 18 in CI"))
+    assert contradiction.reason == "18 against 20"
 
 
 def test_a_claim_in_the_body_counts_like_one_in_the_title() -> None:
     body = "We agreed on it.\n\nThe upload limit is 10 MB. More is refused."
-    found = find_contradictions(
+    contradictions = find_contradictions(
         [
             make_located(1, title="The upload limit is 5 MB"),
             make_located(2, title="Uploads", body=body),
         ]
     )
-    assert [c.reason for c in found] == ["10 against 5"]
+    assert [c.reason for c in contradictions] == ["10 against 5"]
 
 
 @pytest.mark.parametrize(
@@ -251,16 +254,16 @@ OPPOSED = ("Use tabs for indentation", "Never use tabs for indentation")
     ],
 )
 def test_what_is_over_or_settled_contradicts_nothing(fields: dict[str, Any]) -> None:
-    one = make_located(1, title=OPPOSED[0])
-    assert find_contradictions([one, make_located(2, title=OPPOSED[1])])
-    assert not find_contradictions([one, make_located(2, title=OPPOSED[1], **fields)])
+    located = make_located(1, title=OPPOSED[0])
+    assert find_contradictions([located, make_located(2, title=OPPOSED[1])])
+    assert not find_contradictions([located, make_located(2, title=OPPOSED[1], **fields)])
 
 
 JOB = ".teaparty/jobs/j7"
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_shared"),
+    ("first_scope", "second_scope", "is_shared"),
     [
         (("MEMORY.md", "project", ""), ("src/MEMORY.md", "team", "src"), True),
         (("institutional.md", "institutional", ""), ("MEMORY.md", "project", ""), True),
@@ -286,9 +289,12 @@ JOB = ".teaparty/jobs/j7"
     ],
 )
 def test_only_what_applies_to_the_same_work_can_contradict(
-    one: Any, other: Any, is_shared: bool
+    first_scope: Any, second_scope: Any, is_shared: bool
 ) -> None:
-    places = [make_located(1, *one, title=OPPOSED[0]), make_located(2, *other, title=OPPOSED[1])]
+    places = [
+        make_located(1, *first_scope, title=OPPOSED[0]),
+        make_located(2, *second_scope, title=OPPOSED[1]),
+    ]
     assert bool(find_contradictions(places)) == is_shared
     assert bool(find_contradictions(places[::-1])) == is_shared
 
@@ -322,9 +328,11 @@ def test_a_contradiction_is_linked_on_both_sides_and_nothing_else_changes() -> N
 
 
 def test_a_link_to_an_entry_that_was_merged_away_is_not_repeated() -> None:
-    one = make_located(1, title=OPPOSED[0], relations=(f"refutes {make_id(9)}",))
-    other = make_located(2, title=OPPOSED[1], supersedes=(make_id(9),))
-    assert [change.entry.id for change in plan_consolidation([one, other], TODAY)] == [make_id(2)]
+    first = make_located(1, title=OPPOSED[0], relations=(f"refutes {make_id(9)}",))
+    second = make_located(2, title=OPPOSED[1], supersedes=(make_id(9),))
+    assert [change.entry.id for change in plan_consolidation([first, second], TODAY)] == [
+        make_id(2)
+    ]
 
 
 def test_an_explicit_successor_closes_the_older_entry_once() -> None:
@@ -363,11 +371,11 @@ def test_two_that_name_each_other_close_neither() -> None:
 
 
 def test_an_id_of_two_that_say_different_things_closes_neither() -> None:
-    one, new = make_located(1, title="One"), make_located(2, supersedes=(make_id(1),))
-    other = Located(make_entry(1, title="Other"), "src/MEMORY.md", 1, ScopeOf("team", "src"))
-    assert not plan_consolidation([one, other, new], TODAY)
-    copy = Located(one.entry, "src/MEMORY.md", 1, other.scope)
-    assert len(plan_consolidation([one, copy, new], TODAY)) == 2
+    first, new = make_located(1, title="One"), make_located(2, supersedes=(make_id(1),))
+    other_copy = Located(make_entry(1, title="Other"), "src/MEMORY.md", 1, ScopeOf("team", "src"))
+    assert not plan_consolidation([first, other_copy, new], TODAY)
+    copy = Located(first.entry, "src/MEMORY.md", 1, other_copy.scope)
+    assert len(plan_consolidation([first, copy, new], TODAY)) == 2
 
 
 @pytest.mark.parametrize("status", ["retired", "compacted"])

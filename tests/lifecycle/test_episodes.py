@@ -81,48 +81,48 @@ def after(hours: int, **fields: Any) -> Amendment:
 
 @given(
     st.lists(EPISODE_RECORDS, max_size=8).flatmap(
-        lambda told: st.tuples(st.just(told), st.permutations(told))
+        lambda records: st.tuples(st.just(records), st.permutations(records))
     )
 )
 def test_the_order_of_the_files_changes_nothing(
-    told: tuple[list[EpisodeRecord], list[EpisodeRecord]],
+    records: tuple[list[EpisodeRecord], list[EpisodeRecord]],
 ) -> None:
-    given_order, other_order = told
+    given_order, other_order = records
     assert combine(given_order) == combine(other_order)
     assert list_feedback(given_order) == list_feedback(other_order)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
-def test_what_is_told_twice_counts_once(told: list[EpisodeRecord]) -> None:
-    assert combine(told + told) == combine(told)
-    assert list_feedback(told + told) == list_feedback(told)
+def test_what_is_told_twice_counts_once(records: list[EpisodeRecord]) -> None:
+    assert combine(records + records) == combine(records)
+    assert list_feedback(records + records) == list_feedback(records)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
-def test_what_was_put_together_stays_as_it_is(told: list[EpisodeRecord]) -> None:
-    assert combine(combine(told)) == combine(told)
+def test_what_was_put_together_stays_as_it_is(records: list[EpisodeRecord]) -> None:
+    assert combine(combine(records)) == combine(records)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=8))
-def test_no_feedback_gets_lost_and_none_is_invented(told: list[EpisodeRecord]) -> None:
-    said = [item for telling in told for item in telling.feedback]
-    events = {(item.id, item.kind, item.ref or (item.by, item.at)) for item in said}
+def test_no_feedback_gets_lost_and_none_is_invented(records: list[EpisodeRecord]) -> None:
+    feedback = [item for record in records for item in record.feedback]
+    events = {(item.id, item.kind, item.ref or (item.by, item.at)) for item in feedback}
     assert {
-        (item.id, item.kind, item.ref or (item.by, item.at)) for item in list_feedback(told)
+        (item.id, item.kind, item.ref or (item.by, item.at)) for item in list_feedback(records)
     } == events
-    assert set(list_feedback(told)) <= set(said)
+    assert set(list_feedback(records)) <= set(feedback)
 
 
 # -- outcomes
 
 
 def test_the_latest_outcome_stands() -> None:
-    told: list[EpisodeRecord] = [
+    records: list[EpisodeRecord] = [
         after(2, outcome="success"),
         make_episode(outcome="partial"),
         after(1, outcome="failure"),
     ]
-    assert [episode.outcome for episode in combine(told)] == ["success"]
+    assert [episode.outcome for episode in combine(records)] == ["success"]
 
 
 def test_of_two_outcomes_at_one_moment_the_worse_stands() -> None:
@@ -146,18 +146,18 @@ def test_an_amendment_without_its_episode_makes_none_but_its_feedback_counts() -
 
 
 def test_episodes_come_in_order_of_time_then_id() -> None:
-    told = [
+    records = [
         make_episode("pr-9", occurred_at=WHEN + timedelta(hours=1)),
         make_episode("pr-3"),
         make_episode("pr-1"),
     ]
-    assert [episode.id for episode in combine(told)] == ["pr-1", "pr-3", "pr-9"]
+    assert [episode.id for episode in combine(records)] == ["pr-1", "pr-3", "pr-9"]
 
 
 def test_of_an_episode_told_in_two_ways_the_earlier_stands_with_the_feedback_of_both() -> None:
     late = make_episode(occurred_at=WHEN + timedelta(hours=1), text="late", feedback=(say(1),))
     (episode,) = combine([late, make_episode(text="early", feedback=(say(2),))])
-    assert (episode.text, [said.id for said in episode.feedback]) == (
+    assert (episode.text, [event.id for event in episode.feedback]) == (
         "early",
         [make_id(1), make_id(2)],
     )
@@ -201,12 +201,12 @@ def test_another_kind_or_another_work_is_another_event() -> None:
 
 def test_the_same_thing_has_the_same_id_wherever_it_is_said() -> None:
     elsewhere = datetime.fromisoformat("2026-11-20T16:00:00+02:00")
-    one = make_amendment(WHEN, "pr-1", feedback=[say(1), say(2)])
-    other = make_amendment(
+    first = make_amendment(WHEN, "pr-1", feedback=[say(1), say(2)])
+    second = make_amendment(
         elsewhere, "pr-1", feedback=[say(2), say(1), msgspec.structs.replace(say(1), at=elsewhere)]
     )
-    assert one == other
-    assert re.fullmatch(r"pr-1\+[0-9a-f]{12}", one.id)
+    assert first == second
+    assert re.fullmatch(r"pr-1\+[0-9a-f]{12}", first.id)
 
 
 def test_another_thing_has_another_id() -> None:
@@ -218,5 +218,5 @@ def test_another_thing_has_another_id() -> None:
         after(0, valence=0.1),
         after(0, text="x"),
     ]
-    assert len({told.id for told in [*made, after(0, feedback=[say()])]}) == 7
+    assert len({amendment.id for amendment in [*made, after(0, feedback=[say()])]}) == 7
     assert made[0].id.startswith("feedback+")

@@ -31,7 +31,7 @@ def test_an_entry_inherits_from_what_it_supersedes_once_that_is_gone() -> None:
 
 def test_each_entry_that_supersedes_one_inherits() -> None:
     heirs = find_heirs_among([make_entry(1, supersedes=(GONE,)), make_entry(2, supersedes=(GONE,))])
-    assert [said.id for said in move_to_heirs([say(9)], heirs)] == [make_id(1), make_id(2)]
+    assert [event.id for event in move_to_heirs([say(9)], heirs)] == [make_id(1), make_id(2)]
 
 
 def test_an_entry_inherits_nothing_from_itself() -> None:
@@ -45,8 +45,8 @@ def test_what_one_job_said_of_two_that_became_one_is_one_event() -> None:
 
 
 def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_them() -> None:
-    told = [say(number, "ignored") for number in (1, 7, 8, 9)]
-    utilities = compute_utilities(told, heirs={GONE: (make_id(1),)})
+    feedback = [say(number, "ignored") for number in (1, 7, 8, 9)]
+    utilities = compute_utilities(feedback, heirs={GONE: (make_id(1),)})
     assert utilities[make_id(1)].value == pytest.approx(0.5 - 0.05 / 4)
 
 
@@ -57,5 +57,5 @@ def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_the
         )
     )
 )
-def test_without_heirs_nothing_changes(told: list[Feedback]) -> None:
-    assert move_to_heirs(told, {}) == unique_events(told)
+def test_without_heirs_nothing_changes(feedback: list[Feedback]) -> None:
+    assert move_to_heirs(feedback, {}) == unique_events(feedback)

@@ -58,11 +58,11 @@ def merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) ->
 def test_it_does_not_matter_which_side_is_ours(
     base: Entry | None, ours: Entry | None, theirs: Entry | None
 ) -> None:
-    there, back = merge_entries(base, ours, theirs), merge_entries(base, theirs, ours)
-    if isinstance(there, Conflict) and isinstance(back, Conflict):
-        assert set(there.fields) == set(back.fields)
-        back = Conflict(there.fields, back.ours, back.theirs)
-    assert there == swap(back)
+    forward, back = merge_entries(base, ours, theirs), merge_entries(base, theirs, ours)
+    if isinstance(forward, Conflict) and isinstance(back, Conflict):
+        assert set(forward.fields) == set(back.fields)
+        back = Conflict(forward.fields, back.ours, back.theirs)
+    assert forward == swap(back)
 
 
 @given(versions(), versions())
@@ -77,11 +77,15 @@ def test_a_conflict_differs_in_the_disputed_fields_alone(
 ) -> None:
     merged = merge_entries(base, ours, theirs)
     if isinstance(merged, Conflict):
-        known = [name for name in Entry.__struct_fields__ if name != "extra"]
+        field_names = [name for name in Entry.__struct_fields__ if name != "extra"]
         differing = {
-            name for name in known if getattr(merged.ours, name) != getattr(merged.theirs, name)
+            name
+            for name in field_names
+            if getattr(merged.ours, name) != getattr(merged.theirs, name)
         }
-        assert differing == {name for name in merged.fields if name in known and name != "title"}
+        assert differing == {
+            name for name in merged.fields if name in field_names and name != "title"
+        }
 
 
 def test_what_either_side_adds_is_kept() -> None:
@@ -105,8 +109,8 @@ def test_counters_add_up_and_never_fall_below_zero(ours: int, theirs: int, merge
 
 
 def test_the_same_entry_added_on_both_sides_counts_once() -> None:
-    one, two = make_entry(1, reinforcement_count=2), make_entry(1, reinforcement_count=3)
-    assert merge_entries(None, one, two) == two
+    first, two = make_entry(1, reinforcement_count=2), make_entry(1, reinforcement_count=3)
+    assert merge_entries(None, first, two) == two
 
 
 def test_the_later_reinforcement_and_the_earlier_creation_win() -> None:

@@ -326,8 +326,8 @@ def test_promotion_loses_nothing_is_idempotent_and_knows_no_order(
     changes = plan(located).changes
     assert plan(random.sample(located, len(located))).changes == changes
     after = apply(located, changes)
-    known = {name for place in after for name in (place.entry.id, *place.entry.supersedes)}
-    assert known == {place.entry.id for place in located}
+    ids_after = {name for place in after for name in (place.entry.id, *place.entry.supersedes)}
+    assert ids_after == {place.entry.id for place in located}
     assert sum(p.entry.reinforcement_count for p in after) == sum(
         p.entry.reinforcement_count for p in located
     )
@@ -353,13 +353,13 @@ FOLDERS = {f"pr:{number}": f"src/part{number % 4}" for number in range(1, 9)}
 def test_a_directive_that_changes_of_three_directories_said_becomes_a_norm_once(
     fields: dict[str, Any], moves: bool
 ) -> None:
-    said = {
+    fields_of_rule = {
         "title": RULE,
         "type": "directive",
         "source": "pr:1 commit:3f2ab91aa5a1",
         "occurrences": ("pr:2", "pr:3"),
     }
-    place = make_located(1, "MEMORY.md", "project", **said | fields)
+    place = make_located(1, "MEMORY.md", "project", **fields_of_rule | fields)
     changes = plan_norms([place], TODAY, path_of, lambda: FOLDERS)
     assert [(change.kind, change.path) for change in changes] == (
         [("remove", "MEMORY.md"), ("add", "institutional.md")] if moves else []

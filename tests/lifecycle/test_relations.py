@@ -61,12 +61,12 @@ def test_a_relation_that_is_there_in_other_words_changes_nothing() -> None:
 
 @given(st.lists(relations, max_size=5))
 def test_the_order_of_adding_does_not_matter(added: list[Relation]) -> None:
-    one = other = make_entry()
+    forward = backward = make_entry()
     for relation in added:
-        one = with_relation(one, relation)
+        forward = with_relation(forward, relation)
     for relation in reversed(added):
-        other = with_relation(other, relation)
-    assert one == other
+        backward = with_relation(backward, relation)
+    assert forward == backward
 
 
 def test_a_relation_to_an_id_that_no_entry_has_is_a_warning_at_the_entry() -> None:

@@ -37,15 +37,15 @@ def test_a_version_is_no_date() -> None:
 
 
 def test_the_title_counts() -> None:
-    one, other = (
+    first, second = (
         said_of("Retry a POST only with a key", "Twice (#128)."),
         said_of("Never log a token", "Twice (#141)."),
     )
-    assert jaccard(one, other) < 0.5
+    assert jaccard(first, second) < 0.5
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("Do retry a POST", "Do not retry a POST"),
         ("Clients should retry a POST", "Clients shouldn’t retry a POST"),  # noqa: RUF001 - as typed by people
@@ -57,19 +57,19 @@ def test_the_title_counts() -> None:
         ("Needs python3.11 here", "Needs python3.12 here"),
     ],
 )
-def test_a_negation_or_a_number_makes_another_claim(one: str, other: str) -> None:
+def test_a_negation_or_a_number_makes_another_claim(first: str, second: str) -> None:
     assert (
-        parse_entry_words(make_entry(title=one)).claims
-        != parse_entry_words(make_entry(title=other)).claims
+        parse_entry_words(make_entry(title=first)).claims
+        != parse_entry_words(make_entry(title=second)).claims
     )
 
 
 def test_two_wordings_of_one_negation_make_the_same_claim() -> None:
-    one, other = (
+    first, second = (
         parse_entry_words(make_entry(title="Never retry a POST")),
         parse_entry_words(make_entry(title="Don't retry the POST")),
     )
-    assert one == other
+    assert first == second
 
 
 def test_exactly_at_the_threshold_is_not_above_it() -> None:
@@ -91,10 +91,10 @@ def test_the_pairs_are_those_of_comparing_all(
     texts: list[frozenset[str]], threshold: Fraction
 ) -> None:
     alike = [
-        (one, other)
-        for one, other in combinations(range(len(texts)), 2)
-        if (union := texts[one] | texts[other])
-        and Fraction(len(texts[one] & texts[other]), len(union)) > threshold
+        (first, second)
+        for first, second in combinations(range(len(texts)), 2)
+        if (union := texts[first] | texts[second])
+        and Fraction(len(texts[first] & texts[second]), len(union)) > threshold
     ]
     assert list(similar_pairs(texts, threshold)) == alike
 

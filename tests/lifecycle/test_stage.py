@@ -39,9 +39,9 @@ TABLE = """
     ],
 )
 def test_a_stage_that_is_stated_is_read(text: str, phase: Phase) -> None:
-    found = find_stage(text)
-    assert found is not None
-    assert found.phase == phase
+    stage = find_stage(text)
+    assert stage is not None
+    assert stage.phase == phase
 
 
 @pytest.mark.parametrize(
@@ -85,5 +85,5 @@ def test_a_name_is_a_phase_only_when_nothing_else_is_said() -> None:
 
 @given(st.text(st.sampled_from("Stage:designbuild -[x]\n#|*`()/")) | st.text())
 def test_any_text_is_read_without_an_error(text: str) -> None:
-    found = find_stage(text)
-    assert found is None or found.line > 0
+    stage = find_stage(text)
+    assert stage is None or stage.line > 0

@@ -36,8 +36,8 @@ def commit(number: int, message: str, *parents: int) -> Commit:
 
 def undone_by(message: str, *before: Commit) -> frozenset[str]:
     """What a commit with this message takes back."""
-    found = find_reverts([*before, commit(90, message)])
-    return found[-1].undoes if found and found[-1].sha == key(90) else frozenset()
+    reverts = find_reverts([*before, commit(90, message)])
+    return reverts[-1].undoes if reverts and reverts[-1].sha == key(90) else frozenset()
 
 
 WORK = commit(1, "Retry uploads")
@@ -133,8 +133,8 @@ def test_a_merge_that_quotes_the_revert_is_called_as_the_forge_calls_it() -> Non
     message = (
         'Merge pull request #13 from ann/undo\n\nRevert "Upload twice"\n\nReverts acme/shop#12'
     )
-    found = find_reverts([commit(1, "Start"), commit(90, message, 1, 2)])
-    assert found[-1].undoes == {"pr:12"}
+    reverts = find_reverts([commit(1, "Start"), commit(90, message, 1, 2)])
+    assert reverts[-1].undoes == {"pr:12"}
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_a_request_of_another_repository_is_none_of_ours(message: str) -> None:
 
 def test_reverts_made_in_one_second_stand_in_the_order_of_history() -> None:
     undo, redo = commit(2, 'Revert "Retry uploads"'), commit(3, 'Reapply "Retry uploads"')
-    found = find_reverts([WORK, undo, redo])
-    assert [(one.undoes, one.restores) for one in found] == [
+    reverts = find_reverts([WORK, undo, redo])
+    assert [(revert.undoes, revert.restores) for revert in reverts] == [
         (frozenset({key(1)}), frozenset()),
         (frozenset({key(2)}), frozenset({key(1)})),
     ]

@@ -59,39 +59,44 @@ def test_an_event_of_years_ago_counts_as_one_of_today() -> None:
 
 
 def test_one_event_told_by_many_counts_once() -> None:
-    said = [
+    feedback = [
         say("confirmed", hours, by=name, ref="pr:1")
         for hours, name in enumerate(["ada", "bob", "ada"])
     ]
-    assert compute_utilities(said) == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
+    assert compute_utilities(feedback) == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
 
 
 def test_ten_that_one_job_ignored_share_one_price() -> None:
-    said = [say("ignored", entry=make_id(number), ref="pr:1") for number in range(10)]
-    utilities = compute_utilities(said).values()
+    feedback = [say("ignored", entry=make_id(number), ref="pr:1") for number in range(10)]
+    utilities = compute_utilities(feedback).values()
     assert sum(NO_FEEDBACK - utility.value for utility in utilities) == pytest.approx(0.05)
 
 
 def test_what_another_job_ignored_has_its_own_price() -> None:
-    said = [
+    feedback = [
         say("ignored", entry=make_id(1), ref="pr:1"),
         say("ignored", entry=make_id(2), ref="pr:2"),
     ]
-    assert [found.value for found in compute_utilities(said).values()] == [pytest.approx(0.45)] * 2
+    assert [utility.value for utility in compute_utilities(feedback).values()] == [
+        pytest.approx(0.45)
+    ] * 2
 
 
 def test_a_price_is_shared_with_what_was_ignored_only() -> None:
-    said = [
+    feedback = [
         say("ignored", entry=make_id(1), ref="pr:1"),
         say("confirmed", entry=make_id(2), ref="pr:1"),
     ]
-    assert compute_utilities(said)[make_id(1)].value == pytest.approx(0.45)
+    assert compute_utilities(feedback)[make_id(1)].value == pytest.approx(0.45)
 
 
 def test_without_a_reference_a_job_is_who_and_when() -> None:
-    said = [say("ignored", entry=make_id(1), by="ada"), say("ignored", entry=make_id(2), by="ada")]
+    feedback = [
+        say("ignored", entry=make_id(1), by="ada"),
+        say("ignored", entry=make_id(2), by="ada"),
+    ]
     alone = say("ignored", 1, entry=make_id(3), by="ada")
-    values = compute_utilities([*said, alone])
+    values = compute_utilities([*feedback, alone])
     assert [round(values[make_id(number)].value, 4) for number in (1, 2, 3)] == [0.475, 0.475, 0.45]
 
 
@@ -123,16 +128,19 @@ EVENTS = st.lists(
 )
 
 
-ORDERS = EVENTS.flatmap(lambda said: st.tuples(st.just(said), st.permutations(said)))
+ORDERS = EVENTS.flatmap(lambda feedback: st.tuples(st.just(feedback), st.permutations(feedback)))
 
 
 @given(ORDERS)
 def test_any_order_of_reading_gives_exactly_one_result(
-    told: tuple[list[Feedback], list[Feedback]],
+    orders: tuple[list[Feedback], list[Feedback]],
 ) -> None:
-    one, other = (compute_utilities(said) for said in told)
-    assert one == other
-    assert all(0 <= found.value <= 1 and found.events + found.touched > 0 for found in one.values())
+    first, second = (compute_utilities(feedback) for feedback in orders)
+    assert first == second
+    assert all(
+        0 <= utility.value <= 1 and utility.events + utility.touched > 0
+        for utility in first.values()
+    )
 
 
 def test_files_read_in_100_random_orders_give_one_result() -> None:
@@ -147,14 +155,16 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
         )
         for n in range(60)
     ]
-    files = [format_episode_record(make_amendment(said.at, feedback=[said])) for said in events]
+    files = [format_episode_record(make_amendment(event.at, feedback=[event])) for event in events]
     results = []
     for _ in range(100):
         shuffler.shuffle(files)
-        told = [telling for data in files for telling in parse_episode_file("x", data).records]
-        results.append(compute_utilities([said for telling in told for said in telling.feedback]))
+        records = [record for data in files for record in parse_episode_file("x", data).records]
+        results.append(
+            compute_utilities([event for record in records for event in record.feedback])
+        )
     assert all(result == results[0] for result in results)
-    assert len({found.value for found in results[0].values()}) > 1
+    assert len({utility.value for utility in results[0].values()}) > 1
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def located(*entries: Entry) -> list[Located]:
 
 
 def verdict(shop: Project, entry: Entry, view: str | None = "HEAD") -> Verdict:
-    (found,) = judge_anchors(shop.workspace, located(entry), view).values()
-    return found
+    (cite_verdict,) = judge_anchors(shop.workspace, located(entry), view).values()
+    return cite_verdict
 
 
 def kind(shop: Project, entry: Entry, view: str | None = "HEAD") -> str:

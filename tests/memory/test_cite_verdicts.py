@@ -52,8 +52,8 @@ def test_reformatting_is_not_staleness(shop: Project, title: str, text: str) -> 
 def test_renaming_is_not_staleness(shop: Project, title: str, path: str) -> None:
     entry = remember(shop, title)
     shop.commit("Rename", {"src/client.py": None, path: CLIENT})
-    found = verdict(shop, entry)
-    assert (found.kind, found.path) == ("moved", path)
+    cite_verdict = verdict(shop, entry)
+    assert (cite_verdict.kind, cite_verdict.path) == ("moved", path)
 
 
 def test_a_renamed_and_reformatted_file_is_moved(shop: Project) -> None:
@@ -63,7 +63,9 @@ def test_a_renamed_and_reformatted_file_is_moved(shop: Project) -> None:
         {"src/client.py": None, "net/http.py": "\n" + CLIENT.replace("(url, key)", "(url,  key)")},
     )
     verdicts = judge_anchors(shop.workspace, located(*entries), "HEAD").values()
-    assert {(found.kind, found.path) for found in verdicts} == {("moved", "net/http.py")}
+    assert {(cite_verdict.kind, cite_verdict.path) for cite_verdict in verdicts} == {
+        ("moved", "net/http.py")
+    }
 
 
 def test_a_file_renamed_and_then_rewritten_bit_by_bit_is_followed(shop: Project) -> None:
@@ -71,8 +73,8 @@ def test_a_file_renamed_and_then_rewritten_bit_by_bit_is_followed(shop: Project)
     shop.commit("Rename", {"src/client.py": None, "net/http.py": CLIENT})
     shop.commit("Rename again", {"net/http.py": None, "net/wire.py": CLIENT + "# more\n"})
     shop.commit("Rewrite", {"net/wire.py": "def post():\n    pass\n"})
-    found = verdict(shop, entry)
-    assert (found.kind, found.path) == ("changed", "net/wire.py")
+    cite_verdict = verdict(shop, entry)
+    assert (cite_verdict.kind, cite_verdict.path) == ("changed", "net/wire.py")
 
 
 def test_a_rename_in_the_work_tree_is_seen_before_it_is_committed(shop: Project) -> None:
@@ -126,15 +128,15 @@ def test_a_copy_that_was_there_before_is_not_where_removed_code_went(shop: Proje
 
 
 def test_lines_that_left_for_another_file_are_found_there(shop: Project) -> None:
-    first, other = (
+    first, second = (
         "Call the office before you change the rates of a contract.",
         "Never send the keys by mail, as ever.",
     )
-    shop.commit("Write", {"docs/a.md": f"# A\n\n{first}\n\n{other}\n"})
+    shop.commit("Write", {"docs/a.md": f"# A\n\n{first}\n\n{second}\n"})
     (entry,) = anchor_entries(
         shop.workspace, [make_entry(1, cites=(f"docs/a.md:3@{shop.sha()[:12]}",))]
     )
-    shop.commit("Move", {"docs/a.md": f"# A\n\n{other}\n", "docs/b.md": f"# B\n\n{first}\n"})
+    shop.commit("Move", {"docs/a.md": f"# A\n\n{second}\n", "docs/b.md": f"# B\n\n{first}\n"})
     assert verdict(shop, entry) == Verdict("moved", "docs/b.md", 3, 3, "was docs/a.md")
 
 
@@ -169,8 +171,8 @@ def test_entries_that_cite_one_file_whole_are_judged_each_by_what_it_names(shop:
     build_index(shop.workspace, None)
     shop.commit("Edit", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
     for _ in range(2):  # judged, and kept
-        found = judge_anchors(shop.workspace, located(*entries), "HEAD")
-        assert [found[entry.id, entry.cites[0]].kind for entry in entries] == [
+        verdict_of = judge_anchors(shop.workspace, located(*entries), "HEAD")
+        assert [verdict_of[entry.id, entry.cites[0]].kind for entry in entries] == [
             "fresh",
             "changed",
             "changed",
@@ -226,7 +228,8 @@ def test_nothing_changed_costs_two_processes_for_any_number_of_entries(
     entries = [make_entry(n, cites=(f"src/client.py:{n}@{shop.sha()[:12]}",)) for n in range(1, 13)]
     workspace, trace = shop.workspace, tmp_path / "trace"
     monkeypatch.setenv("GIT_TRACE", str(trace))
-    assert {found.kind for found in judge_anchors(workspace, located(*entries), None).values()} == {
-        "fresh"
-    }
+    assert {
+        cite_verdict.kind
+        for cite_verdict in judge_anchors(workspace, located(*entries), None).values()
+    } == {"fresh"}
     assert trace.read_text().count("trace: built-in: git ") == 2

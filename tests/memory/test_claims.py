@@ -40,9 +40,9 @@ def run(shop: Project) -> tuple[bool, list[str]]:
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
     (outcome,) = {
-        one.outcome
-        for one in combine(load_episodes(shop.workspace, None).records)
-        if one.id == "pr-128"
+        episode.outcome
+        for episode in combine(load_episodes(shop.workspace, None).records)
+        if episode.id == "pr-128"
     }
     rejected = {
         entry.adoption == "rejected" for entry in shop.entries() if "pr:128" in (entry.source or "")
@@ -109,9 +109,11 @@ def bring_back(shop: Project) -> None:
 
 def forge_number(shop: Project) -> None:
     """Eve's own work bears the number of another's, and she takes hers back."""
-    own = shop.commit("docs: note (#128)", {"docs/note.md": "x\n"}, EVE)
+    commit_sha = shop.commit("docs: note (#128)", {"docs/note.md": "x\n"}, EVE)
     shop.record()
-    shop.commit(f"Out\n\nThis reverts commit {own}.\n\nReverts #128", {"docs/note.md": None}, EVE)
+    shop.commit(
+        f"Out\n\nThis reverts commit {commit_sha}.\n\nReverts #128", {"docs/note.md": None}, EVE
+    )
 
 
 UNPROVED: dict[str, Callable[[Project], object]] = {
@@ -128,7 +130,7 @@ UNPROVED: dict[str, Callable[[Project], object]] = {
 }
 
 
-def merge_of_all(shop: Project, says: str) -> None:
+def merge_of_all(shop: Project, message: str) -> None:
     """Eve's branch from the root merges main, and takes that merge back: all of main came with it."""
     shop.git("reset", "-q", "--hard", ":/^Trust Ann")  # one run reads all
     root = shop.git("rev-list", "--max-parents=0", "HEAD")
@@ -137,7 +139,9 @@ def merge_of_all(shop: Project, says: str) -> None:
     shop.git("merge", "-q", "--no-ff", "-m", "Merge branch 'main' into eve", "main")
     shop.clock.tick()
     shop.commit(
-        f"Tidy\n\nThis reverts commit {shop.sha()}{says.format(root)}.", {"docs/a.md": "y\n"}, EVE
+        f"Tidy\n\nThis reverts commit {shop.sha()}{message.format(root)}.",
+        {"docs/a.md": "y\n"},
+        EVE,
     )
     shop.checkout("main")
     shop.merge("eve")

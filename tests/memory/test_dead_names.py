@@ -40,8 +40,8 @@ def remember(shop: Project, title: str, **fields: object) -> Entry:
 
 def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
     return [
-        f"{one.kind} {one.path}"
-        for one in find_dead_names(JudgedView(shop.workspace, view), [entry]).values()
+        f"{dead_name.kind} {dead_name.path}"
+        for dead_name in find_dead_names(JudgedView(shop.workspace, view), [entry]).values()
     ]
 
 
@@ -96,77 +96,81 @@ def test_retrieve_demotes_it_and_says_which_name_is_gone(shop: Project) -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def searched_words(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What git is asked to find from now on."""
-    found: list[object] = []
+    searches: list[object] = []
 
     def find_words(
-        repo: Repository, rev: str | None, *asked: Sequence[str]
+        repo: Repository, rev: str | None, *words: Sequence[str]
     ) -> set[tuple[str, str]]:
-        found.append(rev)
-        return log.find_words(repo, rev, *asked)
+        searches.append(rev)
+        return log.find_words(repo, rev, *words)
 
     monkeypatch.setattr(name_search, "find_words", find_words)
-    return found
+    return searches
 
 
 def test_names_are_looked_for_again_once_the_tree_or_the_words_change(
-    shop: Project, asked: list[object]
+    shop: Project, searched_words: list[object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
-    for text, found in [
+    for text, expected in [
         (CODE, []),
         (CODE.replace("retry_twice", "again"), ["changed retry_twice"]),
     ]:
         shop.write("src/client.py", text)
-        asked.clear()
-        assert dead(shop, entry) == found
-        assert asked
-        asked.clear()
-        assert dead(shop, entry) == found
-        assert not asked
+        searched_words.clear()
+        assert dead(shop, entry) == expected
+        assert searched_words
+        searched_words.clear()
+        assert dead(shop, entry) == expected
+        assert not searched_words
     assert dead(shop, replace(entry, title="Never nest retry_thrice")) == []
-    assert asked == [None, shop.sha("HEAD~1")], "the tree, then that in which it was written"
+    assert searched_words == [None, shop.sha("HEAD~1")], (
+        "the tree, then that in which it was written"
+    )
     assert dead(shop, entry, "HEAD") == []
 
 
 def test_a_new_entry_leaves_what_was_found_of_the_others(
-    shop: Project, asked: list[object]
+    shop: Project, searched_words: list[object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     assert dead(shop, entry) == []
-    assert asked == [None]
-    other = format_entry(make_entry(7, title="Never nest retry_once"))
-    shop.write("MEMORY.md", f"{format_entry(entry)}\n{other}")
+    assert searched_words == [None]
+    other_entry = format_entry(make_entry(7, title="Never nest retry_once"))
+    shop.write("MEMORY.md", f"{format_entry(entry)}\n{other_entry}")
     assert dead(shop, entry) == []
-    assert asked == [None]
+    assert searched_words == [None]
     shop.write("docs/guide.md", "no memory")
     assert dead(shop, entry) == []
-    assert asked == [None, None]
+    assert searched_words == [None, None]
 
 
-def test_what_others_wrote_of_names_is_not_believed(shop: Project, asked: list[object]) -> None:
+def test_what_others_wrote_of_names_is_not_believed(
+    shop: Project, searched_words: list[object]
+) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     assert dead(shop, entry) == []
     with closing(sqlite3.connect(index_path(shop.workspace), isolation_level=None)) as connection:
         connection.execute("""UPDATE verdicts SET outcome = '["retry_twice"]'""")
-    asked.clear()
+    searched_words.clear()
     assert dead(shop, entry) == []
-    assert asked
+    assert searched_words
 
 
 def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find_words(
-        repo: Repository, rev: str | None, *asked: Sequence[str]
+        repo: Repository, rev: str | None, *words: Sequence[str]
     ) -> set[tuple[str, str]]:
-        found = log.find_words(repo, rev, *asked)
+        matches = log.find_words(repo, rev, *words)
         shop.write("src/client.py", "")
-        return found
+        return matches
 
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
@@ -188,15 +192,15 @@ def test_the_commits_of_many_days_are_found_by_one_process(
         )
         for number, day in enumerate(written)
     ]
-    asked: list[set[date]] = []
+    searched_days: list[set[date]] = []
 
     def find_commits(repo: Repository, rev: str, days: set[date]) -> dict[date, str]:
-        asked.append(days)
+        searched_days.append(days)
         return {}
 
     monkeypatch.setattr(name_search, "find_commits_of_days", find_commits)
     find_dead_names(JudgedView(shop.workspace, None), entries)
-    assert asked == [set(written)]
+    assert searched_days == [set(written)]
 
 
 def test_what_was_confirmed_today_is_sought_in_the_tree_of_today(shop: Project) -> None:
@@ -210,14 +214,14 @@ def test_what_was_confirmed_today_is_sought_in_the_tree_of_today(shop: Project) 
 
 
 def test_a_commit_is_searched_once_however_often_the_code_changes(
-    shop: Project, asked: list[object]
+    shop: Project, searched_words: list[object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
     assert dead(shop, entry) == ["changed retry_twice"]
-    asked.clear()
+    searched_words.clear()
     for number in range(3):
         shop.commit("Work", {"src/other.py": f"number = {number}\n"})
         assert dead(shop, entry) == ["changed retry_twice"]
-    assert asked == [None, None, None], "the work tree alone"
+    assert searched_words == [None, None, None], "the work tree alone"

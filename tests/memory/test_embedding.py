@@ -36,10 +36,10 @@ def named(project: Project) -> Project:
 def build(
     project: Project, environ: Mapping[str, str]
 ) -> tuple[VectorsReport, list[tuple[int, int]]]:
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     return build_vectors(
-        project.workspace, environ, lambda done, total: told.append((done, total))
-    ), told
+        project.workspace, environ, lambda done, total: progress.append((done, total))
+    ), progress
 
 
 def test_every_entry_gets_its_vector_once(named: Project) -> None:

@@ -69,13 +69,15 @@ def test_the_index_is_proved_against_the_tree_and_what_is_behind_it_is_named(
 ) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
     put(project, "MEMORY.md", 1, 2)
-    assert [one.code for one in verify_index(project.workspace, None)] == ["index-differs"], (
-        "there is no index yet"
-    )
+    assert [difference.code for difference in verify_index(project.workspace, None)] == [
+        "index-differs"
+    ], "there is no index yet"
     build_index(project.workspace, None)
     assert verify_index(project.workspace, None) == ()
     put(project, "src/MEMORY.md", 3)
-    assert [one.path for one in verify_index(project.workspace, None)] == ["src/MEMORY.md"]
+    assert [difference.path for difference in verify_index(project.workspace, None)] == [
+        "src/MEMORY.md"
+    ]
 
 
 def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repaired(
@@ -88,7 +90,9 @@ def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repair
     ) as connection:
         connection.execute("UPDATE entries SET body = 'Never test.' WHERE row = 2")
     connection.close()
-    assert [one.path for one in verify_index(project.workspace, None)] == ["MEMORY.md"]
+    assert [difference.path for difference in verify_index(project.workspace, None)] == [
+        "MEMORY.md"
+    ]
     assert build_index(project.workspace, None).was_rebuilt
     assert verify_index(project.workspace, None) == ()
 
@@ -149,20 +153,20 @@ def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What a build tells the database."""
     from memory_ci.search import database
 
-    told: list[str] = []
+    executed: list[str] = []
     connect = database.connect
 
     def traced(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
         connection = connect(place, timeout)
         connection.set_trace_callback(
-            lambda sql: None if sql.startswith("--") else told.append(sql)
+            lambda sql: None if sql.startswith("--") else executed.append(sql)
         )
         return connection
 
     with monkeypatch.context() as patch:
         patch.setattr(database, "connect", traced)
         build_index(project.workspace, None)
-    return told
+    return executed
 
 
 def test_an_index_does_not_take_the_place_of_a_device_or_a_pipe(
@@ -202,8 +206,10 @@ PIECES = (
 def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str]) -> None:
     """Whatever stands in it: entries that are known by their text are not parsed again."""
 
-    def read(text: str, known: Mapping[str, KnownDigests]) -> list[LoadedFile]:
-        return [screen(load_file("MEMORY.md", text.encode(), ScopePatterns(), known["MEMORY.md"]))]
+    def read(text: str, digests: Mapping[str, KnownDigests]) -> list[LoadedFile]:
+        return [
+            screen(load_file("MEMORY.md", text.encode(), ScopePatterns(), digests["MEMORY.md"]))
+        ]
 
     with open_index(None) as index:
         for text in texts:
@@ -220,7 +226,7 @@ def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str
 
 def test_of_a_file_that_changed_only_what_is_new_is_parsed() -> None:
     old, new = ("\n".join(PIECES[:at]).encode() for at in (4, 5))
-    known = load_file("MEMORY.md", old, ScopePatterns()).sources.values()
-    loaded = load_file("MEMORY.md", new, ScopePatterns(), known)
+    sources = load_file("MEMORY.md", old, ScopePatterns()).sources.values()
+    loaded = load_file("MEMORY.md", new, ScopePatterns(), sources)
     assert [place.entry.id for place in loaded.entries] == [make_id(4)]
     assert [line for _, line in loaded.kept] == [5, 14, 23]

@@ -45,10 +45,10 @@ def test_a_file_that_both_sides_made_is_merged_too() -> None:
 
 
 def test_sections_of_a_file_that_both_sides_made_keep_their_entries() -> None:
-    one, two, three = map(format_entry, numbered(1, 2, 3))
+    first, two, three = map(format_entry, numbered(1, 2, 3))
     ours, theirs = (
-        f"{INTRO}\n{one}\n# Other\n\n{three}",
-        f"{INTRO}\n{one}\n{two}\n# Other\n\n{three}",
+        f"{INTRO}\n{first}\n# Other\n\n{three}",
+        f"{INTRO}\n{first}\n{two}\n# Other\n\n{three}",
     )
     assert merge_texts(b"", ours.encode(), theirs.encode()) == (theirs.encode(), 0)
 
@@ -115,9 +115,9 @@ def test_a_conflict_is_marked_around_the_two_versions_of_that_entry_alone() -> N
     theirs = base.replace(b"## Learning number 2", b"## Theirs").replace(b"number 1", b"one")
     merged, conflicts = merge_texts(base, ours, theirs)
     assert conflicts == 1
-    before, _, rest = merged.decode().partition("<<<<<<< ours\n")
-    mine, _, rest = rest.partition("=======\n")
-    yours, _, after = rest.partition(">>>>>>> theirs\n")
+    before, _, remainder = merged.decode().partition("<<<<<<< ours\n")
+    mine, _, remainder = remainder.partition("=======\n")
+    yours, _, after = remainder.partition(">>>>>>> theirs\n")
     assert before.endswith("## Learning one\n\n")
     assert after.startswith("\n---\n")
     assert after.endswith("## Learning three\n")
@@ -148,8 +148,8 @@ def test_a_deleted_entry_that_the_other_side_changed_is_kept_with_the_change() -
 def test_prose_that_one_side_changed_is_taken_and_entries_stay_in_their_sections() -> None:
     def file(intro: str, section: str, *numbers: int) -> bytes:
         first = "\n".join(map(format_entry, numbered(1)))
-        rest = "\n".join(map(format_entry, numbered(*numbers)))
-        return f"{intro}\n{first}\n# {section}\n\nAbout it.\n\n{rest}".encode()
+        other_entries = "\n".join(map(format_entry, numbered(*numbers)))
+        return f"{intro}\n{first}\n# {section}\n\nAbout it.\n\n{other_entries}".encode()
 
     merged = merge_texts(
         file(INTRO, "Old", 2), file(INTRO + "More.\n", "Old", 2, 3), file(INTRO, "New", 2, 4)
@@ -175,8 +175,8 @@ def test_comments_in_the_front_matter_survive_from_either_side() -> None:
     )
     merged, conflicts = merge_texts(base, ours, theirs)
     assert (merged, conflicts) == (theirs.replace(b"count: 1", b"count: 2"), 0)
-    other = ours.replace(b"type", b"# checked by Bob\ntype")
-    merged, conflicts = merge_texts(base, other, theirs)
+    commented = ours.replace(b"type", b"# checked by Bob\ntype")
+    merged, conflicts = merge_texts(base, commented, theirs)
     assert conflicts == 1
     assert b"Ada" in merged
     assert b"Bob" in merged

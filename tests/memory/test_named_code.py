@@ -95,7 +95,7 @@ def test_a_cite_is_written_as_people_write_places(
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("src/none.py", "HEAD has no file src/none.py"),
         ("src/client.py::Client.put", "src/client.py has no definition Client.put"),
@@ -103,10 +103,10 @@ def test_a_cite_is_written_as_people_write_places(
         ("", "HEAD has no file"),
     ],
 )
-def test_what_is_not_found_of_a_cite_is_said(shop: Project, written: str, said: str) -> None:
+def test_what_is_not_found_of_a_cite_is_said(shop: Project, written: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         read_cite(shop.workspace, written)
-    assert said in error.value.message
+    assert message in error.value.message
 
 
 def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: Project) -> None:
@@ -129,7 +129,7 @@ def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: P
     entry = make_entry(8, title="Say retry_twice when it may fail", scope="project")
     shop.commit("Note", {f".memory/inbox/{entry.id}.md": format_entry(entry)})
     shop.record()
-    (folded,) = [one for one in shop.entries() if one.id == entry.id]
+    (folded,) = [candidate for candidate in shop.entries() if candidate.id == entry.id]
     assert "symbol:retry_twice" in folded.cites[0]
 
 

@@ -32,7 +32,7 @@ def test_words_prove_a_learning_and_do_not_stay(
     assert any(line.startswith("commit:") for line in lines) is has_origin
     assert project.plan(today=TODAY + timedelta(days=1)).steps == ()
     assert project.retrieve("retry a charge").hits
-    assert not [one for one in project.check().findings if one.level == "error"]
+    assert not [finding for finding in project.check().findings if finding.level == "error"]
 
 
 def test_what_was_not_said_is_refused_all_the_same(project: Project) -> None:
@@ -52,5 +52,5 @@ def test_a_note_without_words_is_folded(project: Project) -> None:
     project.put_fragment(entry)
     project.record()
     assert f"commit:{sha}" in format_entry(
-        next(one for one in project.entries() if one.id == entry.id)
+        next(candidate for candidate in project.entries() if candidate.id == entry.id)
     )

@@ -48,9 +48,13 @@ def test_a_transition_is_found_only_in_the_range_that_brought_it(project: Projec
     start = state(project, "design")
     end = state(project, "build")
     after = project.commit("More work")
-    (found,) = list_transitions(project.workspace, start, "HEAD")
-    assert (found.ended, found.begun, found.commit.sha) == ("design", "implementation", end)
-    assert list_transitions(project.workspace, None, "HEAD") == (found,)
+    (transition,) = list_transitions(project.workspace, start, "HEAD")
+    assert (transition.ended, transition.begun, transition.commit.sha) == (
+        "design",
+        "implementation",
+        end,
+    )
+    assert list_transitions(project.workspace, None, "HEAD") == (transition,)
     assert list_transitions(project.workspace, end, after) == ()
     assert list_transitions(project.workspace, None, start) == ()
 

@@ -58,10 +58,10 @@ def test_the_notice_of_a_whole_file_is_at_the_lines_that_the_entry_names(
 ) -> None:
     remember(shop, 'The header "Idempotency-Key" is needed')
     start = shop.sha()
-    beside = CLIENT.replace("timeout=30", "timeout=60")
-    shop.commit("Edit beside", {"src/client.py": beside})
+    edited_text = CLIENT.replace("timeout=30", "timeout=60")
+    shop.commit("Edit beside", {"src/client.py": edited_text})
     assert touched(shop, start) == []
-    shop.commit("Edit", {"src/client.py": beside.replace("key is None", "not key")})
+    shop.commit("Edit", {"src/client.py": edited_text.replace("key is None", "not key")})
     assert [(f.code, f.line, f.level) for f in touched(shop, start)] == [
         ("anchor-changed", 8, "notice")
     ]
@@ -83,8 +83,8 @@ def test_a_removal_is_a_warning(shop: Project) -> None:
     remember(shop, "Other things", "src/other.py", 2)
     start = shop.sha()
     shop.commit("Drop", {"src/client.py": CLIENT.replace(POST, ""), "src/other.py": None})
-    found = [(f.code, f.path, f.line, f.level) for f in touched(shop, start)]
-    assert found == [
+    findings = [(f.code, f.path, f.line, f.level) for f in touched(shop, start)]
+    assert findings == [
         ("anchor-gone", "src/client.py", 9, "warning"),
         ("anchor-gone", "src/other.py", 1, "warning"),
     ]

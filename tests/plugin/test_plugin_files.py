@@ -49,14 +49,14 @@ def find_agent(name: str) -> Agent:
 
 def list_hooks(name: str) -> list[tuple[str, str, str, int]]:
     """The event, the tools, the command and the time limit of each hook."""
-    found = []
+    hooks = []
     for event, entries in read(PLUGIN / HOOKS[name])["hooks"].items():
         for entry in entries:
             for hook in entry.get("hooks", [entry]):
                 command = hook.get("command") or hook["bash"]
                 limit = hook.get("timeout") or hook["timeoutSec"]
-                found.append((event, entry.get("matcher", ""), command, limit))
-    return found
+                hooks.append((event, entry.get("matcher", ""), command, limit))
+    return hooks
 
 
 def test_the_marketplace_names_the_folder_of_the_plugin() -> None:
@@ -126,9 +126,9 @@ def test_the_server_is_started_by_a_command_that_exists(agent: str) -> None:
 
 def test_the_hook_has_the_options_that_the_launcher_gives() -> None:
     launcher = (PLUGIN / "launch.sh").read_text()
-    [given] = re.findall(r"hook agent (--.+)", launcher)
-    known = {option.names.split()[0] for option in OPTIONS}
-    assert set(re.findall(r"--[a-z]+", given)) <= known
+    [arguments] = re.findall(r"hook agent (--.+)", launcher)
+    options = {option.names.split()[0] for option in OPTIONS}
+    assert set(re.findall(r"--[a-z]+", arguments)) <= options
 
 
 def test_the_skill_is_named_as_its_folder_and_says_when_to_use_it() -> None:
@@ -147,6 +147,6 @@ def test_the_skill_lets_no_agent_answer_a_review() -> None:
 def test_the_commands_of_the_skill_exist(run: Run) -> None:
     commands = COMMAND.findall(SKILL.read_text())
     assert {verb for verb, _ in commands} == {"add", "retrieve", "review", "feedback"}
-    for verb, rest in commands:
+    for verb, arguments in commands:
         help_text = run(verb, "--help").stdout
-        assert all(option in help_text for option in re.findall(r"--[a-z]+", rest))
+        assert all(option in help_text for option in re.findall(r"--[a-z]+", arguments))

@@ -51,8 +51,8 @@ def test_an_order_of_the_work_in_hand_ranks_below() -> None:
 
 
 def test_the_subject_of_sessions_is_no_request() -> None:
-    said = "check the gateway queue. " * 12
-    assert find_texts([make_turn(said, day) for day in range(1, 5)]) == []
+    topic = "check the gateway queue. " * 12
+    assert find_texts([make_turn(topic, day) for day in range(1, 5)]) == []
 
 
 def test_the_newest_count_most() -> None:

@@ -25,7 +25,7 @@ from tests.make import examples, make_entry, make_id
 from tests.search.trees import Tree, make_loaded, make_tree
 
 
-def found(index: Index, *terms: str) -> list[str]:
+def find_titles(index: Index, *terms: str) -> list[str]:
     return [match.located.entry.id for match in search(index, terms)]
 
 
@@ -90,8 +90,8 @@ def test_what_was_edited_away_is_not_found_again(tmp_path: Path) -> None:
     edited = Tree({"MEMORY.md": (make_entry(1, title="new words"),)})
     with open_index(tmp_path / "index.db") as index:
         sync(index, edited.oids, edited.load)
-        assert found(index, "old") == []
-        assert found(index, "new") == [make_id(1)]
+        assert find_titles(index, "old") == []
+        assert find_titles(index, "new") == [make_id(1)]
 
 
 def test_only_files_that_are_new_to_the_index_are_read(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_a_file_without_an_object_id_is_read_every_time(tmp_path: Path) -> None:
     for _ in range(2):
         with open_index(tmp_path / "index.db") as index:
             sync(index, tree.oids | {"MEMORY.md": ""}, tree.load)
-            assert found(index, "retry") == [make_id(0)]
+            assert find_titles(index, "retry") == [make_id(0)]
     assert tree.requests[1] == ["MEMORY.md"]
 
 
@@ -248,7 +248,7 @@ def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(
     tree = make_tree(3)
     with open_index(path) as index:
         assert sync(index, tree.oids, tree.load).was_rebuilt
-        assert found(index, "retry") == [make_id(0), make_id(1), make_id(2)]
+        assert find_titles(index, "retry") == [make_id(0), make_id(1), make_id(2)]
         assert content(index) == expected
 
 
@@ -287,7 +287,7 @@ def test_damage_that_shows_only_when_it_is_read_is_built_again(tmp_path: Path, c
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute(f"UPDATE entries SET {column} = CAST(x'ff' AS TEXT)")  # noqa: S608 - of this list
-        assert found(index, "retry") == [make_id(0), make_id(1), make_id(2)]
+        assert find_titles(index, "retry") == [make_id(0), make_id(1), make_id(2)]
         assert content(index) == expected
 
 
@@ -296,7 +296,7 @@ def test_damage_to_a_file_that_was_just_made_is_built_again(tmp_path: Path) -> N
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute("UPDATE entries SET front = x'c1'")
-        assert len(found(index, "retry")) == 3
+        assert len(find_titles(index, "retry")) == 3
         assert not index.is_temporary
     assert len(tree.requests) == 2
 
@@ -342,7 +342,7 @@ def test_where_nothing_can_be_written_the_index_is_in_memory(tmp_path: Path) -> 
             sync(index, tree.oids, tree.load)
             assert index.is_temporary
             assert index.reason
-            assert found(index, "retry") == [make_id(0)]
+            assert find_titles(index, "retry") == [make_id(0)]
 
 
 def test_behind_a_lock_that_stays_the_index_is_in_memory(tmp_path: Path) -> None:
@@ -352,7 +352,7 @@ def test_behind_a_lock_that_stays_the_index_is_in_memory(tmp_path: Path) -> None
             sync(index, tree.oids, tree.load)
             assert index.is_temporary
             assert "locked" in index.reason
-            assert found(index, "retry") == [make_id(0)]
+            assert find_titles(index, "retry") == [make_id(0)]
         assert not holder.is_temporary
 
 

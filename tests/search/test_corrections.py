@@ -28,7 +28,7 @@ def numbers(hits: Iterable[Hit]) -> list[int]:
 
 def put(*hits: Hit) -> tuple[list[int], list[tuple[int, str]]]:
     served, withheld = order_corrections(hits, contradicted)
-    return numbers(served), [(numbers([one.hit])[0], one.why) for one in withheld]
+    return numbers(served), [(numbers([item.hit])[0], item.why) for item in withheld]
 
 
 def test_what_supersedes_an_entry_takes_its_place() -> None:
@@ -72,5 +72,5 @@ def test_what_is_superseded_but_not_found_changes_nothing() -> None:
 def test_nothing_is_lost_and_something_is_always_served(links: list[list[int]]) -> None:
     hits = [make_hit(number, olders) for number, olders in enumerate(links)]
     served, withheld = order_corrections(hits, contradicted)
-    assert sorted(numbers([*served, *(one.hit for one in withheld)])) == list(range(len(links)))
+    assert sorted(numbers([*served, *(item.hit for item in withheld)])) == list(range(len(links)))
     assert bool(served) == bool(hits)

@@ -126,14 +126,14 @@ def test_a_service_gives_each_text_its_vector_at_length_one(api: Api) -> None:
 
 
 def test_each_service_gets_its_key_in_its_own_header_and_never_in_the_address() -> None:
-    found = {}
+    key_headers = {}
     for name, api in APIS.items():
         with asking(api, lambda _, api=api: json_answer(api.reply([[1.0]]))) as (embedder, server):  # type: ignore[misc]
             embedder.embed(["x"])
         (request,) = server.requests
-        found[name] = [key for key, value in request.headers.items() if KEY in value]
+        key_headers[name] = [key for key, value in request.headers.items() if KEY in value]
         assert KEY not in request.target
-    assert found == {"ollama": [], "openai": ["authorization"], "gemini": ["x-goog-api-key"]}
+    assert key_headers == {"ollama": [], "openai": ["authorization"], "gemini": ["x-goog-api-key"]}
 
 
 @pytest.mark.parametrize("name", ["ollama", "gemini"])
@@ -244,10 +244,10 @@ def test_a_dimension_that_changes_between_two_batches_is_refused(api: Api) -> No
 def test_a_service_that_fails_is_tried_again_only_where_that_may_help(
     api: Api, answer: Answer, words: str, requests: int
 ) -> None:
-    error, asked = failure(api, answer)
+    error, request_count = failure(api, answer)
     assert error.slug == "embedder-failed"
     assert words in error.message
-    assert asked == requests
+    assert request_count == requests
 
 
 @every_api
@@ -328,10 +328,10 @@ def test_a_text_longer_than_the_model_reads_is_cut_at_a_word() -> None:
     "text", ["word " * 100, "x" * 500, "重试" * 200, "a重 " * 100, "", "short"]
 )
 def test_what_is_cut_fits_and_is_the_start_of_the_text(text: str) -> None:
-    kept = cut(text, 20)
-    assert text.startswith(kept)
-    assert estimate_tokens(kept) <= 20
-    assert kept or not text
+    text_start = cut(text, 20)
+    assert text.startswith(text_start)
+    assert estimate_tokens(text_start) <= 20
+    assert text_start or not text
 
 
 @pytest.mark.parametrize(
@@ -448,9 +448,9 @@ def local() -> LocalEmbedder:
     return LocalEmbedder(path)
 
 
-def cosine(vectors: Vectors, left: int, right: int) -> float:
+def cosine(vectors: Vectors, weight: int, right: int) -> float:
     rows = rows_of(vectors)
-    return sum(a * b for a, b in zip(rows[left], rows[right], strict=True))
+    return sum(a * b for a, b in zip(rows[weight], rows[right], strict=True))
 
 
 @needs_local

@@ -57,8 +57,8 @@ def names(hits: list[RecalledEpisode]) -> list[str]:
 
 
 def test_the_episode_that_was_like_it_is_found_among_others() -> None:
-    other = make_episode("pr-2", "Add a dark theme to the settings page")
-    assert names(similar(make_episode(), other)) == ["pr-1"]
+    other_episode = make_episode("pr-2", "Add a dark theme to the settings page")
+    assert names(similar(make_episode(), other_episode)) == ["pr-1"]
 
 
 def test_a_single_episode_is_found_although_nothing_tells_common_words_from_rare_ones() -> None:
@@ -71,26 +71,26 @@ def test_an_unrelated_question_finds_nothing(query: str) -> None:
 
 
 def test_domain_topic_and_text_speak_for_an_episode() -> None:
-    told = make_episode(
+    episode = make_episode(
         summary="Mend it", domain="ledger", topic="rounding", text="Cents were lost."
     )
-    assert similar(told, query="the rounding of cents in the ledger")
+    assert similar(episode, query="the rounding of cents in the ledger")
 
 
 def test_what_succeeded_comes_before_what_was_partial_before_what_failed() -> None:
-    told = [
+    episodes = [
         make_episode(outcome, outcome=outcome)
         for outcome in ("failure", "neutral", "partial", "success")
     ]
-    hits = similar(*told)
+    hits = similar(*episodes)
     assert [factors(hit)["outcome"] for hit in hits] == [1.2, 1.0, 1.0, 0.8]
     assert names(hits)[0] == "success"
 
 
 def test_an_episode_whose_files_are_gone_counts_half() -> None:
     action = Action(files=("a.py", "b.py"))
-    gone, there = make_episode("gone", action=action), make_episode("there", action=action)
-    hits = similar(gone, there, there=2)
+    gone, present = make_episode("gone", action=action), make_episode("there", action=action)
+    hits = similar(gone, present, there=2)
     assert [(hit.episode.id, factors(hit)["files"]) for hit in hits] == [
         ("there", 1.0),
         ("gone", 0.5),
@@ -99,9 +99,12 @@ def test_an_episode_whose_files_are_gone_counts_half() -> None:
 
 def test_the_second_one_says_something_new() -> None:
     twin = make_episode("twin", f"{RETRY} again")
-    other = make_episode("other", "Refund failed charges in the payments worker")
+    other_episode = make_episode("other", "Refund failed charges in the payments worker")
     query = "retry failed charges in payments: client or worker"
-    assert names(similar(make_episode(), twin, other, query=query, limit=2)) == ["pr-1", "other"]
+    assert names(similar(make_episode(), twin, other_episode, query=query, limit=2)) == [
+        "pr-1",
+        "other",
+    ]
 
 
 def test_a_score_is_the_product_of_its_factors() -> None:
@@ -138,8 +141,8 @@ def test_relevance_is_the_sum_that_mempalace_gives() -> None:
 def test_young_is_less_than_seven_days_and_less_than_one(
     days: float, expected: tuple[int, int]
 ) -> None:
-    found = factors(relevance(make_episode(days=days))[0])
-    assert (found["7 days"], found["24 hours"]) == expected
+    factor_of = factors(relevance(make_episode(days=days))[0])
+    assert (factor_of["7 days"], factor_of["24 hours"]) == expected
 
 
 def test_identifiers_of_a_domain_are_matched_by_their_parts() -> None:
@@ -196,8 +199,8 @@ def test_each_part_of_the_score_moves_the_order(
 
 
 def test_the_pool_is_all_episodes_nearest_first_and_a_single_word_counts() -> None:
-    other = make_episode("pr-2", "Add a dark theme", days=1)
-    pool = list_candidates("charges", [other, make_episode()])
+    other_episode = make_episode("pr-2", "Add a dark theme", days=1)
+    pool = list_candidates("charges", [other_episode, make_episode()])
     assert [(episode.id, cosine > 0) for episode, cosine in pool] == [
         ("pr-1", True),
         ("pr-2", False),
@@ -208,10 +211,10 @@ def test_the_pool_is_all_episodes_nearest_first_and_a_single_word_counts() -> No
 
 
 def test_of_equal_ones_the_newest_comes_first_then_the_lower_id() -> None:
-    told = [make_episode("b"), make_episode("a"), make_episode("new", days=29)]
-    assert names(relevance(*told)) == ["new", "a", "b"]
+    episodes = [make_episode("b"), make_episode("a"), make_episode("new", days=29)]
+    assert names(relevance(*episodes)) == ["new", "a", "b"]
     assert names(rank_t4dm([(make_episode("b"), 0.1), (make_episode("a"), 0.1)], NOW)) == ["a", "b"]
-    assert [episode.id for episode, _ in list_candidates("", told)] == ["new", "a", "b"]
+    assert [episode.id for episode, _ in list_candidates("", episodes)] == ["new", "a", "b"]
 
 
 SUMMARIES = [

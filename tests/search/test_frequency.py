@@ -33,8 +33,8 @@ def test_two_words_of_the_task_count_more_than_one_that_is_repeated() -> None:
         make_entry(n, title=f"Charge number {n} is booked and nothing else is said here")
         for n in range(3, 7)
     ]
-    rest = [make_entry(n, title=f"Something else {n}") for n in range(7, 40)]
-    tree = Tree({"MEMORY.md": (often, both, *noise, *rest)})
+    others = [make_entry(n, title=f"Something else {n}") for n in range(7, 40)]
+    tree = Tree({"MEMORY.md": (often, both, *noise, *others)})
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         best, second, *_ = search(index, ("retry", "charge"))

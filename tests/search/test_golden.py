@@ -15,10 +15,10 @@ ENTRY = make_entry(
 
 
 def derive(*entries: Entry, paths: tuple[str, ...] = ()) -> dict[str, list[GoldenQuery]]:
-    found: dict[str, list[GoldenQuery]] = {}
+    queries: dict[str, list[GoldenQuery]] = {}
     for golden in derive_golden(entries, lambda _: paths):
-        found.setdefault(golden.kind, []).append(golden)
-    return found
+        queries.setdefault(golden.kind, []).append(golden)
+    return queries
 
 
 def test_each_entry_is_asked_by_its_title() -> None:
@@ -42,5 +42,7 @@ def test_a_cited_file_is_asked_only_if_the_entry_speaks_of_it() -> None:
 
 def test_tasks_of_other_trades_have_no_answer_and_those_that_memory_knows_are_left_out() -> None:
     assert [golden.relevant for golden in derive(ENTRY)["foreign"]] == [()] * len(FOREIGN_TASKS)
-    known = {golden.query for golden in derive(make_entry(1, title=FOREIGN_TASKS[0]))["foreign"]}
-    assert known == set(FOREIGN_TASKS[1:])
+    foreign_tasks = {
+        golden.query for golden in derive(make_entry(1, title=FOREIGN_TASKS[0]))["foreign"]
+    }
+    assert foreign_tasks == set(FOREIGN_TASKS[1:])

@@ -51,8 +51,8 @@ def fill(
 
 def embed(index: Index, model_id: str = "planned:1", without: str = "") -> None:
     """Give each entry the vector of the first word of its title."""
-    known = [place.entry for place in list_entries(index) if place.entry.title != without]
-    texts = {text_hash(entry): entry.title.split()[0] for entry in known}
+    entries = [place.entry for place in list_entries(index) if place.entry.title != without]
+    texts = {text_hash(entry): entry.title.split()[0] for entry in entries}
     store_vectors(
         index, model_id, tuple(texts), pack_vectors([NEAR[word] for word in texts.values()])
     )
@@ -63,13 +63,15 @@ def words(entry: Entry) -> frozenset[str]:
 
 
 def similar(index: Index, number: int, **filters: object) -> Similar:
-    (place, *_) = [one for one in list_entries(index) if one.entry.id == make_id(number)]
-    (found,) = find_similar(index, [place], words, **filters)  # type: ignore[arg-type] # named by the test
-    return found
+    (place, *_) = [
+        located for located in list_entries(index) if located.entry.id == make_id(number)
+    ]
+    (similar_entries,) = find_similar(index, [place], words, **filters)  # type: ignore[arg-type] # named by the test
+    return similar_entries
 
 
-def titles(found: Similar) -> list[str]:
-    return [near.located.entry.title for near in found.neighbours]
+def titles(similar_entries: Similar) -> list[str]:
+    return [neighbour.located.entry.title for neighbour in similar_entries.neighbours]
 
 
 def fruit(*names: str, **fields: str) -> list[Entry]:
@@ -81,9 +83,11 @@ def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_en
 ) -> None:
     fill(index, *fruit("apple", "brick", "plum", "away", "pear"))
     embed(index)
-    found = similar(index, 1)
-    assert (titles(found), found.basis) == (["pear", "plum"], "vectors")
-    assert [near.weight for near in found.neighbours] == pytest.approx([0.90, 0.82], abs=0.001)
+    similar_entries = similar(index, 1)
+    assert (titles(similar_entries), similar_entries.basis) == (["pear", "plum"], "vectors")
+    assert [neighbour.weight for neighbour in similar_entries.neighbours] == pytest.approx(
+        [0.90, 0.82], abs=0.001
+    )
 
 
 def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Index) -> None:
@@ -91,7 +95,7 @@ def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Inde
         index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1))
     )
     embed(index)
-    assert [near.located.entry.id for near in similar(index, 2).neighbours] == [
+    assert [neighbour.located.entry.id for neighbour in similar(index, 2).neighbours] == [
         make_id(1),
         make_id(3),
         make_id(4),
@@ -128,9 +132,12 @@ def test_without_vectors_words_are_compared(index: Index) -> None:
         make_entry(2, title="Send a key with each refund"),
         make_entry(3, title="Send an invoice"),
     )
-    found = similar(index, 1)
-    assert (titles(found), found.basis) == (["Send a key with each refund"], "words")
-    assert found.neighbours[0].weight == pytest.approx(
+    similar_entries = similar(index, 1)
+    assert (titles(similar_entries), similar_entries.basis) == (
+        ["Send a key with each refund"],
+        "words",
+    )
+    assert similar_entries.neighbours[0].weight == pytest.approx(
         jaccard({*"send key each charge".split()}, {*"send key each refund".split()})
     )
 
@@ -162,7 +169,10 @@ def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Inde
     ]
     store_vectors(index, "planned:1", texts, pack_vectors([NEAR["apple"]] * len(texts)))
     places = list_entries(index)
-    assert [one.basis for one in find_similar(index, [places[40], places[0]], words)] == [
+    assert [
+        similar_entries.basis
+        for similar_entries in find_similar(index, [places[40], places[0]], words)
+    ] == [
         "words",
         "vectors",
     ]
@@ -183,9 +193,9 @@ def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
     ]
     with open_index(None) as index:
         fill(index, *entries)
-        found = similar(index, 0)
+        similar_entries = similar(index, 0)
     alike = sorted((jaccard(texts[0], text) for text in texts[1:]), reverse=True)
-    assert [near.weight for near in found.neighbours] == [
+    assert [neighbour.weight for neighbour in similar_entries.neighbours] == [
         share for share in alike if share >= LEAST_JACCARD
     ][:MAX_SIMILAR]
 
@@ -193,8 +203,8 @@ def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
 def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index: Index) -> None:
     both = fruit("apple", "pear")
     fill(index, *both, make_entry(3, status="retired"), more=both[:1])
-    found = find_by_ids(index, [make_id(1), make_id(3), make_id(9)])
-    assert {id_: place.path for id_, place in found.items()} == {make_id(1): "MEMORY.md"}
+    places_by_id = find_by_ids(index, [make_id(1), make_id(3), make_id(9)])
+    assert {id_: place.path for id_, place in places_by_id.items()} == {make_id(1): "MEMORY.md"}
     assert find_by_ids(index, [make_id(2)], types=("corrective",)) == {}
 
 

@@ -103,17 +103,17 @@ def test_of_a_body_the_terms_that_are_frequent_there_and_rare_in_memory_are_aske
 
 
 def test_memory_is_asked_about_a_bounded_number_of_terms() -> None:
-    asked: list[str] = []
+    searched_terms: list[str] = []
 
     def df(term: str) -> int:
-        asked.append(term)
+        searched_terms.append(term)
         return 1
 
     build_terms("Title\n" + " ".join(f"word{n}" for n in range(1000)), Corpus(1000, df))
-    assert len(asked) == 60
-    asked.clear()
+    assert len(searched_terms) == 60
+    searched_terms.clear()
     build_terms("Only a title", Corpus(1000, df))
-    assert asked == []
+    assert searched_terms == []
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,6 @@ def test_any_numbers_give_finite_scores_in_falling_order(pairs: list[tuple[float
 
 def test_a_duplicate_id_in_two_files_is_ordered_by_path() -> None:
     located = [make_located(1, path=path) for path in ("b.md", "a.md")]
-    hits = rank([Match(one, 1.0) for one in located], Weights(prominence=lambda _: 1.0))
+    hits = rank([Match(entry, 1.0) for entry in located], Weights(prominence=lambda _: 1.0))
     assert [hit.located.path for hit in hits] == ["a.md", "b.md"]
     assert make_entry(1) == hits[0].located.entry

@@ -14,9 +14,13 @@ def make_match(number: int, lexical: float, title: str) -> Match:
     return Match(make_located(number, f"{number}.md", title=title), lexical)
 
 
-def relevances(task: str, *matches: Match, beside: dict[int, int] | None = None) -> list[float]:
+def relevances(
+    task: str, *matches: Match, neighbour_of: dict[int, int] | None = None
+) -> list[float]:
     places = [get_place(match.located) for match in matches]
-    neighbours = {places[one]: [places[other]] for one, other in (beside or {}).items()}
+    neighbours = {
+        places[place]: [places[neighbour]] for place, neighbour in (neighbour_of or {}).items()
+    }
     lane = score_lexically(task, matches, neighbours)
     return [lane[place] for place in places]
 
@@ -24,12 +28,12 @@ def relevances(task: str, *matches: Match, beside: dict[int, int] | None = None)
 def test_of_two_that_words_cannot_tell_apart_the_one_with_more_letters_of_the_first_line_counts_more() -> (
     None
 ):
-    near, far = (
+    near_match, far = (
         make_match(1, 2.0, "Autocompletion of paths"),
         make_match(2, 2.0, "Colours of paths"),
     )
-    one, other = relevances("complete paths\ncolours colours", near, far)
-    assert 1.4 >= one > other > 1.0
+    near_relevance, far_relevance = relevances("complete paths\ncolours colours", near_match, far)
+    assert 1.4 >= near_relevance > far_relevance > 1.0
 
 
 def test_relevance_is_the_share_of_the_best_and_at_most_as_much_as_all_letters_more() -> None:
@@ -41,8 +45,8 @@ def test_relevance_is_the_share_of_the_best_and_at_most_as_much_as_all_letters_m
 
 
 def test_a_note_gets_a_part_of_what_the_one_beside_it_has() -> None:
-    asked, answer = make_match(1, 4.0, "Zebra"), make_match(2, 1.0, "Lion")
-    assert relevances("zebra", asked, answer, beside={1: 0}) == pytest.approx(
+    question, answer = make_match(1, 4.0, "Zebra"), make_match(2, 1.0, "Lion")
+    assert relevances("zebra", question, answer, neighbour_of={1: 0}) == pytest.approx(
         [1.4, 0.25 + 0.3 * 1.4]
     )
 

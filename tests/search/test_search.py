@@ -203,9 +203,9 @@ FILTERS: list[Filters] = [
 ]
 
 
-@pytest.mark.parametrize("asked", FILTERS, ids=str)
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
 def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_one(
-    asked: Filters,
+    filters: Filters,
 ) -> None:
     """So each filter is in SQL, before the limit."""
     strong = [make_entry(n, title="retry retry retry", **WRONG) for n in range(60)]
@@ -213,21 +213,21 @@ def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_
         99, title="a retry is mentioned in passing", body="other words " * 30, **RIGHT
     )
     tree = Tree()
-    elsewhere = ScopeOf("session", "theirs") if "session" in asked else ScopeOf("team", "src")
+    elsewhere = ScopeOf("session", "theirs") if "session" in filters else ScopeOf("team", "src")
     tree.files = {
         "strong.md": make_loaded("strong.md", *strong, scope=elsewhere),
         "weak.md": make_loaded("weak.md", weak, scope=ScopeOf("session", "mine")),
     }
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        assert [match.located.entry for match in search(index, ["retry"], depth=5, **asked)] == [
+        assert [match.located.entry for match in search(index, ["retry"], depth=5, **filters)] == [
             weak
         ]
-        assert [located.entry for located in list_entries(index, **asked)] == [weak]
+        assert [located.entry for located in list_entries(index, **filters)] == [weak]
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("filters", "expected"),
     [
         ({}, {1, 2}),
         ({"session": None}, {1, 2}),
@@ -237,7 +237,7 @@ def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_
     ],
 )
 def test_what_another_session_learned_is_seen_only_on_demand(
-    asked: Filters, expected: set[int]
+    filters: Filters, expected: set[int]
 ) -> None:
     tree = Tree()
     for number, job in ((1, "mine"), (2, "theirs")):
@@ -247,8 +247,10 @@ def test_what_another_session_learned_is_seen_only_on_demand(
     tree.files["MEMORY.md"] = make_loaded("MEMORY.md", make_entry(3, title="Retry"))
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        found = {int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], **asked)}
-    assert found == expected | {3}
+        numbers_found = {
+            int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], **filters)
+        }
+    assert numbers_found == expected | {3}
 
 
 def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_interval(
@@ -277,8 +279,10 @@ def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_i
 def test_team_entries_count_only_where_the_work_is(
     index: Index, paths: list[str] | None, expected: set[int]
 ) -> None:
-    found = {int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], paths=paths)}
-    assert found == {1, 3, 7} | expected
+    numbers_found = {
+        int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], paths=paths)
+    }
+    assert numbers_found == {1, 3, 7} | expected
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(2, 2), (0, 1), (-1, 1), (10**30, 20)])
@@ -343,11 +347,11 @@ def test_a_text_without_blanks_is_found_by_a_part_of_it(
     filled: Fill, title: str, task: str
 ) -> None:
     index = filled(make_entry(1, title=title), make_entry(2, title="代码风格"))
-    found = search(index, build_terms(task))
-    assert [match.located.entry.id for match in found] == [make_id(1)]
+    matches = search(index, build_terms(task))
+    assert [match.located.entry.id for match in matches] == [make_id(1)]
     assert (
         measure_coverage(
-            [found[0].located.entry],
+            [matches[0].located.entry],
             build_terms(task),
             Corpus(2, partial(count_entries_with_term, index)),
         )
@@ -361,9 +365,9 @@ def test_a_word_of_two_of_three_entries_finds_both(filled: Fill) -> None:
         make_entry(2, title="Retries live in the client"),
         make_entry(3, title="Amounts are integers"),
     )
-    found = search(index, ["client"])
-    assert [match.located.entry.id for match in found] == [make_id(2), make_id(1)]
-    assert min(match.lexical for match in found) > 1.0
+    matches = search(index, ["client"])
+    assert [match.located.entry.id for match in matches] == [make_id(2), make_id(1)]
+    assert min(match.lexical for match in matches) > 1.0
 
 
 def test_a_large_memory_is_searched_as_sqlite_does(filled: Fill) -> None:
@@ -372,11 +376,11 @@ def test_a_large_memory_is_searched_as_sqlite_does(filled: Fill) -> None:
         for number in range(1, 31)
     ]
     index = filled(*entries)
-    (found, *_) = search(index, ["word0", "word1"])
+    (best, *_) = search(index, ["word0", "word1"])
     score = "-bm25(entries_fts, 4, 4, 4, 2) AS score"
     sql = f"SELECT {score} FROM entries_fts WHERE entries_fts MATCH ? ORDER BY score DESC LIMIT 1"  # noqa: S608
     assert index.read(sql, ('"word0" OR "word1"',), lambda row: row[0]) == [
-        pytest.approx(found.lexical)
+        pytest.approx(best.lexical)
     ]
 
 

@@ -43,7 +43,7 @@ def twice(title: str) -> dict[str, float]:
     return {term: 2.0 * count for term, count in count_terms(title).items()}
 
 
-def find(asked: str | TaskQuery, *tasks: Task | str, top: int = 2) -> tuple[SimilarTask, ...]:
+def find(query: str | TaskQuery, *tasks: Task | str, top: int = 2) -> tuple[SimilarTask, ...]:
     """What may be named to a job among `tasks` and some that have nothing to do with them."""
     corpus = [
         task if isinstance(task, Task) else make_task(task, place)
@@ -52,12 +52,12 @@ def find(asked: str | TaskQuery, *tasks: Task | str, top: int = 2) -> tuple[Simi
     corpus += [make_task(title, 50 + place) for place, title in enumerate(OTHERS)]
     prompts = build_prompts([twice(task.title) for task in corpus])
     return find_similar(
-        TaskQuery(asked) if isinstance(asked, str) else asked, corpus, prompts, top, is_gated=True
+        TaskQuery(query) if isinstance(query, str) else query, corpus, prompts, top, is_gated=True
     )
 
 
-def labels(found: tuple[SimilarTask, ...]) -> list[str]:
-    return [one.task.label for one in found]
+def labels(similar: tuple[SimilarTask, ...]) -> list[str]:
+    return [match.task.label for match in similar]
 
 
 def test_a_task_finds_the_one_that_was_like_it() -> None:
@@ -68,11 +68,11 @@ def test_a_task_finds_the_one_that_was_like_it() -> None:
 def test_a_young_repository_answers_too(others: int) -> None:
     titles = [RETRY, *(f"{OTHERS[n % len(OTHERS)]} number {n}" for n in range(others))]
     tasks = [make_task(title, place) for place, title in enumerate(titles)]
-    asked = "charges of the payments client are not retried, failed ones get lost"
-    found = find_similar(
-        TaskQuery(asked), tasks, build_prompts([twice(task.title) for task in tasks]), is_gated=True
+    query = "charges of the payments client are not retried, failed ones get lost"
+    similar = find_similar(
+        TaskQuery(query), tasks, build_prompts([twice(task.title) for task in tasks]), is_gated=True
     )
-    assert labels(found) == ["#100"]
+    assert labels(similar) == ["#100"]
 
 
 def test_an_unrelated_task_finds_nothing() -> None:
@@ -82,14 +82,14 @@ def test_an_unrelated_task_finds_nothing() -> None:
 
 
 def test_who_asks_by_hand_is_shown_the_best_whatever_its_score() -> None:
-    asked, corpus = (
+    query, corpus = (
         "Show a chart of failed charges per month and country on a dashboard of the shop",
         [RETRY, *OTHERS],
     )
     tasks = [make_task(title, place) for place, title in enumerate(corpus)]
     prompts = build_prompts([count_terms(title) for title in corpus])
-    assert labels(find_similar(TaskQuery(asked), tasks, prompts, 1)) == ["#100"]
-    assert find_similar(TaskQuery(asked), tasks, prompts, is_gated=True) == ()
+    assert labels(find_similar(TaskQuery(query), tasks, prompts, 1)) == ["#100"]
+    assert find_similar(TaskQuery(query), tasks, prompts, is_gated=True) == ()
 
 
 def test_in_a_long_history_a_score_of_20_and_three_terms_are_asked_for() -> None:
@@ -117,8 +117,8 @@ def test_titles_weigh_more_and_paths_less_than_prose() -> None:
         {"ledger": 2.0, "x": 1.5},
         *map(twice, OTHERS),
     ]
-    found = find_similar(TaskQuery("ledger"), tasks, build_prompts(counts))
-    assert labels(found) == ["#101", "#100"]
+    similar = find_similar(TaskQuery("ledger"), tasks, build_prompts(counts))
+    assert labels(similar) == ["#101", "#100"]
 
 
 def test_one_word_in_common_makes_no_similar_task() -> None:
@@ -127,7 +127,7 @@ def test_one_word_in_common_makes_no_similar_task() -> None:
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "query",
     [
         TaskQuery("retry failed charges of payments", number=100),
         TaskQuery("retry failed charges of payments", sha=f"{0:040x}"),
@@ -136,12 +136,12 @@ def test_one_word_in_common_makes_no_similar_task() -> None:
     ],
     ids=["number", "sha", "branch", "the same words"],
 )
-def test_a_task_does_not_find_itself(asked: TaskQuery) -> None:
-    own = make_task(RETRY, branch="retry")
-    assert find(TaskQuery("retry failed charges of payments"), own), (
+def test_a_task_does_not_find_itself(query: TaskQuery) -> None:
+    same_task = make_task(RETRY, branch="retry")
+    assert find(TaskQuery("retry failed charges of payments"), same_task), (
         "another such task would find it"
     )
-    assert find(asked, own) == ()
+    assert find(query, same_task) == ()
 
 
 def test_work_without_a_branch_is_not_taken_for_any_other_work_without_one() -> None:
@@ -164,29 +164,29 @@ def test_what_succeeded_comes_before_what_was_mended_before_what_failed() -> Non
         make_task(RETRY, place, outcome=outcome)
         for place, outcome in enumerate(("failure", "partial", "success"))
     ]
-    found = find("retry failed charges of payments", *outcomes, top=3)
-    assert [one.task.outcome for one in found] == ["success", "partial", "failure"]
-    assert [dict(one.factors)["outcome"] for one in found] == [1.2, 1.0, 0.8]
+    similar = find("retry failed charges of payments", *outcomes, top=3)
+    assert [match.task.outcome for match in similar] == ["success", "partial", "failure"]
+    assert [dict(match.factors)["outcome"] for match in similar] == [1.2, 1.0, 0.8]
 
 
 def test_work_whose_files_are_gone_counts_half() -> None:
-    gone, there = make_task(RETRY, 0, files=4, still=0), make_task(RETRY, 1, files=4, still=4)
+    gone, present = make_task(RETRY, 0, files=4, still=0), make_task(RETRY, 1, files=4, still=4)
     bare = make_task(RETRY, 2)
-    found = {
-        one.task.label: dict(one.factors)["files"]
-        for one in find("retry failed charges", gone, there, bare, top=3)
+    factor_of = {
+        match.task.label: dict(match.factors)["files"]
+        for match in find("retry failed charges", gone, present, bare, top=3)
     }
-    assert found == {"#100": 0.5, "#101": 1.0, "#102": 1.0}
-    assert labels(find("retry failed charges", gone, there))[0] == "#101"
+    assert factor_of == {"#100": 0.5, "#101": 1.0, "#102": 1.0}
+    assert labels(find("retry failed charges", gone, present))[0] == "#101"
 
 
 def test_a_second_task_says_something_new() -> None:
-    twin, other = (
+    twin, other_task = (
         "Retry failed charges in the payments client again",
         "Refund failed charges in the payments worker",
     )
-    asked = "retry failed charges in payments: client or worker"
-    assert labels(find(asked, RETRY, twin, other)) == ["#100", "#102"]
+    query = "retry failed charges in payments: client or worker"
+    assert labels(find(query, RETRY, twin, other_task)) == ["#100", "#102"]
 
 
 def test_of_equal_ones_the_newest_is_given() -> None:
@@ -202,10 +202,10 @@ def test_code_logs_and_quotations_of_a_prompt_do_not_count() -> None:
 
 @given(st.lists(st.text(max_size=40), max_size=5), st.text(max_size=60))
 def test_scores_are_above_zero_and_in_order_whatever_the_words(
-    prompts: list[str], asked: str
+    prompts: list[str], query: str
 ) -> None:
     tasks = [make_task(f"task {place}", place) for place in range(len(prompts))]
-    found = find_similar(
-        TaskQuery(asked), tasks, build_prompts([count_terms(prompt) for prompt in prompts]), 5
+    similar = find_similar(
+        TaskQuery(query), tasks, build_prompts([count_terms(prompt) for prompt in prompts]), 5
     )
-    assert all(one.score > 0 for one in found)
+    assert all(match.score > 0 for match in similar)

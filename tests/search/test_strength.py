@@ -51,24 +51,24 @@ def test_nothing_found_or_nothing_asked_is_a_miss() -> None:
     assert measure_strength(make_matches("Retry"), (), RARE) == "MISS"
 
 
-def near(task: str, title: str, total: int = 1000) -> bool:
+def is_near_title(task: str, title: str, total: int = 1000) -> bool:
     return measure_margin(task, make_matches(title), build_terms(task), Corpus(total, RARE.df)) >= 0
 
 
 def test_what_shares_a_word_with_a_task_is_not_close_to_it() -> None:
     task = "retry failed charge of the customer"
-    assert near(task, "Retry the charge with a key")
-    assert not near(task, "Retry the upload")
-    assert near("retry charge of the customer", "Retry the file", SMALL_MEMORY - 1)
-    assert not near("retry charge of the customer", "Retry the file")
+    assert is_near_title(task, "Retry the charge with a key")
+    assert not is_near_title(task, "Retry the upload")
+    assert is_near_title("retry charge of the customer", "Retry the file", SMALL_MEMORY - 1)
+    assert not is_near_title("retry charge of the customer", "Retry the file")
     assert measure_margin(task, [], build_terms(task), RARE) < 0
 
 
 def test_a_task_that_names_two_things_is_near_to_each() -> None:
     first, second = "number the invoices of each tenant", "wait between two uploads of a report"
-    assert not near(f"{second} and then {first}".replace(" and", ""), "Number invoices")
-    assert near(f"{second}; {first}", "Number invoices")
-    assert near(f"{second}, {first}", "Number invoices")
+    assert not is_near_title(f"{second} and then {first}".replace(" and", ""), "Number invoices")
+    assert is_near_title(f"{second}; {first}", "Number invoices")
+    assert is_near_title(f"{second}, {first}", "Number invoices")
 
 
 def test_at_most_ten_are_given_none_of_them_far_behind_and_what_is_exempt_besides() -> None:

@@ -44,10 +44,10 @@ class Planned:
     """An embedder that knows the vectors of the texts that begin with these words; it remembers what it was asked."""
 
     def __init__(
-        self, known: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1"
+        self, vectors: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1"
     ) -> None:
         self.model_id = model_id
-        self.known = known
+        self.known = vectors
         self.requests: list[tuple[Purpose, int]] = []
         self.fault: Callable[[Purpose], str] = lambda _: ""
 
@@ -166,12 +166,12 @@ def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Ind
         {"statuses": ("retired",)},
         {"paths": ("docs/a.md",)},
     ):
-        near = {
+        nearest_ids = {
             located.entry.id
             for located in search_vectors(index, Planned(), "apple", **filters).located.values()  # type: ignore[arg-type]
         }
         matches: list[Match] = search(index, ["apple"], **filters)  # type: ignore[arg-type]
-        assert near == {match.located.entry.id for match in matches} != set()
+        assert nearest_ids == {match.located.entry.id for match in matches} != set()
 
 
 def test_depth_is_counted_after_the_filter(index: Index) -> None:
@@ -186,9 +186,9 @@ def test_depth_is_counted_after_the_filter(index: Index) -> None:
 def test_another_model_sees_no_vector_of_the_first(index: Index) -> None:
     fill(index, "apple", "pear")
     search_vectors(index, Planned(), "apple")
-    other = Planned({word: (*row, 0.0) for word, row in FRUIT.items()}, "planned:2")
-    assert find_nearest(index, other.embed(["apple"]), "planned:2") == Nearest((), 0, 2)
-    assert search_vectors(index, other, "apple").reason == ""
+    other_model = Planned({word: (*row, 0.0) for word, row in FRUIT.items()}, "planned:2")
+    assert find_nearest(index, other_model.embed(["apple"]), "planned:2") == Nearest((), 0, 2)
+    assert search_vectors(index, other_model, "apple").reason == ""
     assert kept_titles(index, "planned:1") == kept_titles(index, "planned:2") == {"apple", "pear"}
 
 
@@ -233,11 +233,11 @@ def test_an_embedder_that_fails_turns_the_lane_off_and_is_quoted(index: Index) -
 def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
     index: Index, count: int, is_on: bool
 ) -> None:
-    known = [f"apple {n}" for n in range(count)]
-    fill(index, *known)
+    texts = [f"apple {n}" for n in range(count)]
+    fill(index, *texts)
     embedder = Planned()
     search_vectors(index, embedder, "apple")
-    fill(index, *known, "pear")
+    fill(index, *texts, "pear")
     embedder.fault = lambda purpose: "answered with status 500" if purpose == "entry" else ""
     answer = search_vectors(index, embedder, "apple")
     assert len(answer.matches) == count * is_on

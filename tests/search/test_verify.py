@@ -60,9 +60,10 @@ def test_a_forger_who_computes_the_digests_anew_is_found_by_reading_the_tree(
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     forge(path, "UPDATE entries SET body = 'Never test.' WHERE row = 2")
-    assert [(one.path, one.line, one.code) for one in differences(path, make_tree(3))] == [
-        ("MEMORY.md", 21, "index-differs")
-    ]
+    assert [
+        (difference.path, difference.line, difference.code)
+        for difference in differences(path, make_tree(3))
+    ] == [("MEMORY.md", 21, "index-differs")]
 
 
 CHANGES: dict[str, tuple[Callable[[Tree], object], tuple[str, int]]] = {
@@ -83,7 +84,10 @@ def test_an_index_that_is_behind_its_tree_is_named_file_by_file(
     write(make_tree(3), tmp_path / "index.db")
     tree = make_tree(3)
     edit(tree)
-    assert [(one.path, one.line) for one in differences(tmp_path / "index.db", tree)] == [expected]
+    assert [
+        (difference.path, difference.line)
+        for difference in differences(tmp_path / "index.db", tree)
+    ] == [expected]
 
 
 ALTERED = {
@@ -100,9 +104,10 @@ def test_an_altered_row_is_named(tmp_path: Path, what: str) -> None:
     connection = connect(tmp_path / "index.db")
     connection.execute(statement)
     connection.close()
-    assert [(one.path, one.line) for one in differences(tmp_path / "index.db", make_tree(3))] == [
-        expected
-    ]
+    assert [
+        (difference.path, difference.line)
+        for difference in differences(tmp_path / "index.db", make_tree(3))
+    ] == [expected]
 
 
 def test_rows_of_a_file_that_is_not_listed_are_found(tmp_path: Path) -> None:
@@ -126,9 +131,9 @@ def test_a_file_that_is_no_index_is_one_finding(tmp_path: Path, state: str) -> N
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     UNUSABLE[state](path)
-    assert [(one.path, one.code) for one in differences(path, make_tree(3))] == [
-        (str(path), "index-differs")
-    ]
+    assert [
+        (difference.path, difference.code) for difference in differences(path, make_tree(3))
+    ] == [(str(path), "index-differs")]
 
 
 def test_words_that_are_not_those_of_the_text_are_found(tmp_path: Path) -> None:

@@ -28,10 +28,10 @@ def session_id(number: int) -> str:
 
 
 def keep_asking(
-    project: Project, folder: Path, *said: str | list[str | Record], first: int = 1
+    project: Project, folder: Path, *requests: str | list[str | Record], first: int = 1
 ) -> None:
     """Capture a session for each text, or list of turns and records, a day after each other."""
-    for number, turns in enumerate(said, start=first):
+    for number, turns in enumerate(requests, start=first):
         data = make_session(
             *([turns] if isinstance(turns, str) else turns),
             at=project.clock.now + number * DAY,
@@ -51,10 +51,10 @@ def run_command(command: str, output: str = "", number: int = 1) -> list[Record]
 
 
 def fail_in(
-    numbers: Iterable[int], command: str, output: str, said: str = WORDS
+    numbers: Iterable[int], command: str, output: str, text: str = WORDS
 ) -> list[list[str | Record]]:
     """Sessions in which a person says something, and a command fails."""
-    return [[said, *run_command(command, output, number * 100 + 10)] for number in numbers]
+    return [[text, *run_command(command, output, number * 100 + 10)] for number in numbers]
 
 
 def read_all(project: Project) -> SessionArchive:

@@ -155,10 +155,10 @@ def test_what_retention_has_passed_is_deleted_at_the_next_capture(
 
 
 def test_a_transcript_of_another_project_is_refused(project: Project, tmp_path: Path) -> None:
-    other = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
-    assert slug_of(project, other) == "foreign-transcript"
-    beside = write_transcript(tmp_path / "beside.jsonl", Path(f"{project.path}-secret"))
-    assert slug_of(project, beside) == "foreign-transcript"
+    transcript = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
+    assert slug_of(project, transcript) == "foreign-transcript"
+    sibling_transcript = write_transcript(tmp_path / "beside.jsonl", Path(f"{project.path}-secret"))
+    assert slug_of(project, sibling_transcript) == "foreign-transcript"
     escaping = write_transcript(tmp_path / "escaping.jsonl", project.path / ".." / "other")
     assert slug_of(project, escaping) == "foreign-transcript"
 
@@ -166,8 +166,8 @@ def test_a_transcript_of_another_project_is_refused(project: Project, tmp_path: 
 def test_the_directory_that_a_transcript_names_beats_what_a_hook_says(
     project: Project, tmp_path: Path
 ) -> None:
-    other = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
-    assert slug_of(project, other, cwd=str(project.path)) == "foreign-transcript"
+    transcript = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
+    assert slug_of(project, transcript, cwd=str(project.path)) == "foreign-transcript"
 
 
 def test_words_in_a_transcript_are_not_its_directory(project: Project, tmp_path: Path) -> None:
@@ -246,14 +246,14 @@ def test_the_newest_transcript_of_this_project_is_found(
 
 
 def test_a_hook_names_a_transcript_and_whatever_else_it_likes(home: Path) -> None:
-    given = {
+    hook_input = {
         "session_id": "s",
         "transcript_path": "~/a.jsonl",
         "cwd": "/shop",
         "hook_event_name": "SessionEnd",
         "x": 1,
     }
-    assert parse_hook_input(json.dumps(given).encode()) == (home / "a.jsonl", "/shop")
+    assert parse_hook_input(json.dumps(hook_input).encode()) == (home / "a.jsonl", "/shop")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ RULE = replace(
 
 
 @pytest.fixture(autouse=True)
-def known(project: Project) -> None:
+def existing_rule(project: Project) -> None:
     """The table of moments knows the failure: digests keep that its command ran."""
     put_moments(project, Moment(FAILURE.id, FAILURE.when or "", FAILURE.title))
 

@@ -95,10 +95,11 @@ def test_a_line_is_not_due_before_another_command(when: str, command: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "due"), [("db/a.sql", True), ("db/x/b.sql", True), ("db.sql", False), ("", False)]
+    ("path", "is_line_due"),
+    [("db/a.sql", True), ("db/x/b.sql", True), ("db.sql", False), ("", False)],
 )
-def test_a_line_is_due_before_an_edit_of_its_files(path: str, due: bool) -> None:
-    assert is_due("before:edit db/*.sql", Point(paths=(path,))) is due
+def test_a_line_is_due_before_an_edit_of_its_files(path: str, is_line_due: bool) -> None:
+    assert is_due("before:edit db/*.sql", Point(paths=(path,))) is is_line_due
 
 
 def test_a_line_is_due_after_its_command_has_failed() -> None:
@@ -294,8 +295,8 @@ def test_of_hooks_that_run_at_once_one_tells_a_line(common_dir: Path) -> None:
         assert hook.stdin
         hook.stdin.write("go\n")
         hook.stdin.flush()
-    told = [line for hook in hooks for line in hook.communicate()[0].split()]
-    assert sorted(told) == ["0", "1", "2"]
+    numbers = [line for hook in hooks for line in hook.communicate()[0].split()]
+    assert sorted(numbers) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(
@@ -373,9 +374,9 @@ def test_all_work_trees_share_one_directory(tmp_path: Path) -> None:
     linked = repo.worktree(tmp_path / "linked", "other")
     (linked.path / "src/x").mkdir(parents=True)
     for start in (repo.path, repo.path / "src", linked.path, linked.path / "src/x"):
-        found = find_common_dir(start)
-        assert found is not None
-        assert found.samefile(repo.path / ".git")
+        directory = find_common_dir(start)
+        assert directory is not None
+        assert directory.samefile(repo.path / ".git")
     assert find_root(linked.path / "src/x") == linked.path
     assert find_root(repo.path / "src") == repo.path
 
@@ -385,9 +386,9 @@ def test_a_submodule_has_its_own_directory(tmp_path: Path) -> None:
     (repo.path / ".git/modules/lib").mkdir(parents=True)
     (repo.path / "lib").mkdir()
     (repo.path / "lib/.git").write_text("gitdir: ../.git/modules/lib\n")
-    found = find_common_dir(repo.path / "lib")
-    assert found is not None
-    assert found.samefile(repo.path / ".git/modules/lib")
+    directory = find_common_dir(repo.path / "lib")
+    assert directory is not None
+    assert directory.samefile(repo.path / ".git/modules/lib")
 
 
 @pytest.mark.parametrize("text", [b"", b"gitdir:", b"\xff", b"x" * 100])

@@ -166,11 +166,11 @@ def test_zero_is_never(shop: Project) -> None:
 
 def test_a_session_is_told_once_and_another_one_again(shop: Project) -> None:
     work(shop, 3)
-    told = [
+    lines = [
         nudge_once(shop.workspace, session, TODAY)
         for session in ("one", "one", "two", "one", "two")
     ]
-    assert told == [LINE, "", LINE, "", ""]
+    assert lines == [LINE, "", LINE, "", ""]
 
 
 def test_without_a_session_a_clone_is_told_once_a_day(shop: Project) -> None:

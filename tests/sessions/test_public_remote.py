@@ -43,11 +43,11 @@ def test_who_can_read_a_remote_is_asked_without_credentials(
             readers,  # type: ignore[arg-type] # parametrised
             is_fresh=True,
         )
-        asked = len(server.requests)
+        request_count = len(server.requests)
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(readers)  # type: ignore[arg-type] # parametrised
-        assert len(server.requests) == asked
+        assert len(server.requests) == request_count
         find_audience(project.workspace, "origin", {}, NOW + timedelta(days=2))
-        assert len(server.requests) > asked
+        assert len(server.requests) > request_count
 
 
 def test_sessions_stay_where_strangers_read(project: Project) -> None:
@@ -58,7 +58,7 @@ def test_sessions_stay_where_strangers_read(project: Project) -> None:
             project.workspace, "origin", {}, NOW
         )
         assert push_sessions(project.workspace, "origin", {}, NOW) == ""
-        assert not [one for one in server.requests if "receive-pack" in one.target]
+        assert not [request for request in server.requests if "receive-pack" in request.target]
 
 
 def test_a_directory_is_private_and_false_sends_nothing(project: Project, tmp_path: Path) -> None:
@@ -82,8 +82,8 @@ def test_a_job_says_who_reads(
     event.write_text(json.dumps({"repository": {"private": is_private}}))
     environ = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": str(event)}
     assert find_audience(project.workspace, "origin", environ, NOW).readers == readers
-    asked = {
+    variables = {
         "CI_PROJECT_PATH": "acme/shop",
         "CI_PROJECT_VISIBILITY": "private" if is_private else "public",
     }
-    assert find_audience(project.workspace, "origin", asked, NOW).readers == readers
+    assert find_audience(project.workspace, "origin", variables, NOW).readers == readers

@@ -73,9 +73,9 @@ def test_a_person_may_name_a_setting_in_a_rule() -> None:
 
 def test_words_of_a_file_that_was_shown_with_line_numbers_prove_none() -> None:
     call = make_agent(make_call("Read", file_path="/home/ada/shop/notes.md"), number=1)
-    first, _, rest = WORDS.partition(", ")
-    shown = make_user([make_result(f"     1\u2192{first},\n     2\u2192{rest}\n")], 2)
-    refuse(call, shown, make_user(f"As it says, {WORDS}", 3))
+    first, _, second = WORDS.partition(", ")
+    tool_output = make_user([make_result(f"     1\u2192{first},\n     2\u2192{second}\n")], 2)
+    refuse(call, tool_output, make_user(f"As it says, {WORDS}", 3))
 
 
 def test_an_option_that_the_agent_worded_proves_none() -> None:
@@ -88,10 +88,10 @@ def test_an_option_that_the_agent_worded_proves_none() -> None:
 
 def test_words_that_a_tool_showed_before_prove_none() -> None:
     call = make_agent(make_call("Read", file_path="/home/ada/shop/notes.md"), number=1)
-    shown = make_user([make_result(f"Notes: {WORDS}")], 2)
-    said = make_user(f"As it says, {WORDS}", 3)
-    refuse(call, shown, said)
-    assert find_quote(read_one(said, call, shown), WORDS)
+    tool_output = make_user([make_result(f"Notes: {WORDS}")], 2)
+    turn = make_user(f"As it says, {WORDS}", 3)
+    refuse(call, tool_output, turn)
+    assert find_quote(read_one(turn, call, tool_output), WORDS)
 
 
 AIDER = f"# aider chat started at 2026-09-01 10:00:00\n\n#### go  \n\nThe file says:\n\n#### {WORDS}  \n\nDone.\n"

@@ -93,7 +93,7 @@ def test_notes_of_old_sessions_are_removed(common_dir: Path) -> None:
 def test_a_note_stays_small(common_dir: Path) -> None:
     note_edit(common_dir, "s1")
     for number in range(60):
-        line = "; ".join(f"tool{number}x{other} run" for other in range(20))
+        line = "; ".join(f"tool{number}x{line_number} run" for line_number in range(20))
         note_run(common_dir, "s1", line)
     (note,) = (common_dir / "memory-ci/ran").iterdir()
     assert note.stat().st_size < 20_000

@@ -79,7 +79,7 @@ def test_a_session_that_was_not_served_the_rule_is_not_counted(
 def test_a_command_that_fails_after_it_was_told_has_failed_again(
     project: Project, tmp_path: Path
 ) -> None:
-    failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", said=OTHER[0])
+    failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", text=OTHER[0])
     keep_asking(project, tmp_path, *failing, [OTHER[1]])
     for number in (1, 2):
         serve(project, number, start_of(project, number), served=(FAILURE.id,))
@@ -106,12 +106,12 @@ def test_a_request_that_is_told_in_vain_comes_after_others(
 ) -> None:
     pull = ("Please pull main first.", "Pull main first, please.", "Pull main first")
     both: list[list[str | Record]] = [
-        [draft, other] for draft, other in zip(DRAFT, pull, strict=False)
+        [draft, second] for draft, second in zip(DRAFT, pull, strict=False)
     ]
     keep_asking(project, tmp_path, *both)
     first, second = find_titles(project)
     key_of = {item.candidate.title: item for item in find_all(project)}
-    told = tuple(key_of[first].keys)
+    request_keys = tuple(key_of[first].keys)
     for number in (1, 2, 3):
-        serve(project, number, start_of(project, number), served_requests=told)
+        serve(project, number, start_of(project, number), served_requests=request_keys)
     assert find_titles(project) == [second, first]

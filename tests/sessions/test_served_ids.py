@@ -14,7 +14,7 @@ from tests.repos import START
 
 
 @pytest.fixture
-def given(project: Project) -> Project:
+def served_project(project: Project) -> Project:
     """A project whose work was given one entry."""
     record_served(project.workspace, [make_id(1)], NOW)
     return project
@@ -27,16 +27,16 @@ def edited(project: Project, text: str) -> str:
     return message.read_bytes().decode()
 
 
-def test_no_command_of_the_users_trailers_runs(given: Project, tmp_path: Path) -> None:
-    given.git("config", "trailer.sign.key", "Signed-off-by")
-    given.git("config", "trailer.sign.command", f"touch {tmp_path}/ran; echo me")
-    given.git("config", "trailer.ifexists", "replace")
-    assert edited(given, "Do it\n") == f"Do it\n\nMemory-Retrieved: {make_id(1)}\n"
+def test_no_command_of_the_users_trailers_runs(served_project: Project, tmp_path: Path) -> None:
+    served_project.git("config", "trailer.sign.key", "Signed-off-by")
+    served_project.git("config", "trailer.sign.command", f"touch {tmp_path}/ran; echo me")
+    served_project.git("config", "trailer.ifexists", "replace")
+    assert edited(served_project, "Do it\n") == f"Do it\n\nMemory-Retrieved: {make_id(1)}\n"
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_line_of_dashes_does_not_end_a_message(given: Project) -> None:
-    assert edited(given, "Do it\n\n---\nMore\n").endswith(
+def test_a_line_of_dashes_does_not_end_a_message(served_project: Project) -> None:
+    assert edited(served_project, "Do it\n\n---\nMore\n").endswith(
         f"---\nMore\n\nMemory-Retrieved: {make_id(1)}\n"
     )
 
@@ -45,28 +45,28 @@ def test_a_line_of_dashes_does_not_end_a_message(given: Project) -> None:
     ("setting", "mark"), [(None, "#"), (";", ";"), ("auto", "@"), ("auto", "#")]
 )
 def test_comments_are_what_the_configuration_says(
-    given: Project, setting: str | None, mark: str
+    served_project: Project, setting: str | None, mark: str
 ) -> None:
     if setting:
-        given.git("config", "core.commentChar", setting)
+        served_project.git("config", "core.commentChar", setting)
     empty = f"\n{mark} Please enter\n"
-    assert edited(given, empty) == empty
+    assert edited(served_project, empty) == empty
     expected = f"Do it\n\nMemory-Retrieved: {make_id(1)}\n\n{mark} Please enter\n"
-    assert edited(given, f"Do it\n\n{mark} Please enter\n") == expected
+    assert edited(served_project, f"Do it\n\n{mark} Please enter\n") == expected
 
 
-def test_bytes_that_are_no_utf_8_and_line_ends_stay(given: Project) -> None:
-    message = given.write("msg", b"caf\xe9\r\n\r\nmore\x0bline\r\n")
-    assert add_served_trailer(given.workspace, message)
+def test_bytes_that_are_no_utf_8_and_line_ends_stay(served_project: Project) -> None:
+    message = served_project.write("msg", b"caf\xe9\r\n\r\nmore\x0bline\r\n")
+    assert add_served_trailer(served_project.workspace, message)
     trailer = f"\nMemory-Retrieved: {make_id(1)}\n".encode()
     assert message.read_bytes() == b"caf\xe9\r\n\r\nmore\x0bline\r\n" + trailer
 
 
-def test_a_message_that_is_amended_names_old_and_new_ids_once(given: Project) -> None:
-    record_served(given.workspace, [make_id(2)], NOW)
+def test_a_message_that_is_amended_names_old_and_new_ids_once(served_project: Project) -> None:
+    record_served(served_project.workspace, [make_id(2)], NOW)
     before = f"Do it\n\nMemory-Retrieved: {make_id(3)}, {make_id(2)}\n"
     ids = ", ".join(map(make_id, (3, 2, 1)))
-    assert edited(given, before) == f"Do it\n\nMemory-Retrieved: {ids}\n"
+    assert edited(served_project, before) == f"Do it\n\nMemory-Retrieved: {ids}\n"
 
 
 def test_what_a_branch_has_told_no_other_commit_on_the_same_head_tells_again(

@@ -110,20 +110,20 @@ def test_only_new_commits_are_searched_and_what_was_found_stays(
 ) -> None:
     project.commit(f"Retry\n\n[Prompt 1]\n{WORDS}", author=ADA)
     assert list_typed(project) == [WORDS]
-    asked: list[tuple[str, ...]] = []
+    searched_ranges: list[tuple[str, ...]] = []
     read_log = log.read_log
 
     def note(repo: object, *arguments: str) -> object:
-        asked.append(arguments)
+        searched_ranges.append(arguments)
         return read_log(repo, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(session_archive, "read_log", note)
     assert list_typed(project) == [WORDS]
-    assert asked == []
+    assert searched_ranges == []
     base = project.sha()
     project.commit("Go on\n\n[Prompt 1]\nOpen a draft PR.", author=ADA)
     assert list_typed(project) == [WORDS, "Open a draft PR."]
-    assert all(f"^{base}" in arguments for arguments in asked)
+    assert all(f"^{base}" in arguments for arguments in searched_ranges)
 
 
 def test_nothing_is_read_where_sessions_are_not(project: Project, tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_a_forgotten_session_leaves_the_cache(project: Project, tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["turn", "prompt", "output", "command", "review"])
 def test_no_secret_is_kept(project: Project, tmp_path: Path, kind: str) -> None:
-    said = f"Use the token {TOKEN} of ada@example.com"
+    text = f"Use the token {TOKEN} of ada@example.com"
     if kind == "turn":
-        keep_asking(project, tmp_path, said)
+        keep_asking(project, tmp_path, text)
     elif kind == "prompt":
-        project.commit(f"Retry\n\n[Prompt 1]\n{said}")
+        project.commit(f"Retry\n\n[Prompt 1]\n{text}")
     elif kind == "review":
         turn = PersonTurn("#1", project.clock.now, ADA, "Open a draft PR.")
         add_reviews(project.workspace, read_all(project), [turn])
@@ -187,8 +187,8 @@ def test_a_secret_at_the_end_of_what_is_kept_is_masked_before_it_is_cut(
     project: Project, cut: int
 ) -> None:
     before = session_archive.MAX_TURN - cut
-    said = f"{'word ' * (before // 5)}{TOKEN}"
-    project.commit(f"Retry\n\n[Prompt 1]\n{said}")
+    text = f"{'word ' * (before // 5)}{TOKEN}"
+    project.commit(f"Retry\n\n[Prompt 1]\n{text}")
     (turn,) = read_all(project).turns
     assert "ghp_" not in turn.text
     assert len(turn.text) <= session_archive.MAX_TURN

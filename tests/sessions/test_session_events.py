@@ -52,10 +52,10 @@ def test_events_that_an_earlier_run_read_are_not_read_again(
 ) -> None:
     start = project.clock.now
     late = start + timedelta(hours=5)
-    said = make_session(WORDS, at=start) + make_session(
+    transcript = make_session(WORDS, at=start) + make_session(
         "Now send the receipt only once.", at=late, first=7
     )
-    key = keep_session(project, tmp_path, said)
+    key = keep_session(project, tmp_path, transcript)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     since = project.git("rev-parse", "HEAD").strip()
     project.at(late + timedelta(minutes=1))
@@ -79,8 +79,8 @@ def test_two_text_blocks_of_one_transcript_line_are_two_events(
     """git-ai's notes have no ids, and what Cursor puts around a person's words stands in the line of the words."""
     at = project.clock.now
     merge_branch(project, "charge", 140, MESSAGE)
-    said = f"<open_files>\nsrc/client.py\n</open_files>\n<user_query>\n{WORDS}\n</user_query>"
-    note = make_note(said, at=at).replace('"tool": "claude"', '"tool": "cursor"')
+    prompt = f"<open_files>\nsrc/client.py\n</open_files>\n<user_query>\n{WORDS}\n</user_query>"
+    note = make_note(prompt, at=at).replace('"tool": "claude"', '"tool": "cursor"')
     project.git("notes", "--ref=ai", "add", "-m", note, "HEAD^2")
     model.plan(project)
     assert turns(model) == [[WORDS]]
@@ -181,8 +181,8 @@ def test_a_long_text_that_two_sessions_repeat_is_not_from_a_person(
     keys = []
     for session in (SESSION, SESSION[::-1]):
         data = make_session(template, WORDS, at=project.clock.now, session=session)
-        other = data.replace(b'"uuid": "0000', f'"uuid": "{session[:4]}'.encode())
-        keys.append(keep_session(project, tmp_path, other))
+        transcript = data.replace(b'"uuid": "0000', f'"uuid": "{session[:4]}'.encode())
+        keys.append(keep_session(project, tmp_path, transcript))
     trailers = "\n".join(f"Memory-Session: {key}" for key in keys)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\n{trailers}")
     model.plan(project)

@@ -29,9 +29,9 @@ def test_a_session_on_the_branch_while_a_commit_was_made_belongs_to_it(
     )
     merge_branch(project, "charge", 140, MESSAGE)
     commit = project.sha("HEAD^2")
-    found = session_joins(model.plan(project))
+    joins = session_joins(model.plan(project))
     how = f"on charge when {commit[:7]} was made"
-    assert [(join.change, join.how) for join in found] == ([("#140", how)] if is_joined else [])
+    assert [(join.change, join.how) for join in joins] == ([("#140", how)] if is_joined else [])
 
 
 def test_a_session_that_belongs_to_nothing_is_not_read(
@@ -56,7 +56,7 @@ def doctor_says(project: Project) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "hours", "reason"),
+    ("turns", "hours", "reason"),
     [
         ((WORDS, edited()), 0, None),
         ((WORDS, edited(tool="Write")), 1, None),
@@ -71,13 +71,17 @@ def doctor_says(project: Project) -> list[str]:
     ],
 )
 def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
-    project: Project, tmp_path: Path, said: tuple[str | Record, ...], hours: int, reason: str | None
+    project: Project,
+    tmp_path: Path,
+    turns: tuple[str | Record, ...],
+    hours: int,
+    reason: str | None,
 ) -> None:
     """A push to the branch itself; `reason` is why it was not joined, "" where it has nothing to do with it."""
     keep_session(
         project,
         tmp_path,
-        make_session(*said, at=project.clock.now - timedelta(hours=hours, minutes=1)),
+        make_session(*turns, at=project.clock.now - timedelta(hours=hours, minutes=1)),
     )
     project.commit(MESSAGE, {PUSHED: "once\n"})
     plan = project.plan()

@@ -179,6 +179,6 @@ def test_only_the_events_of_a_session_that_is_joined_are_read(
 ) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     sessions = captured_sessions.CapturedSessions(project.workspace)
-    (said,) = sessions.headers
-    assert (said.key, said.events) == (KEY, ())
-    assert [event.text for event in sessions.load_events(said).events] == [WORDS]
+    (header,) = sessions.headers
+    assert (header.key, header.events) == (KEY, ())
+    assert [event.text for event in sessions.load_events(header).events] == [WORDS]

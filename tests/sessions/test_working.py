@@ -119,7 +119,7 @@ def test_a_commit_is_joined_with_the_sessions_whose_work_it_holds(
     play(Desk(project))
     where = project.workspace
     assert sorted(list_working(where, find_index(where, {}), NOW)) == [
-        f"codex:{one}" for one in expected.split()
+        f"codex:{name}" for name in expected.split()
     ]
 
 
@@ -158,13 +158,13 @@ def test_the_index_is_that_of_the_commit(project: Project, words: tuple[str, ...
     """`git commit -a` and `git commit PATH` make one of their own, which only the hook is told of."""
     Desk(project).prompt().edit().edit(README, session="x").prompt(session="x")
     project.git("add", *([] if words else [CLIENT]))
-    told = project.path / ".git/told"
+    log = project.path / ".git/told"
     project.write(
-        ".git/hooks/prepare-commit-msg", f'#!/bin/sh\ngit diff --cached --name-only >"{told}"\n'
+        ".git/hooks/prepare-commit-msg", f'#!/bin/sh\ngit diff --cached --name-only >"{log}"\n'
     ).chmod(0o755)
     hook = project.path / ".git/hooks/prepare-commit-msg"
     hook.write_text(
-        f'#!/bin/sh\necho "$GIT_INDEX_FILE" >"{told}"; cp "$GIT_INDEX_FILE" "{told}.index"\n'
+        f'#!/bin/sh\necho "$GIT_INDEX_FILE" >"{log}"; cp "$GIT_INDEX_FILE" "{log}.index"\n'
     )
     subprocess.run(
         ["git", "commit", "-qm", "x", *words],
@@ -173,12 +173,12 @@ def test_the_index_is_that_of_the_commit(project: Project, words: tuple[str, ...
         env={**os.environ, **AUTHOR},
     )
     assert (
-        find_index(project.workspace, {"GIT_INDEX_FILE": told.read_text().strip()}).parent
+        find_index(project.workspace, {"GIT_INDEX_FILE": log.read_text().strip()}).parent
         == project.path / ".git"
     )
     project.git("reset", "-q", "--soft", "HEAD~1")
-    found = list_working(project.workspace, Path(f"{told}.index"), later(NOW))
-    assert set(found) == {"codex:s", *(["codex:x"] if words == ("-a",) else [])}
+    sessions = list_working(project.workspace, Path(f"{log}.index"), later(NOW))
+    assert set(sessions) == {"codex:s", *(["codex:x"] if words == ("-a",) else [])}
 
 
 AUTHOR = {

@@ -51,27 +51,29 @@ def checkpoint(files: dict[str, bytes], name: str = ID) -> Checkpoint:
     )
 
 
-def texts(found: Checkpoint) -> list[str]:
-    return [event.text for session, _ in found.sessions for event in session.events]
+def texts(checkpoint_read: Checkpoint) -> list[str]:
+    return [event.text for session, _ in checkpoint_read.sessions for event in session.events]
 
 
 def test_a_checkpoint_without_a_start_is_the_whole_session() -> None:
-    found = checkpoint(branch())
-    assert texts(found) == ["turn 1", "turn 2", "turn 3", "turn 4"]
-    assert found.problems == ()
+    checkpoint_read = checkpoint(branch())
+    assert texts(checkpoint_read) == ["turn 1", "turn 2", "turn 3", "turn 4"]
+    assert checkpoint_read.problems == ()
 
 
 def test_a_session_whose_number_is_out_of_all_bounds_is_none() -> None:
     named = {"sessions": [{"transcript": f"/{FOLDER}/{'9' * 5000}/full.jsonl"}]}
-    found = checkpoint(branch() | {ROOT: json.dumps(named).encode()})
-    assert texts(found) == ["turn 1", "turn 2", "turn 3", "turn 4"]
+    checkpoint_read = checkpoint(branch() | {ROOT: json.dumps(named).encode()})
+    assert texts(checkpoint_read) == ["turn 1", "turn 2", "turn 3", "turn 4"]
 
 
 @pytest.mark.parametrize("name", ["transcript_lines_at_start", "checkpoint_transcript_start"])
 def test_only_the_part_after_the_start_belongs_to_the_checkpoint(name: str) -> None:
-    found = checkpoint(branch() | {f"{FOLDER}/0/metadata.json": json.dumps({name: 2}).encode()})
-    ((session, start),) = found.sessions
-    assert (texts(found), start) == (["turn 3", "turn 4"], 2)
+    checkpoint_read = checkpoint(
+        branch() | {f"{FOLDER}/0/metadata.json": json.dumps({name: 2}).encode()}
+    )
+    ((session, start),) = checkpoint_read.sessions
+    assert (texts(checkpoint_read), start) == (["turn 3", "turn 4"], 2)
     assert [event.seq for event in session.events] == [0, 1]
     assert (session.counts.human_turns, session.counts.records) == (2, 4)
     assert session.started is not None
@@ -84,8 +86,8 @@ def test_of_an_export_the_start_counts_messages(client: str, indent: int | None)
     words = ["use pnpm", "small commits", "no merges"]
     if client == "opencode":
         parts = [
-            [{"id": f"prt_{number}", "type": "text", "text": said}]
-            for number, said in enumerate(words)
+            [{"id": f"prt_{number}", "type": "text", "text": word}]
+            for number, word in enumerate(words)
         ]
         messages = [
             {"info": {"id": f"msg_{at}", "role": "user"}, "parts": part}
@@ -98,20 +100,20 @@ def test_of_an_export_the_start_counts_messages(client: str, indent: int | None)
             "projectHash": "ff",
             "startTime": "2026-09-01T12:00:00Z",
             "messages": [
-                {"id": f"m{at}", "type": "user", "content": said} for at, said in enumerate(words)
+                {"id": f"m{at}", "type": "user", "content": word} for at, word in enumerate(words)
             ],
         }
     transcript = json.dumps(export, indent=indent).encode()
-    found = checkpoint(branch(transcript=transcript, checkpoint_transcript_start=1))
-    assert found.problems == ()
-    assert texts(found) == ["small commits", "no merges"]
+    checkpoint_read = checkpoint(branch(transcript=transcript, checkpoint_transcript_start=1))
+    assert checkpoint_read.problems == ()
+    assert texts(checkpoint_read) == ["small commits", "no merges"]
 
 
 @pytest.mark.parametrize("start", [9, -1, "2", True, [1]])
 def test_a_start_that_cannot_be_is_a_problem_and_the_whole_session_is_read(start: object) -> None:
-    found = checkpoint(branch(transcript_lines_at_start=start))
-    assert len(texts(found)) == 4
-    assert "where the part starts" in found.problems[0]
+    checkpoint_read = checkpoint(branch(transcript_lines_at_start=start))
+    assert len(texts(checkpoint_read)) == 4
+    assert "where the part starts" in checkpoint_read.problems[0]
 
 
 def test_the_content_says_which_agent_it_was_not_the_label() -> None:
@@ -148,8 +150,8 @@ def test_a_hash_that_does_not_match_is_a_problem_but_the_session_is_read() -> No
     path = f"{FOLDER}/0/content_hash.txt"
     good = b"sha256:" + sha256(TRANSCRIPT).hexdigest().encode() + b"\n"
     assert checkpoint(branch() | {path: good}).problems == ()
-    found = checkpoint(branch() | {path: b"sha256:0"})
-    assert (len(found.sessions), found.problems) == (
+    checkpoint_read = checkpoint(branch() | {path: b"sha256:0"})
+    assert (len(checkpoint_read.sessions), checkpoint_read.problems) == (
         1,
         (f"{path} is not the hash of the transcript",),
     )
@@ -157,9 +159,11 @@ def test_a_hash_that_does_not_match_is_a_problem_but_the_session_is_read() -> No
 
 def test_sessions_that_are_named_but_missing_are_problems_and_the_others_are_read() -> None:
     named = [{"transcript": f"/{FOLDER}/{number}/full.jsonl"} for number in (0, 2, 10)]
-    found = checkpoint(branch(f"{FOLDER}/2") | {ROOT: json.dumps({"sessions": named}).encode()})
-    assert len(found.sessions) == 1
-    assert found.problems == (
+    checkpoint_read = checkpoint(
+        branch(f"{FOLDER}/2") | {ROOT: json.dumps({"sessions": named}).encode()}
+    )
+    assert len(checkpoint_read.sessions) == 1
+    assert checkpoint_read.problems == (
         f"{FOLDER}/0/full.jsonl is missing",
         f"{FOLDER}/10/full.jsonl is missing",
     )
@@ -180,8 +184,11 @@ def test_what_is_named_outside_of_the_checkpoint_is_not_read(folder: str) -> Non
 
 @pytest.mark.parametrize("name", ["", "d0161e0df1c", "D0161E0DF1CB", "../../etc/pw"])
 def test_an_id_that_is_none_is_a_problem(name: str) -> None:
-    found = checkpoint(branch(), name)
-    assert (found.sessions, found.problems) == ((), (f"{name!r} is no checkpoint id",))
+    checkpoint_read = checkpoint(branch(), name)
+    assert (checkpoint_read.sessions, checkpoint_read.problems) == (
+        (),
+        (f"{name!r} is no checkpoint id",),
+    )
 
 
 def test_a_transcript_in_no_known_format_is_a_problem() -> None:
@@ -207,5 +214,5 @@ VALUES: Any = st.recursive(
 @examples(60)
 def test_a_broken_checkpoint_costs_no_traceback(metadata: dict[str, Any], end: bytes) -> None:
     files = branch(transcript=TRANSCRIPT + end, **metadata) | {ROOT: json.dumps(metadata).encode()}
-    found = checkpoint(files)
-    assert len(found.sessions) == 1
+    checkpoint_read = checkpoint(files)
+    assert len(checkpoint_read.sessions) == 1

@@ -185,10 +185,10 @@ def test_a_check_that_failed_and_then_passed_is_one_event_of_a_machine() -> None
         checks=(make_check(2, True, 13), make_check(1, False), make_check(1, True, 14, name="lint"))
     )
     _, event = review_events(request)
-    said = (
+    expected_text = (
         "Check 'Unit tests (3.12)' failed on 1111111 and passed on 2222222: test_retry: sent twice"
     )
-    assert event.text == said
+    assert event.text == expected_text
     assert (event.kind, event.actor, event.severity, event.ok) == (
         "check",
         "system",
@@ -226,8 +226,8 @@ def test_a_check_that_failed_and_then_passed_is_one_event_of_a_machine() -> None
 def test_a_check_is_mended_by_a_later_commit_only(
     checks: list[Check], pairs: list[tuple[str, str]]
 ) -> None:
-    found = iter_fixed_checks(make_request(checks=tuple(checks)))
-    assert [(failed.sha[0], passed.sha[0]) for failed, passed in found] == pairs
+    fixed_checks = iter_fixed_checks(make_request(checks=tuple(checks)))
+    assert [(failed.sha[0], passed.sha[0]) for failed, passed in fixed_checks] == pairs
 
 
 CHECKS = st.lists(

@@ -57,19 +57,21 @@ def test_a_file_that_cannot_be_read_is_never_rewritten() -> None:
 def test_an_entry_moves_with_its_comments_and_its_spacing() -> None:
     """Folding must not format what a person wrote by hand."""
     note = "note: |\n  text\n  # still text\n"
-    own = (
+    entry_text = (
         format_entry(make_entry(1))
         .replace("type:", "# why I keep this\ntype:")
         .replace("0.5", "0.50   # a guess")
     )
-    own = own.replace("---\n##", note + "---\n\n##")
-    fragment = own.replace("status:", "scope: project\nstatus:").replace("\n", "\r\n").encode()
-    entry = parse_memory_file("", own.encode()).entries[0]
+    entry_text = entry_text.replace("---\n##", note + "---\n\n##")
+    fragment = (
+        entry_text.replace("status:", "scope: project\nstatus:").replace("\n", "\r\n").encode()
+    )
+    entry = parse_memory_file("", entry_text.encode()).entries[0]
     change = Change(
         step="fold", kind="move", path="MEMORY.md", entry=entry, why="", moved_from=FRAGMENT
     )
     assert apply_changes({FRAGMENT: fragment}, [change]) == {
-        "MEMORY.md": own.encode(),
+        "MEMORY.md": entry_text.encode(),
         FRAGMENT: None,
     }
 

@@ -89,8 +89,8 @@ def test_the_newer_front_matter_is_read_and_headings_stay_inside_the_entry() -> 
 
 
 def test_what_is_about_a_person_is_refused() -> None:
-    found = read(FLAT.replace("feedback", "user"))
-    assert (found.learnings, [finding.code for finding in found.findings]) == (
+    memories = read(FLAT.replace("feedback", "user"))
+    assert (memories.learnings, [finding.code for finding in memories.findings]) == (
         (),
         ["about-a-person"],
     )
@@ -105,8 +105,8 @@ def test_what_is_about_a_person_is_refused() -> None:
     ],
 )
 def test_another_front_matter_is_not_understood(text: str) -> None:
-    found = read(text)
-    assert (found.learnings, [finding.code for finding in found.findings]) == (
+    memories = read(text)
+    assert (memories.learnings, [finding.code for finding in memories.findings]) == (
         (),
         ["not-understood"],
     )
@@ -126,8 +126,8 @@ def test_plain_markdown_is_read_by_bullets_and_sections() -> None:
 
 
 def test_plain_markdown_that_no_index_names_is_left_alone() -> None:
-    found = read(PLAIN)
-    assert (found.learnings, [finding.code for finding in found.findings]) == (
+    memories = read(PLAIN)
+    assert (memories.learnings, [finding.code for finding in memories.findings]) == (
         (),
         ["not-understood"],
     )
@@ -153,6 +153,6 @@ PARTS = st.lists(
 
 @given(st.binary() | PARTS.map("\n".join).map(str.encode), st.booleans())
 def test_any_bytes_are_read_without_an_error(data: bytes, is_listed: bool) -> None:
-    found = find_memories("x.md", data, TODAY, is_listed=is_listed)
-    spans = [(learning.line, learning.last) for learning in found.learnings]
-    assert all(one[1] < two[0] for one, two in pairwise(spans))
+    memories = find_memories("x.md", data, TODAY, is_listed=is_listed)
+    spans = [(learning.line, learning.last) for learning in memories.learnings]
+    assert all(first[1] < two[0] for first, two in pairwise(spans))

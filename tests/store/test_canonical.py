@@ -119,8 +119,8 @@ def test_what_we_write_is_canonical() -> None:
 
 
 def test_one_blank_line_stands_between_two_entries() -> None:
-    one, two = (format_entry(make_entry(number)) for number in (1, 2))
-    assert fmt(one + two) == fmt(one + "\n\n\n\n" + two + "\n\n") == one + "\n" + two
+    first, two = (format_entry(make_entry(number)) for number in (1, 2))
+    assert fmt(first + two) == fmt(first + "\n\n\n\n" + two + "\n\n") == first + "\n" + two
 
 
 def test_a_title_that_ends_in_a_hash_keeps_it() -> None:

@@ -70,8 +70,8 @@ def test_a_phase_that_is_unknown_is_none_and_keeps_its_line() -> None:
     ],
 )
 def test_what_looks_like_a_separator_in_a_body_stays_body(body: str) -> None:
-    other = format_entry(make_entry(7))
-    entries, findings = read(f"{ONE}{body}\n\n{other}")
+    other_entry = format_entry(make_entry(7))
+    entries, findings = read(f"{ONE}{body}\n\n{other_entry}")
     assert not findings
     assert [entry.id for entry in entries] == ["0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", make_id(7)]
     assert entries[0].body.endswith(body)
@@ -168,7 +168,7 @@ def test_what_is_meant_as_an_entry_and_cannot_be_read_is_never_part_of_its_neigh
         ("0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", "Twice a retry doubled a charge."),
         (make_id(7), ""),
     ]
-    assert {found for _, found in findings} == {code}
+    assert {message for _, message in findings} == {code}
 
 
 def test_an_entry_that_is_never_closed_does_not_take_the_next_one_with_it() -> None:

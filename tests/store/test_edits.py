@@ -178,10 +178,10 @@ def test_adding_one_entry_at_a_time_or_all_at_once_gives_the_same_bytes() -> Non
         make_entry(number, created_at=date(2026, 1, number), body="```\ncode\n```")
         for number in (3, 1, 2)
     ]
-    one = parse_memory_file("MEMORY.md", b"")
+    stepwise = parse_memory_file("MEMORY.md", b"")
     for entry in new:
-        one = edit_file(one, added=[entry])
-    assert render_memory_file(one) == render_memory_file(
+        stepwise = edit_file(stepwise, added=[entry])
+    assert render_memory_file(stepwise) == render_memory_file(
         edit_file(parse_memory_file("MEMORY.md", b""), added=new)
     )
 

@@ -28,16 +28,16 @@ DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
 
 
 @given(EPISODE_RECORDS)
-def test_a_written_document_reads_back_unchanged(telling: EpisodeRecord) -> None:
-    file = parse_episode_file(PATH, format_episode_record(telling))
-    assert (file.findings, file.records) == ((), (telling,))
+def test_a_written_document_reads_back_unchanged(record: EpisodeRecord) -> None:
+    file = parse_episode_file(PATH, format_episode_record(record))
+    assert (file.findings, file.records) == ((), (record,))
 
 
 @given(EPISODE_RECORDS)
-def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(telling: EpisodeRecord) -> None:
-    plain = msgspec.to_builtins(telling)
+def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(record: EpisodeRecord) -> None:
+    plain = msgspec.to_builtins(record)
     head = yaml.safe_load(
-        format_episode_record(telling).decode().split("\n---\n")[0].removeprefix("---\n")
+        format_episode_record(record).decode().split("\n---\n")[0].removeprefix("---\n")
     )
     for key in ("situation", "context", "used", "amends"):
         for text in _texts(head.get(key)):

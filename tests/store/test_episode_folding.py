@@ -20,13 +20,13 @@ from tests.store.episode_records import EPISODE_RECORDS, SEPTEMBER, WHEN, docume
 
 
 def month_files(*names: str, month: int = 9) -> dict[str, bytes]:
-    told = [
+    episodes = [
         make_episode(
             name, occurred_at=datetime(2026, month, 3, tzinfo=UTC) + timedelta(days=n), text=name
         )
         for n, name in enumerate(names)
     ]
-    return {episode_record_path(episode): format_episode_record(episode) for episode in told}
+    return {episode_record_path(episode): format_episode_record(episode) for episode in episodes}
 
 
 def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str, bytes]:
@@ -37,9 +37,9 @@ def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str,
 
 def tellings(files: dict[str, bytes]) -> set[bytes]:
     return {
-        format_episode_record(told)
+        format_episode_record(record)
         for path, data in files.items()
-        for told in parse_episode_file(path, data).records
+        for record in parse_episode_file(path, data).records
     }
 
 
@@ -50,7 +50,7 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
     folded = [month_path("2026-09"), month_path("2026-10")]
     assert sorted(after) == [*folded, *sorted(path for path in files if "2026-11" in path)]
     assert tellings(after) == tellings(files)
-    assert [told.id for told in parse_episode_file("x", after[folded[0]]).records] == [
+    assert [record.id for record in parse_episode_file("x", after[folded[0]]).records] == [
         "pr-2",
         "pr-1",
         "pr-3",
@@ -58,8 +58,8 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
-def test_folding_loses_nothing_and_a_second_time_does_nothing(told: list[EpisodeRecord]) -> None:
-    files = {episode_record_path(telling): format_episode_record(telling) for telling in told}
+def test_folding_loses_nothing_and_a_second_time_does_nothing(records: list[EpisodeRecord]) -> None:
+    files = {episode_record_path(record): format_episode_record(record) for record in records}
     after = fold(files, date.max)
     assert tellings(after) == tellings(files)
     assert join_months(after, date.max) == {}
@@ -86,13 +86,13 @@ def test_documents_are_copied_with_their_unknown_keys() -> None:
 def test_a_month_that_git_would_take_for_a_rename_is_not_folded(
     sizes: list[int],
 ) -> None:
-    told = [
+    episodes = [
         make_episode(
             f"pr-{n}", occurred_at=WHEN.replace(month=9), action=Action(files=("src/x.py",) * size)
         )
         for n, size in enumerate(sizes)
     ]
-    files = {episode_record_path(episode): format_episode_record(episode) for episode in told}
+    files = {episode_record_path(episode): format_episode_record(episode) for episode in episodes}
     assert fold(files) == files
 
 

@@ -102,9 +102,9 @@ def test_a_kind_has_its_type_and_domain(kind: str, type_: EntryType, domain: Dom
     ],
 )
 def test_a_document_of_a_user_is_not_taken_for_learnings(text: str) -> None:
-    found = read(text)
-    assert found.learnings == ()
-    assert found.findings
+    document = read(text)
+    assert document.learnings == ()
+    assert document.findings
 
 
 def test_an_entry_of_teaparty_keeps_its_id_and_gets_a_title_that_says_something() -> None:
@@ -118,18 +118,20 @@ def test_an_entry_of_teaparty_keeps_its_id_and_gets_a_title_that_says_something(
 
 def test_an_entry_that_cannot_be_read_is_named_and_its_neighbours_are_taken() -> None:
     broken = format_entry(make_entry(1)).replace("procedural", "guess")
-    found = read(broken + "\n" + format_entry(make_entry(2)))
-    assert [learning.entry.id for learning in found.learnings] == [make_id(2)]
-    assert [(finding.line, finding.code) for finding in found.findings] == [(3, "not-understood")]
+    document = read(broken + "\n" + format_entry(make_entry(2)))
+    assert [learning.entry.id for learning in document.learnings] == [make_id(2)]
+    assert [(finding.line, finding.code) for finding in document.findings] == [
+        (3, "not-understood")
+    ]
 
 
 def test_the_id_of_a_text_does_not_depend_on_its_spacing_or_date() -> None:
     def ids(text: str) -> list[str]:
         return [learning.entry.id for learning in read(text).learnings]
 
-    one = ids("## [2026-03-01] Lesson\nRun the  tests.\n")
-    assert one == ids("# Memory\n## [2026-04-01] Lesson\r\n\r\nrun the\r\ntests.\r\n")
-    assert one != ids("## [2026-03-01] Lesson\nRun the linter.\n")
+    ids_before = ids("## [2026-03-01] Lesson\nRun the  tests.\n")
+    assert ids_before == ids("# Memory\n## [2026-04-01] Lesson\r\n\r\nrun the\r\ntests.\r\n")
+    assert ids_before != ids("## [2026-03-01] Lesson\nRun the linter.\n")
     assert derive_id("legacy", "x")[14] == "4"
 
 
@@ -156,7 +158,7 @@ def test_every_entry_has_a_title_and_lines_of_its_own(text: str) -> None:
     learnings = read(text).learnings
     spans = [(learning.line, learning.last) for learning in learnings]
     assert all(first <= last for first, last in spans)
-    assert all(one[1] < two[0] for one, two in pairwise(spans))
+    assert all(first[1] < two[0] for first, two in pairwise(spans))
     assert all(learning.entry.title for learning in learnings)
 
 

@@ -19,10 +19,10 @@ UNDERLINED = "Always run tox -e mypy\n-----\n\nBecause CI does.\n"
 
 
 def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]:
-    found = find_remarks(
+    findings = find_remarks(
         parse_memory_file("MEMORY.md", text.encode()), may_have_prose=may_have_prose
     )
-    return [(finding.line, finding.code) for finding in found]
+    return [(finding.line, finding.code) for finding in findings]
 
 
 @pytest.mark.parametrize(
@@ -40,15 +40,15 @@ def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]
 def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line: int) -> None:
     assert remarks(text) == [(line, "loose-heading")]
     data, adopted = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
-    assert [(one.line, one.title) for one in adopted] == [(line, "Always run tox -e mypy")]
+    assert [(entry.line, entry.title) for entry in adopted] == [(line, "Always run tox -e mypy")]
     file = parse_memory_file("MEMORY.md", data)
     new = next(entry for entry in file.entries if entry.title == "Always run tox -e mypy")
     assert (new.body, new.type, new.created_at) == ("Because CI does.", "directive", TODAY)
     assert len(file.entries) == 1 + text.count("id: ")
     assert not file.findings
     assert not remarks(data.decode())
-    kept = iter(data.decode().split("\n"))
-    assert all(old in kept for old in text.split("\n")), "lines are added, none is changed"
+    lines_after = iter(data.decode().split("\n"))
+    assert all(old in lines_after for old in text.split("\n")), "lines are added, none is changed"
     assert adopt_notes("MEMORY.md", data, TODAY, may_have_prose=False) == (data, ())
 
 
@@ -92,10 +92,10 @@ def test_one_field_that_a_person_chose_is_kept(end: str) -> None:
     assert "type" not in adopted.fields
 
 
-@pytest.mark.parametrize("said", ["title: a document", "Source: Ada", "source: Ada\nwho said it"])
-def test_lines_between_two_rules_that_are_no_fields_of_ours_stay_text(said: str) -> None:
-    assert remarks(f"{ENTRY}\n---\n{said}\n---\n{HEADING}") == [
-        (17 + said.count("\n"), "loose-heading")
+@pytest.mark.parametrize("text", ["title: a document", "Source: Ada", "source: Ada\nwho said it"])
+def test_lines_between_two_rules_that_are_no_fields_of_ours_stay_text(text: str) -> None:
+    assert remarks(f"{ENTRY}\n---\n{text}\n---\n{HEADING}") == [
+        (17 + text.count("\n"), "loose-heading")
     ]
 
 

@@ -56,7 +56,7 @@ def make_engine(
     environ: dict[str, str] | None = None,
     **settings: Any,
 ) -> AnthropicEngine:
-    found = environ if environ is not None else {"ANTHROPIC_API_KEY": KEY}
-    config, environ = EngineConfig(**settings), {"ANTHROPIC_BASE_URL": url} | found
+    variables = environ if environ is not None else {"ANTHROPIC_API_KEY": KEY}
+    config, environ = EngineConfig(**settings), {"ANTHROPIC_BASE_URL": url} | variables
     MADE.append(AnthropicEngine(config, environ, (clock or FakeClock()).clock, call_seconds))
     return MADE[-1]

@@ -122,11 +122,11 @@ def test_a_package_that_is_not_installed_is_named_with_what_installs_it(
 
 
 def test_a_redirect_does_not_take_the_key_to_another_host() -> None:
-    with serve_model(make_answer(make_text())) as other:
-        redirect = Answer("", 307, (("location", f"{other.url}/v1/messages"),))
+    with serve_model(make_answer(make_text())) as other_server:
+        redirect = Answer("", 307, (("location", f"{other_server.url}/v1/messages"),))
         with serve_model(redirect) as model, pytest.raises(EngineError) as caught:
             make_engine(model.url).extract(make_request())
-    assert (caught.value.slug, other.requests) == ("engine-rejected-request", [])
+    assert (caught.value.slug, other_server.requests) == ("engine-rejected-request", [])
 
 
 def test_a_token_is_a_bearer() -> None:

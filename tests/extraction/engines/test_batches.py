@@ -45,14 +45,16 @@ def make_batch(status: str = "in_progress", url: str | None = None) -> Answer:
 def make_lines() -> str:
     """Results in another order than the requests: one of each kind, one that is no message, one missing."""
     failure = {"type": "error", "error": {"type": "invalid_request_error", "message": f"bad {KEY}"}}
-    found: list[tuple[str, dict[str, Any]]] = [
+    results: list[tuple[str, dict[str, Any]]] = [
         (IDS[4], {"type": "succeeded", "message": {"type": "message"}}),
         (IDS[3], {"type": "expired"}),
         (IDS[2], {"type": "canceled"}),
         (IDS[0], {"type": "succeeded", "message": make_message(make_text())}),
         (IDS[1], {"type": "errored", "error": failure}),
     ]
-    return "".join(json.dumps({"custom_id": key, "result": result}) + "\n" for key, result in found)
+    return "".join(
+        json.dumps({"custom_id": key, "result": result}) + "\n" for key, result in results
+    )
 
 
 def end(model: ModelDouble) -> None:
@@ -105,19 +107,19 @@ def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:
     with serve_model(make_batch()) as model:
         end(model)
         engine = make_engine(model.url)
-        found = fetch_results(engine, BATCH)
-    assert tuple(found) == IDS
-    slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in found.values()]
+        results = fetch_results(engine, BATCH)
+    assert tuple(results) == IDS
+    slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in results.values()]
     failed = "batch-item-failed"
     assert slugs == ["", failed, failed, failed, "engine-unreadable-reply", failed]
-    said = [str(found[key]) for key in IDS]
+    messages = [str(results[key]) for key in IDS]
     assert [
         word in text
-        for word, text in zip(("errored, bad", "canceled", "expired"), said[1:4], strict=True)
+        for word, text in zip(("errored, bad", "canceled", "expired"), messages[1:4], strict=True)
     ] == [True] * 3
-    assert "missing" in said[5]
-    assert KEY not in "".join(said)
-    good = found[IDS[0]]
+    assert "missing" in messages[5]
+    assert KEY not in "".join(messages)
+    good = results[IDS[0]]
     assert isinstance(good, EngineReply)
     assert good.usage == Usage(1200, 80, is_batch=True)
     assert engine.meter.spent.cost_usd == pytest.approx((1200 * 0.1 + 80 * 0.5) / 2e6)

@@ -204,8 +204,8 @@ def test_a_wait_that_would_pass_the_deadline_of_the_run_is_not_begun() -> None:
 
 @pytest.mark.parametrize("status", [400, 401])
 def test_a_key_that_a_server_sends_back_is_masked(status: int) -> None:
-    said = f"no {KEY}, no sk-ant-api03-{'abcdefghij' * 3}"
-    answer = make_error(status, "invalid_request_error", said)
+    message = f"no {KEY}, no sk-ant-api03-{'abcdefghij' * 3}"
+    answer = make_error(status, "invalid_request_error", message)
     with serve_model(answer) as model, pytest.raises(EngineError) as caught:
         make_engine(model.url).extract(make_request())
     assert "[redacted]" in str(caught.value)

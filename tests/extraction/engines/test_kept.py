@@ -46,11 +46,11 @@ def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
 
 def test_the_same_prompt_is_asked_once_in_one_run_too(tmp_path: Path) -> None:
     engine = Counting()
-    kept, request = (
+    caching_engine, request = (
         CachingEngine(engine, tmp_path / "replies"),
         Request(change="#1", evidence=(make_piece(),)),
     )
-    assert [kept.extract(request).tries, kept.extract(request).tries] == [1, 0]
+    assert [caching_engine.extract(request).tries, caching_engine.extract(request).tries] == [1, 0]
     assert engine.requests == 1
 
 
@@ -64,8 +64,8 @@ def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
     assert engine.requests == 1
     CachingEngine(engine, tmp_path).extract(grown)
     assert engine.requests == 2
-    other = replace(grown, evidence=(make_piece("fix: y"),))
-    CachingEngine(engine, tmp_path, is_reusing=True).extract(other)
+    other_request = replace(grown, evidence=(make_piece("fix: y"),))
+    CachingEngine(engine, tmp_path, is_reusing=True).extract(other_request)
     assert engine.requests == 3
 
 
@@ -119,11 +119,11 @@ BAD = '{"title": "x", "quotes": "none"}'
 FINE = '{"title": "x", "quotes": []}'
 
 
-@pytest.mark.parametrize(("learnings", "asked"), [(BAD, 2), (f"{BAD}, {FINE}", 1)])
+@pytest.mark.parametrize(("learnings", "expected_requests"), [(BAD, 2), (f"{BAD}, {FINE}", 1)])
 def test_a_reply_of_which_nothing_could_be_read_is_not_kept(
-    tmp_path: Path, learnings: str, asked: int
+    tmp_path: Path, learnings: str, expected_requests: int
 ) -> None:
     engine = Counting(f'{{"learnings": [{learnings}]}}')
     ask(engine, tmp_path)
     ask(engine, tmp_path)
-    assert engine.requests == asked
+    assert engine.requests == expected_requests

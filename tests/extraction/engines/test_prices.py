@@ -67,17 +67,17 @@ def test_no_model_costs_more_than_the_bound_of_an_unknown_one(usage: Usage) -> N
 
 
 def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
-    known, unknown = Meter(EngineConfig()), Meter(EngineConfig(model="claude-nine"))
-    for meter in (known, unknown):
+    priced, unknown = Meter(EngineConfig()), Meter(EngineConfig(model="claude-nine"))
+    for meter in (priced, unknown):
         meter.add_try()
         meter.add(Usage(1000, 100, 10, 1))
         meter.add(Usage(1000, 100, 10, 1))
-    assert (known.spent.calls, known.spent.tries, known.spent.usage) == (
+    assert (priced.spent.calls, priced.spent.tries, priced.spent.usage) == (
         2,
         1,
         Usage(2000, 200, 20, 2),
     )
-    assert known.spent.cost_usd == pytest.approx(2 * (1000 * 0.1 + 1.25 * 0.1 + 0.1 + 50) / 1e6)
+    assert priced.spent.cost_usd == pytest.approx(2 * (1000 * 0.1 + 1.25 * 0.1 + 0.1 + 50) / 1e6)
     assert unknown.spent.cost_usd is None
 
 
@@ -89,7 +89,7 @@ def test_a_limit_holds_for_a_model_without_a_price_and_zero_is_no_limit() -> Non
 
 
 def test_a_limit_counts_all_calls_of_a_batch_each_for_itself() -> None:
-    one = Usage(60_000, is_batch=True)
-    Meter(EngineConfig(max_cost_usd=0.006)).check(one, one)
+    usage = Usage(60_000, is_batch=True)
+    Meter(EngineConfig(max_cost_usd=0.006)).check(usage, usage)
     with pytest.raises(EngineError):
-        Meter(EngineConfig(max_cost_usd=0.006)).check(one, one, one)
+        Meter(EngineConfig(max_cost_usd=0.006)).check(usage, usage, usage)

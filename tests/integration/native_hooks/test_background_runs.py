@@ -49,18 +49,18 @@ def test_while_one_is_at_work_no_other_python_is_started(
     assert warmed(project) == project.sha()
 
 
-@pytest.mark.parametrize("left", ["ended", "of old", "none"])
+@pytest.mark.parametrize("lock_text", ["ended", "of old", "none"])
 def test_a_number_that_is_left_in_the_lock_keeps_nobody_away(
-    project: Project, background: Background, tmp_path: Path, left: str
+    project: Project, background: Background, tmp_path: Path, lock_text: str
 ) -> None:
     lock = project.path / ".git/memory-ci/prewarm.lock"
     assert lock.read_text() == "", "who ends takes its number out"
     ended = subprocess.Popen(["true"])
     ended.wait()
     lock.write_text(
-        {"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[left]
+        {"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[lock_text]
     )
-    if left == "of old":
+    if lock_text == "of old":
         os.utime(lock, (0, 0))
     assert count_starts(project, tmp_path, background, "commit -a -m x") == ["sync"]
 

@@ -46,8 +46,8 @@ def make_agent(*blocks: Record, number: int = 2, **fields: Any) -> Record:
     )
 
 
-def make_call(tool: str = "Edit", call: str = "toolu_1", **given: object) -> Record:
-    return {"type": "tool_use", "id": call, "name": tool, "input": given}
+def make_call(tool: str = "Edit", call: str = "toolu_1", **arguments: object) -> Record:
+    return {"type": "tool_use", "id": call, "name": tool, "input": arguments}
 
 
 def make_result(content: object, call: str = "toolu_1", is_error: bool = False) -> Record:

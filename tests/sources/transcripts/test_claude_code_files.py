@@ -41,8 +41,8 @@ def test_a_repeated_record_a_bad_line_and_an_unknown_type_are_counted() -> None:
 
 
 def test_two_sessions_in_one_file_stay_two() -> None:
-    other = make_user("and here", 2, sessionId="another")
-    sessions = list(read(io.BytesIO(make_lines(make_user("go"), other)), NAME))
+    second_turn = make_user("and here", 2, sessionId="another")
+    sessions = list(read(io.BytesIO(make_lines(make_user("go"), second_turn)), NAME))
     assert [session.id for session in sessions] == [SESSION, "another"]
 
 
@@ -106,9 +106,10 @@ KEYS = [
         max_size=3,
     )
 )
-def test_no_shape_of_a_record_stops_the_reader(found: list[tuple[str, Record]]) -> None:
+def test_no_shape_of_a_record_stops_the_reader(records: list[tuple[str, Record]]) -> None:
     session = read_one(
-        make_user("go"), *({"sessionId": SESSION, "type": kind} | fields for kind, fields in found)
+        make_user("go"),
+        *({"sessionId": SESSION, "type": kind} | fields for kind, fields in records),
     )
-    assert session.counts.records == len(found) + 1
-    assert sum(session.counts.unknown.values()) == [kind for kind, _ in found].count("x")
+    assert session.counts.records == len(records) + 1
+    assert sum(session.counts.unknown.values()) == [kind for kind, _ in records].count("x")

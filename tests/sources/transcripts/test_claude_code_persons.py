@@ -153,7 +153,7 @@ def test_thinking_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "typed_text"),
     [
         (
             "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n"
@@ -164,8 +164,8 @@ def test_thinking_is_left_out() -> None:
         ("/var is full, build elsewhere", "/var is full, build elsewhere"),
     ],
 )
-def test_text_typed_after_a_command_is_from_a_person(text: str, said: str) -> None:
-    assert human_texts(read_one(make_user(text))) == [said]
+def test_text_typed_after_a_command_is_from_a_person(text: str, typed_text: str) -> None:
+    assert human_texts(read_one(make_user(text))) == [typed_text]
     assert human_texts(read_one(make_user(text, isMeta=True))) == []
 
 

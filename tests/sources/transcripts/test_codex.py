@@ -87,8 +87,13 @@ def test_what_was_typed_while_the_agent_worked_is_marked() -> None:
 
 def test_a_refused_command_is_a_rejection_and_no_result() -> None:
     session = read_one(read, sample("codex-new.jsonl"))
-    (found,) = of_kind(session, "rejection")
-    assert (found.actor, found.tool, found.text, found.ok) == ("human", "exec_command", "", False)
+    (event_read,) = of_kind(session, "rejection")
+    assert (event_read.actor, event_read.tool, event_read.text, event_read.ok) == (
+        "human",
+        "exec_command",
+        "",
+        False,
+    )
     assert session.counts.tool_results == 2
 
 
@@ -101,8 +106,8 @@ def test_a_refusal_by_a_guardian_is_no_rejection() -> None:
 
 
 def test_a_failed_command_is_an_error() -> None:
-    found = of_kind(read_one(read, sample("codex-new.jsonl")), "tool_result")[0]
-    assert (found.tool, found.ok, found.severity) == ("exec_command", False, "error")
+    event_read = of_kind(read_one(read, sample("codex-new.jsonl")), "tool_result")[0]
+    assert (event_read.tool, event_read.ok, event_read.severity) == ("exec_command", False, "error")
 
 
 def test_one_interruption_told_twice_counts_once() -> None:
@@ -119,8 +124,11 @@ def test_a_turn_that_the_program_ended_is_no_interruption() -> None:
 
 
 def test_a_compaction_is_marked_and_not_human() -> None:
-    (found,) = of_kind(read_one(read, sample("codex-new.jsonl")), "compaction")
-    assert (found.actor, found.text) == ("injected", "Summary: POST needs an idempotency key.")
+    (event_read,) = of_kind(read_one(read, sample("codex-new.jsonl")), "compaction")
+    assert (event_read.actor, event_read.text) == (
+        "injected",
+        "Summary: POST needs an idempotency key.",
+    )
 
 
 def test_the_files_of_a_patch_are_paths() -> None:
@@ -183,8 +191,8 @@ def test_an_editor_context_before_the_words_is_cut_off() -> None:
 
 
 def test_an_event_that_carries_a_wrapper_is_injected() -> None:
-    told = event("user_message", message="what the tool says", kind="environment_context")
-    assert outline(read_one(read, lines(META, told))) == [
+    message = event("user_message", message="what the tool says", kind="environment_context")
+    assert outline(read_one(read, lines(META, message))) == [
         ("injected", "text", "what the tool says")
     ]
 
@@ -210,8 +218,8 @@ def test_nobody_speaks_in_the_session_of_a_sub_agent(meta: dict[str, Any]) -> No
 
 
 def test_what_was_rolled_back_counts_no_more() -> None:
-    told = [event("user_message", message=text) for text in ("keep", "drop", "drop too")]
-    session = read_one(read, lines(META, *told, event("thread_rolled_back", num_turns=2)))
+    messages = [event("user_message", message=text) for text in ("keep", "drop", "drop too")]
+    session = read_one(read, lines(META, *messages, event("thread_rolled_back", num_turns=2)))
     assert outline(session) == [("human", "text", "keep"), ("human", "interrupt", "")]
     assert [event.seq for event in session.events] == [0, 1]
 

@@ -51,17 +51,17 @@ def test_what_was_typed_is_a_person_s_and_what_we_asked_is_nobody_s() -> None:
 
 def test_tools_name_the_files_of_the_project_and_say_whether_they_failed() -> None:
     session = read_one(read, sample(NAME))
-    assert [(one.tool, one.paths) for one in of_kind(session, "tool_call")] == [
+    assert [(event.tool, event.paths) for event in of_kind(session, "tool_call")] == [
         ("edit", ("src/client.py",)),
         ("bash", ()),
         ("view", ()),
     ]
-    assert [(one.tool, one.ok) for one in of_kind(session, "tool_result")] == [
+    assert [(event.tool, event.ok) for event in of_kind(session, "tool_result")] == [
         ("edit", True),
         ("bash", False),
         ("view", False),
     ]
-    assert [one.actor for one in of_kind(session, "interrupt")] == ["human"]
+    assert [event.actor for event in of_kind(session, "interrupt")] == ["human"]
 
 
 def test_a_message_that_was_not_typed_says_where_it_comes_from() -> None:

@@ -72,13 +72,13 @@ def test_the_ide_dates_prompts_and_says_who_stopped_a_turn() -> None:
 
 def test_files_are_named_from_the_work_tree_where_it_is_known_and_else_not_at_all() -> None:
     (session,) = read_transcript(SESSIONS / IDE, None, (Path("/elsewhere"), ROOT))
-    assert [one.paths for one in of_kind(session, "tool_call")] == [
+    assert [event.paths for event in of_kind(session, "tool_call")] == [
         ("src/client.py",),
         (),
         ("src/client.py",),
         (),
     ]
-    assert {one.paths for one in of_kind(read_one(read, sample(IDE)), "tool_call")} == {()}
+    assert {event.paths for event in of_kind(read_one(read, sample(IDE)), "tool_call")} == {()}
 
 
 def test_the_cli_names_no_times_and_a_prompt_may_hold_its_own_tag() -> None:
@@ -98,11 +98,11 @@ def test_the_text_form_has_blocks_and_a_prompt_ends_with_its_tag() -> None:
         "Start the shop, I want to see it\nassistant:\n[Tool call] Shell",
         "The base path must stay, other teams link to it",
     ]
-    assert [(one.tool, one.paths) for one in of_kind(session, "tool_call")] == [
+    assert [(event.tool, event.paths) for event in of_kind(session, "tool_call")] == [
         ("Shell", ()),
         ("ReadFile", ("config/base.py",)),
     ]
-    assert [one.text for one in of_kind(session, "tool_result")] == ["", 'PATH = "/shop"']
+    assert [event.text for event in of_kind(session, "tool_result")] == ["", 'PATH = "/shop"']
     assert [event.text for event in session.events if event.actor == "injected"] == [
         "A line of the answer."
     ]
@@ -135,16 +135,16 @@ def test_what_a_subagent_was_asked_is_no_person_s() -> None:
 
 
 def test_sessions_of_the_project_are_looked_for_and_not_those_of_subagents(tmp_path: Path) -> None:
-    kept = tmp_path / ".cursor/projects/home-ada-my-shop/agent-transcripts"
+    folder = tmp_path / ".cursor/projects/home-ada-my-shop/agent-transcripts"
     for name in ("a/a.jsonl", "a/subagents/s.jsonl", "b.jsonl", "c.txt"):
-        (kept / name).parent.mkdir(parents=True, exist_ok=True)
-        (kept / name).write_bytes(sample(IDE))
-    found = [
-        path.relative_to(kept)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(sample(IDE))
+    paths = [
+        path.relative_to(folder)
         for path in usual_places(tmp_path, Path("/home/ada/my.shop"))
-        if kept in path.parents
+        if folder in path.parents
     ]
-    assert sorted(map(str, found)) == ["a/a.jsonl", "b.jsonl", "c.txt"]
+    assert sorted(map(str, paths)) == ["a/a.jsonl", "b.jsonl", "c.txt"]
 
 
 @given(st.data())

@@ -127,11 +127,13 @@ def test_the_least_valuable_go_first() -> None:
     whole = write_digest(session, LIMIT, unmasked)
     gone: list[int | None] = []
     for limit in range(len(whole), 0, -20):
-        kept = {
+        kept_lines = {
             event.origin.line for event in reread(write_digest(session, limit, unmasked)).events
         }
         gone += [
-            line for line in (5, 4, 8, 13, 9, 12, 14, 2) if line not in kept and line not in gone
+            line
+            for line in (5, 4, 8, 13, 9, 12, 14, 2)
+            if line not in kept_lines and line not in gone
         ]
     assert gone == [5, 4, 8, 13, 9, 12, 14, 2]
 
@@ -174,8 +176,8 @@ def test_reading_is_the_inverse_of_writing(events: list[Event]) -> None:
     assert write_digest(again, LIMIT, unmasked) == data
     whole = [event for event in events if event.actor == "human" and event.kind != "tool_call"]
     readable = [event for event in whole if "\ud800" not in "".join((event.text, *event.paths))]
-    found = [msgspec.structs.replace(event, session=None) for event in again.events]
-    assert all(event in found for event in readable)
+    reread_events = [msgspec.structs.replace(event, session=None) for event in again.events]
+    assert all(event in reread_events for event in readable)
 
 
 def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refused() -> None:
@@ -194,10 +196,10 @@ def test_what_is_no_digest_of_ours_holds_no_session(data: bytes) -> None:
     assert list(read(io.BytesIO(data), "x")) == []
 
 
-def make_commands(*told: tuple[str, bool]) -> Session:
+def make_commands(*commands: tuple[str, bool]) -> Session:
     """Commands of a shell, each with its result: whether it succeeded."""
     builder = SessionBuilder("codex", "codex", "s.jsonl")
-    for number, (command, ok) in enumerate(told):
+    for number, (command, ok) in enumerate(commands):
         builder.add_event("agent", "tool_call", command, Place(2 * number + 1), tool="shell")
         builder.add_event(
             "tool", "tool_result", f"it said {number}", Place(2 * number + 2), tool="shell", ok=ok

@@ -65,14 +65,14 @@ def test_a_turn_that_a_hook_at_its_end_made_gemini_repeat_counts_once() -> None:
     reason = {"text": "memory-ci: a person corrected you, and nothing was noted."}
     retry = message("m2", "user", [reason], displayContent=[{"text": "Retry in the client"}])
     again = message("m3", "user", [{"text": "Retry in the client"}])
-    other = message("m4", "user", [reason], displayContent=[{"text": "Something else"}])
+    other_message = message("m4", "user", [reason], displayContent=[{"text": "Something else"}])
     session = read_one(read, lines(HEADER, typed, retry))
     assert (human_texts(session), session.counts.human_turns) == (["Retry in the client"], 1)
     assert [event.text for event in session.events if event.actor == "injected"] == [reason["text"]]
     assert len(human_texts(read_one(read, lines(HEADER, typed, again)))) == 2, (
         "a person may say it twice"
     )
-    assert human_texts(read_one(read, lines(HEADER, typed, other))) == [
+    assert human_texts(read_one(read, lines(HEADER, typed, other_message))) == [
         "Retry in the client",
         "Something else",
     ]
@@ -109,8 +109,8 @@ def test_a_cancelled_call_tells_the_reason_of_the_person() -> None:
 
 
 def test_a_call_that_was_cut_off_is_an_interruption() -> None:
-    found = of_kind(read_one(read, sample("gemini-events.jsonl")), "interrupt")
-    assert [(event.actor, event.tool) for event in found] == [
+    interrupts = of_kind(read_one(read, sample("gemini-events.jsonl")), "interrupt")
+    assert [(event.actor, event.tool) for event in interrupts] == [
         ("human", "run_shell_command"),
         ("human", None),
     ]
@@ -135,8 +135,8 @@ def test_an_absolute_path_below_the_project_is_named_from_there(
 
 
 def test_a_compression_is_marked_and_not_human() -> None:
-    (found,) = of_kind(read_one(read, sample("gemini-events.jsonl")), "compaction")
-    assert found.actor == "injected"
+    (event,) = of_kind(read_one(read, sample("gemini-events.jsonl")), "compaction")
+    assert event.actor == "injected"
 
 
 def test_what_was_taken_back_counts_no_more() -> None:

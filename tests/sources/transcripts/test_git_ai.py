@@ -130,5 +130,5 @@ def test_a_note_of_any_shape_costs_no_traceback(data: st.DataObject) -> None:
     value = json.loads(BODY)
     for _ in range(3):
         value = changed(value, data.draw)
-    found = list(read(io.BytesIO(HEAD + b"---\n" + json.dumps(value, indent=2).encode()), NAME))
-    assert all(session.format == "git-ai-note" for session in found)
+    sessions = list(read(io.BytesIO(HEAD + b"---\n" + json.dumps(value, indent=2).encode()), NAME))
+    assert all(session.format == "git-ai-note" for session in sessions)

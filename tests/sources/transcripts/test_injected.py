@@ -49,7 +49,7 @@ def queued(content: str) -> Example:
     )
 
 
-def asked(answer: str) -> Example:
+def make_question(answer: str) -> Example:
     """A question of the agent with two options, and its answer."""
     question = {"question": "How?", "options": [{"label": ORDER}, {"label": "Ask first"}]}
     call = make_agent(make_call("AskUserQuestion", questions=[question]))
@@ -113,7 +113,7 @@ CLAUDE_CODE: dict[str, Example] = {
             isCompactSummary=True,
         ),
     ),
-    "option label": asked(ORDER),
+    "option label": make_question(ORDER),
     "refused question": refused_question(),
     "tool result": claude(make_agent(make_call("Read")), make_user([make_result(ORDER)], 3)),
     "sub-agent prompt": claude(make_user(ORDER, isSidechain=True)),
@@ -183,8 +183,8 @@ def gemini(*messages: Record, **header: object) -> Example:
         **header,
     }
     rows = [
-        {"timestamp": "2026-09-01T12:00:00Z", "id": f"m{number}", **one}
-        for number, one in enumerate(messages)
+        {"timestamp": "2026-09-01T12:00:00Z", "id": f"m{number}", **message}
+        for number, message in enumerate(messages)
     ]
     return "session.jsonl", lines(first, *rows)
 
@@ -230,8 +230,8 @@ GEMINI: dict[str, Example] = {
 def copilot(*records: Record) -> Example:
     first = {"type": "session.start", "data": {"sessionId": "8cf3", "producer": "copilot-agent"}}
     rows = [
-        {"id": f"e{number}", "timestamp": "2026-09-01T12:00:00Z", **one}
-        for number, one in enumerate(records)
+        {"id": f"e{number}", "timestamp": "2026-09-01T12:00:00Z", **record}
+        for number, record in enumerate(records)
     ]
     return "events.jsonl", lines(first, *rows)
 
@@ -260,8 +260,8 @@ COPILOT: dict[str, Example] = {
 
 def opencode(*parts: Record, role: str = "user", parent: str = "", **info: object) -> Example:
     rows = [
-        {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", **one}
-        for number, one in enumerate(parts)
+        {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", **part}
+        for number, part in enumerate(parts)
     ]
     message = {
         "info": {"id": "msg_1", "role": role, "time": {"created": 1795300000000}, **info},
@@ -359,7 +359,9 @@ def test_each_row_of_the_table_has_an_example_and_each_example_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("client", "kind", "example"), EXAMPLES, ids=[f"{one[0]}, {one[1]}" for one in EXAMPLES]
+    ("client", "kind", "example"),
+    EXAMPLES,
+    ids=[f"{example[0]}, {example[1]}" for example in EXAMPLES],
 )
 def test_what_a_client_injects_is_nobody_s_words(client: str, kind: str, example: Example) -> None:
     assert ORDER.encode() in example[1].replace(b'\\"', b'"')

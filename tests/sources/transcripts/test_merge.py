@@ -63,8 +63,8 @@ def test_a_resumed_session_keeps_only_what_is_its_own() -> None:
 
 
 def test_sessions_of_other_ids_are_not_touched() -> None:
-    one, other = read_file(TURNS[0]), read_file(make_user("fix it", 9, sessionId="other"))
-    assert merge_sessions([other, one]) == (one, other)
+    first, second = read_file(TURNS[0]), read_file(make_user("fix it", 9, sessionId="other"))
+    assert merge_sessions([second, first]) == (first, second)
 
 
 @given(st.permutations(range(4)), st.integers(0, 4))

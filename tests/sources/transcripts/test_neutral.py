@@ -17,12 +17,12 @@ MANUAL = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
 def sample() -> bytes:
-    (found,) = re.findall(
+    (block,) = re.findall(
         r"^```json\n(\{\n  \"memory-ci-transcript\".*?)^```$",
         MANUAL.read_text("utf-8"),
         re.M | re.S,
     )
-    return str(found).encode()
+    return str(block).encode()
 
 
 def test_the_sample_of_the_manual_is_read() -> None:

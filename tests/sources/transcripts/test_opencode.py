@@ -38,8 +38,8 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
     if request.param == "export":
         return read_one(read, sample(NAME), NAME)
     write_opencode(tmp_path / "opencode.db", EXPORT)
-    (found,) = read_transcript(tmp_path / "opencode.db")
-    return found
+    (session_read,) = read_transcript(tmp_path / "opencode.db")
+    return session_read
 
 
 def test_it_knows_its_own_files_alone() -> None:
@@ -62,7 +62,7 @@ def test_what_was_typed_is_a_person_s_and_what_a_plugin_adds_is_nobody_s(session
 
 
 def test_tools_name_the_files_of_the_project_and_say_whether_they_failed(session: Session) -> None:
-    assert [(one.tool, one.paths) for one in of_kind(session, "tool_call")] == [
+    assert [(event.tool, event.paths) for event in of_kind(session, "tool_call")] == [
         ("read", ("src/client.py",)),
         ("edit", ("src/client.py",)),
         ("apply_patch", ("src/rate.py",)),
@@ -72,7 +72,7 @@ def test_tools_name_the_files_of_the_project_and_say_whether_they_failed(session
         ("notes_find", ()),
         ("bash", ()),
     ]
-    assert [(one.tool, one.ok) for one in of_kind(session, "tool_result")] == [
+    assert [(event.tool, event.ok) for event in of_kind(session, "tool_result")] == [
         ("read", True),
         ("edit", True),
         ("apply_patch", True),
@@ -82,17 +82,17 @@ def test_tools_name_the_files_of_the_project_and_say_whether_they_failed(session
 
 
 def test_a_refusal_is_a_person_s_unless_a_server_words_it(session: Session) -> None:
-    assert [(one.actor, one.tool, one.text) for one in of_kind(session, "rejection")] == [
+    assert [(event.actor, event.tool, event.text) for event in of_kind(session, "rejection")] == [
         ("human", "bash", "pull first"),
         ("human", "write", ""),
     ]
-    assert [one.actor for one in of_kind(session, "interrupt")] == ["human"]
+    assert [event.actor for event in of_kind(session, "interrupt")] == ["human"]
 
 
 def test_a_session_that_another_began_has_no_words_of_a_person() -> None:
     inner = {**EXPORT, "info": {**EXPORT["info"], "parentID": "ses_1"}}
-    found = read_one(read, json.dumps(inner).encode(), NAME)
-    assert {event.actor for event in found.events} == {"injected", "subagent", "tool"}
+    session_read = read_one(read, json.dumps(inner).encode(), NAME)
+    assert {event.actor for event in session_read.events} == {"injected", "subagent", "tool"}
 
 
 def test_lines_of_a_database_are_numbers_of_messages_which_later_parts_do_not_change(
@@ -102,9 +102,11 @@ def test_lines_of_a_database_are_numbers_of_messages_which_later_parts_do_not_ch
     write_opencode(path, EXPORT)
 
     def place() -> list[int]:
-        (found,) = read_transcript(path)
+        (session_read,) = read_transcript(path)
         return [
-            event.origin.line or 0 for event in found.events if event.text.startswith("No, never")
+            event.origin.line or 0
+            for event in session_read.events
+            if event.text.startswith("No, never")
         ]
 
     assert place() == [3]
@@ -125,12 +127,19 @@ def test_of_a_database_the_sessions_of_the_project_are_read_and_the_one_that_is_
 ) -> None:
     path, shop = tmp_path / "opencode.db", Path("/home/dev/shop")
     infos = ({"id": "ses_e2"}, {"id": "ses_e3", "directory": "/home/dev/shop-2"})
-    write_opencode(path, EXPORT, *({"info": EXPORT["info"] | one, "messages": []} for one in infos))
-    assert [one.key for one in read_transcript(path, roots=(shop,))] == [KEY, "opencode:ses_e2"]
-    assert [one.key for one in read_transcript(path, roots=(shop,), session_id="ses_e2")] == [
-        "opencode:ses_e2"
+    write_opencode(
+        path, EXPORT, *({"info": EXPORT["info"] | info, "messages": []} for info in infos)
+    )
+    assert [session.key for session in read_transcript(path, roots=(shop,))] == [
+        KEY,
+        "opencode:ses_e2",
     ]
-    assert [one.key for one in read_transcript(path, roots=(shop,), session_id="ses_e3")] == []
+    assert [
+        session.key for session in read_transcript(path, roots=(shop,), session_id="ses_e2")
+    ] == ["opencode:ses_e2"]
+    assert [
+        session.key for session in read_transcript(path, roots=(shop,), session_id="ses_e3")
+    ] == []
 
 
 def test_another_database_or_a_broken_one_has_no_session(tmp_path: Path) -> None:

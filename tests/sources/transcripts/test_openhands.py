@@ -62,8 +62,8 @@ def test_an_action_gives_its_thought_and_its_call() -> None:
 
 
 def test_a_refusal_is_a_rejection_of_the_last_call() -> None:
-    (found,) = of_kind(read_one(read, sample("openhands-v0.json")), "rejection")
-    assert (found.actor, found.tool, found.text) == ("human", "str_replace_editor", "")
+    (event,) = of_kind(read_one(read, sample("openhands-v0.json")), "rejection")
+    assert (event.actor, event.tool, event.text) == ("human", "str_replace_editor", "")
 
 
 def test_stopping_the_agent_is_an_interruption() -> None:

@@ -45,8 +45,8 @@ def test_directories_are_walked_in_order_without_links_git_or_empty_files(tmp_pa
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "b" / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "link.jsonl").symlink_to(tmp_path / "a.jsonl")
-    found = [path.relative_to(tmp_path).as_posix() for path in find_transcripts([tmp_path])]
-    assert found == ["a.jsonl", "b/1.jsonl", "b/2.jsonl"]
+    paths = [path.relative_to(tmp_path).as_posix() for path in find_transcripts([tmp_path])]
+    assert paths == ["a.jsonl", "b/1.jsonl", "b/2.jsonl"]
 
 
 def test_a_huge_file_is_read_only_where_it_is_named(
@@ -61,14 +61,14 @@ def test_a_huge_file_is_read_only_where_it_is_named(
 def test_the_places_are_those_that_exist_for_this_project(home: Path, tmp_path: Path) -> None:
     project = tmp_path / "my.shop"
     escaped = "".join(char if char.isalnum() else "-" for char in str(project))
-    wanted = [
+    expected_places = [
         home / ".claude/projects" / escaped,
         home / ".codex/sessions",
         home / ".gemini/tmp/0a1b/chats",
         project / ".specstory/history",
     ]
-    for place in [*wanted, home / ".claude/projects/-another"]:
+    for place in [*expected_places, home / ".claude/projects/-another"]:
         place.mkdir(parents=True)
     history = project / ".aider.chat.history.md"
     history.write_text("# aider chat started at 2026-09-01 12:00:00\n")
-    assert default_places(home, project) == (*wanted, history)
+    assert default_places(home, project) == (*expected_places, history)

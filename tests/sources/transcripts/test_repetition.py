@@ -18,7 +18,7 @@ def read_sessions(*records: tuple[str, Record]) -> tuple[Session, ...]:
     """Sessions of one file each, of a record each."""
     data = [make_lines(record | {"sessionId": session}) for session, record in records]
     return merge_sessions(
-        session for one in data for session in read(io.BytesIO(one), "session.jsonl")
+        session for transcript in data for session in read(io.BytesIO(transcript), "session.jsonl")
     )
 
 

@@ -12,10 +12,10 @@ from memory_ci.sources.transcripts.shell import list_shell_runs, read_command
 from tests.cost import count_calls
 
 
-def make_events(*told: tuple[str, str, str]) -> tuple[Event, ...]:
+def make_events(*calls: tuple[str, str, str]) -> tuple[Event, ...]:
     """Events of a kind, a tool and a text each."""
     builder = SessionBuilder("codex", "codex", "s.jsonl")
-    for kind, tool, text in told:
+    for kind, tool, text in calls:
         is_call = kind == "call"
         builder.add_event(
             "agent" if is_call else "tool",
@@ -27,8 +27,8 @@ def make_events(*told: tuple[str, str, str]) -> tuple[Event, ...]:
     return builder.build().events
 
 
-def list_texts(*told: tuple[str, str, str]) -> list[tuple[str, str]]:
-    runs = list_shell_runs(make_events(*told))
+def list_texts(*calls: tuple[str, str, str]) -> list[tuple[str, str]]:
+    runs = list_shell_runs(make_events(*calls))
     return [(run.call.text, run.result.text) for run in runs]
 
 

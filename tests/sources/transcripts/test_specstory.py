@@ -56,10 +56,10 @@ def test_a_rejection_is_counted_without_a_reason_that_a_tool_could_forge() -> No
 
 
 def test_interrupts_commands_and_sub_agents_are_told_apart() -> None:
-    found = outline(read_one(read, sample(NAME), NAME))
-    assert ("human", "interrupt", "[Request interrupted by ") in found
-    assert ("injected", "text", "<command-name>/exit</com") in found
-    assert ("subagent", "text", "The tests live in tests/") in found
+    events = outline(read_one(read, sample(NAME), NAME))
+    assert ("human", "interrupt", "[Request interrupted by ") in events
+    assert ("injected", "text", "<command-name>/exit</com") in events
+    assert ("subagent", "text", "The tests live in tests/") in events
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_two_sessions_of_one_file_are_two() -> None:
 @given(broken_text(NAME))
 @examples(60)
 def test_a_broken_export_costs_no_traceback(data: bytes) -> None:
-    found = list(read(io.BytesIO(data), NAME))
-    assert sum(session.counts.bad_lines for session in found) == unreadable(data)
+    sessions = list(read(io.BytesIO(data), NAME))
+    assert sum(session.counts.bad_lines for session in sessions) == unreadable(data)
