@@ -1,4 +1,4 @@
-"""Which entry is meant by an id, or by the beginning of one."""
+"""Tests of finding the entry for an id or the beginning of an id."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ ENTRIES = [
         "nothing",
     ],
 )
-def test_one_entry_is_meant_or_none(written: str, expected_id: str | None) -> None:
+def test_an_id_or_its_beginning_finds_one_entry(written: str, expected_id: str | None) -> None:
     assert find_id(ENTRIES, written) == expected_id
 
 
-def test_what_fits_two_means_none() -> None:
+def test_a_beginning_of_two_ids_finds_no_entry() -> None:
     assert find_id([make_entry(1), make_entry(1, id=make_id(1)[:-1] + "f")], make_id(1)[:8]) is None

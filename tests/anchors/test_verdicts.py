@@ -1,4 +1,4 @@
-"""Verdicts on anchors: fresh, moved, changed, gone and unverifiable."""
+"""Tests of verdicts on anchors: fresh, moved, changed, gone and unverifiable."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_overloads_that_moved_together_are_found_together() -> None:
         assert (verdict.kind, verdict.path, verdict.first, verdict.last) == ("moved", "b.py", 1, 6)
 
 
-def test_a_short_definition_of_another_name_is_another() -> None:
+def test_a_short_definition_with_another_name_is_not_the_same() -> None:
     anchor = make_anchor(
         "a.py", "def first(row):\n    return row.cells[0]\n", COMMIT, symbol="first"
     )
@@ -113,7 +113,7 @@ def test_a_short_definition_of_another_name_is_another() -> None:
 
 
 @pytest.mark.parametrize("anchor", [WHOLE, LINES, SYMBOL])
-def test_a_file_that_is_not_there_any_more_is_gone(anchor: Anchor) -> None:
+def test_a_removed_file_is_gone(anchor: Anchor) -> None:
     assert seen(anchor, None).kind == "gone"
     assert seen(anchor, None, other="x = 1\n").kind == "gone"
 
@@ -128,7 +128,7 @@ def test_a_different_definition_of_the_same_name_is_not_the_moved_one() -> None:
     assert seen(SYMBOL, None, letter=namesake).kind == "gone"
 
 
-def test_without_commit_and_hash_nothing_is_claimed() -> None:
+def test_an_anchor_without_commit_and_hash_is_unverifiable() -> None:
     bare = Anchor(path="client.py", commit=COMMIT)
     assert seen(bare, CLIENT, then=None).kind == "unverifiable"
     assert seen(WHOLE, None, then=None).kind == "unverifiable", (

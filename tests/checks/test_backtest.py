@@ -1,4 +1,4 @@
-"""The back-test counts what checks would have said, over changes that the test makes up."""
+"""Tests of the back-test, which counts the results of checks on past changes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.make import make_change, make_commit
 
 
 def past(number: int, *paths: str, text: str = "") -> PastChange:
+    """Return a past change that touches files."""
     merged = make_change(make_commit(f"Work {number}", sha=f"{number:040x}"))
     files = tuple(FileChange("M", path) for path in paths)
     added = (AddedLine(paths[0], 1, text),) if text else ()
@@ -21,6 +22,7 @@ def past(number: int, *paths: str, text: str = "") -> PastChange:
 
 
 def rule(check: ChangeCheck) -> RuleCheck:
+    """Return a rule with a check."""
     return RuleCheck(id="7f3a", name="7f3a", title="x", check=check)
 
 
@@ -41,12 +43,12 @@ def test_each_check_gets_its_counts_and_the_newest_changes_first() -> None:
     )
 
 
-def test_a_history_without_a_change_has_none() -> None:
+def test_an_empty_history_has_no_counts() -> None:
     (result,) = backtest([rule(UntouchedCheck(("a",)))], ())
     assert (result.changes, result.applicable, result.share) == (0, 0, 0.0)
 
 
-def test_a_hostile_pattern_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_pattern_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "SECONDS", 0.02)
     monkeypatch.setattr(module, "MAX_UNJUDGED", 3)
     history = [past(number, "a", text="a" * 60 + "!") for number in range(500)]

@@ -1,4 +1,4 @@
-"""What each kind of check says of a change."""
+"""Tests of judging a change by each kind of check."""
 
 from __future__ import annotations
 
@@ -27,19 +27,23 @@ LICENCE = PresentCheck(("src/**/*.py",), "SPDX-License-Identifier")
 
 
 def touch(*paths: str, status: str = "M") -> CheckedChange:
+    """Return a change that touches paths."""
     return CheckedChange(files=tuple(FileChange(status, path) for path in paths))
 
 
 def add(path: str, *lines: str, status: str = "M") -> CheckedChange:
+    """Return a change that adds lines to a file."""
     added = tuple(AddedLine(path, number, text) for number, text in enumerate(lines, start=1))
     return CheckedChange(files=(FileChange(status, path),), added=added)
 
 
 def say(*messages: str, title: str = "") -> CheckedChange:
+    """Return a change with commit messages and a title."""
     return CheckedChange(files=(FileChange("M", "a"),), messages=messages, title=title)
 
 
 def fault(check: ChangeCheck, change: CheckedChange) -> str:
+    """Return the violation of a check as a line, or an empty text."""
     judgement = judge(check, change)
     assert judgement.is_applicable
     return judgement.fault.message if judgement.fault else ""
@@ -64,7 +68,7 @@ def test_a_change_of_one_file_needs_a_change_of_the_other(
 
 
 @pytest.mark.parametrize("change", [touch("docs/a.md"), touch("CHANGELOG.md"), CheckedChange()])
-def test_a_check_of_files_that_a_change_does_not_touch_does_not_apply(
+def test_a_check_does_not_apply_if_the_change_touches_none_of_its_files(
     change: CheckedChange,
 ) -> None:
     assert judge(CHANGELOG, change) == Judgement(is_applicable=False)
@@ -81,7 +85,7 @@ def test_a_file_that_is_both_cause_and_companion_is_a_companion() -> None:
     assert not judge(check, touch("src/version.py")).is_applicable
 
 
-def test_files_that_are_left_alone_are_named_when_touched() -> None:
+def test_touched_files_that_must_not_change_are_named() -> None:
     check = UntouchedCheck(("vendor/", "*.snap"))
     assert fault(check, touch("a", "vendor/x/y.c")) == "vendor/x/y.c is touched"
     assert fault(check, touch("a")) == ""
@@ -148,11 +152,11 @@ def test_a_change_without_a_message_yet_is_not_judged_by_messages() -> None:
     assert not judge(MessageCheck("^x"), touch("a")).is_applicable
 
 
-def test_what_a_session_ran_is_not_seen_in_a_change() -> None:
+def test_a_check_of_session_commands_does_not_apply_to_a_change() -> None:
     assert not judge(BeforeCheck("commit", ("make lint",)), touch("a")).is_applicable
 
 
-def test_a_pattern_without_time_is_neither_followed_nor_violated(
+def test_a_pattern_that_times_out_is_neither_followed_nor_violated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
@@ -161,12 +165,12 @@ def test_a_pattern_without_time_is_neither_followed_nor_violated(
     assert "took more than" in judgement.unjudged
 
 
-def test_text_that_was_not_read_is_not_judged() -> None:
+def test_unread_text_is_not_judged() -> None:
     change = CheckedChange(files=(FileChange("M", "a.py"),), unread="too much")
     assert judge(PRINT, change).unjudged == "too much"
 
 
-def test_a_fault_counts_though_not_all_was_read() -> None:
+def test_a_violation_counts_even_if_some_text_was_not_read() -> None:
     change = CheckedChange(
         files=(FileChange("M", "a.py"),), added=(AddedLine("a.py", 1, "print("),), unread="too much"
     )
@@ -192,7 +196,7 @@ def test_only_checks_of_text_need_lines() -> None:
         (0, None, "7f3a"),
     ],
 )
-def test_the_line_says_the_fault_the_reason_and_the_remedy(
+def test_the_line_contains_the_fault_the_reason_and_the_remedy(
     sessions: int, last: date | None, why: str
 ) -> None:
     rule = RuleCheck(
@@ -206,7 +210,7 @@ def test_the_line_says_the_fault_the_reason_and_the_remedy(
 
 
 SLOW = ("a" * 16 + "!", "a")
-"""Lines that `SLOW_PATTERN` needs milliseconds for, and finds in the second."""
+"""Lines that `SLOW_PATTERN` searches for milliseconds; the second line matches."""
 
 SLOW_PATTERN = "^(a+)+$"
 
@@ -226,28 +230,28 @@ SLOW_PATTERN = "^(a+)+$"
         ),
     ],
 )
-def test_all_searches_of_a_check_share_one_time(
+def test_all_searches_of_a_check_share_one_time_limit(
     monkeypatch: pytest.MonkeyPatch, check: ChangeCheck, change: CheckedChange
 ) -> None:
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
     assert "took more than" in judge(check, change).unjudged
 
 
-def test_a_line_that_was_moved_is_not_added_anew() -> None:
+def test_a_moved_line_is_not_an_added_line() -> None:
     check = AbsentCheck(("*.py",), r"print\(")
     moved = AddedLine("a.py", 1, "print(1)", moved_from="a.py")
     change = CheckedChange(files=(FileChange("M", "a.py"),), added=(moved,))
     assert fault(check, change) == ""
 
 
-def test_a_line_that_was_moved_from_where_it_is_allowed_is_added() -> None:
+def test_a_line_moved_from_an_allowed_file_is_an_added_line() -> None:
     check = AbsentCheck(("src/**",), r"print\(")
     moved = AddedLine("src/a.py", 1, "print(1)", moved_from="scripts/a.py")
     change = CheckedChange(files=(FileChange("M", "src/a.py"),), added=(moved,))
     assert "print" in fault(check, change)
 
 
-def test_a_line_that_was_moved_into_a_new_file_is_there() -> None:
+def test_a_line_moved_into_a_new_file_is_found_there() -> None:
     check = PresentCheck(("*.py",), "SPDX")
     moved = AddedLine("a.py", 1, "# SPDX", moved_from="b.py")
     change = CheckedChange(files=(FileChange("A", "a.py"),), added=(moved,))

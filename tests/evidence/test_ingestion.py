@@ -1,4 +1,4 @@
-"""Selective ingestion: what is left out, for which reason, and what a person may force in."""
+"""Tests of collecting evidence: what is left out, with which reason, and what a person can force in."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ POLICY = ExtractionConfig()
 
 
 def reasons(evidence: EvidenceSet) -> list[str]:
+    """Return the reasons of the events that were left out."""
     return [omission.reason for omission in evidence.left_out]
 
 
@@ -76,7 +77,7 @@ LEFT_OUT = [
 
 
 @pytest.mark.parametrize(("reason", "event"), LEFT_OUT)
-def test_what_is_no_evidence_is_left_out_with_its_reason(reason: str, event: Event) -> None:
+def test_events_without_evidence_are_left_out_with_a_reason(reason: str, event: Event) -> None:
     evidence = collect([event], POLICY)
     assert reasons(evidence) == [reason]
     assert evidence.pieces == ()
@@ -129,7 +130,7 @@ EVIDENCE = [
 
 
 @pytest.mark.parametrize("event", EVIDENCE)
-def test_what_says_something_is_evidence(event: Event) -> None:
+def test_an_event_with_content_is_evidence(event: Event) -> None:
     evidence = collect([event], POLICY)
     assert [piece.text for piece in evidence.pieces] == [event.text]
 
@@ -137,7 +138,7 @@ def test_what_says_something_is_evidence(event: Event) -> None:
 @pytest.mark.parametrize(
     "reason", ["merge-commit", "dependency-bump", "lockfile-only", "format-only", "own-commit"]
 )
-def test_keep_forces_nothing_in_that_is_never_evidence(reason: str) -> None:
+def test_keep_does_not_include_events_that_are_never_evidence(reason: str) -> None:
     event = next(event for reason_of_event, event in LEFT_OUT if reason_of_event == reason)
     labelled = Event(
         **{name: getattr(event, name) for name in event.__struct_fields__}
@@ -147,7 +148,7 @@ def test_keep_forces_nothing_in_that_is_never_evidence(reason: str) -> None:
     assert collect([labelled], POLICY).pieces == ()
 
 
-def test_a_veto_is_stronger_than_a_wish() -> None:
+def test_a_veto_overrides_a_request_to_keep() -> None:
     event = make_event("fix: x" + BODY + "\n\nMemory: keep\nMemory: skip\n")
     assert reasons(collect([event], POLICY)) == ["vetoed"]
 
@@ -178,11 +179,11 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
         "a" * 100_000 + ":",
     ],
 )
-def test_a_line_that_was_written_to_keep_us_busy_is_read_at_once(line: str) -> None:
+def test_a_line_made_to_slow_down_patterns_is_read_in_linear_time(line: str) -> None:
     assert collect([make_event(f"{line}\n\n{line}")], POLICY).pieces
 
 
-def test_of_a_text_that_is_too_long_the_beginning_is_evidence_and_the_rest_is_counted() -> None:
+def test_a_long_text_is_cut_and_the_omitted_length_is_counted() -> None:
     lines = "Learning: the pool never shrinks\n" * 5_000
     evidence = collect([make_event(f"feat: x\n\n{lines}")], POLICY)
     (piece,) = evidence.pieces
@@ -205,15 +206,13 @@ def test_no_credential_is_cut_in_two() -> None:
 
 @pytest.mark.parametrize("kind", ["rejection", "interrupt"])
 @pytest.mark.parametrize("text", ["", "[Request interrupted by user for tool use]"])
-def test_that_a_person_stopped_the_agent_is_evidence_but_nothing_of_it_is_quotable(
-    kind: str, text: str
-) -> None:
+def test_an_interrupt_is_evidence_that_cannot_be_quoted(kind: str, text: str) -> None:
     event = make_turn(text if kind == "interrupt" else "", kind=kind, tool="Bash", ok=False)
     (piece,) = collect([event], POLICY).pieces
     assert (piece.text, piece.kind, piece.tool, piece.ok) == ("", kind, "Bash", False)
 
 
-def test_a_piece_says_who_said_it_in_which_session() -> None:
+def test_a_piece_names_its_author_and_session() -> None:
     (piece,) = collect([make_turn("never merge on a Friday")], POLICY).pieces
     assert (piece.actor, piece.session) == ("human", "claude-code:s1")
 
@@ -229,7 +228,7 @@ HARD = [
 
 @pytest.mark.parametrize("text", HARD)
 @pytest.mark.parametrize("kind", ["text", "interrupt", "review", "pr"])
-def test_words_that_were_written_to_keep_us_busy_are_read_at_once(text: str, kind: str) -> None:
+def test_words_made_to_slow_down_patterns_are_read_in_linear_time(text: str, kind: str) -> None:
     evidence = collect([make_turn(text, kind=kind)], POLICY)
     assert len(evidence.pieces) + len(evidence.left_out) >= 1
 
@@ -238,7 +237,7 @@ def make_failure(text: str, **fields: str) -> Event:
     return make_turn(text, kind="tool_result", actor="tool", severity="error", ok=False, **fields)
 
 
-def test_a_failure_is_read_only_where_a_person_speaks_next_in_that_session() -> None:
+def test_a_failure_is_evidence_only_if_a_person_writes_next_in_that_session() -> None:
     events = [
         make_failure("error: before the words"),
         make_turn("no, mock the client"),
@@ -253,7 +252,7 @@ def test_a_failure_is_read_only_where_a_person_speaks_next_in_that_session() -> 
     assert reasons(evidence) == ["tool-output"] * 2
 
 
-def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
+def test_only_the_latest_five_failures_of_a_session_are_read() -> None:
     events = [
         event
         for number in range(9)
@@ -263,7 +262,7 @@ def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
     assert texts == [f"error {number}" for number in range(4, 9)]
 
 
-def test_a_failure_long_before_the_words_is_not_what_they_are_about() -> None:
+def test_a_failure_long_before_a_persons_turn_is_left_out() -> None:
     between = [make_turn("reading on", actor="agent")] * 10
     evidence = collect(
         [make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY
@@ -271,7 +270,7 @@ def test_a_failure_long_before_the_words_is_not_what_they_are_about() -> None:
     assert [piece.kind for piece in evidence.pieces] == ["text"]
 
 
-def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
+def test_a_failure_is_shown_by_the_lines_that_name_it() -> None:
     output = "\n".join(
         [
             *["ok 1 test_error"] * 300,
@@ -294,7 +293,7 @@ def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
     assert reasons(evidence) == ["vetoed"] * 3
 
 
-def test_a_wish_of_the_pull_request_lifts_filters_of_its_change_and_nothing_else() -> None:
+def test_keep_on_a_pull_request_lifts_the_filters_of_its_change_only() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "memory: keep"),))
     events = [
         request,
@@ -311,7 +310,7 @@ def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
     assert reasons(collect([request, make_event("feat: x")], POLICY)) == ["subject-only"]
 
 
-def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust() -> None:
+def test_a_squash_that_repeats_its_pull_request_is_one_piece_with_the_higher_trust() -> None:
     request = make_event("Add retries\n\nThe pool   was shared.", kind="pr", author="ada")
     squash = make_event(
         "Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n"
@@ -324,7 +323,7 @@ def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust
         assert reasons(evidence) == ["duplicate"]
 
 
-def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
+def test_an_outsiders_words_keep_their_trust_in_the_squash_that_repeats_them() -> None:
     request = make_event(
         "Add retries\n\nDirective: trust me", kind="pr", author="eve", is_outside=True
     )
@@ -332,7 +331,7 @@ def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
     assert [piece.trust for piece in collect([squash, request], POLICY).pieces] == ["T3"]
 
 
-def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
+def test_the_same_words_of_two_people_in_sessions_are_two_pieces() -> None:
     assert (
         len(
             collect(
@@ -343,14 +342,14 @@ def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
     )
 
 
-def test_words_that_a_reviewer_quotes_are_not_his() -> None:
+def test_words_that_a_reviewer_quotes_are_not_the_reviewers() -> None:
     (piece,) = collect(
         [make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY
     ).pieces
     assert piece.text == "No: pin the version"
 
 
-def test_what_is_no_evidence_says_what_the_change_is() -> None:
+def test_events_without_evidence_describe_the_change() -> None:
     merge = make_event("Merge pull request #7 from ada/retry\n\nRetry once\n", is_merge=True)
     other_commit = Origin("commit", "b" * 40)
     events = [
@@ -368,7 +367,7 @@ def test_what_is_no_evidence_says_what_the_change_is() -> None:
     )
 
 
-def test_a_change_is_not_told_twice_nor_what_asked_not_to_be_read() -> None:
+def test_the_description_of_a_change_repeats_no_evidence_and_no_vetoed_text() -> None:
     event = make_event("feat: retries (#7)" + BODY)
     vetoed = make_event(
         "fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=()
@@ -377,7 +376,7 @@ def test_a_change_is_not_told_twice_nor_what_asked_not_to_be_read() -> None:
     assert evidence.about == "ada retry\nin src"
 
 
-def test_a_change_of_many_commits_is_told_in_few_words() -> None:
+def test_a_change_of_many_commits_is_described_in_few_words() -> None:
     commits = [
         make_event(f"feat: {number} {'word ' * 40}", paths=(f"d{number}/a.py",))
         for number in range(50)
@@ -388,12 +387,11 @@ def test_a_change_of_many_commits_is_told_in_few_words() -> None:
 
 
 def before(*events: Event) -> list[str]:
+    """Return for each piece the agent's text that is shown as its context."""
     return [piece.before for piece in collect(events, POLICY).pieces]
 
 
-def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_the_agent_had_said() -> (
-    None
-):
+def test_short_turns_answers_refusals_and_interrupts_have_the_agents_text_as_context() -> None:
     agent_turn = make_turn(
         "I wrote to ada@example.com. " + "step " * 200 + "1. merge 2. rebase", actor="agent"
     )
@@ -414,7 +412,7 @@ def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_th
     ]
 
 
-def test_an_answer_is_read_with_what_was_said_to_it_alone() -> None:
+def test_the_context_of_an_answer_is_from_its_own_session() -> None:
     question = make_turn("merge or rebase?", actor="agent")
     summary = make_turn("All is well", actor="agent", labels=(("part", "summary"),))
     elsewhere = make_turn("squash?", actor="agent", session="codex:s2")

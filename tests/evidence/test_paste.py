@@ -1,4 +1,4 @@
-"""What a person pastes of a bot's review into a session is not that person's word."""
+"""Tests of pasted reviews: a bot's text that a person pastes into a session is not the person's word."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PASTED = "The retry helper is duplicated in three places. Consider extracting it
 
 
 def read(*events: Event) -> list[str]:
-    """The turns that are read, and why others are not."""
+    """Return the texts of the session turns that are read, and the reasons for the others."""
     evidence = collect(events, POLICY)
     reasons = [
         omission.reason for omission in evidence.left_out if omission.reason != "bot-chatter"
@@ -21,18 +21,18 @@ def read(*events: Event) -> list[str]:
     return [piece.text for piece in evidence.pieces if piece.session] + reasons
 
 
-def test_a_turn_that_is_a_bots_comment_is_nobodys() -> None:
+def test_a_turn_that_repeats_a_bots_comment_is_left_out() -> None:
     assert read(make_review(COMMENT, actor="bot"), make_turn(PASTED)) == ["injected"]
 
 
-def test_of_a_turn_with_a_pasted_comment_the_persons_own_words_are_read() -> None:
+def test_a_turn_with_a_pasted_comment_keeps_the_persons_own_words() -> None:
     title = "### Helper is copied\n\n"
     turn = f"Fix this, and always log the id of a charge.\n\nHelper is copied\n\n{PASTED}"
     own_words = ["Fix this, and always log the id of a charge."]
     assert read(make_review(title + COMMENT, actor="bot"), make_turn(turn)) == own_words
 
 
-def test_a_comment_of_a_person_and_short_words_take_nothing_away() -> None:
+def test_a_persons_comment_and_short_repetitions_remove_nothing() -> None:
     turn = "Consider extracting it"
     assert read(make_review(COMMENT, actor="bot"), make_turn(turn)) == [turn]
     assert read(make_turn(PASTED)) == [PASTED]

@@ -1,4 +1,4 @@
-"""The window keeps what corrects, within its budget, and says what it leaves out."""
+"""Tests of the evidence window: it keeps corrections, respects its budget, and reports omissions."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ def window(pieces: list[Evidence], budget: int, hit: str = "NEVER") -> EvidenceW
 
 
 def ids(result: EvidenceWindow) -> set[str]:
+    """Return the ids of the pieces in a window."""
     return {piece.id for piece in result.pieces}
 
 
-def test_what_fits_is_shown_whole_and_without_a_notice() -> None:
+def test_evidence_that_fits_is_shown_whole_without_a_notice() -> None:
     pieces = [make_piece(number) for number in range(5)]
     result = window(pieces, 10_000)
     assert result == EvidenceWindow(pieces=tuple(pieces), tokens=sum(map(cost, pieces)))
@@ -65,7 +66,7 @@ def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:
         {"kind": "intervention"},
     ],
 )
-def test_structure_in_the_middle_survives(fields: dict[str, Any]) -> None:
+def test_commits_and_reviews_in_the_middle_survive(fields: dict[str, Any]) -> None:
     pieces = [make_piece(number, LONG) for number in range(300)]
     pieces[150] = make_piece(150, **fields)
     assert pieces[150] in window(pieces, 2_500).pieces
@@ -79,13 +80,13 @@ def test_a_rule_hit_is_shown_with_two_turns_on_each_side_before_older_turns() ->
     assert not {"e97", "e103"} & taken
 
 
-def test_what_was_typed_while_the_agent_worked_is_a_hit() -> None:
+def test_a_turn_typed_while_the_agent_worked_is_a_hit() -> None:
     pieces = [make_piece(number, LONG) for number in range(300)]
     pieces[100] = make_piece(100, labels=(MID_TURN,))
     assert "e100" in ids(window(pieces, 5_000))
 
 
-def test_the_rest_is_filled_up_from_the_newest() -> None:
+def test_the_remaining_budget_is_filled_from_the_newest_pieces() -> None:
     pieces = [make_piece(number, LONG) for number in range(100)]
     numbers = [int(piece.id[1:]) for piece in window(pieces, 5_000).pieces]
     assert numbers == [0, *range(101 - len(numbers), 100)]
@@ -117,7 +118,7 @@ def test_sessions_share_the_budget() -> None:
     assert S2 in result.notice
 
 
-def test_a_change_without_turns_says_what_it_left_out() -> None:
+def test_a_change_without_turns_has_a_notice_of_omitted_pieces() -> None:
     pieces = [make_piece(number, LONG, session=None, kind="commit") for number in range(100)]
     result = window(pieces, 3_000)
     assert result.notice == f"{100 - len(result.pieces)} of 100 pieces outside sessions left out"
@@ -194,7 +195,7 @@ def test_a_window_is_never_over_budget_and_keeps_order_and_ids(
 
 @examples(60)
 @given(PIECES, BUDGETS)
-def test_no_structure_is_left_out_while_a_plain_turn_is_kept(
+def test_no_correction_is_left_out_while_a_plain_turn_is_kept(
     pieces: list[Evidence], budget: int
 ) -> None:
     result = window(pieces, budget)
@@ -210,7 +211,7 @@ def test_the_same_evidence_gives_the_same_window(pieces: list[Evidence], budget:
 
 @examples(100)
 @given(st.text(alphabet="ab \n", max_size=300), st.integers(0, 200))
-def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> None:
+def test_a_shortened_text_has_only_lines_of_the_original(text: str, width: int) -> None:
     short = shorten_middle(text, lambda short: len(short) <= width)
     lengths = [len(text) - length for length in range(len(text) + 1)]
     marks = [
@@ -225,7 +226,7 @@ def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> N
     assert marks[0] == OMISSION.format(len(text) - len(head) - len(tail))
 
 
-def test_tokens_are_estimated_rather_too_many_than_too_few() -> None:
+def test_the_estimate_of_tokens_is_never_too_low() -> None:
     assert [estimate_tokens(text) for text in ("", "abc", "abcd", "再试一次", "é")] == [
         0,
         1,
@@ -235,7 +236,7 @@ def test_tokens_are_estimated_rather_too_many_than_too_few() -> None:
     ]
 
 
-def test_a_piece_costs_what_its_escaped_text_does() -> None:
+def test_the_cost_of_a_piece_is_that_of_its_escaped_text() -> None:
     plain, escaped = (cost(make_piece(1, sign * 300)) for sign in ("a", "<"))
     assert escaped - plain == 500
 

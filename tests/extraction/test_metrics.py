@@ -1,4 +1,4 @@
-"""What an evaluation counts, and how sure it is."""
+"""Tests of the metrics of an evaluation, and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_share_has_its_wilson_interval(hits: int, total: int, low: float, high
     assert share.value == hits / total
 
 
-def test_nothing_counted_is_no_share() -> None:
+def test_a_share_of_nothing_is_none() -> None:
     assert (compute_share(0, 0).value, compute_share(0, 0).low) == (None, None)
 
 
@@ -57,7 +57,7 @@ GOLD = GoldLearning("Retry only with a key", "never retry a POST without an idem
         ("an idempotency header is set by the gateway and never by us", False),
     ],
 )
-def test_a_candidate_matches_by_the_words_that_prove_it(quote: str, is_right: bool) -> None:
+def test_a_candidate_matches_by_its_quotes(quote: str, is_right: bool) -> None:
     assert is_match(make_candidate(quotes=(Quote("e1", quote),)), GOLD) is is_right
 
 

@@ -1,4 +1,4 @@
-"""What is known already is not written again."""
+"""Tests of novelty: known learnings are not written again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Suggestions: which of the sentences that nobody marked a person is asked about, and in what order."""
+"""Tests of suggestions: which unmarked sentences a person is asked about, and in which order."""
 
 from __future__ import annotations
 
@@ -57,11 +57,11 @@ def judged(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
         "Always generates a report of the run even when the check of the limit fails",
     ],
 )
-def test_what_is_about_the_work_at_hand_is_not_suggested(text: str) -> None:
+def test_a_sentence_about_the_current_work_is_not_suggested(text: str) -> None:
     assert list_suggestions([judged(text)]) == []
 
 
-def test_what_follows_and_must_hold_is_suggested() -> None:
+def test_consequences_and_invariants_are_suggested() -> None:
     text = "The offset can be ahead of the log or behind it, so it must never move the cursor"
     assert [suggestion.candidate.title for suggestion in list_suggestions([judged(text)])] == [text]
 
@@ -82,7 +82,7 @@ def test_an_order_without_a_reason_is_suggested_when_three_changes_give_it() -> 
         assert bool(list_suggestions(items)) is (count == 3)
 
 
-def test_the_cause_of_a_repaired_bug_is_not_suggested() -> None:
+def test_the_cause_of_a_fixed_bug_is_not_suggested() -> None:
     item = judged(KEPT, "tells of the past alone")
     cause = replace(item, candidate=replace(item.candidate, marker="root cause"))
     assert list_suggestions([cause]) == []
@@ -96,7 +96,7 @@ def test_the_cause_of_a_repaired_bug_is_not_suggested() -> None:
         "Fixes: 0123456789ab (fix: always move the cursor down on close)",
     ],
 )
-def test_what_a_message_lists_as_done_is_not_suggested(text: str) -> None:
+def test_completed_work_in_a_message_is_not_suggested(text: str) -> None:
     assert list_suggestions([judged(text, FIX)]) == []
 
 
@@ -127,7 +127,7 @@ def test_an_order_counts_with_and_without_its_apostrophe(word: str) -> None:
     assert suggestion.candidate.title == text
 
 
-def test_what_is_repeated_is_listed_however_much_else_there_is(
+def test_repeated_requests_are_always_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("memory_ci.extraction.suggestions.MAX_COMPARED", 1)

@@ -1,4 +1,4 @@
-"""What only the output of tools shows: refused in one change, proposed to a person in two."""
+"""Tests of learnings that only tool output shows: refused in one change, proposed in two."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ def judge_output(label: str, piece: Evidence, *earlier: ShownByTools, title: str
 
 
 def show_in(label: str, session: str = "claude-code:1", title: str = TITLE) -> ShownByTools:
+    """Return what the tools of a change showed."""
     piece = make_output(session)
     (shown_by_tools,) = list_shown_by_tools([judge_output(label, piece, title=title)], [piece])
     return shown_by_tools
@@ -51,7 +52,7 @@ def test_output_of_two_changes_is_proposed_and_not_written() -> None:
     assert judged.reason == "output of tools shows it in #1 and #2"
 
 
-def test_other_words_for_the_same_output_count() -> None:
+def test_a_similar_title_for_the_same_output_counts() -> None:
     shown_by_tools = show_in("#1", title="Lefthook is missing where the repository was cloned")
     assert judge_output("#2", make_output("claude-code:2"), shown_by_tools).verdict == "suspected"
 
@@ -68,7 +69,9 @@ def test_other_output_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("fields", [{"actor": "agent"}, {"kind": "text", "actor": "bot"}])
-def test_words_that_no_tool_printed_are_refused_however_often(fields: dict[str, str]) -> None:
+def test_words_that_no_tool_printed_are_refused_in_any_number_of_changes(
+    fields: dict[str, str],
+) -> None:
     piece = make_output("claude-code:2", **fields)
     assert judge_output("#2", piece, show_in("#1")).verdict == "quarantined"
 

@@ -1,4 +1,4 @@
-"""GitHub's REST API as it is: what of a pull request becomes which record, and what happens where a part is refused."""
+"""Tests of reading GitHub's REST API: the records of a pull request, and refused parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FORBIDDEN = json_answer({"message": "Resource not accessible by integration"}, 4
 
 
 def read(tmp_path: Path, routes: Mapping[str, Answer | Handler]) -> tuple[PullRequest, list[str]]:
-    """Pull request 12 of a repository that says nothing but `routes`, and the paths that were asked for."""
+    """Read pull request 12 from a server with these routes; return it and the requested paths."""
     with serve(by_path({**EMPTY, **routes})) as server:
         request = GitHub(make_client(server.url, tmp_path), "acme/shop").find_pull_request(12)
     assert request is not None
@@ -76,7 +76,7 @@ def test_a_merged_request_is_read_whole(tmp_path: Path) -> None:
     )
 
 
-def test_a_request_that_is_not_there_is_none(tmp_path: Path) -> None:
+def test_a_missing_request_is_none(tmp_path: Path) -> None:
     with serve(by_path({})) as server:
         assert GitHub(make_client(server.url, tmp_path), "acme/shop").find_pull_request(12) is None
 
@@ -88,7 +88,7 @@ def test_a_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
         assert caught.value.slug == "forge-failed"
 
 
-def test_reviews_threads_and_comments_are_told_apart_and_put_in_order(tmp_path: Path) -> None:
+def test_reviews_threads_and_comments_are_distinguished_and_sorted(tmp_path: Path) -> None:
     late = {"created_at": "2026-09-01T12:00:00Z"}
     mark = {
         "id": 5,
@@ -118,7 +118,7 @@ def test_reviews_threads_and_comments_are_told_apart_and_put_in_order(tmp_path: 
     assert {review.is_resolved for review in request.reviews} == {None}
 
 
-def test_who_may_write_is_asked_once_for_each_login(tmp_path: Path) -> None:
+def test_the_permission_of_each_login_is_requested_once(tmp_path: Path) -> None:
     by_eve = make_review(200, user=make_user("eve"), author_association="COLLABORATOR")
     request, paths = read(
         tmp_path, {f"{PULL}/reviews": json_answer([make_review(), make_review(201), by_eve])}
@@ -141,7 +141,7 @@ def test_who_may_write_is_asked_once_for_each_login(tmp_path: Path) -> None:
         ("NONE", "read"),
     ],
 )
-def test_where_permissions_are_not_shown_an_association_proves_little(
+def test_without_permissions_the_association_gives_only_little_trust(
     association: str, permission: str, tmp_path: Path
 ) -> None:
     routes = {
@@ -154,7 +154,9 @@ def test_where_permissions_are_not_shown_an_association_proves_little(
 
 
 @pytest.mark.parametrize("user", [make_user("renovate[bot]", "Bot"), make_user("Copilot", "Bot")])
-def test_a_bot_is_known_as_one_and_not_asked_about(user: dict[str, Any], tmp_path: Path) -> None:
+def test_a_bot_is_recognised_without_requesting_its_permission(
+    user: dict[str, Any], tmp_path: Path
+) -> None:
     request, paths = read(
         tmp_path, {PULL: json_answer(make_pull(user=user, author_association="NONE"))}
     )
@@ -162,7 +164,7 @@ def test_a_bot_is_known_as_one_and_not_asked_about(user: dict[str, Any], tmp_pat
     assert not [path for path in paths if "collaborators" in path]
 
 
-def test_an_account_that_was_deleted_has_no_name_and_may_not_write(tmp_path: Path) -> None:
+def test_a_deleted_account_has_no_name_and_read_permission(tmp_path: Path) -> None:
     request, _ = read(
         tmp_path, {PULL: json_answer(make_pull(user=None, author_association="NONE"))}
     )
@@ -170,7 +172,7 @@ def test_an_account_that_was_deleted_has_no_name_and_may_not_write(tmp_path: Pat
 
 
 @pytest.mark.parametrize("repo", [None, {"id": 2, "full_name": "eve/shop"}])
-def test_a_branch_of_another_repository_is_a_fork_also_when_it_is_gone(
+def test_a_branch_of_another_or_deleted_repository_is_a_fork(
     repo: dict[str, Any] | None, tmp_path: Path
 ) -> None:
     request, _ = read(
@@ -179,7 +181,7 @@ def test_a_branch_of_another_repository_is_a_fork_also_when_it_is_gone(
     assert request.is_fork
 
 
-def test_checks_are_read_of_each_commit_and_statuses_where_there_are_none(tmp_path: Path) -> None:
+def test_checks_are_read_for_each_commit_and_statuses_if_there_are_none(tmp_path: Path) -> None:
     status = {
         "context": "ci/build",
         "state": "success",
@@ -216,7 +218,7 @@ def test_checks_are_read_of_each_commit_and_statuses_where_there_are_none(tmp_pa
     assert f"{ROOT}/commits/{SHAS[0]}/status" not in paths
 
 
-def test_checks_that_may_not_be_read_are_a_problem_and_asked_for_once(tmp_path: Path) -> None:
+def test_forbidden_checks_are_a_problem_and_requested_once(tmp_path: Path) -> None:
     commits = json_answer([make_pull_commit(sha) for sha in SHAS])
     request, paths = read(
         tmp_path,
@@ -231,7 +233,7 @@ def test_checks_that_may_not_be_read_are_a_problem_and_asked_for_once(tmp_path: 
     assert len([path for path in paths if path.endswith("check-runs")]) == 1
 
 
-def test_the_checks_of_a_long_request_are_those_of_its_newest_commits(tmp_path: Path) -> None:
+def test_checks_of_a_long_request_are_read_for_its_newest_commits(tmp_path: Path) -> None:
     shas = [f"{number:040x}" for number in range(MAX_CHECKED + 2)]
     routes = {f"{ROOT}/commits/{sha}/check-runs": runs(make_run()) for sha in shas}
     request, _ = read(
@@ -245,7 +247,7 @@ def test_the_checks_of_a_long_request_are_those_of_its_newest_commits(tmp_path: 
 @pytest.mark.parametrize(
     "part", ["pulls/12/reviews", "pulls/12/comments", "issues/12/comments", "pulls/12/commits"]
 )
-def test_a_part_that_is_refused_is_a_problem_and_the_rest_is_read(
+def test_a_refused_part_is_a_problem_and_the_other_parts_are_read(
     part: str, tmp_path: Path
 ) -> None:
     request, _ = read(tmp_path, {f"{ROOT}/{part}": FORBIDDEN})
@@ -272,7 +274,7 @@ def test_the_merged_request_of_a_commit_is_found_by_its_sha(tmp_path: Path) -> N
 SINCE = datetime(2026, 9, 1, tzinfo=UTC)
 
 
-def test_closed_requests_are_those_not_merged_since_a_time(tmp_path: Path) -> None:
+def test_closed_requests_since_a_time_are_listed_without_merged_ones(tmp_path: Path) -> None:
     old = make_pull(9, merged_at=None, updated_at="2026-08-01T00:00:00Z")
     pulls = json_answer([make_pull(11), make_pull(12, merged_at=None), old])
     with serve(by_path({f"{ROOT}/pulls": pulls})) as server:
@@ -284,7 +286,7 @@ def test_closed_requests_are_those_not_merged_since_a_time(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(("by", "commits"), [("ann", SHAS), ("eve", ())])
-def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
+def test_the_comments_of_a_closed_request_are_read_except_for_strangers(
     by: str, commits: tuple[str, ...], tmp_path: Path
 ) -> None:
     routes = {
@@ -303,7 +305,7 @@ def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
     assert not [path for path in server.paths() if "check-runs" in path or "status" in path]
 
 
-def test_where_half_of_the_budget_is_spent_what_was_completed_is_kept_and_the_rest_can_be_asked(
+def test_completing_requests_stops_at_half_the_budget_and_keeps_the_completed_ones(
     tmp_path: Path,
 ) -> None:
     pulls = json_answer([make_pull(number, merged_at=None) for number in (12, 13, 14)])
@@ -315,7 +317,7 @@ def test_where_half_of_the_budget_is_spent_what_was_completed_is_kept_and_the_re
     assert listing.slug == "forge-budget-spent"
 
 
-def test_a_list_of_closed_requests_that_breaks_off_says_so(tmp_path: Path) -> None:
+def test_an_incomplete_list_of_closed_requests_has_a_problem(tmp_path: Path) -> None:
     broken = json_answer(
         [make_pull(12, merged_at=None)], link='<https://elsewhere.example/2>; rel="next"'
     )

@@ -1,4 +1,4 @@
-"""GitLab's REST API (v4) as it is: what of a merge request becomes which record."""
+"""Tests of reading GitLab's REST API (v4): the records of a merge request."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ EMPTY: Mapping[str, Answer | Handler] = {
 
 
 def read(tmp_path: Path, routes: Mapping[str, Answer | Handler]) -> tuple[PullRequest, list[str]]:
+    """Read merge request 7 from a server with these routes; return it and the requested paths."""
     with serve(by_path({**EMPTY, **routes})) as server:
         request = GitLab(make_client(server.url, tmp_path), "42").find_pull_request(7)
     assert request is not None
@@ -136,7 +137,7 @@ def test_threads_and_decisions_are_read_and_other_system_notes_are_not(tmp_path:
         (json_answer({"message": "401 Unauthorized"}, 401), "unknown"),
     ],
 )
-def test_who_may_push_is_a_developer_or_more(
+def test_developers_and_higher_roles_may_write(
     answer: Answer, permission: str, tmp_path: Path
 ) -> None:
     request, _ = read(tmp_path, {f"{ROOT}/members/all/1": answer})
@@ -184,7 +185,7 @@ def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> N
     )
 
 
-def test_a_part_that_a_job_token_may_not_read_is_a_problem(tmp_path: Path) -> None:
+def test_a_part_that_a_job_token_cannot_read_is_a_problem(tmp_path: Path) -> None:
     request, _ = read(
         tmp_path, {f"{REQUEST}/discussions": json_answer({"message": "401 Unauthorized"}, 401)}
     )
@@ -205,7 +206,7 @@ def test_the_merged_request_of_a_commit_is_found_by_its_sha(tmp_path: Path) -> N
         assert GitLab(make_client(server.url, tmp_path), "42").find_number(MERGE) == 7
 
 
-def test_closed_requests_are_asked_for_by_time(tmp_path: Path) -> None:
+def test_closed_requests_are_listed_since_a_time(tmp_path: Path) -> None:
     routes = {
         **EMPTY,
         f"{ROOT}/merge_requests": json_answer([make_request(state="closed", merged_at=None)]),
@@ -221,7 +222,7 @@ def test_closed_requests_are_asked_for_by_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("author", "commits"), [(ANN, SHAS[:1]), (BOB, ())])
-def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
+def test_the_comments_of_a_closed_request_are_read_except_for_strangers(
     author: dict[str, Any], commits: tuple[str, ...], tmp_path: Path
 ) -> None:
     routes = {
@@ -246,7 +247,7 @@ def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
     assert not [path for path in server.paths() if "pipelines" in path]
 
 
-def test_from_the_root_a_time_is_asked_for_that_can_be_written(tmp_path: Path) -> None:
+def test_the_earliest_time_is_valid_in_a_query(tmp_path: Path) -> None:
     with serve(by_path({f"{ROOT}/merge_requests": json_answer([])})) as server:
         GitLab(make_client(server.url, tmp_path), "42").list_closed(
             datetime.min.replace(tzinfo=UTC)
@@ -254,7 +255,7 @@ def test_from_the_root_a_time_is_asked_for_that_can_be_written(tmp_path: Path) -
     assert server.requests[0].query["updated_after"] == "2000-01-01T00:00:00Z"
 
 
-def test_who_comes_from_a_fork_has_shown_no_right_by_a_list_alone(tmp_path: Path) -> None:
+def test_the_author_of_a_fork_has_read_permission_in_a_list(tmp_path: Path) -> None:
     fork = make_request(state="closed", merged_at=None, source_project_id=43)
     with serve(by_path({f"{ROOT}/merge_requests": json_answer([fork])})) as server:
         listing = GitLab(make_client(server.url, tmp_path), "42").list_closed(
@@ -263,7 +264,7 @@ def test_who_comes_from_a_fork_has_shown_no_right_by_a_list_alone(tmp_path: Path
     assert listing.items[0].permission == "read"
 
 
-def test_a_project_named_by_its_path_is_one_part_of_the_address(tmp_path: Path) -> None:
+def test_the_path_of_a_project_is_escaped_in_the_address(tmp_path: Path) -> None:
     with serve(by_path({})) as server:
         assert GitLab(make_client(server.url, tmp_path), "acme/shop").find_pull_request(7) is None
     assert server.paths() == ["/projects/acme%2Fshop/merge_requests/7"]

@@ -1,4 +1,4 @@
-"""The repositories of an organisation, page by page, from doubles of GitHub and GitLab on loopback."""
+"""Tests of listing the repositories of an organisation page by page, with doubles of GitHub and GitLab."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_all_pages_of_an_organisation_are_read(tmp_path: Path) -> None:
         ({"visibility": None}, "public"),
     ],
 )
-def test_who_sees_a_repository_of_github(
+def test_the_visibility_of_a_github_repository_is_read(
     tmp_path: Path, fields: dict[str, Any], visibility: str
 ) -> None:
     with serve(by_path({"/repos/acme/r1": json_answer(make_github(1, **fields))})) as server:
@@ -107,7 +107,7 @@ def test_a_group_of_gitlab_is_listed_with_its_subgroups(tmp_path: Path) -> None:
     assert server.requests[0].headers["private-token"] == TOKEN
 
 
-def test_a_list_that_breaks_off_says_so_and_one_that_is_refused_raises(tmp_path: Path) -> None:
+def test_an_incomplete_list_has_a_problem_and_a_refused_list_raises(tmp_path: Path) -> None:
     def broken(request: HttpRequest) -> Answer:
         if "page" in request.query:
             return json_answer({"message": "Not Found"}, 404)

@@ -1,4 +1,4 @@
-"""Writing to a forge: requests and commits in the shapes of its API, sent once, refusals told from failures."""
+"""Tests of writing to a forge: requests and commits are sent once, and refusals are distinguished from failures."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_gitlab_names_the_newest_closed_request_and_whether_it_was_merged(
 
 
 @pytest.mark.parametrize("whose", [FORKED, {}])
-def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(
+def test_a_merge_request_of_a_fork_with_our_branch_name_is_ignored(
     tmp_path: Path, whose: dict[str, Any]
 ) -> None:
     keys = "memory-ci-keys: 0123456789ab"
@@ -146,7 +146,7 @@ def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(
         assert forge.find_closed("memory-ci/update", "main") is None
 
 
-def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
+def test_github_sets_labels_and_reviewers_and_enables_auto_merge(tmp_path: Path) -> None:
     routes: dict[str, Answer | Handler] = {
         "/repos/acme/shop/pulls": json_answer({**PULL, "node_id": "PR_7"}, 201),
         "/repos/acme/shop/issues/7/labels": json_answer([]),
@@ -169,7 +169,7 @@ def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
     assert merging["variables"]["input"] == {"pullRequestId": "PR_7", "mergeMethod": "SQUASH"}
 
 
-def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
+def test_gitlab_sets_labels_and_reviewers_and_keeps_a_draft(tmp_path: Path) -> None:
     root = "/projects/42/merge_requests"
     routes: dict[str, Answer | Handler] = {
         root: json_answer({**REQUEST, "draft": True}, 201),
@@ -194,7 +194,7 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
     assert written[4]["squash"] is written[4]["merge_when_pipeline_succeeds"] is True
 
 
-def test_a_refusal_quotes_the_forge_and_names_the_setting(tmp_path: Path) -> None:
+def test_the_error_of_a_refusal_quotes_the_forge_and_names_the_setting(tmp_path: Path) -> None:
     words = "GitHub Actions is not permitted to create or approve pull requests."
     with (
         serve(
@@ -227,7 +227,7 @@ def _reviewer(state: str, username: str = "ann") -> dict[str, Any]:
         ([_reviewer("")], [_reviewer("requested_changes", "bob")], "approved"),
     ],
 )
-def test_gitlab_says_whether_a_request_is_under_review(
+def test_gitlab_reports_whether_a_request_is_under_review(
     tmp_path: Path, approved: list[Any], reviewers: list[Any], review: str
 ) -> None:
     root = "/projects/42/merge_requests/3"
@@ -252,9 +252,7 @@ def test_gitlab_says_whether_a_request_is_under_review(
         (502, "forge-unreachable"),
     ],
 )
-def test_what_is_written_is_sent_once_whatever_the_answer(
-    tmp_path: Path, status: int, slug: str
-) -> None:
+def test_a_write_is_sent_once_whatever_the_answer(tmp_path: Path, status: int, slug: str) -> None:
     with (
         serve(lambda _: json_answer({"message": "No"}, status)) as server,
         pytest.raises(EngineError) as caught,
@@ -318,7 +316,7 @@ def test_more_than_the_limit_is_not_sent(tmp_path: Path) -> None:
     assert server.requests == []
 
 
-def test_who_may_be_written_to_is_said_by_the_environment(tmp_path: Path) -> None:
+def test_the_environment_selects_the_forge_for_writing(tmp_path: Path) -> None:
     on_github = {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop"}
     on_gitlab = {"GITLAB_TOKEN": TOKEN, "CI_PROJECT_ID": "42"}
     assert isinstance(choose_proposals(ForgeConfig(), on_github, tmp_path), GitHubProposals)

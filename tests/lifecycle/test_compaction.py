@@ -1,4 +1,4 @@
-"""Compaction: planned as values, done to real file texts, and planned again."""
+"""Tests of compaction: duplicates are planned as changes, applied to files, and planned again."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def done(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, byt
 
 
 def compacted(*entries: Entry) -> tuple[Entry, ...]:
-    """What is left of the entries in one file, in the order of the file."""
+    """Return the entries that remain of one file after compaction, in the order of the file."""
     files = files_of(*entries)
     return tuple(place.entry for place in read(done(files, plan_compaction(read(files)))))
 
@@ -62,13 +62,13 @@ def test_nothing_to_compact_is_no_change() -> None:
 
 
 def pair(**fields: Any) -> tuple[Entry, Entry]:
-    """Two entries that say the same; `fields` of the second differ."""
+    """Return two entries with the same text; `fields` are set in the second."""
     return make_entry(1, title="Same", body=BODY), make_entry(
         2, title="Same", **{"body": ALIKE} | fields
     )
 
 
-def test_near_duplicates_become_the_most_important_one_with_what_both_say() -> None:
+def test_near_duplicates_are_merged_into_the_most_important_entry() -> None:
     first = make_entry(
         1,
         title="Same",
@@ -116,7 +116,7 @@ def test_near_duplicates_become_the_most_important_one_with_what_both_say() -> N
     )
 
 
-def test_of_equally_important_ones_the_longest_stays_then_the_first_id() -> None:
+def test_of_equally_important_duplicates_the_longest_stays_then_the_first_id() -> None:
     longer = make_entry(3, title="Same", body=f"{BODY} {BODY}")
     assert [entry.id for entry in compacted(*pair(), longer)] == [make_id(3)]
     assert [entry.id for entry in compacted(*pair(body=BODY))] == [make_id(1)]
@@ -137,18 +137,18 @@ def test_of_equally_important_ones_the_longest_stays_then_the_first_id() -> None
     ],
     ids=lambda fields: " ".join(fields),
 )
-def test_entries_that_must_not_be_one_stay_two(fields: dict[str, Any]) -> None:
+def test_entries_that_must_not_be_merged_are_unchanged(fields: dict[str, Any]) -> None:
     assert compacted(*pair()) != pair(), "without the difference they are merged"
     assert compacted(*pair(**fields)) == pair(**fields)
 
 
-def test_a_contradiction_holds_against_what_was_merged_before() -> None:
+def test_a_contradiction_of_a_merged_entry_prevents_merging() -> None:
     first, second = pair(relations=(f"contradicts {make_id(9)}",))
     heir = make_entry(1, title="Same", body=first.body, supersedes=(make_id(9),))
     assert compacted(heir, second) == (heir, second)
 
 
-def test_a_contradiction_of_itself_means_nothing() -> None:
+def test_a_contradiction_of_itself_is_ignored() -> None:
     heir = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
     assert [
         entry.id for entry in compacted(heir, *pair(relations=(f"refutes {make_id(2)}",))[1:])
@@ -156,7 +156,9 @@ def test_a_contradiction_of_itself_means_nothing() -> None:
 
 
 @pytest.mark.parametrize(("speaker", "opponent"), [(2, 3), (3, 2)])
-def test_two_that_contradict_each_other_do_not_meet_in_a_third(speaker: int, opponent: int) -> None:
+def test_contradicting_entries_are_not_both_merged_into_a_third(
+    speaker: int, opponent: int
+) -> None:
     relations_of = {speaker: (f"contradicts {make_id(opponent)}",)}
     entries = [
         make_entry(n, title="Same", body=BODY, relations=relations_of.get(n, ())) for n in (1, 2, 3)
@@ -174,8 +176,8 @@ def test_entries_of_two_files_are_never_merged() -> None:
     assert plan_compaction(places) == ()
 
 
-def test_a_chain_of_likenesses_does_not_merge_its_ends() -> None:
-    """Each is like the next, the first and the last are not: only what is like the survivor itself goes."""
+def test_a_chain_of_near_duplicates_does_not_merge_its_ends() -> None:
+    """Each entry is similar to the next only: entries that are not similar to the survivor stay."""
     first = make_entry(1, title="Same", body=" ".join(WORDS), importance=0.9)
     middle = make_entry(2, title="Same", body=" ".join([*WORDS[1:], "lock"]))
     last = make_entry(3, title="Same", body=" ".join([*WORDS[2:], "lock", "page"]))
@@ -183,20 +185,20 @@ def test_a_chain_of_likenesses_does_not_merge_its_ends() -> None:
     assert [entry.id for entry in compacted(first, middle, last)] == [make_id(1), make_id(3)]
 
 
-def test_a_retired_entry_goes_and_is_merged_into_nothing() -> None:
+def test_a_retired_entry_is_removed_and_not_merged() -> None:
     first, second = pair(status="retired", importance=1.0)
     assert compacted(first, second) == (first,)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-def test_a_tombstone_takes_an_older_active_copy_with_it(order: tuple[int, ...]) -> None:
+def test_a_tombstone_removes_older_active_copies(order: tuple[int, ...]) -> None:
     copies = make_entry(1), make_entry(1, status="retired", last_reinforced=date(2026, 1, 1))
     assert compacted(copies[order[0]], copies[order[1]]) == ()
     files = files_of(copies[order[0]]) | files_of(copies[order[1]], path="src/MEMORY.md")
     assert read(done(files, plan_compaction(read(files)))) == ()
 
 
-def test_one_id_in_one_file_becomes_one_with_the_highest_count_and_the_better_text() -> None:
+def test_copies_of_an_id_in_one_file_become_one_with_the_highest_count_and_better_text() -> None:
     first = make_entry(
         1, body=BODY, importance=0.9, reinforcement_count=2, source="pr:1", domain="team"
     )
@@ -218,9 +220,7 @@ def test_one_id_in_one_file_becomes_one_with_the_highest_count_and_the_better_te
 )
 @pytest.mark.parametrize("status", ["active", "retired"])
 @pytest.mark.parametrize("path", ["MEMORY.md", "src/MEMORY.md"])
-def test_copies_of_one_id_that_say_different_things_all_stay(
-    path: str, status: Any, fields: Any
-) -> None:
+def test_copies_of_an_id_with_different_texts_all_stay(path: str, status: Any, fields: Any) -> None:
     first, second = (
         make_entry(1, body=BODY),
         make_entry(1, **{"body": BODY} | fields, status=status),
@@ -234,7 +234,7 @@ def test_copies_of_one_id_that_say_different_things_all_stay(
     assert plan_compaction(read(same_file)) == ()
 
 
-def test_a_copy_that_history_replaced_gives_way_however_important_it_is() -> None:
+def test_a_copy_that_history_replaced_is_removed_whatever_its_importance() -> None:
     old, new = make_entry(1, body=BODY, importance=0.9), make_entry(1, body=UNLIKE, importance=0.5)
     places = read(files_of(old) | files_of(new, path="src/MEMORY.md"))
     remaining = done(
@@ -246,7 +246,7 @@ def test_a_copy_that_history_replaced_gives_way_however_important_it_is() -> Non
     )
 
 
-def test_of_one_id_in_two_files_the_wider_place_stays() -> None:
+def test_of_an_id_in_two_files_the_wider_scope_stays() -> None:
     files = files_of(make_entry(1, importance=0.9), path="src/MEMORY.md") | files_of(
         make_entry(1, importance=0.5)
     )
@@ -260,7 +260,7 @@ def test_of_one_id_in_two_files_the_wider_place_stays() -> None:
     ]
 
 
-def test_of_one_id_in_two_files_of_one_width_the_first_stays() -> None:
+def test_of_an_id_in_two_files_of_equal_scope_the_first_stays() -> None:
     files = files_of(make_entry(1), path="b/a/MEMORY.md") | files_of(
         make_entry(1), path="a/z/MEMORY.md"
     )
@@ -269,7 +269,7 @@ def test_of_one_id_in_two_files_of_one_width_the_first_stays() -> None:
     ]
 
 
-def test_a_copy_that_ended_ends_the_others() -> None:
+def test_the_end_date_of_a_copy_applies_to_the_others() -> None:
     (entry,) = compacted(make_entry(1), make_entry(1, valid_until=date(2026, 8, 1)))
     assert entry.valid_until == date(2026, 8, 1)
 
@@ -280,7 +280,7 @@ def test_a_rejected_copy_is_not_served_as_advice_again() -> None:
     assert (entry.adoption, entry.instead) == ("rejected", "Use the queue.")
 
 
-def test_a_merged_entry_is_retired_by_a_stage_only_where_all_of_it_would_be() -> None:
+def test_a_merged_entry_is_retired_by_a_stage_only_if_all_its_sources_would_be() -> None:
     (same,) = compacted(*(make_entry(n, title="Same", body=BODY, phase="planning") for n in (1, 2)))
     (second,) = compacted(
         make_entry(1, title="Same", body=BODY, phase="planning"), *pair(domain="team")[1:]
@@ -293,7 +293,7 @@ def test_a_merged_entry_is_retired_by_a_stage_only_where_all_of_it_would_be() ->
     )
 
 
-def test_the_survivor_stays_where_it_stood_and_prose_keeps_its_bytes() -> None:
+def test_the_survivor_keeps_its_position_and_prose_keeps_its_bytes() -> None:
     entries = (
         make_entry(5, title="First", body=UNLIKE),
         *pair(importance=0.9),
@@ -305,7 +305,7 @@ def test_the_survivor_stays_where_it_stood_and_prose_keeps_its_bytes() -> None:
     assert after["MEMORY.md"].startswith(b"# Memory\n\nIntroduction.\n")
 
 
-def test_the_plan_says_what_becomes_of_each() -> None:
+def test_the_plan_has_a_reason_for_each_change() -> None:
     first, second = pair()
     retired = make_entry(3, title="Gone", status="retired")
     changes = plan_compaction(read(files_of(first, second, retired)))
@@ -324,7 +324,7 @@ DAYS = st.sampled_from([date(2026, 1, 1), date(2026, 5, 5), date(2026, 9, 1)])
 
 
 def some(*values: object) -> st.SearchStrategy[object]:
-    """Mostly None, now and then one of the values."""
+    """Return a strategy that mostly gives None."""
     return st.sampled_from([None, None, None, *values])
 
 
@@ -378,22 +378,20 @@ memories = st.builds(
 
 
 @given(memories)
-def test_done_once_there_is_nothing_left_to_do(files: dict[str, bytes]) -> None:
+def test_compaction_is_idempotent(files: dict[str, bytes]) -> None:
     after = done(files, plan_compaction(read(files)))
     assert plan_compaction(read(after)) == ()
 
 
 @given(memories, st.randoms(use_true_random=False))
-def test_the_order_in_which_entries_are_read_changes_nothing(
-    files: dict[str, bytes], chance: Any
-) -> None:
+def test_the_order_of_reading_entries_does_not_matter(files: dict[str, bytes], chance: Any) -> None:
     places = list(read(files))
     plan = plan_compaction(places)
     chance.shuffle(places)
     assert plan_compaction(places) == plan
 
 
-def test_the_order_in_which_entries_stand_changes_nothing_but_their_order() -> None:
+def test_the_order_of_entries_in_a_file_changes_only_their_order() -> None:
     memory = (
         *pair(importance=0.5),
         make_entry(3, title="Same", body=BODY + " lock"),
@@ -404,7 +402,7 @@ def test_the_order_in_which_entries_stand_changes_nothing_but_their_order() -> N
 
 
 @given(memories)
-def test_no_id_is_lost_only_what_differs_stands_twice_and_none_is_out_of_its_order(
+def test_ids_are_kept_once_in_order_and_twice_only_with_different_texts(
     files: dict[str, bytes],
 ) -> None:
     before = read(files)
@@ -425,7 +423,7 @@ def test_no_id_is_lost_only_what_differs_stands_twice_and_none_is_out_of_its_ord
 
 
 @given(memories)
-def test_what_is_planned_is_what_the_files_hold(files: dict[str, bytes]) -> None:
+def test_the_files_contain_what_was_planned(files: dict[str, bytes]) -> None:
     changes = plan_compaction(read(files))
     after = {place.entry.id: place.entry for place in read(done(files, changes))}
     assert [after[change.entry.id] for change in changes if change.kind == "update"] == [
@@ -436,7 +434,9 @@ def test_what_is_planned_is_what_the_files_hold(files: dict[str, bytes]) -> None
 @pytest.mark.parametrize(
     "evidence", [(), ("claimed:commit:3f2ab91c0d12 words",), ("revert:3f2ab91c0d12 reverted",)]
 )
-def test_words_without_proof_do_not_get_the_evidence_of_others(evidence: tuple[str, ...]) -> None:
+def test_an_entry_without_evidence_does_not_get_the_evidence_of_a_duplicate(
+    evidence: tuple[str, ...],
+) -> None:
     proved = make_located(
         1,
         title="Run the whole test suite before each push",
@@ -451,7 +451,7 @@ def test_words_without_proof_do_not_get_the_evidence_of_others(evidence: tuple[s
     assert (merged.id, merged.title) == (proved.entry.id, proved.entry.title)
 
 
-def test_one_rule_said_in_more_words_is_one_entry_with_its_occurrences() -> None:
+def test_a_longer_wording_of_a_rule_is_merged_with_its_occurrences() -> None:
     first = make_entry(
         1, type="directive", title="Rebase the branch on main before each push", source="pr:1"
     )
@@ -474,7 +474,7 @@ def test_one_rule_said_in_more_words_is_one_entry_with_its_occurrences() -> None
         "Never rebase a branch on main before each push",
     ],
 )
-def test_a_rule_with_another_word_in_its_place_stays(other_title: str) -> None:
+def test_a_rule_with_a_replaced_word_is_not_merged(other_title: str) -> None:
     directive = make_entry(1, type="directive", title="Rebase the branch on main before each push")
     assert (
         len(compacted(directive, make_entry(2, type="directive", title=other_title, body=UNLIKE)))
@@ -482,7 +482,7 @@ def test_a_rule_with_another_word_in_its_place_stays(other_title: str) -> None:
     )
 
 
-def test_what_a_model_takes_for_the_same_is_one_entry_and_stays_so() -> None:
+def test_entries_that_a_model_finds_equal_are_merged_once() -> None:
     first = make_entry(
         1, type="directive", title="Rebase on main before a push", importance=0.8, source="pr:1"
     )
@@ -499,7 +499,7 @@ def test_what_a_model_takes_for_the_same_is_one_entry_and_stays_so() -> None:
     assert plan_compaction(read(after), synonyms=same) == ()
 
 
-def test_a_model_does_not_join_what_is_said_to_contradict() -> None:
+def test_contradicting_entries_that_a_model_finds_equal_are_not_merged() -> None:
     first = make_entry(1, title="Rebase on main", relations=(f"contradicts {make_id(2)}",))
     files = files_of(first, make_entry(2, title="Merge main", body=UNLIKE))
     assert plan_compaction(read(files), synonyms=[frozenset({make_id(1), make_id(2)})]) == ()

@@ -1,4 +1,4 @@
-"""What was told of episodes, put together: in any order, once or twice, the same comes out."""
+"""Tests of combining episode records: the order of files and repeated records do not change the result."""
 
 from __future__ import annotations
 
@@ -69,10 +69,12 @@ def make_episode(name: str = "pr-1", **fields: Any) -> Episode:
 def say(
     number: int = 1, kind: FeedbackKind = "confirmed", hours: int = 0, **fields: Any
 ) -> Feedback:
+    """Return a feedback event."""
     return Feedback(id=make_id(number), kind=kind, at=WHEN + timedelta(hours=hours), **fields)
 
 
 def after(hours: int, **fields: Any) -> Amendment:
+    """Return an amendment that is written some hours later."""
     return make_amendment(WHEN + timedelta(hours=hours), "pr-1", **fields)
 
 
@@ -93,18 +95,18 @@ def test_the_order_of_the_files_changes_nothing(
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
-def test_what_is_told_twice_counts_once(records: list[EpisodeRecord]) -> None:
+def test_a_repeated_record_counts_once(records: list[EpisodeRecord]) -> None:
     assert combine(records + records) == combine(records)
     assert list_feedback(records + records) == list_feedback(records)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
-def test_what_was_put_together_stays_as_it_is(records: list[EpisodeRecord]) -> None:
+def test_combining_a_combined_episode_changes_nothing(records: list[EpisodeRecord]) -> None:
     assert combine(combine(records)) == combine(records)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=8))
-def test_no_feedback_gets_lost_and_none_is_invented(records: list[EpisodeRecord]) -> None:
+def test_combined_feedback_has_exactly_the_recorded_events(records: list[EpisodeRecord]) -> None:
     feedback = [item for record in records for item in record.feedback]
     events = {(item.id, item.kind, item.ref or (item.by, item.at)) for item in feedback}
     assert {
@@ -116,7 +118,7 @@ def test_no_feedback_gets_lost_and_none_is_invented(records: list[EpisodeRecord]
 # -- outcomes
 
 
-def test_the_latest_outcome_stands() -> None:
+def test_the_latest_outcome_counts() -> None:
     records: list[EpisodeRecord] = [
         after(2, outcome="success"),
         make_episode(outcome="partial"),
@@ -125,21 +127,21 @@ def test_the_latest_outcome_stands() -> None:
     assert [episode.outcome for episode in combine(records)] == ["success"]
 
 
-def test_of_two_outcomes_at_one_moment_the_worse_stands() -> None:
+def test_of_two_outcomes_at_one_time_the_worse_counts() -> None:
     (episode,) = combine(
         [make_episode(outcome="success"), after(1, outcome="failure"), after(1, outcome="partial")]
     )
     assert episode.outcome == "failure"
 
 
-def test_an_amendment_that_says_nothing_of_outcome_or_valence_leaves_them() -> None:
+def test_an_amendment_without_outcome_and_valence_changes_neither() -> None:
     (episode,) = combine(
         [make_episode(outcome="partial", valence=0.9), after(1, text="Talked about again")]
     )
     assert (episode.outcome, episode.valence) == ("partial", 0.9)
 
 
-def test_an_amendment_without_its_episode_makes_none_but_its_feedback_counts() -> None:
+def test_an_amendment_of_a_missing_episode_makes_no_episode_but_its_feedback_counts() -> None:
     amendment = after(1, outcome="failure", feedback=[say(kind="undone")])
     assert combine([amendment]) == ()
     assert list_feedback([amendment]) == (say(kind="undone"),)
@@ -154,7 +156,7 @@ def test_episodes_come_in_order_of_time_then_id() -> None:
     assert [episode.id for episode in combine(records)] == ["pr-1", "pr-3", "pr-9"]
 
 
-def test_of_an_episode_told_in_two_ways_the_earlier_stands_with_the_feedback_of_both() -> None:
+def test_of_two_records_of_an_episode_the_earlier_counts_with_the_feedback_of_both() -> None:
     late = make_episode(occurred_at=WHEN + timedelta(hours=1), text="late", feedback=(say(1),))
     (episode,) = combine([late, make_episode(text="early", feedback=(say(2),))])
     assert (episode.text, [event.id for event in episode.feedback]) == (
@@ -166,7 +168,7 @@ def test_of_an_episode_told_in_two_ways_the_earlier_stands_with_the_feedback_of_
 # -- events
 
 
-def test_two_who_tell_of_one_event_are_one_and_the_earlier_stands() -> None:
+def test_an_event_recorded_by_two_people_counts_once_with_the_earlier_time() -> None:
     assert unique_events([say(ref="pr:1", by="bob", hours=1), say(ref="pr:1", by="ada")]) == (
         say(ref="pr:1", by="ada"),
     )
@@ -175,12 +177,12 @@ def test_two_who_tell_of_one_event_are_one_and_the_earlier_stands() -> None:
     )
 
 
-def test_without_a_reference_who_and_when_tell_events_apart() -> None:
+def test_events_without_a_reference_differ_by_author_and_time() -> None:
     assert len(unique_events([say(by="ada"), say(by="ada")])) == 1
     assert len(unique_events([say(by="ada"), say(by="bob"), say(by="ada", hours=1)])) == 3
 
 
-def test_another_kind_or_another_work_is_another_event() -> None:
+def test_events_of_another_kind_or_change_are_different() -> None:
     assert (
         len(
             unique_events(
@@ -199,7 +201,7 @@ def test_another_kind_or_another_work_is_another_event() -> None:
 # -- ids of amendments
 
 
-def test_the_same_thing_has_the_same_id_wherever_it_is_said() -> None:
+def test_equal_amendments_have_the_same_id() -> None:
     elsewhere = datetime.fromisoformat("2026-11-20T16:00:00+02:00")
     first = make_amendment(WHEN, "pr-1", feedback=[say(1), say(2)])
     second = make_amendment(
@@ -209,7 +211,7 @@ def test_the_same_thing_has_the_same_id_wherever_it_is_said() -> None:
     assert re.fullmatch(r"pr-1\+[0-9a-f]{12}", first.id)
 
 
-def test_another_thing_has_another_id() -> None:
+def test_different_amendments_have_different_ids() -> None:
     made = [
         make_amendment(WHEN),
         after(0),

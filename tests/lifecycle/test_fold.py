@@ -1,4 +1,4 @@
-"""Folding the inbox."""
+"""Tests of folding the inbox: notes move to the memory file of their scope."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.make import make_entry, make_id, make_located
 
 
 def fragment(number: int, **fields: object) -> Located:
+    """Return a note of the inbox."""
     path = f".memory/inbox/{make_id(number)}.md"
     return Located(make_entry(number, **fields), path, 1, ScopeOf("project"))
 
@@ -23,7 +24,7 @@ def test_a_fragment_moves_to_the_file_of_its_scope_and_loses_the_target() -> Non
     ]
 
 
-def test_what_is_kept_already_is_dropped_whatever_its_spacing() -> None:
+def test_a_note_that_memory_contains_is_dropped_whatever_its_spacing() -> None:
     existing = make_located(1, title="Run the tests first", body="Always.")
     again = fragment(2, title="Run  the tests FIRST", body="always.")
     changes, _ = plan_fold([again], [existing], {again.path: "MEMORY.md"})
@@ -39,7 +40,7 @@ def test_two_equal_fragments_become_one_entry() -> None:
 
 
 def fold_note(existing: Located, scope: ScopeOf) -> list[str]:
-    """What becomes of a note with the words of `kept`, for this scope."""
+    """Return the kinds of changes for a note of a scope with the text of the existing entry."""
     path = fragment(2).path
     place = Located(make_entry(2, title=existing.entry.title), path, 1, scope)
     changes, _ = plan_fold([place], [existing], {path: "MEMORY.md"})
@@ -58,7 +59,7 @@ def fold_note(existing: Located, scope: ScopeOf) -> list[str]:
         (ScopeOf("team", "src"), ScopeOf("team", "srcs"), "move"),
     ],
 )
-def test_a_twin_counts_where_the_note_is_for(
+def test_an_equal_entry_counts_only_if_it_covers_the_scope_of_the_note(
     existing_scope: ScopeOf, note_scope: ScopeOf, kind: str
 ) -> None:
     assert fold_note(
@@ -66,7 +67,7 @@ def test_a_twin_counts_where_the_note_is_for(
     ) == [kind]
 
 
-def test_what_covers_a_directory_covers_what_is_below_it_and_nothing_above() -> None:
+def test_a_scope_covers_the_directories_below_it_and_none_above() -> None:
     places = [ScopeOf("team", where) for where in ("src", "src/api", "src/api/v1")]
     assert [[is_covered(note_scope, scope) for note_scope in places] for scope in places] == [
         [True, True, True],
@@ -75,7 +76,7 @@ def test_what_covers_a_directory_covers_what_is_below_it_and_nothing_above() -> 
     ]
 
 
-def test_what_was_retired_keeps_no_note_out_but_itself() -> None:
+def test_a_retired_entry_only_keeps_out_the_note_with_its_own_id() -> None:
     existing = make_located(1, title="Run the tests first", status="retired")
     assert fold_note(existing, ScopeOf("project")) == ["move"]
     changes, _ = plan_fold(
@@ -101,7 +102,9 @@ def test_equal_notes_of_two_sessions_are_kept_for_both() -> None:
 @pytest.mark.parametrize(
     "existing", [make_located(1, title="Other"), None], ids=["kept", "in the inbox"]
 )
-def test_a_note_with_the_id_of_other_words_stays_and_is_named(existing: Located | None) -> None:
+def test_a_note_with_the_id_of_a_different_entry_stays_and_is_reported(
+    existing: Located | None,
+) -> None:
     note = fragment(1, title="Words")
     first = (
         []
@@ -122,7 +125,7 @@ def test_a_note_with_the_id_of_other_words_stays_and_is_named(existing: Located 
 @pytest.mark.parametrize(
     ("number", "title", "codes"), [(2, "Never", ["taken-id"]), (1, "Always", [])]
 )
-def test_the_note_of_a_stranger_shuts_no_other_out(
+def test_a_strangers_note_does_not_block_the_note_of_another(
     number: int, title: str, codes: list[str]
 ) -> None:
     ours = Located(make_entry(2, title="Always"), ".memory/inbox/b.md", 1, ScopeOf("project"))
@@ -137,14 +140,14 @@ def test_the_note_of_a_stranger_shuts_no_other_out(
     ]
 
 
-def test_a_fragment_that_says_something_else_is_not_taken_for_the_same() -> None:
+def test_a_fragment_with_another_body_is_not_a_duplicate() -> None:
     existing = make_located(1, title="Retry a POST with a key", body="Twice.")
     note = fragment(2, title="Retry a POST with a key", body="Three times.")
     changes, _ = plan_fold([note], [existing], {note.path: "MEMORY.md"})
     assert [c.kind for c in changes] == ["move"]
 
 
-def test_a_scope_without_a_file_leaves_the_fragment_and_says_so() -> None:
+def test_a_fragment_of_a_scope_without_a_file_stays_with_a_finding() -> None:
     place = fragment(1, scope="global")
     changes, findings = plan_fold([place], [], {place.path: None})
     assert not changes

@@ -1,4 +1,4 @@
-"""Heirs: what was said of an entry goes where the entry went, and nowhere while it is still there."""
+"""Tests of heirs: feedback on an entry that was replaced counts for the entries that supersede it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def say(
     return Feedback(id=make_id(number), kind=kind, at=WHEN + timedelta(hours=hours), ref=ref)
 
 
-def test_an_entry_inherits_from_what_it_supersedes_once_that_is_gone() -> None:
+def test_an_entry_inherits_feedback_from_a_superseded_entry_once_that_is_removed() -> None:
     heir, older = make_entry(1, supersedes=(GONE,)), make_entry(9)
     assert find_heirs_among([heir]) == {GONE: (make_id(1),)}
     assert find_heirs_among([heir, older]) == {}
 
 
-def test_each_entry_that_supersedes_one_inherits() -> None:
+def test_each_superseding_entry_inherits_the_feedback() -> None:
     heirs = find_heirs_among([make_entry(1, supersedes=(GONE,)), make_entry(2, supersedes=(GONE,))])
     assert [event.id for event in move_to_heirs([say(9)], heirs)] == [make_id(1), make_id(2)]
 
@@ -38,13 +38,13 @@ def test_an_entry_inherits_nothing_from_itself() -> None:
     assert find_heirs_among([make_entry(1, supersedes=(make_id(1),))]) == {}
 
 
-def test_what_one_job_said_of_two_that_became_one_is_one_event() -> None:
+def test_feedback_of_one_job_on_two_merged_entries_is_one_event() -> None:
     heirs = {GONE: (make_id(1),)}
     assert move_to_heirs([say(1), say(9, hours=1)], heirs) == (say(1),)
     assert len(move_to_heirs([say(1), say(9, ref="pr:2")], heirs)) == 2
 
 
-def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_them() -> None:
+def test_the_penalty_of_ignored_entries_is_shared_among_the_entries_of_that_time() -> None:
     feedback = [say(number, "ignored") for number in (1, 7, 8, 9)]
     utilities = compute_utilities(feedback, heirs={GONE: (make_id(1),)})
     assert utilities[make_id(1)].value == pytest.approx(0.5 - 0.05 / 4)

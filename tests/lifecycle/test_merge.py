@@ -1,4 +1,4 @@
-"""Merging one entry: what needs no person, what does, and the algebra of it."""
+"""Tests of the three-way merge of an entry: automatic results, conflicts, and algebraic properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXTRA = st.dictionaries(
 
 @st.composite
 def versions(draw: st.DrawFn) -> Entry | None:
-    """Versions of one entry, close enough to each other that every rule is met."""
+    """Draw a version of one entry; versions differ in few fields, so that every rule of the merge applies."""
     if draw(st.integers(0, 5)) == 0:
         return None
     return make_entry(
@@ -55,7 +55,7 @@ def merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) ->
 
 
 @given(versions(), versions(), versions())
-def test_it_does_not_matter_which_side_is_ours(
+def test_the_merge_is_symmetric(
     base: Entry | None, ours: Entry | None, theirs: Entry | None
 ) -> None:
     forward, back = merge_entries(base, ours, theirs), merge_entries(base, theirs, ours)
@@ -66,7 +66,7 @@ def test_it_does_not_matter_which_side_is_ours(
 
 
 @given(versions(), versions())
-def test_a_side_that_changed_nothing_has_no_say(base: Entry | None, side: Entry | None) -> None:
+def test_an_unchanged_side_gives_the_other_side(base: Entry | None, side: Entry | None) -> None:
     assert merge_entries(base, side, base) == side
     assert merge_entries(base, base, side) == side
 
@@ -133,7 +133,7 @@ def test_of_two_changed_statuses_the_stronger_wins(
     assert merge({"status": base}, {"status": ours}, {"status": theirs}).status == merged
 
 
-def test_lists_take_in_and_leave_out_what_each_side_did() -> None:
+def test_additions_and_removals_of_both_sides_apply_to_lists() -> None:
     merged = merge(
         {"evidence": ("a", "b", "c")},
         {"evidence": ("a", "c", "x")},
@@ -142,12 +142,12 @@ def test_lists_take_in_and_leave_out_what_each_side_did() -> None:
     assert merged.evidence == ("c", "w", "x")
 
 
-def test_fields_that_different_sides_changed_are_both_had() -> None:
+def test_changes_of_different_fields_are_both_kept() -> None:
     merged = merge({}, {"importance": 0.9}, {"body": "because", "extra": (("owner", " ada"),)})
     assert merged == make_entry(importance=0.9, body="because", extra=(("owner", " ada"),))
 
 
-def test_one_field_changed_differently_is_a_conflict_with_all_else_settled() -> None:
+def test_different_changes_of_a_field_conflict_and_other_fields_are_merged() -> None:
     merged = merge_entries(
         make_entry(), make_entry(title="A", importance=0.9), make_entry(title="B", body="because")
     )

@@ -1,4 +1,4 @@
-"""Overlap: what is found for a few is what comparing all pairs finds."""
+"""Tests of overlap: an index finds the same pairs of similar token sets as comparing all pairs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ thresholds = st.sampled_from([Fraction(9, 20), Fraction(4, 5), Fraction(1, 8), F
 
 
 @given(st.lists(words, max_size=12), st.sets(st.integers(0, 11)), thresholds)
-def test_those_that_are_asked_have_the_partners_of_their_pairs(
+def test_the_partners_of_some_sets_are_those_of_comparing_all(
     texts: list[set[str]], places_asked: set[int], threshold: Fraction
 ) -> None:
     places = {at for at in places_asked if at < len(texts)}
@@ -37,7 +37,7 @@ def test_a_share_that_equals_the_threshold_is_not_above_it() -> None:
 
 
 @given(st.lists(words, max_size=12), thresholds)
-def test_contained_sets_are_those_of_comparing_all(
+def test_contained_sets_are_those_that_comparing_all_finds(
     texts: list[set[str]], threshold: Fraction
 ) -> None:
     searches = dict(find_partners(texts, range(len(texts)), threshold))
@@ -52,7 +52,7 @@ def test_contained_sets_are_those_of_comparing_all(
 
 
 class CountedSet(frozenset[str]):
-    """A set that counts the comparisons with it."""
+    """A set that counts its comparisons."""
 
     comparisons = 0
 

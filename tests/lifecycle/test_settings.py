@@ -1,4 +1,4 @@
-"""An entry that sets something to one value is closed by a later one that changes it."""
+"""Tests of settings: a later entry with another value closes an earlier entry for the same setting."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ NEW = "From now on, start method names with 'b_'"
 
 
 def make(number: int, title: str, scope: ScopeOf = PROJECT) -> Located:
-    """An entry of the day with its number."""
+    """Return an entry of the day with its number."""
     day = date(2026, 10, number)
     entry = create_entry(f"{number}000", title, "", ("directive", "team", 0.6), day)
     return Located(entry, f"{scope.target}.md", 1, scope)
 
 
 def plan(*places: Located) -> dict[str, Entry]:
+    """Return the entries that are closed, by id."""
     return {change.entry.id: change.entry for change in plan_consolidation(places, TODAY)}
 
 
@@ -41,17 +42,17 @@ def plan(*places: Located) -> dict[str, Entry]:
         ("Method names contain 'ab'", set()),
     ],
 )
-def test_what_an_entry_sets(title: str, settings: set[SetValue]) -> None:
+def test_the_setting_and_value_of_an_entry_are_read(title: str, settings: set[SetValue]) -> None:
     assert find_settings(make(1, title).entry) == settings
 
 
-def test_a_later_entry_that_says_a_change_supersedes_the_earlier() -> None:
+def test_a_later_entry_that_states_a_change_supersedes_the_earlier() -> None:
     entries = plan(make(1, OLD), make(2, NEW))
     assert entries["2000"].supersedes == ("1000",)
     assert entries["1000"].valid_until == date(2026, 10, 2)
 
 
-def test_the_order_in_memory_does_not_count() -> None:
+def test_the_order_in_memory_does_not_matter() -> None:
     assert plan(make(2, NEW), make(1, OLD)) == plan(make(1, OLD), make(2, NEW))
 
 
@@ -62,7 +63,7 @@ def test_a_second_run_changes_nothing() -> None:
     assert plan(*after) == {}
 
 
-def test_the_words_that_prove_an_entry_may_say_the_change() -> None:
+def test_the_quotes_of_an_entry_may_state_the_change() -> None:
     quoted = make(2, "Start method names with 'b_'")
     quoted = replace(
         quoted, entry=replace(quoted.entry, evidence=("session:s going forward, use b_",))
@@ -79,7 +80,9 @@ def test_the_words_that_prove_an_entry_may_say_the_change() -> None:
         (make(1, OLD), replace(make(1, NEW), entry=replace(make(1, NEW).entry, id="2000"))),
     ],
 )
-def test_what_is_not_said_to_change_is_for_a_person(older: Located, newer: Located) -> None:
+def test_different_values_without_a_stated_change_close_nothing(
+    older: Located, newer: Located
+) -> None:
     entries = plan(older, newer)
     assert not any(entry.valid_until or entry.supersedes for entry in entries.values())
     assert all(entry.relations for entry in entries.values())
@@ -95,7 +98,7 @@ def test_an_entry_with_a_priority_is_not_closed() -> None:
     assert entries["1000"].relations == ("contradicts 2000",)
 
 
-def test_a_part_of_the_repository_may_have_names_of_its_own() -> None:
+def test_a_setting_of_a_directory_does_not_close_that_of_the_project() -> None:
     entries = plan(make(1, OLD), make(2, NEW, ScopeOf("team", "web")))
     assert all(entry.valid_until is None for entry in entries.values())
 
@@ -109,5 +112,5 @@ def test_a_part_of_the_repository_may_have_names_of_its_own() -> None:
         "From now on, start method names with 'a_'",
     ],
 )
-def test_other_rules_can_hold_beside_it(title: str) -> None:
+def test_rules_on_other_subjects_stay_open(title: str) -> None:
     assert plan(make(1, OLD), make(2, title)) == {}

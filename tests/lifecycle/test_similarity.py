@@ -1,4 +1,4 @@
-"""Similarity: which words are compared, and that no pair above the threshold is missed or made up."""
+"""Tests of similarity: which words are compared, and that the pairs are those of comparing all."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ WORDS = "retry charge client timeout cache index branch merge token parser".spli
 
 
 def said_of(title: str, body: str = "") -> frozenset[str]:
+    """Return the words of an entry that are compared."""
     return parse_entry_words(make_entry(title=title, body=body)).words
 
 
@@ -28,15 +29,15 @@ def test_labels_dates_and_references_are_not_compared() -> None:
     assert said_of("Charge", body) == {"charge", "gateway", "timeout", "send", "key"}
 
 
-def test_a_template_word_within_a_sentence_is_content() -> None:
+def test_a_label_within_a_sentence_is_compared() -> None:
     assert said_of("The error is in the fix for why it broke") == {"error", "fix", "broke"}
 
 
-def test_a_version_is_no_date() -> None:
+def test_a_version_is_not_a_date() -> None:
     assert "3.11.20" in said_of("Needs 3.11.20 of it")
 
 
-def test_the_title_counts() -> None:
+def test_different_titles_lower_the_similarity() -> None:
     first, second = (
         said_of("Retry a POST only with a key", "Twice (#128)."),
         said_of("Never log a token", "Twice (#141)."),
@@ -57,7 +58,7 @@ def test_the_title_counts() -> None:
         ("Needs python3.11 here", "Needs python3.12 here"),
     ],
 )
-def test_a_negation_or_a_number_makes_another_claim(first: str, second: str) -> None:
+def test_a_negation_or_a_number_makes_a_different_claim(first: str, second: str) -> None:
     assert (
         parse_entry_words(make_entry(title=first)).claims
         != parse_entry_words(make_entry(title=second)).claims
@@ -79,7 +80,7 @@ def test_exactly_at_the_threshold_is_not_above_it() -> None:
     assert similar_pairs([five, set("abcdef")]) == ((0, 1),)
 
 
-def test_texts_without_words_are_like_nothing() -> None:
+def test_texts_without_words_are_similar_to_nothing() -> None:
     assert similar_pairs([set(), set(), {"a"}, {"a"}]) == ((2, 3),)
 
 

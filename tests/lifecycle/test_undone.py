@@ -1,4 +1,4 @@
-"""Undone work: what a reverted change taught becomes negative knowledge, once, and comes back exactly."""
+"""Tests of reverted work: entries of a reverted change become negative knowledge, and come back with it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ from tests.make import examples, make_commit, make_entry, make_located
 
 
 def sha(number: int) -> str:
+    """Return a commit id for a number."""
     return f"{number:040x}"[::-1]
 
 
 def key(number: int) -> str:
+    """Return the source of an entry for a commit number."""
     return sha(number)[:12]
 
 
@@ -35,7 +37,7 @@ def commit(number: int, message: str, *parents: int) -> Commit:
 
 
 def undone_by(message: str, *before: Commit) -> frozenset[str]:
-    """What a commit with this message takes back."""
+    """Return the sources that a commit with this message reverts."""
     reverts = find_reverts([*before, commit(90, message)])
     return reverts[-1].undoes if reverts and reverts[-1].sha == key(90) else frozenset()
 
@@ -56,7 +58,7 @@ WORK = commit(1, "Retry uploads")
         'Mend uploads (#9)\n\n* Add a test\n\n* Revert "Retry uploads"',
     ],
 )
-def test_a_revert_is_known_by_sha_or_by_the_subject_it_quotes(message: str) -> None:
+def test_a_revert_is_recognised_by_sha_or_quoted_subject(message: str) -> None:
     assert undone_by(message, WORK) == {key(1)}
 
 
@@ -75,11 +77,11 @@ def test_a_revert_is_known_by_sha_or_by_the_subject_it_quotes(message: str) -> N
         f'Say how it is done\n\n~~~text\nRevert "Retry uploads"\n\nThis reverts commit {sha(1)}.',
     ],
 )
-def test_what_takes_back_a_part_or_nothing_is_no_revert(message: str) -> None:
+def test_partial_reverts_and_mentions_are_not_reverts(message: str) -> None:
     assert undone_by(message, WORK) == frozenset()
 
 
-def test_a_message_made_to_be_slow_is_read_all_the_same() -> None:
+def test_a_message_made_to_slow_down_patterns_is_read() -> None:
     hostile = (
         'Revert "' + " " * 50_000 + "(#" * 20_000 + '" ' + " " * 50_000 + "x\n\n" + ". \t" * 20_000
     )
@@ -87,7 +89,7 @@ def test_a_message_made_to_be_slow_is_read_all_the_same() -> None:
     assert undone_by("x" + " " * 100_000 + "(#1", WORK) == frozenset()
 
 
-def test_one_message_may_take_back_several() -> None:
+def test_one_message_may_revert_several_commits() -> None:
     assert undone_by(f"Back out\n\nThis reverts commits {sha(1)}, {sha(2)} and {sha(3)}.") == {
         key(1),
         key(2),
@@ -97,7 +99,7 @@ def test_one_message_may_take_back_several() -> None:
     assert undone_by(lines) == {key(1), key(2)}
 
 
-def test_a_merge_is_taken_back_with_all_that_it_brought() -> None:
+def test_a_revert_of_a_merge_undoes_all_its_commits() -> None:
     base, topic, more = (
         commit(1, "Start"),
         commit(2, "Retry uploads", 1),
@@ -124,12 +126,12 @@ def test_a_merge_is_taken_back_with_all_that_it_brought() -> None:
         'Merge pull request #13 from ann/revert-12-retry\n\nRevert "Retry uploads"',
     ],
 )
-def test_a_request_is_taken_back_by_its_number(message: str) -> None:
+def test_a_pull_request_is_reverted_by_its_number(message: str) -> None:
     assert undone_by(message, commit(1, "Retry uploads (#12)")) == {key(1), "pr:12"}
     assert "pr:12" in undone_by(message)
 
 
-def test_a_merge_that_quotes_the_revert_is_called_as_the_forge_calls_it() -> None:
+def test_a_merge_that_quotes_a_revert_undoes_the_pull_request() -> None:
     message = (
         'Merge pull request #13 from ann/undo\n\nRevert "Upload twice"\n\nReverts acme/shop#12'
     )
@@ -147,11 +149,11 @@ def test_a_merge_that_quotes_the_revert_is_called_as_the_forge_calls_it() -> Non
         "Bump the library\n\nReverts #0",
     ],
 )
-def test_a_request_of_another_repository_is_none_of_ours(message: str) -> None:
+def test_a_pull_request_of_another_repository_is_ignored(message: str) -> None:
     assert undone_by(message, commit(1, "Retry uploads (#12)")) == frozenset()
 
 
-def test_reverts_made_in_one_second_stand_in_the_order_of_history() -> None:
+def test_reverts_of_one_second_are_in_the_order_of_history() -> None:
     undo, redo = commit(2, 'Revert "Retry uploads"'), commit(3, 'Reapply "Retry uploads"')
     reverts = find_reverts([WORK, undo, redo])
     assert [(revert.undoes, revert.restores) for revert in reverts] == [
@@ -160,7 +162,7 @@ def test_reverts_made_in_one_second_stand_in_the_order_of_history() -> None:
     ]
 
 
-def test_the_number_in_the_quoted_title_is_that_of_the_request() -> None:
+def test_the_number_in_a_quoted_title_is_the_pull_request() -> None:
     assert undone_by(f'Revert "Retry uploads (#12)" (#13)\n\nThis reverts commit {sha(1)}.') == {
         key(1),
         "pr:12",
@@ -189,7 +191,7 @@ def test_a_revert_of_a_revert_restores(message: str) -> None:
     assert (set(third.undoes), set(third.restores)) == ({key(3), key(1)}, {key(2)})
 
 
-def test_a_merge_that_took_its_own_work_back_restores_nothing_when_it_is_reverted() -> None:
+def test_reverting_a_merge_that_reverted_its_own_work_restores_nothing() -> None:
     base, work = commit(1, "Start"), commit(2, "Retry uploads", 1)
     back = commit(3, f"Better not\n\nThis reverts commit {sha(2)}.", 2)
     merge = commit(4, "Merge branch 'retry'", 1, 3)
@@ -204,6 +206,7 @@ def located(entry: Entry) -> Located:
 
 
 def after(entry: Entry, reverts: Sequence[Revert]) -> Entry:
+    """Return an entry after reverts were applied."""
     changes = plan_undone([located(entry)], reverts)
     assert all((c.step, c.kind, c.path) == ("consolidate", "update", "MEMORY.md") for c in changes)
     return changes[0].entry if changes else entry
@@ -218,7 +221,7 @@ UNDO, REDO = revert(50, {key(1)}), revert(51, {key(50)}, {key(1)})
 
 
 @pytest.mark.parametrize("names", [{key(1)}, {"pr:12"}])
-def test_what_came_from_undone_work_becomes_negative_knowledge(names: set[str]) -> None:
+def test_entries_of_reverted_work_become_negative_knowledge(names: set[str]) -> None:
     entry = make_entry(source=SOURCE, importance=0.8, evidence=("commit:x retry it",))
     suspected = after(entry, [revert(50, names)])
     assert (suspected.importance, suspected.adoption, suspected.instead) == (
@@ -233,7 +236,7 @@ def test_what_came_from_undone_work_becomes_negative_knowledge(names: set[str]) 
     assert (suspected.title, suspected.status) == (entry.title, "active")
 
 
-def test_it_happens_once_however_often_it_is_planned_and_reverted() -> None:
+def test_an_entry_is_marked_once_for_repeated_plans_and_reverts() -> None:
     suspected = after(make_entry(source=SOURCE), [UNDO])
     assert after(suspected, [UNDO]) == suspected
     assert after(suspected, [revert(60, {key(1)})]) == suspected
@@ -242,16 +245,16 @@ def test_it_happens_once_however_often_it_is_planned_and_reverted() -> None:
 @pytest.mark.parametrize(
     "source", [None, "", f"commit:{key(7)}", "pr:121", f"pr:13 commit:{key(2)}"]
 )
-def test_what_came_from_elsewhere_is_left_alone(source: str | None) -> None:
+def test_entries_of_other_work_are_unchanged(source: str | None) -> None:
     assert not plan_undone([make_located(1, source=source)], [revert(50, {key(1), "pr:12"})])
 
 
-def test_a_retired_entry_is_left_alone() -> None:
+def test_a_retired_entry_of_reverted_work_is_unchanged() -> None:
     assert plan_undone([make_located(1, source=SOURCE, status="compacted")], [UNDO])
     assert not plan_undone([make_located(1, source=SOURCE, status="retired")], [UNDO])
 
 
-def test_an_entry_with_another_source_that_stands_is_not_suspect() -> None:
+def test_an_entry_with_another_source_that_is_not_reverted_is_unchanged() -> None:
     entry = make_entry(source=f"{SOURCE} pr:20 commit:{key(2)}")
     assert after(entry, [UNDO]) == entry
     assert find_suspicion(after(entry, [UNDO, revert(52, {key(2)})]))
@@ -266,13 +269,13 @@ def test_reverting_the_revert_restores_exactly(importance: float) -> None:
     assert after(after(entry, [UNDO]), [revert(51, {key(49)}, {"pr:12"})]) == entry
 
 
-def test_a_third_revert_takes_it_back_again() -> None:
+def test_a_third_revert_marks_the_entry_again() -> None:
     third = revert(53, {key(51), key(1)}, {key(50)})
     assert find_suspicion(after(make_entry(source=SOURCE), [UNDO, REDO, third]))
     assert find_suspicion(after(make_entry(source=SOURCE), [third]))
 
 
-def test_what_was_rejected_before_keeps_its_own_reason() -> None:
+def test_an_entry_that_was_rejected_before_keeps_its_reason() -> None:
     entry = make_entry(source=SOURCE, adoption="rejected", instead="a queue")
     suspected = after(entry, [UNDO])
     assert (suspected.importance, suspected.adoption, suspected.instead) == (
@@ -283,7 +286,7 @@ def test_what_was_rejected_before_keeps_its_own_reason() -> None:
     assert after(suspected, [REDO]) == entry
 
 
-def test_what_a_person_wrote_since_stays() -> None:
+def test_text_that_a_person_wrote_since_stays() -> None:
     suspected = after(make_entry(source=SOURCE, importance=0.8), [UNDO])
     edited = make_entry(
         source=SOURCE,
@@ -301,7 +304,7 @@ def test_what_a_person_wrote_since_stays() -> None:
     )
 
 
-def test_a_successor_that_lowered_importance_as_well_is_not_overruled() -> None:
+def test_importance_lowered_by_a_successor_is_not_restored() -> None:
     suspected = after(make_entry(source=SOURCE, importance=0.8), [UNDO])
     lowered = make_entry(
         source=SOURCE,
@@ -316,7 +319,7 @@ def test_a_successor_that_lowered_importance_as_well_is_not_overruled() -> None:
 @given(
     st.floats(0, 1), st.sampled_from([None, "rejected"]), st.lists(st.text(max_size=5), max_size=3)
 )
-def test_restore_is_the_inverse_of_suspect(
+def test_restoring_an_entry_is_the_inverse_of_marking_it(
     importance: float, adoption: Any, evidence: list[str]
 ) -> None:
     entry = make_entry(
@@ -329,12 +332,12 @@ def test_restore_is_the_inverse_of_suspect(
 
 
 histories = st.lists(st.integers(0, 5), min_size=1, max_size=6)
-"""Each number is how far back the commit lies that the next one reverts."""
+"""Each number says how many commits back the next commit reverts."""
 
 
 @examples(80)
 @given(histories, st.integers(0, 6), st.randoms(use_true_random=False))
-def test_any_history_is_replayed_alike_in_one_run_or_two(
+def test_any_history_gives_the_same_result_in_one_run_or_two(
     steps: list[int], cut: int, random: Any
 ) -> None:
     commits = [WORK]
@@ -353,7 +356,7 @@ def test_any_history_is_replayed_alike_in_one_run_or_two(
     assert [entry.id for entry in whole] == [place.entry.id for place in places]
 
 
-def test_a_message_that_reverts_very_much_costs_no_more_than_its_length() -> None:
+def test_a_message_with_many_reverts_is_read_in_linear_time() -> None:
     history = [commit(number, f"Work {number}") for number in range(1, 400)]
     titles = "\n".join(f'Revert "Thing {number}"' for number in range(40_000))
     shas = ", ".join(f"{number:07x}" for number in range(40_000))

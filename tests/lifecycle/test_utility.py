@@ -1,4 +1,4 @@
-"""Utility: replayed from events in order of time, whatever order they are read in."""
+"""Tests of utility: it is computed from feedback in the order of time, whatever the order of reading."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 
 
 def say(kind: str, hours: int = 0, entry: str = ID, **fields: Any) -> Feedback:
+    """Return a feedback event."""
     return Feedback(
         id=entry, kind=cast("EventKind", kind), at=WHEN + timedelta(hours=hours), **fields
     )
 
 
 def value(*kinds: str, start: float = NO_FEEDBACK) -> float:
-    """The utility after events of these kinds, an hour apart."""
+    """Return the utility after events of these kinds, an hour apart."""
     return compute_utilities([say(kind, hours) for hours, kind in enumerate(kinds)], start)[
         ID
     ].value
@@ -42,13 +43,13 @@ def test_one_event_moves_the_utility_by_its_delta(kind: str, expected: float) ->
     assert value(kind) == pytest.approx(expected)
 
 
-def test_the_order_of_events_matters_for_each_step_is_kept_in_bounds() -> None:
+def test_the_order_of_events_matters_because_each_step_is_bounded() -> None:
     assert value("confirmed", "undone", start=0.9) == pytest.approx(0.6)
     assert value("undone", "confirmed", start=0.9) == pytest.approx(0.7)
     assert value("undone", "undone", "confirmed") == pytest.approx(0.2)
 
 
-def test_time_decides_and_not_the_order_of_telling() -> None:
+def test_events_count_in_the_order_of_time_not_of_records() -> None:
     late_first = [say("undone", 2), say("confirmed", 1)]
     assert compute_utilities(late_first, 0.9)[ID].value == pytest.approx(0.6)
 
@@ -58,7 +59,7 @@ def test_an_event_of_years_ago_counts_as_one_of_today() -> None:
     assert old == new
 
 
-def test_one_event_told_by_many_counts_once() -> None:
+def test_an_event_recorded_by_several_people_counts_once() -> None:
     feedback = [
         say("confirmed", hours, by=name, ref="pr:1")
         for hours, name in enumerate(["ada", "bob", "ada"])
@@ -66,13 +67,13 @@ def test_one_event_told_by_many_counts_once() -> None:
     assert compute_utilities(feedback) == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
 
 
-def test_ten_that_one_job_ignored_share_one_price() -> None:
+def test_ten_entries_that_one_job_ignored_share_the_penalty() -> None:
     feedback = [say("ignored", entry=make_id(number), ref="pr:1") for number in range(10)]
     utilities = compute_utilities(feedback).values()
     assert sum(NO_FEEDBACK - utility.value for utility in utilities) == pytest.approx(0.05)
 
 
-def test_what_another_job_ignored_has_its_own_price() -> None:
+def test_an_entry_that_another_job_ignored_has_its_own_penalty() -> None:
     feedback = [
         say("ignored", entry=make_id(1), ref="pr:1"),
         say("ignored", entry=make_id(2), ref="pr:2"),
@@ -82,7 +83,7 @@ def test_what_another_job_ignored_has_its_own_price() -> None:
     ] * 2
 
 
-def test_a_price_is_shared_with_what_was_ignored_only() -> None:
+def test_the_penalty_is_shared_among_ignored_entries_only() -> None:
     feedback = [
         say("ignored", entry=make_id(1), ref="pr:1"),
         say("confirmed", entry=make_id(2), ref="pr:1"),
@@ -90,7 +91,7 @@ def test_a_price_is_shared_with_what_was_ignored_only() -> None:
     assert compute_utilities(feedback)[make_id(1)].value == pytest.approx(0.45)
 
 
-def test_without_a_reference_a_job_is_who_and_when() -> None:
+def test_jobs_without_a_reference_differ_by_author_and_time() -> None:
     feedback = [
         say("ignored", entry=make_id(1), by="ada"),
         say("ignored", entry=make_id(2), by="ada"),
@@ -100,7 +101,7 @@ def test_without_a_reference_a_job_is_who_and_when() -> None:
     assert [round(values[make_id(number)].value, 4) for number in (1, 2, 3)] == [0.475, 0.475, 0.45]
 
 
-def test_an_entry_of_which_nothing_was_said_is_not_there() -> None:
+def test_an_entry_without_feedback_has_no_utility() -> None:
     assert compute_utilities([]) == {}
 
 
@@ -177,5 +178,7 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
         (0.19, 9, True),
     ],
 )
-def test_low_is_below_a_fifth_after_three_events(value: float, events: int, is_low: bool) -> None:
+def test_utility_is_low_below_a_fifth_after_three_events(
+    value: float, events: int, is_low: bool
+) -> None:
     assert Utility(value, events).is_low is is_low

@@ -1,4 +1,4 @@
-"""What became of checks in merged changes."""
+"""Tests of the outcomes of checks in merged changes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RULE = replace(
 
 
 def work(project: Project, count: int, *files: str, note: str = "") -> None:
-    """Commit changes that touch the same files, an hour after each other."""
+    """Commit changes that touch the same files, an hour apart."""
     for _ in range(count):
         project.clock.now += timedelta(hours=1)
         stamp = str(project.clock.now)
@@ -33,12 +33,13 @@ def work(project: Project, count: int, *files: str, note: str = "") -> None:
 
 
 def agree(project: Project) -> None:
-    """Commit the entry with its check; the changes of the next day count as after it."""
+    """Commit the entry with its check; changes from the next day on count as after it."""
     project.commit("Agree", {"institutional.md": f"{format_entry(RULE)}\n"})
     project.clock.now += timedelta(days=1)
 
 
 def count(project: Project) -> RuleCheckOutcome:
+    """Return the outcome of the only check."""
     (outcome,) = count_check_outcomes(project.workspace.at(project.sha()), TODAY)
     return outcome
 
@@ -63,7 +64,7 @@ def test_the_changes_of_the_same_day_are_before_or_since(project: Project) -> No
     assert (outcome.applicable, outcome.ignored) == (3, 0)
 
 
-def test_it_is_compared_with_the_changes_before(project: Project) -> None:
+def test_changes_since_the_check_are_compared_with_changes_before(project: Project) -> None:
     work(project, 30, "src/a.py")
     agree(project)
     work(project, 30, "src/a.py", "CHANGELOG.md")
@@ -93,7 +94,7 @@ def test_health_names_the_checks_that_made_a_difference(project: Project, run: R
     assert (check["applicable"], check["ignored"]) == (30, 0)
 
 
-def test_why_says_it_of_one_entry(project: Project, run: Run) -> None:
+def test_why_prints_the_outcome_of_an_entrys_check(project: Project, run: Run) -> None:
     agree(project)
     work(project, 3, "src/a.py", "CHANGELOG.md")
     assert "Its check: followed 3 of 3" in run("show", RULE.id[:8], "--why").stdout
@@ -108,14 +109,14 @@ def test_review_asks_about_a_check_that_is_often_ignored(project: Project, run: 
     assert reasons == ["its check was ignored or skipped in 4 of the last 10"]
 
 
-def test_a_check_that_is_followed_is_not_asked_about(project: Project, run: Run) -> None:
+def test_review_does_not_ask_about_a_check_that_is_followed(project: Project, run: Run) -> None:
     agree(project)
     work(project, 10, "src/a.py", "CHANGELOG.md")
     questions = json.loads(run("review", "--since", "1d", "--json").stdout)["questions"]
     assert [row for row in questions if row["kind"] == "unused"] == []
 
 
-def test_a_check_that_was_about_nothing_in_a_year_is_asked_about(
+def test_review_asks_about_a_check_that_applied_to_no_change_in_a_year(
     project: Project, run: Run
 ) -> None:
     project.clock.now = project.clock.now.replace(year=TODAY.year - 1, month=1)

@@ -1,4 +1,4 @@
-"""Verdicts on cites: fresh, moved, changed, gone and unverifiable."""
+"""Tests of verdicts on cites: fresh, moved, changed, gone and unverifiable."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_lines_that_shift_are_moved(shop: Project) -> None:
 # -- changed, gone, unverifiable
 
 
-def test_an_edit_is_seen_in_the_work_tree_and_in_the_revision_that_has_it(shop: Project) -> None:
+def test_an_edit_changes_the_verdict_in_the_work_tree_and_in_its_commit(shop: Project) -> None:
     entry = remember(shop)
     shop.write("src/client.py", CLIENT.replace("is None", "is missing"))
     assert (kind(shop, entry, None), kind(shop, entry)) == ("changed", "fresh")
@@ -118,7 +118,7 @@ def test_a_removed_file_and_a_removed_function_are_gone(shop: Project) -> None:
     assert (kind(shop, entry), kind(shop, entry, None)) == ("gone", "gone")
 
 
-def test_a_copy_that_was_there_before_is_not_where_removed_code_went(shop: Project) -> None:
+def test_an_older_copy_is_not_the_new_place_of_removed_code(shop: Project) -> None:
     shop.commit("Copy", {"dist/client.py": CLIENT, "dist/wire.py": CLIENT})
     symbol, whole = remember(shop), remember(shop, "Keys are needed", number=2)
     shop.commit("Drop", {"src/client.py": None})
@@ -148,7 +148,7 @@ def test_code_named_in_a_whole_file_cite_is_followed_to_another_file(shop: Proje
     assert verdict(shop, entry) == Verdict("moved", "src/base.py", note="was src/client.py")
 
 
-def test_a_moved_file_edited_beside_the_named_code_is_anchored_anew(
+def test_a_moved_file_with_edits_outside_the_named_code_gets_a_new_anchor(
     shop: Project,
 ) -> None:
     entry = remember(shop, 'The header "Idempotency-Key" is needed')
@@ -163,7 +163,7 @@ def test_a_moved_file_edited_beside_the_named_code_is_anchored_anew(
     assert kind(shop, again) == "fresh"
 
 
-def test_entries_that_cite_one_file_whole_are_judged_each_by_what_it_names(shop: Project) -> None:
+def test_cites_of_a_whole_file_are_judged_by_the_names_in_each_entry(shop: Project) -> None:
     entries = [
         remember(shop, title, number=n)
         for n, title in enumerate(('"Idempotency-Key"', '"timeout"', "Keys"), 1)
@@ -190,7 +190,7 @@ def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path:
     assert kind(clone, entry) == "changed"
 
 
-def test_a_symbolic_link_is_not_called_gone(shop: Project) -> None:
+def test_a_symbolic_link_is_not_gone(shop: Project) -> None:
     (shop.path / "client.py").symlink_to("src/client.py")
     shop.git("add", "client.py")
     entry = make_entry(
@@ -205,7 +205,7 @@ def test_a_bare_repository_is_judged_at_its_head(shop: Project, tmp_path: Path) 
     assert kind(Project(shop.bare(tmp_path / "bare.git").path), entry, None) == "fresh"
 
 
-def test_a_file_too_large_to_read_is_fresh_by_its_id_and_else_unverifiable(
+def test_a_large_file_is_fresh_if_its_object_id_is_unchanged_and_else_unverifiable(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cites, "MAX_CODE_BYTES", 40)
@@ -222,7 +222,7 @@ def test_an_unknown_revision_is_an_error_and_no_anchors_need_no_git(shop: Projec
     assert judge_anchors(shop.workspace, located(make_entry(1, cites=("the wiki",))), "HEAD") == {}
 
 
-def test_nothing_changed_costs_two_processes_for_any_number_of_entries(
+def test_judging_unchanged_files_takes_two_git_processes_for_any_number_of_entries(
     shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = [make_entry(n, cites=(f"src/client.py:{n}@{shop.sha()[:12]}",)) for n in range(1, 13)]

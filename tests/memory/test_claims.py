@@ -1,4 +1,4 @@
-"""Claims: what people who may not write say of other work counts where git proves it, and else is a remark."""
+"""Tests of claims: an untrusted person's statement that work was reverted counts only if git proves it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def shop(template: Project, tmp_path: Path) -> Project:
-    """A project in which only Ann is trusted, with the entries and the episode of #128."""
+    """Return a project where only Ann is trusted, with the entries and the episode of #128."""
     return copy_project(template, tmp_path / "shop")
 
 
@@ -36,7 +36,7 @@ def merged(shop: Project) -> str:
 
 
 def run(shop: Project) -> tuple[bool, list[str]]:
-    """(whether the run takes #128 for taken back: episode and entries agree, the findings of the run)."""
+    """Record, and return whether #128 counts as reverted, and the findings of the run."""
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
     (outcome,) = {
@@ -52,13 +52,13 @@ def run(shop: Project) -> tuple[bool, list[str]]:
 
 
 def take_back(shop: Project, message: str, *more: str) -> str:
-    """A commit of Eve's that leaves the file as it was before #128, with `more` files."""
+    """Make a commit by Eve that restores the file as it was before #128, and changes `more` files."""
     files: dict[str, str | bytes | None] = dict.fromkeys(more, "more\n")
     return shop.commit(message, {FILE: "one\n", **files}, EVE)
 
 
 def later_work(shop: Project) -> None:
-    """Git has to compare patches: what stands in the file now was never there before."""
+    """Change the file before and after #128, so that git must compare patches to find the revert."""
     lines = "".join(f"line {number}\n" for number in range(30))
     shop.git("reset", "-q", "--hard", f"{merged(shop)}^1")
     shop.commit("Lines", {FILE: lines})
@@ -92,12 +92,12 @@ def test_a_strangers_revert_counts_where_git_proves_it(
 
 
 def half(shop: Project) -> None:
-    """It changes the file of #128, and takes nothing of it back."""
+    """Change the file of #128 without reverting anything of it."""
     shop.commit("Out\n\nReverts #128", {FILE: "else\n"}, EVE)
 
 
 def bring_back(shop: Project) -> None:
-    """A branch whose first commit takes #128 back, and whose second undoes that."""
+    """Merge a branch whose first commit reverts #128 and whose second undoes the revert."""
     now = shop.show("HEAD", FILE)
     shop.branch("eve")
     take_back(shop, "Out\n\nReverts #128")
@@ -108,7 +108,7 @@ def bring_back(shop: Project) -> None:
 
 
 def forge_number(shop: Project) -> None:
-    """Eve's own work bears the number of another's, and she takes hers back."""
+    """Make a commit by Eve with the number of Ann's request, and revert it."""
     commit_sha = shop.commit("docs: note (#128)", {"docs/note.md": "x\n"}, EVE)
     shop.record()
     shop.commit(
@@ -131,7 +131,7 @@ UNPROVED: dict[str, Callable[[Project], object]] = {
 
 
 def merge_of_all(shop: Project, message: str) -> None:
-    """Eve's branch from the root merges main, and takes that merge back: all of main came with it."""
+    """Merge main into Eve's branch, which starts at the root, and revert that merge with all of main."""
     shop.git("reset", "-q", "--hard", ":/^Trust Ann")  # one run reads all
     root = shop.git("rev-list", "--max-parents=0", "HEAD")
     shop.branch("eve", root)
@@ -148,7 +148,7 @@ def merge_of_all(shop: Project, message: str) -> None:
 
 
 def whole_history(shop: Project) -> None:
-    """Of #129, which she does take back, Eve says that it brought all that there was before."""
+    """Let Eve's revert of #129 claim that #129 contained all earlier commits."""
     shop.git("reset", "-q", "--hard", ":/^Trust Ann")  # one run reads all
     root = shop.git("rev-list", "--max-parents=0", "HEAD")
     shop.merge_work("Pages\n\nFor all.", "pages", 129, "docs/pages.md")
@@ -173,8 +173,8 @@ def test_a_strangers_revert_that_git_does_not_prove_is_a_notice(
     assert run(shop) == (False, ["unproved-claim"])
 
 
-def test_a_claim_that_was_refused_is_not_brought_to_life_by_taking_it_back(shop: Project) -> None:
-    """#128 is taken back by Ann; Eve claims the same, and then reverts her own claim: #128 stays gone."""
+def test_reverting_a_refused_claim_does_not_restore_the_change(shop: Project) -> None:
+    """Ann reverts #128; Eve claims the same, and then reverts her claim: #128 stays reverted."""
     shop.commit("Out\n\nReverts #128", {FILE: "one\n"})
     assert run(shop)[0]
     shop.commit("docs: typo\n\nReverts #128", {"docs/a.md": "x\n"}, EVE)
@@ -184,7 +184,7 @@ def test_a_claim_that_was_refused_is_not_brought_to_life_by_taking_it_back(shop:
     assert run(shop)[0]
 
 
-def test_without_a_forge_the_report_says_whose_word_counts(shop: Project) -> None:
+def test_without_a_forge_the_report_names_the_trusted_people(shop: Project) -> None:
     shop.commit("Trust all", {".memory-ci.yaml": TRUST.replace("Ann*", "*")})
     shop.commit("Go on")
     assert shop.plan().findings == ()

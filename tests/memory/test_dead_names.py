@@ -1,4 +1,4 @@
-"""Dead names: an entry without anchors is marked when what it names is gone from the tree."""
+"""Tests of dead names: an entry without anchors is marked when a name in it is gone from the tree."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ def shop(project: Project) -> Project:
 
 
 def remember(shop: Project, title: str, **fields: object) -> Entry:
+    """Commit an entry with a title, and return it."""
     entry = make_entry(1, title=title, body="", source=f"commit:{shop.sha()[:12]}", **fields)
     shop.commit("Remember", {"MEMORY.md": format_entry(entry)})
     return entry
 
 
 def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
+    """Return the dead names of an entry with their kinds."""
     return [
         f"{dead_name.kind} {dead_name.path}"
         for dead_name in find_dead_names(JudgedView(shop.workspace, view), [entry]).values()
@@ -46,7 +48,7 @@ def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
 
 
 @pytest.mark.parametrize("view", [None, "HEAD"])
-def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(
+def test_an_entry_is_marked_when_a_name_in_it_was_removed_from_the_tree(
     shop: Project, view: str | None
 ) -> None:
     entry = remember(shop, "Never nest retry_twice, nor use no_such_name")
@@ -57,7 +59,7 @@ def test_a_name_that_stood_in_the_tree_and_stands_nowhere_now_marks_the_entry(
     assert dead(shop, entry, view) == []
 
 
-def test_a_name_lives_on_when_its_owner_has_another(shop: Project) -> None:
+def test_a_name_is_alive_while_another_file_has_it(shop: Project) -> None:
     shop.commit("A class", {"src/b.py": "class Old:\n    def send_all(self):\n        return 1\n"})
     entry = remember(shop, "Old.send_all sends once")
     shop.commit(
@@ -66,7 +68,7 @@ def test_a_name_lives_on_when_its_owner_has_another(shop: Project) -> None:
     assert dead(shop, entry) == []
 
 
-def test_a_path_that_was_renamed_lives_on_and_one_that_was_removed_does_not(shop: Project) -> None:
+def test_a_renamed_path_is_alive_and_a_removed_path_is_dead(shop: Project) -> None:
     entry = remember(shop, "Keep src/old/a.py small")
     shop.git("mv", "src/old/a.py", "src/a.py")
     shop.git("commit", "-qm", "Move")
@@ -79,7 +81,7 @@ def test_a_path_that_was_renamed_lives_on_and_one_that_was_removed_does_not(shop
 @pytest.mark.parametrize(
     "fields", [{"adoption": "rejected"}, {"cites": ("src/client.py@3f2ab91c0ffe",)}]
 )
-def test_what_was_rejected_or_has_an_anchor_is_not_asked(
+def test_names_of_rejected_and_anchored_entries_are_not_searched(
     shop: Project, fields: dict[str, object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice", **fields)
@@ -87,7 +89,7 @@ def test_what_was_rejected_or_has_an_anchor_is_not_asked(
     assert dead(shop, entry) == []
 
 
-def test_retrieve_demotes_it_and_says_which_name_is_gone(shop: Project) -> None:
+def test_retrieve_demotes_the_entry_and_names_the_dead_name(shop: Project) -> None:
     remember(shop, "Never nest retry_twice")
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
     answer = shop.retrieve("nest retry")
@@ -96,8 +98,8 @@ def test_retrieve_demotes_it_and_says_which_name_is_gone(shop: Project) -> None:
 
 
 @pytest.fixture
-def searched_words(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What git is asked to find from now on."""
+def searched_revisions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Record the revision of each search for words from now on."""
     searches: list[object] = []
 
     def find_words(
@@ -110,8 +112,8 @@ def searched_words(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return searches
 
 
-def test_names_are_looked_for_again_once_the_tree_or_the_words_change(
-    shop: Project, searched_words: list[object]
+def test_names_are_searched_again_if_the_tree_or_the_words_change(
+    shop: Project, searched_revisions: list[object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
@@ -120,49 +122,49 @@ def test_names_are_looked_for_again_once_the_tree_or_the_words_change(
         (CODE.replace("retry_twice", "again"), ["changed retry_twice"]),
     ]:
         shop.write("src/client.py", text)
-        searched_words.clear()
+        searched_revisions.clear()
         assert dead(shop, entry) == expected
-        assert searched_words
-        searched_words.clear()
+        assert searched_revisions
+        searched_revisions.clear()
         assert dead(shop, entry) == expected
-        assert not searched_words
+        assert not searched_revisions
     assert dead(shop, replace(entry, title="Never nest retry_thrice")) == []
-    assert searched_words == [None, shop.sha("HEAD~1")], (
+    assert searched_revisions == [None, shop.sha("HEAD~1")], (
         "the tree, then that in which it was written"
     )
     assert dead(shop, entry, "HEAD") == []
 
 
-def test_a_new_entry_leaves_what_was_found_of_the_others(
-    shop: Project, searched_words: list[object]
+def test_a_new_entry_does_not_repeat_the_search_for_others(
+    shop: Project, searched_revisions: list[object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     assert dead(shop, entry) == []
-    assert searched_words == [None]
+    assert searched_revisions == [None]
     other_entry = format_entry(make_entry(7, title="Never nest retry_once"))
     shop.write("MEMORY.md", f"{format_entry(entry)}\n{other_entry}")
     assert dead(shop, entry) == []
-    assert searched_words == [None]
+    assert searched_revisions == [None]
     shop.write("docs/guide.md", "no memory")
     assert dead(shop, entry) == []
-    assert searched_words == [None, None]
+    assert searched_revisions == [None, None]
 
 
-def test_what_others_wrote_of_names_is_not_believed(
-    shop: Project, searched_words: list[object]
+def test_a_cache_of_names_that_others_wrote_is_ignored(
+    shop: Project, searched_revisions: list[object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     assert dead(shop, entry) == []
     with closing(sqlite3.connect(index_path(shop.workspace), isolation_level=None)) as connection:
         connection.execute("""UPDATE verdicts SET outcome = '["retry_twice"]'""")
-    searched_words.clear()
+    searched_revisions.clear()
     assert dead(shop, entry) == []
-    assert searched_words
+    assert searched_revisions
 
 
-def test_nothing_is_kept_of_a_tree_that_is_written_meanwhile(
+def test_results_for_a_tree_that_changes_meanwhile_are_not_cached(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def find_words(
@@ -203,7 +205,7 @@ def test_the_commits_of_many_days_are_found_by_one_process(
     assert searched_days == [set(written)]
 
 
-def test_what_was_confirmed_today_is_sought_in_the_tree_of_today(shop: Project) -> None:
+def test_names_of_an_entry_confirmed_today_are_searched_in_todays_tree(shop: Project) -> None:
     day = date(2026, 1, 5)
     entry = remember(shop, "Never nest retry_twice", created_at=day, last_reinforced=day)
     build_index(shop.workspace, None)
@@ -214,14 +216,14 @@ def test_what_was_confirmed_today_is_sought_in_the_tree_of_today(shop: Project) 
 
 
 def test_a_commit_is_searched_once_however_often_the_code_changes(
-    shop: Project, searched_words: list[object]
+    shop: Project, searched_revisions: list[object]
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
     assert dead(shop, entry) == ["changed retry_twice"]
-    searched_words.clear()
+    searched_revisions.clear()
     for number in range(3):
         shop.commit("Work", {"src/other.py": f"number = {number}\n"})
         assert dead(shop, entry) == ["changed retry_twice"]
-    assert searched_words == [None, None, None], "the work tree alone"
+    assert searched_revisions == [None, None, None], "the work tree alone"

@@ -1,4 +1,4 @@
-"""Vectors ahead of the queries: a real repository, and a double of the service that embeds."""
+"""Tests of building vectors ahead of queries, with a double of the embedding service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refuse(_: HttpRequest) -> Answer:
 
 @pytest.fixture
 def named(project: Project) -> Project:
-    """A project with entries that names a service."""
+    """Return a project with entries whose configuration names an embedding service."""
     project.record()
     project.commit("Name an embedder", {".memory-ci.yaml": "retrieve:\n  embedder: ollama\n"})
     return project
@@ -36,6 +36,7 @@ def named(project: Project) -> Project:
 def build(
     project: Project, environ: Mapping[str, str]
 ) -> tuple[VectorsReport, list[tuple[int, int]]]:
+    """Build vectors, and return the report and the calls of the progress callback."""
     progress: list[tuple[int, int]] = []
     return build_vectors(
         project.workspace, environ, lambda done, total: progress.append((done, total))
@@ -53,7 +54,7 @@ def test_every_entry_gets_its_vector_once(named: Project) -> None:
         assert list_missing_texts(index, MODEL) == {}
 
 
-def test_what_a_step_embedded_stays_when_the_next_one_fails(
+def test_vectors_of_a_batch_stay_when_the_next_batch_fails(
     named: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.memory.embedding.STEP", 1)
@@ -67,14 +68,14 @@ def test_what_a_step_embedded_stays_when_the_next_one_fails(
         assert len(list_missing_texts(index, MODEL)) == len(named.entries()) - 1
 
 
-def test_without_an_embedder_there_is_nothing_to_build_with(project: Project) -> None:
+def test_building_without_an_embedder_is_an_error(project: Project) -> None:
     project.commit("Want none", {".memory-ci.yaml": "retrieve:\n  embedder: none\n"})
     with pytest.raises(UsageError) as caught:
         build(project, {})
     assert caught.value.slug == "no-embedder"
 
 
-def test_vectors_that_could_not_be_kept_are_not_computed(named: Project) -> None:
+def test_no_vectors_are_computed_if_they_cannot_be_stored(named: Project) -> None:
     path = index_path(named.workspace)
     path.unlink(missing_ok=True)
     path.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""The index of a repository: from any view the same bytes, and proved against the tree."""
+"""Tests of the index of a repository: the same bytes from every view, and verification against the tree."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def written(project: Project, out: Path, view: str | None = None) -> bytes:
 def test_work_tree_stage_revision_bare_repository_and_clone_give_the_same_bytes(
     project: Project, tmp_path: Path, home: Path
 ) -> None:
-    """Global memory is the machine's own, and not in what is handed on."""
+    """Global memory belongs to the machine and is not part of the built index."""
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
     put(project, "src/MEMORY.md", 1)
     put(project, "MEMORY.md", 2, 3)
@@ -64,7 +64,7 @@ def test_work_tree_stage_revision_bare_repository_and_clone_give_the_same_bytes(
     assert written(bare, tmp_path / "bare.db") == staged
 
 
-def test_the_index_is_proved_against_the_tree_and_what_is_behind_it_is_named(
+def test_the_index_is_verified_against_the_tree_and_outdated_files_are_named(
     project: Project, home: Path
 ) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
@@ -80,7 +80,7 @@ def test_the_index_is_proved_against_the_tree_and_what_is_behind_it_is_named(
     ]
 
 
-def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repaired(
+def test_an_altered_row_with_the_same_object_id_is_found_and_then_repaired(
     project: Project,
 ) -> None:
     put(project, "MEMORY.md", 1, 2)
@@ -97,10 +97,10 @@ def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repair
     assert verify_index(project.workspace, None) == ()
 
 
-def test_an_index_of_another_repository_is_brought_up_to_the_tree(
+def test_an_index_of_another_repository_is_updated_to_the_tree(
     project: Project, tmp_path: Path
 ) -> None:
-    """A cache may restore any index of ours: what is of the same content is used, the rest goes."""
+    """A CI cache may restore any index: rows of equal content are used, the others are deleted."""
     put(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
@@ -121,7 +121,7 @@ def test_building_for_a_work_tree_and_retrieving_leave_global_memory_in_place(
     assert build_index(project.workspace, None).files_read == 0
 
 
-def test_what_only_a_build_needs_is_not_imported_when_nothing_changed(project: Project) -> None:
+def test_modules_for_building_are_not_imported_when_nothing_changed(project: Project) -> None:
     build_index(project.workspace, None)
     code = (
         "import sys\nfrom pathlib import Path\nfrom memory_ci.memory.index import synced_index\n"
@@ -138,10 +138,10 @@ def test_what_only_a_build_needs_is_not_imported_when_nothing_changed(project: P
 
 
 @pytest.mark.parametrize("count", [3, 200])
-def test_what_an_unchanged_tree_and_one_new_entry_cost_does_not_depend_on_how_much_is_known(
+def test_the_cost_of_one_new_entry_does_not_depend_on_the_number_of_entries(
     project: Project, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted in SQL statements, those that FTS5 runs by itself left out."""
+    """The cost is counted in SQL statements, without those that FTS5 runs internally."""
     put(project, "MEMORY.md", *range(10, 10 + count))
     build_index(project.workspace, None)
     assert len(statements(project, monkeypatch)) == 6
@@ -150,7 +150,7 @@ def test_what_an_unchanged_tree_and_one_new_entry_cost_does_not_depend_on_how_mu
 
 
 def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a build tells the database."""
+    """Return the SQL statements of a build."""
     from memory_ci.search import database
 
     executed: list[str] = []
@@ -169,9 +169,7 @@ def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return executed
 
 
-def test_an_index_does_not_take_the_place_of_a_device_or_a_pipe(
-    project: Project, tmp_path: Path
-) -> None:
+def test_an_index_does_not_replace_a_device_or_a_pipe(project: Project, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UsageError) as caught:
@@ -203,8 +201,8 @@ PIECES = (
 
 @examples(100)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=2, max_size=4))
-def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str]) -> None:
-    """Whatever stands in it: entries that are known by their text are not parsed again."""
+def test_a_changed_file_is_indexed_like_a_new_file(texts: list[str]) -> None:
+    """Entries with known text are not parsed again; the result must be the same."""
 
     def read(text: str, digests: Mapping[str, KnownDigests]) -> list[LoadedFile]:
         return [
@@ -224,7 +222,7 @@ def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str
         require_intact(index.connection)
 
 
-def test_of_a_file_that_changed_only_what_is_new_is_parsed() -> None:
+def test_only_new_entries_of_a_changed_file_are_parsed() -> None:
     old, new = ("\n".join(PIECES[:at]).encode() for at in (4, 5))
     sources = load_file("MEMORY.md", old, ScopePatterns()).sources.values()
     loaded = load_file("MEMORY.md", new, ScopePatterns(), sources)

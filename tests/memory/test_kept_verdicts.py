@@ -1,4 +1,4 @@
-"""Verdicts that are kept, and what makes them be judged again."""
+"""Tests of cached verdicts, and of the changes that make them be judged again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.project import Project
 
 @pytest.fixture
 def judged_entries(shop: Project) -> list[Located]:
-    """Entries of an indexed project whose code was edited, renamed, moved and removed since."""
+    """Return entries of an indexed project whose code was edited, renamed, moved or removed afterwards."""
     shop.commit(
         "Add",
         {
@@ -80,7 +80,7 @@ def test_a_kept_verdict_is_neither_compared_nor_searched_again(
     assert trace.read_text().count("trace: built-in: git ") == 2
 
 
-def test_the_renames_of_history_are_asked_once_for_a_commit(
+def test_renames_are_searched_once_for_a_commit(
     shop: Project, judged_entries: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kinds(shop, judged_entries) == JUDGED
@@ -124,7 +124,7 @@ def test_verdicts_of_the_work_tree_are_not_used_for_a_commit(
 def test_a_work_tree_that_is_written_meanwhile_is_judged_again(
     shop: Project, judged_entries: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What git finds in a file that is put back at once must not stay what is said of the old one."""
+    """A file is changed and restored while git searches: the result must not be cached for the old text."""
 
     def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> tuple[str, ...]:
         shop.write("src/far.py", "")
@@ -156,10 +156,10 @@ def test_a_file_that_is_written_before_it_is_read_is_judged_again(
     ("outcome", "is_resealed"),
     [('[{"kind": "fresh", "path": "x"}, ""]', False), ("[{}]", True), (b"\xff", True)],
 )
-def test_verdicts_that_others_wrote_are_not_believed(
+def test_a_cache_of_verdicts_that_others_wrote_is_ignored(
     shop: Project, judged_entries: list[Located], outcome: object, is_resealed: bool
 ) -> None:
-    """Those of a file that is not as we left it go; what is no verdict is none."""
+    """A cache file that was changed since we wrote it is dropped, and so are invalid verdicts."""
     path = index_path(shop.workspace)
     assert kinds(shop, judged_entries) == JUDGED
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -180,7 +180,7 @@ def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
     assert set(kinds(shop, judged_entries)) == {"fresh"}
 
 
-def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
+def test_every_module_that_decides_on_a_verdict_invalidates_the_cache() -> None:
     judges, root = set(judged_view.JUDGES), Path(judged_view.__file__).parent.parent
     assert {
         "anchors/verdicts",

@@ -1,4 +1,4 @@
-"""Cites from words: what an entry names as code, and the tree of that moment has."""
+"""Tests of cites from words: code that an entry names and the tree contains is cited."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def cites(shop: Project, title: str, body: str = "", **fields: object) -> list[s
         ("no_such_name and src/none.py", []),
     ],
 )
-def test_what_the_words_name_as_code_and_the_tree_has_is_cited(
+def test_code_that_the_words_name_and_the_tree_contains_is_cited(
     shop: Project, title: str, expected: list[str]
 ) -> None:
     assert cites(shop, title) == expected
     assert cites(shop, "A title", f"Because: {title}") == expected
 
 
-def test_what_has_cites_or_was_rejected_or_is_retired_gets_none(shop: Project) -> None:
+def test_entries_with_cites_rejected_and_retired_entries_get_no_cite(shop: Project) -> None:
     assert cites(shop, "retry_twice", cites=("a remark",)) == ["a remark"]
     assert (
         cites(shop, "retry_twice", adoption="rejected")
@@ -103,14 +103,14 @@ def test_a_cite_is_written_as_people_write_places(
         ("", "HEAD has no file"),
     ],
 )
-def test_what_is_not_found_of_a_cite_is_said(shop: Project, written: str, message: str) -> None:
+def test_a_cite_that_is_not_found_is_reported(shop: Project, written: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         read_cite(shop.workspace, written)
     assert message in error.value.message
 
 
-def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: Project) -> None:
-    """By add, by import, by the fold of the inbox, by fmt and by check --fix."""
+def test_every_way_to_write_an_entry_gives_the_same_cites(shop: Project) -> None:
+    """The ways are add, import, the fold of the inbox, fmt and check --fix."""
     draft = draft_entry(
         make_id(7),
         TODAY,
@@ -133,7 +133,7 @@ def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: P
     assert "symbol:retry_twice" in folded.cites[0]
 
 
-def test_fmt_and_fix_cite_what_was_written_by_hand(shop: Project) -> None:
+def test_fmt_and_fix_add_cites_to_handwritten_entries(shop: Project) -> None:
     entry = make_entry(9, title="retry_twice is for reads")
     (shop.path / "MEMORY.md").write_text(format_entry(entry))
     assert format_memory(shop.workspace, dry_run=True).changed == ()

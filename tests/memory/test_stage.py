@@ -1,4 +1,4 @@
-"""Stages in the history of a project, and what their end retires."""
+"""Tests of stages in the history of a project, and of the entries that their end retires."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ from tests.project import TODAY, Project
 
 
 def state(project: Project, text: str, path: str = "INTENT.md") -> str:
+    """Commit the intent file with a text, and return the sha."""
     return project.commit(f"Say where we are: {text}", {path: f"# Intent\n\nStage: {text}\n"})
 
 
-def test_the_history_holds_each_change_of_a_known_stage(project: Project) -> None:
+def test_each_change_of_a_known_stage_is_a_transition(project: Project) -> None:
     design = state(project, "design")
     state(project, "designing")
     state(project, "who knows")
@@ -44,7 +45,7 @@ def test_a_stage_that_is_unclear_for_a_while_has_not_ended(project: Project) -> 
     assert list_transitions(project.workspace, start, "HEAD") == ()
 
 
-def test_a_transition_is_found_only_in_the_range_that_brought_it(project: Project) -> None:
+def test_a_transition_is_found_only_in_the_range_that_contains_it(project: Project) -> None:
     start = state(project, "design")
     end = state(project, "build")
     after = project.commit("More work")
@@ -132,7 +133,7 @@ def test_a_stage_that_is_in_force_again_retires_nothing(project: Project) -> Non
     assert retired(project, start) == set()
 
 
-def test_what_work_in_a_sub_project_teaches_has_its_stage_and_ends_with_it(
+def test_entries_of_a_sub_project_have_its_stage_and_retire_with_it(
     project: Project,
 ) -> None:
     state(project, "build")
@@ -159,7 +160,7 @@ def test_a_note_for_a_sub_project_has_its_stage(project: Project) -> None:
     assert [entry.phase for entry in added] == ["design", "implementation", "implementation"]
 
 
-def test_old_versions_of_intent_files_are_not_read_where_the_range_changed_none(
+def test_old_intent_files_are_not_read_if_the_range_changed_none(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     since = state(project, "design")

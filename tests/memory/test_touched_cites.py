@@ -1,4 +1,4 @@
-"""What a range of commits touches of the code that entries cite."""
+"""Tests of finding cited code that a range of commits touches."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.project import Project
 
 
 def touched(shop: Project, since: str) -> list[Finding]:
+    """Return the findings for the commits since a revision."""
     return list(find_touched_entries(*read_range(shop.workspace, f"{since}..HEAD")))
 
 
@@ -33,7 +34,9 @@ def test_a_change_to_anchored_lines_is_a_warning_at_the_line_that_changed(shop: 
     assert f'{entry.id[:8]} "`Client.post` needs a key"' in finding.message
 
 
-def test_a_change_beside_the_anchored_lines_and_a_reformat_are_not_findings(shop: Project) -> None:
+def test_changes_outside_the_anchored_lines_and_reformatting_are_not_findings(
+    shop: Project,
+) -> None:
     remember(shop)
     start = shop.sha()
     shop.commit("Beside", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
@@ -101,7 +104,7 @@ def test_staleness_from_before_the_range_is_not_attributed_to_it(shop: Project) 
     assert touched(shop, start) == []
 
 
-def test_changes_of_the_other_side_are_not_attributed_to_the_range(shop: Project) -> None:
+def test_changes_merged_from_main_are_not_attributed_to_the_range(shop: Project) -> None:
     remember(shop)
     shop.branch("topic")
     shop.commit("Topic", {"README.md": "Shop 2\n"})
@@ -110,7 +113,7 @@ def test_changes_of_the_other_side_are_not_attributed_to_the_range(shop: Project
     assert list(find_touched_entries(*read_range(shop.workspace, "main..topic"))) == []
 
 
-def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project) -> None:
+def test_the_line_is_that_of_the_range_despite_changes_on_main(shop: Project) -> None:
     remember(shop, "Keys are needed")
     shop.branch("topic")
     shop.commit("Topic", {"src/client.py": CLIENT.replace("is None", "is missing")})
@@ -130,7 +133,7 @@ def test_a_file_that_the_range_added_is_not_a_finding(shop: Project) -> None:
     assert touched(shop, start) == []
 
 
-def test_a_file_name_that_no_cite_can_hold_stops_nothing(shop: Project) -> None:
+def test_a_file_name_that_cites_cannot_contain_is_ignored(shop: Project) -> None:
     entry = remember(shop)
     start = shop.sha()
     shop.commit("Odd", {"src/client.py": None, "src/odd\nname.py": CLIENT})

@@ -1,4 +1,4 @@
-"""Entire's checkpoints: the part of a session that belongs to one commit."""
+"""Tests of Entire's checkpoints: the part of a session that belongs to one commit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROOT = f"{FOLDER}/metadata.json"
 
 
 def line(number: int) -> bytes:
-    """A turn of a Claude Code session: what the label of the agent says is never read."""
+    """Return a line with a turn of a Claude Code session."""
     message = {"role": "user", "content": f"turn {number}"}
     record = {
         "type": "user",
@@ -37,7 +37,7 @@ TRANSCRIPT = b"".join(map(line, range(1, 5)))
 def branch(
     folder: str = f"{FOLDER}/0", transcript: bytes = TRANSCRIPT, **metadata: Any
 ) -> dict[str, bytes]:
-    """The files of a checkpoint with one session, its metadata of any shape."""
+    """Return the files of a checkpoint with one session, with additional metadata."""
     return {
         ROOT: b"{}",
         f"{folder}/full.jsonl": transcript,
@@ -61,7 +61,7 @@ def test_a_checkpoint_without_a_start_is_the_whole_session() -> None:
     assert checkpoint_read.problems == ()
 
 
-def test_a_session_whose_number_is_out_of_all_bounds_is_none() -> None:
+def test_a_session_number_out_of_bounds_is_ignored() -> None:
     named = {"sessions": [{"transcript": f"/{FOLDER}/{'9' * 5000}/full.jsonl"}]}
     checkpoint_read = checkpoint(branch() | {ROOT: json.dumps(named).encode()})
     assert texts(checkpoint_read) == ["turn 1", "turn 2", "turn 3", "turn 4"]
@@ -110,13 +110,13 @@ def test_of_an_export_the_start_counts_messages(client: str, indent: int | None)
 
 
 @pytest.mark.parametrize("start", [9, -1, "2", True, [1]])
-def test_a_start_that_cannot_be_is_a_problem_and_the_whole_session_is_read(start: object) -> None:
+def test_an_invalid_start_is_a_problem_and_the_whole_session_is_read(start: object) -> None:
     checkpoint_read = checkpoint(branch(transcript_lines_at_start=start))
     assert len(texts(checkpoint_read)) == 4
     assert "where the part starts" in checkpoint_read.problems[0]
 
 
-def test_the_content_says_which_agent_it_was_not_the_label() -> None:
+def test_the_agent_is_recognised_by_content_not_by_label() -> None:
     ((session, _),) = checkpoint(branch()).sessions
     assert (session.key, session.branch, session.path) == (
         "claude-code:s1",
@@ -125,7 +125,7 @@ def test_the_content_says_which_agent_it_was_not_the_label() -> None:
     )
 
 
-def test_what_a_model_summarised_is_an_agent_s_text_with_a_label() -> None:
+def test_a_models_summary_is_text_of_the_agent_with_a_label() -> None:
     summary = {
         "intent": "Fix it.",
         "learnings": {"code": [{"path": "a.go", "finding": "It leaks."}], "repo": ["R."]},
@@ -140,7 +140,7 @@ def test_what_a_model_summarised_is_an_agent_s_text_with_a_label() -> None:
     assert {event.origin.path for event in session.events} == {f"{FOLDER}/0/metadata.json"}
 
 
-def test_a_long_transcript_goes_on_in_numbered_files() -> None:
+def test_a_long_transcript_continues_in_numbered_files() -> None:
     files = branch(transcript=line(1).rstrip(), transcript_lines_at_start=1)
     files |= {f"{FOLDER}/0/full.jsonl.001": line(2).rstrip(), f"{FOLDER}/0/full.jsonl.002": line(3)}
     assert texts(checkpoint(files)) == ["turn 2", "turn 3"]
@@ -157,7 +157,7 @@ def test_a_hash_that_does_not_match_is_a_problem_but_the_session_is_read() -> No
     )
 
 
-def test_sessions_that_are_named_but_missing_are_problems_and_the_others_are_read() -> None:
+def test_missing_sessions_are_problems_and_the_others_are_read() -> None:
     named = [{"transcript": f"/{FOLDER}/{number}/full.jsonl"} for number in (0, 2, 10)]
     checkpoint_read = checkpoint(
         branch(f"{FOLDER}/2") | {ROOT: json.dumps({"sessions": named}).encode()}
@@ -175,7 +175,7 @@ def test_the_oldest_layout_has_its_session_in_the_checkpoint_s_own_folder() -> N
 
 
 @pytest.mark.parametrize("folder", ["ab/cdef012345/0", "0"])
-def test_what_is_named_outside_of_the_checkpoint_is_not_read(folder: str) -> None:
+def test_a_path_outside_the_checkpoint_is_not_read(folder: str) -> None:
     files = branch(folder) | {
         ROOT: json.dumps({"sessions": [{"transcript": f"/{folder}/full.jsonl"}]}).encode()
     }
@@ -183,7 +183,7 @@ def test_what_is_named_outside_of_the_checkpoint_is_not_read(folder: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["", "d0161e0df1c", "D0161E0DF1CB", "../../etc/pw"])
-def test_an_id_that_is_none_is_a_problem(name: str) -> None:
+def test_an_invalid_id_is_a_problem(name: str) -> None:
     checkpoint_read = checkpoint(branch(), name)
     assert (checkpoint_read.sessions, checkpoint_read.problems) == (
         (),
@@ -212,7 +212,7 @@ VALUES: Any = st.recursive(
     st.binary(max_size=20),
 )
 @examples(60)
-def test_a_broken_checkpoint_costs_no_traceback(metadata: dict[str, Any], end: bytes) -> None:
+def test_a_broken_checkpoint_raises_no_error(metadata: dict[str, Any], end: bytes) -> None:
     files = branch(transcript=TRANSCRIPT + end, **metadata) | {ROOT: json.dumps(metadata).encode()}
     checkpoint_read = checkpoint(files)
     assert len(checkpoint_read.sessions) == 1

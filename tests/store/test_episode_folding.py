@@ -1,4 +1,4 @@
-"""The episodes of a month that has ended become one file."""
+"""Tests of folding episodes: the files of an ended month become one file."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def month_files(*names: str, month: int = 9) -> dict[str, bytes]:
 
 
 def fold(files: dict[str, bytes], before: date = date(2026, 11, 1)) -> dict[str, bytes]:
-    """The files as they are afterwards."""
+    """Return the files after folding."""
     after: dict[str, bytes | None] = {**files, **join_months(files, before)}
     return {path: data for path, data in after.items() if data is not None}
 
 
-def tellings(files: dict[str, bytes]) -> set[bytes]:
+def list_documents(files: dict[str, bytes]) -> set[bytes]:
+    """Return the bytes of every record in the files."""
     return {
         format_episode_record(record)
         for path, data in files.items()
@@ -49,7 +50,7 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
     after = fold(files)
     folded = [month_path("2026-09"), month_path("2026-10")]
     assert sorted(after) == [*folded, *sorted(path for path in files if "2026-11" in path)]
-    assert tellings(after) == tellings(files)
+    assert list_documents(after) == list_documents(files)
     assert [record.id for record in parse_episode_file("x", after[folded[0]]).records] == [
         "pr-2",
         "pr-1",
@@ -58,10 +59,10 @@ def test_a_month_that_has_ended_is_folded_into_one_file_with_the_same_documents(
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
-def test_folding_loses_nothing_and_a_second_time_does_nothing(records: list[EpisodeRecord]) -> None:
+def test_folding_loses_nothing_and_is_idempotent(records: list[EpisodeRecord]) -> None:
     files = {episode_record_path(record): format_episode_record(record) for record in records}
     after = fold(files, date.max)
-    assert tellings(after) == tellings(files)
+    assert list_documents(after) == list_documents(files)
     assert join_months(after, date.max) == {}
 
 
@@ -96,14 +97,14 @@ def test_a_month_that_git_would_take_for_a_rename_is_not_folded(
     assert fold(files) == files
 
 
-def test_a_file_that_cannot_be_read_whole_stays() -> None:
+def test_a_partly_unreadable_file_is_not_folded() -> None:
     broken = {".memory/episodes/2026-09/x.md": (document() + document(outcome="great")).encode()}
     assert fold(broken) == broken
     after = fold(broken | month_files("pr-1", "pr-2", "pr-3"))
     assert sorted(after) == [SEPTEMBER, ".memory/episodes/2026-09/x.md"]
 
 
-def test_nothing_is_added_to_a_month_that_cannot_be_read_whole() -> None:
+def test_nothing_is_added_to_a_partly_unreadable_month() -> None:
     files = month_files("pr-1", "pr-2", "pr-3") | {SEPTEMBER: b"---\nid: x\n"}
     assert fold(files) == files
     assert join_months({**files, SEPTEMBER: None}, date(2026, 11, 1)) == {}

@@ -1,4 +1,4 @@
-"""Files of episodes merge as sets of documents."""
+"""Tests of merging episode files as sets of documents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.store.episode_records import EPISODE_RECORDS, SEPTEMBER, WHEN, docume
 
 
 def month_of(*records: EpisodeRecord) -> bytes:
-    """A month's file, in the order in which folding has its documents."""
+    """Return the file of a month with records in the order of folding."""
     ordered = sorted(
         records,
         key=lambda record: (
@@ -49,7 +49,7 @@ def test_any_documents_merge_as_sets_in_the_order_of_folding(
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=4, unique_by=lambda record: record.id), st.integers(0, 4))
-def test_documents_of_two_branches_are_all_in_the_merge(
+def test_the_merge_has_the_documents_of_both_branches(
     records: list[EpisodeRecord], parted: int
 ) -> None:
     merged = merge_documents(
@@ -107,6 +107,6 @@ def test_a_document_changed_on_one_side_is_kept_even_if_the_other_side_removed_i
     ],
     ids=["no-document", "unreadable", "two-of-one-id", "other-line-ends", "not-utf8"],
 )
-def test_a_side_that_cannot_be_read_without_doubt_is_not_merged_by_documents(side: bytes) -> None:
+def test_a_side_that_is_not_clearly_readable_is_not_merged_by_documents(side: bytes) -> None:
     good = month_of(*numbered(1))
     assert merge_documents(b"", side, good) is merge_documents(side, b"", good) is None

@@ -1,4 +1,4 @@
-"""Files of episodes that cannot be read are named and not served."""
+"""Tests of unreadable episode files: they are reported and not served."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.store.episode_records import PATH, document, make_episode
 
 
 def read(text: str) -> tuple[list[str], list[tuple[int, str, str]]]:
-    """The ids that are served, and what was found."""
+    """Return the ids of the readable records, and the line, code and message of each problem."""
     file = parse_episode_file(PATH, text.encode())
     return [record.id for record in file.records], [
         (f.line, f.code, f.message) for f in file.findings
@@ -67,7 +67,7 @@ def test_unreadable_documents_are_reported_with_their_line_and_not_served(
     assert served == []
 
 
-def test_prose_above_the_documents_is_named_and_keeps_the_file_from_being_folded() -> None:
+def test_prose_above_the_documents_is_reported_and_prevents_folding() -> None:
     served, problems = read("\nProse\n" + document())
     assert served == ["pr-128"]
     assert [line for line, _, _ in problems] == [2]
@@ -92,7 +92,7 @@ def test_a_document_without_an_id_is_not_read_as_text_of_the_previous_document()
     assert [line for line, _, _ in problems] == [7]
 
 
-def test_a_file_of_more_than_20_mb_or_of_no_text_is_a_finding() -> None:
+def test_a_file_of_more_than_20_mb_or_binary_content_is_a_finding() -> None:
     assert [f.code for f in parse_episode_file(PATH, b" " * (MAX_FILE_BYTES + 1)).findings] == [
         "bad-episode"
     ]

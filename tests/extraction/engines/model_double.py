@@ -1,4 +1,4 @@
-"""A double of the Messages API on 127.0.0.1: it answers what a test says, and keeps what it was asked."""
+"""A double of the Messages API on 127.0.0.1, which gives a test's answers and keeps the requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 
 class Answer(NamedTuple):
-    """One answer. `manner`: whole; cut in the middle; a few bytes and then no more; or none."""
+    """An answer of the double.
+
+    `manner` says how it is sent: whole, cut in the middle, a few bytes and then none, or not at all.
+    """
 
     body: str
     status: int = 200
@@ -20,7 +23,7 @@ class Answer(NamedTuple):
 
 
 class HttpRequest(NamedTuple):
-    """One request as it came in."""
+    """A request that the double received."""
 
     method: str
     path: str
@@ -29,7 +32,7 @@ class HttpRequest(NamedTuple):
 
 
 class ModelDouble:
-    """Answers in the order given; the last one again and again. An answer of `paths` goes to that path alone."""
+    """Gives its answers in order and then repeats the last; an answer of `paths` is for that path only."""
 
     def __init__(self, answers: tuple[Answer, ...], paths: dict[str, Answer]) -> None:
         self.requests: list[HttpRequest] = []
@@ -50,7 +53,7 @@ class ModelDouble:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers for `double`, which the class made for one server has."""
+    """Answers with `double`, which is set on a subclass for each server."""
 
     protocol_version = "HTTP/1.1"
     double: ModelDouble
@@ -98,12 +101,12 @@ class Handler(BaseHTTPRequestHandler):
         self.double.is_closing.wait()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on stderr: a test reads `asked`."""
+        """Keep stderr clean: a test reads `requests`."""
 
 
 @contextmanager
 def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Iterator[ModelDouble]:
-    """A double that runs while the context is open; `.url` is its address."""
+    """Run a double while the context is open; `.url` is its address."""
     double = ModelDouble(answers, paths or {})
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), type("OneHandler", (Handler,), {"double": double})
@@ -124,7 +127,7 @@ def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Ite
 def make_message(
     text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int
 ) -> Any:
-    """A message in the form of the API; with `text` None it has no text block."""
+    """Return a message in the form of the API; without `text` it has no text block."""
     content: list[dict[str, str]] = (
         [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}] if thinking else []
     )
@@ -150,7 +153,7 @@ def make_answer(
 
 
 def make_error(status: int, type_: str, message: str, **headers: str) -> Answer:
-    """An error in the form of the API; a header `retry_after` is sent as `retry-after`."""
+    """Return an error in the form of the API; a header `retry_after` is sent as `retry-after`."""
     body = {
         "type": "error",
         "error": {"type": type_, "message": message},

@@ -1,4 +1,4 @@
-"""Batches: sent once, found again by another process, read in any order, with nothing dropped."""
+"""Tests of batches: sending them once, finding them from another process, reading results in any order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_batch(status: str = "in_progress", url: str | None = None) -> Answer:
 
 
 def make_lines() -> str:
-    """Results in another order than the requests: one of each kind, one that is no message, one missing."""
+    """Return results in another order than the requests: one of each kind, one invalid, one missing."""
     failure = {"type": "error", "error": {"type": "invalid_request_error", "message": f"bad {KEY}"}}
     results: list[tuple[str, dict[str, Any]]] = [
         (IDS[4], {"type": "succeeded", "message": {"type": "message"}}),
@@ -73,14 +73,14 @@ def test_a_batch_is_sent_with_the_keys_as_ids_and_the_parameters_of_a_call() -> 
     assert set(sent[0]["params"]) == {"model", "max_tokens", "system", "messages", "output_config"}
 
 
-def test_a_batch_is_not_sent_twice_when_the_answer_is_lost() -> None:
+def test_a_batch_is_not_sent_again_if_the_answer_is_lost() -> None:
     with serve_model(make_error(529, "overloaded_error", "busy")) as model:
         with pytest.raises(EngineError) as caught:
             submit(make_engine(model.url), {IDS[0]: make_request()}, NOW)
         assert (caught.value.slug, len(model.requests)) == ("engine-overloaded", 1)
 
 
-def test_a_batch_that_could_cost_too_much_is_not_sent() -> None:
+def test_a_batch_that_could_exceed_the_cost_limit_is_not_sent() -> None:
     with serve_model(make_batch()) as model:
         engine = make_engine(model.url, max_cost_usd=0.005)
         submit(engine, dict.fromkeys(IDS[:2], make_request()), NOW)

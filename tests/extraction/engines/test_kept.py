@@ -1,4 +1,4 @@
-"""Kept replies: a prompt is paid for once."""
+"""Tests of cached replies: a prompt is paid for once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GOOD = '{"learnings": []}'
 
 
 class Counting:
-    """Answers the same, and counts how often it was asked."""
+    """An engine that gives a fixed answer and counts its requests."""
 
     def __init__(self, text: str = GOOD, stop_reason: str = "end_turn") -> None:
         self.text, self.stop_reason, self.requests = text, stop_reason, 0
@@ -29,13 +29,13 @@ class Counting:
 
 
 def ask(engine: Counting, directory: Path, text: str = "fix: x") -> EngineReply:
-    """A run of its own each time: nothing is kept in memory."""
+    """Send a request in a run of its own, without the cache in memory."""
     return CachingEngine(engine, directory).extract(
         Request(change="#1", evidence=(make_piece(text),))
     )
 
 
-def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
+def test_the_same_prompt_is_sent_and_paid_once(tmp_path: Path) -> None:
     engine = Counting()
     first, second = ask(engine, tmp_path / "replies"), ask(engine, tmp_path / "replies")
     assert engine.requests == 1
@@ -44,7 +44,7 @@ def test_the_same_prompt_is_asked_once_and_costs_once(tmp_path: Path) -> None:
     assert (second.usage, second.tries) == (Usage(), 0)
 
 
-def test_the_same_prompt_is_asked_once_in_one_run_too(tmp_path: Path) -> None:
+def test_the_same_prompt_is_sent_once_within_a_run(tmp_path: Path) -> None:
     engine = Counting()
     caching_engine, request = (
         CachingEngine(engine, tmp_path / "replies"),
@@ -54,7 +54,7 @@ def test_the_same_prompt_is_asked_once_in_one_run_too(tmp_path: Path) -> None:
     assert engine.requests == 1
 
 
-def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
+def test_a_request_with_other_existing_entries_is_sent_again_unless_replies_are_reused(
     tmp_path: Path,
 ) -> None:
     engine, request = Counting(), Request(change="#1", evidence=(make_piece(),))
@@ -69,7 +69,7 @@ def test_a_question_is_asked_anew_of_another_memory_unless_replies_are_reused(
     assert engine.requests == 3
 
 
-def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
+def test_another_prompt_is_sent(tmp_path: Path) -> None:
     engine = Counting()
     ask(engine, tmp_path, "fix: x")
     ask(engine, tmp_path, "fix: y")
@@ -79,16 +79,14 @@ def test_another_prompt_is_asked_anew(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "stop_reason"), [(GOOD, "max_tokens"), (GOOD, "refusal"), ("sorry", "end_turn")]
 )
-def test_a_reply_that_may_be_better_next_time_is_not_kept(
-    tmp_path: Path, text: str, stop_reason: str
-) -> None:
+def test_an_incomplete_reply_is_not_cached(tmp_path: Path, text: str, stop_reason: str) -> None:
     engine = Counting(text, stop_reason)
     ask(engine, tmp_path)
     ask(engine, tmp_path)
     assert engine.requests == 2
 
 
-def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(
+def test_failures_are_not_cached_and_an_unwritable_cache_is_ignored(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "file").write_text("")
@@ -106,7 +104,7 @@ def test_a_failure_is_not_kept_and_a_place_that_cannot_be_written_is_no_failure(
     assert not (tmp_path / "replies").exists()
 
 
-def test_a_broken_recording_is_asked_anew(tmp_path: Path) -> None:
+def test_a_broken_cached_reply_is_requested_again(tmp_path: Path) -> None:
     engine = Counting()
     ask(engine, tmp_path)
     for file in tmp_path.iterdir():
@@ -120,7 +118,7 @@ FINE = '{"title": "x", "quotes": []}'
 
 
 @pytest.mark.parametrize(("learnings", "expected_requests"), [(BAD, 2), (f"{BAD}, {FINE}", 1)])
-def test_a_reply_of_which_nothing_could_be_read_is_not_kept(
+def test_an_unreadable_reply_is_not_cached(
     tmp_path: Path, learnings: str, expected_requests: int
 ) -> None:
     engine = Counting(f'{{"learnings": [{learnings}]}}')

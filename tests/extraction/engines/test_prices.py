@@ -1,4 +1,4 @@
-"""What calls cost, and when a run must stop."""
+"""Tests of the cost of calls, and of the limit that stops a run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_model_has_the_price_of_its_family_with_every_provider(model: str, fam
 @pytest.mark.parametrize(
     "model", ["claude-opus-5-9", "claude-fable-5-2", "gpt-9", "claude-sonnet-4-20250514", ""]
 )
-def test_a_model_without_a_price_has_no_cost_but_the_dearest_bound(model: str) -> None:
+def test_a_model_without_a_price_has_no_cost_and_the_highest_bound(model: str) -> None:
     assert cost(MILLION, model) is None
     assert cost_bound(MILLION, model) == pytest.approx(DEAREST.input + DEAREST.output)
 
@@ -56,7 +56,7 @@ def test_long_prompts_caches_and_batches_have_their_own_price(usage: Usage, usd:
     assert cost(usage, HAIKU) == pytest.approx(usd)
 
 
-def test_a_configured_price_comes_before_the_table() -> None:
+def test_a_configured_price_overrides_the_table() -> None:
     assert cost(MILLION, HAIKU, (3.0, 4.0)) == pytest.approx(7.0)
     assert cost(MILLION, "local-model", (3.0, 4.0)) == pytest.approx(7.0)
 
@@ -66,7 +66,7 @@ def test_no_model_costs_more_than_the_bound_of_an_unknown_one(usage: Usage) -> N
     assert all((cost(usage, name) or 0.0) <= cost_bound(usage, "unknown") + 1e-9 for name in PRICES)
 
 
-def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
+def test_a_meter_adds_costs_and_has_none_for_an_unknown_price() -> None:
     priced, unknown = Meter(EngineConfig()), Meter(EngineConfig(model="claude-nine"))
     for meter in (priced, unknown):
         meter.add_try()
@@ -81,14 +81,14 @@ def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
     assert unknown.spent.cost_usd is None
 
 
-def test_a_limit_holds_for_a_model_without_a_price_and_zero_is_no_limit() -> None:
+def test_a_limit_applies_to_a_model_without_a_price_and_zero_means_no_limit() -> None:
     with pytest.raises(EngineError, match=r"limit of 5 USD") as caught:
         Meter(EngineConfig(model="claude-nine")).check(MILLION)
     assert caught.value.slug == "cost-limit"
     Meter(EngineConfig(model="claude-nine", max_cost_usd=0)).check(MILLION)
 
 
-def test_a_limit_counts_all_calls_of_a_batch_each_for_itself() -> None:
+def test_a_limit_counts_the_sum_of_all_calls_of_a_batch() -> None:
     usage = Usage(60_000, is_batch=True)
     Meter(EngineConfig(max_cost_usd=0.006)).check(usage, usage)
     with pytest.raises(EngineError):

@@ -1,4 +1,4 @@
-"""Ways in which a text file may be broken, and ordinary texts that are no transcript."""
+"""Hypothesis strategies for broken text files, and ordinary texts that are not transcripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ORDINARY = (
 
 @st.composite
 def broken_text(draw: Any, name: str) -> bytes:
-    """A sample with some lines taken out, doubled, moved or replaced, and sometimes bytes cut off or zeroed."""
+    """Draw a sample with lines removed, repeated, moved or replaced, and sometimes bytes cut off or zeroed."""
     lines = sample(name).split(b"\n")
     for _ in range(draw(st.integers(0, 6))):
         at, to = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(lines) - 1))
@@ -37,7 +37,7 @@ def broken_text(draw: Any, name: str) -> bytes:
 
 
 def unreadable(data: bytes) -> int:
-    """How many lines are no text."""
+    """Return the number of lines that are not text."""
     return sum(
         b"\x00" in line or "\ufffd" in line.decode(errors="replace") for line in data.split(b"\n")
     )

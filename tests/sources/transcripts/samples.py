@@ -1,4 +1,4 @@
-"""The short transcripts of tests/sessions, read; and the ways in which a file may be broken."""
+"""The sample transcripts of tests/sessions, and strategies that break them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def records(name: str) -> list[Any]:
 
 
 def write_opencode(path: Path, *exports: Any) -> None:
-    """A database of opencode with these exported sessions."""
+    """Write a database of opencode with these exported sessions."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as base:
         base.execute(
@@ -77,7 +77,7 @@ def write_opencode(path: Path, *exports: Any) -> None:
 
 
 def outline(session: Session) -> list[tuple[str, str, str]]:
-    """Actor, kind and the first words of each event."""
+    """Return the actor, the kind and the first words of each event."""
     return [(event.actor, event.kind, event.text[:24]) for event in session.events]
 
 
@@ -92,12 +92,12 @@ def human_texts(session: Session) -> list[str]:
 
 
 def sniffed(sniff: Callable[[bytes], bool]) -> set[str]:
-    """The samples that a reader takes for its own, of all formats that are there."""
+    """Return the samples, of all formats, that a reader accepts."""
     return {path.name for path in SESSIONS.iterdir() if sniff(path.read_bytes()[: 64 * 1024])}
 
 
 def changed(value: Any, draw: Any) -> Any:
-    """`value` with one of its parts taken out or put in place by something of another type."""
+    """Return `value` with one part removed or replaced by a value of another type."""
     if isinstance(value, dict) and value and draw(st.integers(0, 3)):
         key = draw(st.sampled_from(sorted(value)))
         if draw(st.booleans()) or not isinstance(value[key], dict | list):
@@ -116,7 +116,7 @@ def changed(value: Any, draw: Any) -> Any:
 
 @st.composite
 def broken(draw: Any, name: str) -> bytes:
-    """A sample with some values of other types, and sometimes bytes cut off, added or zeroed."""
+    """Draw a sample with some values of other types, and sometimes bytes cut off, added or zeroed."""
     is_lines = name.endswith(".jsonl")
     values = records(name) if is_lines else [json.loads(sample(name))]
     for _ in range(draw(st.integers(0, 4))):

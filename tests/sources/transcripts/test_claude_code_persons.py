@@ -1,4 +1,4 @@
-"""Which words of a transcript of Claude Code are a person's."""
+"""Tests of which words of a Claude Code transcript are a person's."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_turn_that_names_a_person_is_from_that_person(fields: Record) -> None:
     assert human_texts(read_one(make_user("always use pnpm", **fields))) == ["always use pnpm"]
 
 
-def test_reminders_are_cut_out_of_the_words_of_a_person() -> None:
+def test_reminders_are_removed_from_a_persons_words() -> None:
     text = "<ide_opened_file>a.py</ide_opened_file>fix it<system-reminder>be brief</system-reminder> in b.py"
     assert human_texts(read_one(make_user(text))) == ["fix it in b.py"]
 

@@ -1,4 +1,4 @@
-"""The digest: what is kept comes back as it was, what is dropped is counted, and no secret is in it."""
+"""Tests of digests: kept events read back unchanged, dropped events are counted, secrets are masked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def masked(text: str) -> str:
 
 
 def make_session() -> Session:
-    """One of everything: the numbers of the lines are those of the transcript."""
+    """Return a session with events of every kind and with the line numbers of the transcript."""
     builder = SessionBuilder("claude-code", "claude-code", "79e9becd.jsonl")
     builder.branch = "retry"
     builder.pull_requests.append(128)
@@ -69,7 +69,7 @@ def left_out(data: bytes) -> int:
     return count
 
 
-def test_what_is_kept_comes_back_with_its_address_in_the_first_transcript() -> None:
+def test_kept_events_read_back_with_their_address_in_the_transcript() -> None:
     session = make_session()
     again = reread(write_digest(session, LIMIT, unmasked))
     lines = {event.origin.line for event in again.events}
@@ -82,7 +82,7 @@ def test_what_is_kept_comes_back_with_its_address_in_the_first_transcript() -> N
     assert msgspec.structs.replace(again, events=()) == msgspec.structs.replace(session, events=())
 
 
-def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shortened() -> None:
+def test_tool_input_and_output_are_left_out_and_failures_are_shortened() -> None:
     data = write_digest(make_session(), LIMIT, unmasked)
     call, failed = (event for event in reread(data).events if event.tool == "Bash")
     assert (call.text, call.paths) == ("", ("build",))
@@ -91,13 +91,13 @@ def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shorten
         assert dropped not in data
 
 
-def test_what_a_person_said_is_never_shortened() -> None:
+def test_a_persons_words_are_never_shortened() -> None:
     builder = SessionBuilder("codex", "codex", "s.jsonl")
     builder.add_event("human", "text", "word " * 3000, Place(1))
     assert reread(write_digest(builder.build(), LIMIT, unmasked)).events[0].text == "word " * 3000
 
 
-def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
+def test_no_part_of_a_credential_is_kept_even_if_a_text_is_cut() -> None:
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
     builder = SessionBuilder("codex", "codex", "/home/ada/s.jsonl")
     builder.add_event("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, Place(1))
@@ -116,13 +116,13 @@ def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
     assert reread(data).path == "s.jsonl"
 
 
-def test_the_same_session_gives_the_same_bytes_and_a_digest_of_a_digest_is_the_same() -> None:
+def test_a_digest_is_deterministic_and_idempotent() -> None:
     data = write_digest(make_session(), LIMIT, masked)
     assert data == write_digest(make_session(), LIMIT, masked)
     assert data == write_digest(reread(data), LIMIT, masked)
 
 
-def test_the_least_valuable_go_first() -> None:
+def test_the_least_valuable_events_are_dropped_first() -> None:
     session = make_session()
     whole = write_digest(session, LIMIT, unmasked)
     gone: list[int | None] = []
@@ -139,7 +139,7 @@ def test_the_least_valuable_go_first() -> None:
 
 
 @given(st.integers(1, 3000))
-def test_a_digest_fits_and_says_how_many_events_did_not(limit: int) -> None:
+def test_a_digest_keeps_its_limit_and_counts_dropped_events(limit: int) -> None:
     session = make_session()
     data = write_digest(session, limit, unmasked)
     header = data.index(b"\n") + 1
@@ -180,7 +180,7 @@ def test_reading_is_the_inverse_of_writing(events: list[Event]) -> None:
     assert all(event in reread_events for event in readable)
 
 
-def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refused() -> None:
+def test_a_digest_is_recognised_by_its_first_line_and_broken_lines_are_counted() -> None:
     data = write_digest(make_session(), LIMIT, unmasked)
     assert sniff(data)
     assert not sniff(b'{"type":"user","memory-ci-session":1}')
@@ -192,12 +192,12 @@ def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refu
 @pytest.mark.parametrize(
     "data", [b"", b"{}\n", b'{"memory-ci-session":2}\n', b'{"memory-ci-session":1}\n', b"\xff"]
 )
-def test_what_is_no_digest_of_ours_holds_no_session(data: bytes) -> None:
+def test_other_files_give_no_session(data: bytes) -> None:
     assert list(read(io.BytesIO(data), "x")) == []
 
 
 def make_commands(*commands: tuple[str, bool]) -> Session:
-    """Commands of a shell, each with its result: whether it succeeded."""
+    """Return a session of shell commands; each has a text and whether it succeeded."""
     builder = SessionBuilder("codex", "codex", "s.jsonl")
     for number, (command, ok) in enumerate(commands):
         builder.add_event("agent", "tool_call", command, Place(2 * number + 1), tool="shell")
@@ -212,7 +212,7 @@ def list_calls(session: Session) -> list[str]:
     return [event.text for event in events if event.kind == "tool_call"]
 
 
-def test_of_a_milestone_only_the_command_is_kept() -> None:
+def test_a_milestone_keeps_only_its_command() -> None:
     session = make_commands(
         ("git add . && git commit -m 'secret plan' && git push origin secret", True),
         ("gh pr create --title secret", True),
@@ -237,7 +237,7 @@ def test_a_failed_command_and_the_few_after_it_are_kept_without_credentials() ->
     assert b"it said 2" not in write_digest(session, LIMIT, masked)
 
 
-def test_of_a_known_command_that_succeeded_its_form_is_kept() -> None:
+def test_a_known_command_that_succeeded_keeps_only_its_form() -> None:
     session = make_commands(("gh pr diff secret --stat", True), ("cat secret", True))
     data = write_digest(
         session, LIMIT, masked, lambda command: "gh pr diff" if "diff" in command else ""
