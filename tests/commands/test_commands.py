@@ -1,4 +1,4 @@
-"""Every command as a user meets it: what it prints where, its exit status, and what it leaves behind."""
+"""Tests of every command as a user meets it: output, exit status, and files that it leaves."""
 
 from __future__ import annotations
 

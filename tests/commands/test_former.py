@@ -1,4 +1,4 @@
-"""Command lines of memory-ci 0.2: those that still work, and the errors of the others."""
+"""Tests of command lines of memory-ci 0.2: those that still work, and the errors of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands without click: the same answers as with it, and what one costs, counted."""
+"""Tests of commands that run without click: the same answers as with it, and their counted cost."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ HEAVY = {
 
 @pytest.fixture
 def zoo(project: Project) -> Project:
-    """A project that remembers one thing."""
+    """Return a project with one entry."""
     project.commit(
         "Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))}
     )
@@ -282,7 +282,7 @@ def test_other_commands_say_what_they_say_with_click(
 
 
 def shortcut(argv: Sequence[str], command: str = "retrieve") -> int:
-    """The exit status of what must be the shortcut's to run."""
+    """Return the exit status of a command line that the shortcut must run."""
     try:
         assert run_shortcut([command, *argv], {})
     except SystemExit as end:
@@ -293,7 +293,7 @@ def shortcut(argv: Sequence[str], command: str = "retrieve") -> int:
 def call(
     project: Project, *argv: str, stdin: bytes = b"", **environ: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """A whole process in the project."""
+    """Run memory-ci as a process in the project."""
     asked = [sys.executable, "-m", "memory_ci", *argv]
     return subprocess.run(
         asked,
@@ -390,7 +390,7 @@ def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str],
 
 
 def list_loaded(project: Project, argv: list[str], stdin: bytes = b"") -> list[str]:
-    """The modules that a command line has loaded at its end, without click."""
+    """Return the modules that a command line without click has loaded at its end."""
     program = (
         "import atexit, os, sys; os._exit = sys.exit\n"
         "atexit.register(lambda: print('\\n', *sys.modules))\n"

@@ -1,4 +1,4 @@
-"""memory-ci add: where a learning goes, and what it refuses."""
+"""Tests of `memory-ci add`: the file that a learning is written to, and texts that are refused."""
 
 from __future__ import annotations
 

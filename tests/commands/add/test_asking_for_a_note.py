@@ -1,4 +1,4 @@
-"""When a hook asks an agent to add what a person corrected, and when it does not."""
+"""Tests of the hook that asks an agent to add what a person corrected: when it asks, and when not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which session and which transcript `add --quote` looks into, for each agent."""
+"""Tests of `add --quote`: the session and the transcript that are searched, for each agent."""
 
 from __future__ import annotations
 

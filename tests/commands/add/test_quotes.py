@@ -1,4 +1,4 @@
-"""Which words of a session can be quoted by `add --quote`."""
+"""Tests of `add --quote`: which words of a session may be quoted."""
 
 from __future__ import annotations
 

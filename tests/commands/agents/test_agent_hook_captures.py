@@ -1,4 +1,4 @@
-"""memory-ci hook agent: what is kept of a session at its end and at the end of its turns."""
+"""Tests of `memory-ci hook agent`: what it captures at the end of a turn and of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci hook agent: what each agent gives its hooks, and what it is answered."""
+"""Tests of `memory-ci hook agent`: the input of each agent's hook, and the answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci hook agent: how agents and persons say what helped and what is outdated."""
+"""Tests of `memory-ci hook agent`: feedback of agents and people on entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci hook agent: hooks in the settings of the home, and settings after sessions."""
+"""Tests of `memory-ci hook agent`: hooks in the home directory, and settings that a session changed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
 
 
 def ask_plugin(run: Run, shop: Project, event: str = "UserPromptSubmit") -> str:
-    """What the hook of the plugin answers."""
+    """Return the output of the plugin's hook."""
     given = {"session_id": "s1", "cwd": str(shop.path), "hook_event_name": event, "prompt": ASK}
     call = ("hook", "agent", "--for", "claude-code", "--plugin", "--event", event)
     result = run(*call, stdin=json.dumps(given))

@@ -1,4 +1,4 @@
-"""`capture` as a user and as an agent's hook meets it."""
+"""Tests of `sessions --capture`, called by a user and by an agent's hook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def transcript(project: Project, home: Path) -> Path:
-    """A session of Claude Code in this project, where Claude Code keeps it."""
+    """Return the path of a session of Claude Code in this project, where Claude Code writes it."""
     place = (
         home
         / ".claude"

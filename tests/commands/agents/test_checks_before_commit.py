@@ -1,4 +1,4 @@
-"""What a session is told of checks before it commits, pushes or opens a pull request."""
+"""Tests of the checks that a session is shown before it commits, pushes or opens a pull request."""
 
 from __future__ import annotations
 

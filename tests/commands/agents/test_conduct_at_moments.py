@@ -1,4 +1,4 @@
-"""What a session is told before a command or an edit, and after a failure."""
+"""Tests of the rules that a session is shown before a command or an edit, and after a failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def put(project: Project, *whens: str, line: str = LINE) -> None:
 
 
 def before(command: str, **told: Any) -> dict[str, Any]:
-    """The event of Claude Code, Codex and VS Code before a command."""
+    """Return the event that Claude Code, Codex and VS Code send before a command."""
     return {
         "hook_event_name": "PreToolUse",
         "tool_name": "Bash",
@@ -245,7 +245,7 @@ def test_a_long_line_is_cut_and_stays_one(call: Call, shop: Project) -> None:
 
 @pytest.fixture
 def at_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent's session runs git."""
+    """Set the environment that git has in an agent's session."""
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
 
 
@@ -320,13 +320,13 @@ print(json.dumps([seen, modules]), file=sys.stderr)
 
 
 def observe(told: dict[str, Any]) -> tuple[str, list[str], list[str]]:
-    """What a hook prints, which files of git it opens and programs it starts, and what it loads."""
+    """Run a hook; return its output, the files of git that it opens, the programs that it starts, and its modules."""
     printed, (seen, modules) = run_program(PROGRAM, told)
     return printed, seen, modules
 
 
 def run_program(program: str, told: dict[str, Any]) -> tuple[str, Any]:
-    """Run a program with an event; what it prints, and what it reports as JSON on stderr."""
+    """Run a program with an event; return its output, and the report that it writes to stderr as JSON."""
     done = subprocess.run(
         [sys.executable, "-c", program],
         input=json.dumps(told),

@@ -1,4 +1,4 @@
-"""What a session is told at its start of what people ask again, and the table for later moments."""
+"""Tests of a session's start: repeated requests that it is shown, and the table for later moments."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start(call: Call, agent: str = "claude-code", **told: str) -> str:
 
 
 def list_requests(text: str) -> list[str]:
-    """The lines below the heading."""
+    """Return the lines below the heading."""
     return text.partition(f"{PENDING_HEADING}\n")[2].splitlines()
 
 

@@ -1,4 +1,4 @@
-"""The nudge where it is said: in an agent's hook, at a push; and what it costs there."""
+"""Tests of the reminder that memory was not changed for many commits: in an agent's hook and at a push."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project that changed memory three commits ago, and wants to hear of it."""
+    """Return a project that changed memory three commits ago and has a reminder configured."""
     project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n"})
     project.commit("Learn", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing"))})
     work(project, 3)
@@ -37,7 +37,7 @@ def call_hook(run: Run, session: str) -> str:
 
 @pytest.fixture
 def told(shop: Project, run: Run) -> Callable[[str], str]:
-    """What an agent's hook adds to the context of a session."""
+    """Return the text that an agent's hook adds to the session."""
 
     def ask(session: str) -> str:
         text: str = json.loads(call_hook(run, session))["hookSpecificOutput"]["additionalContext"]

@@ -1,4 +1,4 @@
-"""`memory-ci sessions`, outside of any repository."""
+"""Tests of `memory-ci sessions` outside of a repository."""
 
 from __future__ import annotations
 

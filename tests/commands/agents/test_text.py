@@ -1,4 +1,4 @@
-"""A table of sessions in which each can be told from the next."""
+"""Tests of the table of sessions: the ids that it prints are unique."""
 
 from __future__ import annotations
 

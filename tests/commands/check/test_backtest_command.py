@@ -1,4 +1,4 @@
-"""`check --backtest` and `add --check`: what checks would have said of a small history."""
+"""Tests of `check --backtest` and `add --check`: the results of checks on the commits of a small history."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def backtest(run: Run, *words: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def history(project: Project) -> Project:
-    """A direct push, a squash, a rebase of two commits and a merge, on top of the project's own."""
+    """Return a project with a direct push, a squash, a rebase of two commits and a merge."""
     project.commit("Direct", {"lib/a.py": "print(1)\n"})
     project.commit("Squash (#7)", {"lib/b.py": "# SPDX\n", "CHANGELOG.md": "- b\n"})
     project.commit("Rebase one (#8)", {"lib/c.py": "x\n"})

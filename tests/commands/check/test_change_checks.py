@@ -1,4 +1,4 @@
-"""Verify: a change is judged by the checks of its base."""
+"""Tests of `verify`: the checks of the base are applied to a change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rule(
 
 
 def start(project: Project, *rules: str) -> None:
-    """Commit the rules to main, and begin a branch."""
+    """Commit the rules to main, and create a branch."""
     files = {f"team{number}/MEMORY.md": text for number, text in enumerate(rules)}
     project.commit("Rules", files)
     project.branch("topic")

@@ -1,4 +1,4 @@
-"""Check: every memory file of a view, never a rewrite."""
+"""Tests of `check`: it reads each memory file of a view and rewrites none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving what a branch appended into the inbox, and folding it back."""
+"""Tests of `check --fix`: entries that a branch appended are moved into the inbox, and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def append(project: Project, path: str, *numbers: int, text: str = "") -> None:
 
 @pytest.fixture
 def branch(project: Project) -> Project:
-    """A project with entry 1 in MEMORY.md, on a branch of its own."""
+    """Check out a new branch of a project that has entry 1 in MEMORY.md."""
     append(project, "MEMORY.md", 1)
     project.git("add", ".")
     project.commit("One")

@@ -1,4 +1,4 @@
-"""install, uninstall, resolve and check --fix on the command line: text, JSON and exit status."""
+"""Tests of the commands around merges (`init --clone`, `resolve`, `check --fix`): text, JSON, exit status."""
 
 from __future__ import annotations
 

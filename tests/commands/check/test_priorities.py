@@ -1,4 +1,4 @@
-"""Priorities: set by people; what a bot or an agent sets is found, in real commits."""
+"""Tests of priorities: people set them; a priority that a bot or an agent sets is a finding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def entry(number: int = 1, **fields: object) -> Entry:
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project whose main has two entries, with a branch `topic` checked out."""
+    """Return a project whose main has two entries, with the branch `topic` checked out."""
     project.commit("Two entries", memory(entry(1), entry(2)))
     project.branch("topic")
     return project

@@ -1,4 +1,4 @@
-"""Merging the base into a branch, without anything installed."""
+"""Tests of `resolve`: it merges the base into a branch without an installed merge driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def append(project: Project, number: int) -> None:
 
 @pytest.fixture
 def branch(project: Project) -> Project:
-    """On a branch that conflicts with main for git, and not for the driver."""
+    """Check out a branch that conflicts with main for git, but not for the merge driver."""
     project.git("config", "user.name", "Ann")
     project.git("config", "user.email", "ann@example.com")
     project.branch("side")

@@ -1,4 +1,4 @@
-"""Verify: what a change does to memory before it is merged; commits are read and nothing is written."""
+"""Tests of `verify`: findings about the memory of a change before its merge; nothing is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def memory(*entries: str) -> str:
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project whose main has two entries, with a branch `topic` checked out."""
+    """Return a project whose main has two entries, with the branch `topic` checked out."""
     project.commit("Two entries", {"MEMORY.md": memory(ONE, TWO)})
     project.branch("topic")
     return project

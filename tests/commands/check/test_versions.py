@@ -1,4 +1,4 @@
-"""Two versions on one repository: files of the next format and of 0.1 are read, written and merged; nothing is lost."""
+"""Tests of two format versions in one repository: files of 0.1 and of the next format lose nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def mixed(project: Project, version: str, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The project with files of a version: two entries, and a third in the inbox; work was given the first."""
+    """Return a project with files of a version: two entries, a note, and work that was served the first entry."""
     monkeypatch.chdir(project.path)
     files = {
         ".memory-ci.yaml": CONFIGS[version],

@@ -1,4 +1,4 @@
-"""`memory-ci ci` and `verify` as a runner calls them: what they print, hand on and end with."""
+"""Tests of `memory-ci ci` and `verify` on a runner: output, files for later steps, exit status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKEN = "---\nid: 1\ntype: oops\n---\n## Broken\n"
 
 
 class Runner:
-    """The variables and files that a GitHub runner gives a step."""
+    """The variables and files that a GitHub runner gives to a step."""
 
     def __init__(self, place: Path, patch: pytest.MonkeyPatch) -> None:
         self.outputs_file, self.summary_file = place / "outputs", place / "summary.md"
@@ -53,7 +53,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 @pytest.fixture
 def remote(project: Project, tmp_path: Path) -> RepoBuilder:
-    """A bare repository that `origin` of the project is."""
+    """Add a bare repository as `origin` of the project, and return it."""
     bare = RepoBuilder(tmp_path / "remote.git", project.clock)
     project.git("clone", "-q", "--bare", ".", str(bare.path))
     project.git("remote", "add", "origin", str(bare.path))
@@ -287,7 +287,7 @@ FORGE = {
 
 @pytest.fixture
 def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Answer]]:
-    """A forge that answers everything with the one answer of the list."""
+    """Return a forge that gives the same answer to each request."""
     answers: list[Answer] = []
     monkeypatch.setattr("memory_ci.forge.rest.PAUSES", ())
     with serve(lambda asked: answers[0]) as server:

@@ -1,4 +1,4 @@
-"""Why a CI job runs, and so what it may do."""
+"""Tests of CI events: why a job runs, and which actions it may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line of JSON that `ci` ends with, and the span that a collector is sent."""
+"""Tests of the JSON line at the end of `ci`, and of the span that is sent to a collector."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = json.loads(
 
 
 def read_line(result: Result) -> dict[str, Any]:
-    """The one line of JSON of a run, which fits the schema."""
+    """Return the JSON line of a run, which fits the schema."""
     (text,) = (line for line in result.stdout.splitlines() if line.startswith("{"))
     line: dict[str, Any] = json.loads(text)
     jsonschema.validate(line, SCHEMA)

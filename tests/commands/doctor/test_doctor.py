@@ -1,4 +1,4 @@
-"""Doctor: what is set up, what works, and what to do about the rest. It looks, and leaves everything as it was."""
+"""Tests of `doctor`: what is set up, what works, and what to do about faults; nothing is changed."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def lose_the_attributes(project: Project) -> None:
 
 
 def rewrite_the_branch(project: Project) -> None:
-    """Another commit stands where the last record run ended; the record commits were put on top of it again."""
+    """Put the last record commit onto another parent, and reset the branch to it."""
     source = project.git("log", "-1", "--format=%H", "--grep=Memory-CI-Source", "HEAD")
     tree, message = (
         project.git("rev-parse", f"{source}^{{tree}}"),
@@ -183,7 +183,7 @@ def test_nothing_is_written_into_a_repository_without_an_index(tmp_path: Path) -
 
 
 def partial(project: Project, tmp_path: Path) -> tuple[RepoBuilder, Path]:
-    """A clone without the blobs of old commits, and the file that is there once somebody asks for them."""
+    """Return a clone without the blobs of old commits, and a file that appears once a blob is fetched."""
     log, program = tmp_path / "asked", tmp_path / "upload-pack"
     program.write_text(f'#!/bin/sh\ntouch {log}\nexec git upload-pack "$@"\n')
     program.chmod(0o755)

@@ -1,4 +1,4 @@
-"""memory-ci doctor, as a user calls it."""
+"""Tests of `memory-ci doctor` as a user calls it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doctor on the workflows of CI and on the forge."""
+"""Tests of doctor's checks of CI workflows and of the forge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doctor on the memory of the user, and on the guards against planted text."""
+"""Tests of doctor's checks of the user's memory, and of guards against planted text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Doctor on merged changes that wait to be recorded."""
+"""Tests of doctor's check for merged changes that are not recorded."""
 
 from __future__ import annotations
 

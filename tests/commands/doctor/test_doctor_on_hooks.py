@@ -1,4 +1,4 @@
-"""Doctor on the hooks of git and on the merge driver."""
+"""Tests of doctor's checks of git hooks and of the merge driver."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_hooks_are_looked_for_where_git_looks(healthy: Project) -> None:
 
 
 def managed(project: Project, tool: str) -> str:
-    """Everything for a tool that manages hooks is in its file; the tool itself is not in this clone."""
+    """Return a project with all lines in the file of a hook manager that is not installed in this clone."""
     shutil.rmtree(project.path / ".git/hooks")
     project.write(
         *(("lefthook.yml", "") if tool == "lefthook" else (".husky/pre-commit", "npm test\n"))

@@ -1,4 +1,4 @@
-"""Doctor on the engine, the index and the vectors."""
+"""Tests of doctor's checks of the engine, the index and the vectors."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def embed(asked: Asked) -> Answer:
 
 @pytest.fixture
 def named(healthy: Project) -> Project:
-    """A project that names a service for its vectors."""
+    """Return a project whose settings name a service for vectors."""
     healthy.write(".memory-ci.yaml", "retrieve:\n  embedder: ollama\n")
     return healthy
 

@@ -1,4 +1,4 @@
-"""Doctor on coding agents, their hooks and their captured sessions."""
+"""Tests of doctor's checks of agents, their hooks and their captured sessions."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_hooks_in_the_home_are_told(project: Project) -> None:
 
 
 def date_capture(project: Project, at: datetime) -> None:
-    """Let the hook of the agent have been put in at that time, whatever the clock of this machine says."""
+    """Set the time at which the agent's hook was installed, independent of the clock."""
     for path in (
         project.path / ".claude/settings.local.json",
         project.path / ".git/memory-ci/made",

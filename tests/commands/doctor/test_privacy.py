@@ -1,4 +1,4 @@
-"""doctor --privacy: what leaves the machine, where to, and since when."""
+"""Tests of `doctor --privacy`: what leaves the machine, to which address, and since when."""
 
 from __future__ import annotations
 

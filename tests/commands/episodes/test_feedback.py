@@ -1,4 +1,4 @@
-"""Feedback by hand, and the episode files of a repository: written once, read from any view, checked."""
+"""Tests of feedback: by hand, and in episode files, which are written once and checked."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def make_episode(name: str = "pr-128", **fields: Any) -> Episode:
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project that remembers one thing."""
+    """Return a project with one entry."""
     project.write("MEMORY.md", format_entry(make_entry(1)))
     return project
 
@@ -221,7 +221,7 @@ def test_episodes_are_no_memory_files(shop: Project) -> None:
 
 
 def found(project: Project, path: str, text: str | bytes) -> set[tuple[str, int, str]]:
-    """What `check` says of the episode files once this one is there."""
+    """Add an episode file, and return the findings of `check` about it."""
     project.write(path, text if isinstance(text, str) else text.decode())
     return {
         (f.path, f.line, f.code)

@@ -1,4 +1,4 @@
-"""memory-ci feedback, as a user calls it."""
+"""Tests of `memory-ci feedback` as a user calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project that remembers one thing."""
+    """Return a project with one entry."""
     project.write("MEMORY.md", format_entry(make_entry(1)))
     return project
 

@@ -1,4 +1,4 @@
-"""Job files: a pre-mortem before the work, assumptions on the way; and what of them arrives with the merge."""
+"""Tests of job files: a pre-mortem, assumptions, and the parts of them that are recorded after the merge."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_directory_that_is_a_link_out_of_the_repository_is_refused(
 def test_a_file_that_is_a_link_does_not_bring_another_file_in(
     project: Project, tmp_path: Path
 ) -> None:
-    """A branch may hold such a link: what it leads to must not end up in a file that is about to be committed."""
+    """A branch may have a link in place of the file; the target must not be copied into a committed file."""
     (tmp_path / "netrc").write_text("machine forge.example password hunter2\n")
     (project.path / ".assumptions.jsonl").symlink_to(tmp_path / "netrc")
     with pytest.raises(MemoryCIError) as raised:
@@ -272,7 +272,7 @@ def test_a_pre_mortem_that_was_merged_is_held_against_what_happened(
 
 
 def read_by(path: str, text: str) -> list[tuple[str, str]]:
-    """How far the words of a job file are trusted, where its author is."""
+    """Return the trust in the words of a job file by an author."""
     return [
         (classify_trust(event, ("*",), ()), event.text)
         for event in job_events(make_change(), path, text)

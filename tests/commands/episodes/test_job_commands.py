@@ -1,4 +1,4 @@
-"""`memory-ci premortem` and `memory-ci checkpoint`, as a job calls them."""
+"""Tests of `memory-ci premortem` and `memory-ci checkpoint` as a job calls them."""
 
 from __future__ import annotations
 

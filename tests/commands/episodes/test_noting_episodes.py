@@ -1,4 +1,4 @@
-"""Episodes that an agent notes or marks as important."""
+"""Tests of episodes that an agent writes, or marks as important."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci recall and memory-ci episode, as a user calls them."""
+"""Tests of `memory-ci recall` and `memory-ci episode` as a user calls them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASK = "queue for retries of charges"
 
 @pytest.fixture
 def noted(project: Project, run: Run) -> Project:
-    """A project with one episode that was noted by hand, and committed."""
+    """Return a project with a committed episode that was written by hand."""
     assert run("episode", TRIED, "--outcome", "failure").exit_code == 0
     project.git("add", ".")
     project.commit("Note")

@@ -1,4 +1,4 @@
-"""Which episodes and merged changes a question finds, and in which order."""
+"""Tests of recall: the episodes and merged changes that a question finds, and their order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_long_episode_is_found_by_its_summary(shop: Project) -> None:
 
 @pytest.fixture
 def museum(shop: Project) -> Project:
-    """Three merged changes, of which none has an episode."""
+    """Return a project with three merged changes without episodes."""
     shop.git("remote", "add", "origin", "https://ann:s3cret@github.com/acme/shop.git")
     why = "The entropy example was misleading: it divided by a constant that nobody could explain to readers."
     shop.commit(f"Remove the entropy example (#150)\n\n{why}", {"src/entropy.py": "one\n"})

@@ -1,4 +1,4 @@
-"""What was known at a moment, and who may see which episode."""
+"""Tests of recall: the state at an earlier time, and the episodes that each session may read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Outcomes of similar tasks, and entries that came from failure."""
+"""Tests of similar tasks: their outcomes, and entries that were learned from failures."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ OTHERS = [
 
 @pytest.fixture
 def merged(shop: Project) -> Project:
-    """Five changes of other kinds, and #128."""
+    """Return a project with five changes of other kinds, and #128."""
     for number, title in enumerate(OTHERS, start=110):
         shop.commit(f"{title} (#{number})", {f"src/part{number}.py": f"{title}\n"})
     shop.merge_work(RETRY, "retry", 128, "src/client.py")

@@ -1,4 +1,4 @@
-"""Recalled episodes as text: a line each, whatever they hold."""
+"""Tests of the text of recalled episodes: one line for each, with any content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memory-ci eval retrieval` and `eval init` as a user meets them."""
+"""Tests of `memory-ci eval retrieval` and `eval init` as a user calls them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation: what the numbers mean, and the floor under the rules engine."""
+"""Tests of the evaluation of extraction: its measures, and the lowest scores of the rules engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluate retrieval: sets of queries, golden queries of a repository, and the gate on them."""
+"""Tests of the evaluation of retrieval: sets of queries, golden queries of a repository, and their gate."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_with_vectors_every_entry_is_embedded_once_and_the_answers_are_hybrid(
     texts: list[str] = []
 
     class Counting:
-        """Two dimensions: texts with the word `idempotency`, and others."""
+        """An embedder of two dimensions: texts with the word `idempotency`, and other texts."""
 
         model_id = "counting"
 

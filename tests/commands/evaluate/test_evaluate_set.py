@@ -1,4 +1,4 @@
-"""A labelled set: drawn, filled in by two readers, and counted."""
+"""Tests of labelled sets: drawing windows, adding the labels of two readers, and counting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD = "Always use gRPC"
 
 
 def write(place: Path) -> None:
-    """One window with two learnings, of which the gate writes one, and a window with none."""
+    """Write a set: a window with two learnings, one of which passes the gate, and a window without any."""
     (place / "windows").mkdir(parents=True)
     piece = {
         "id": "e1",

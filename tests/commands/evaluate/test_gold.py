@@ -1,4 +1,4 @@
-"""The gold windows that the repository carries: what any reading of their numbers relies on."""
+"""Tests of the gold windows of this repository: the properties that its figures rely on."""
 
 from __future__ import annotations
 

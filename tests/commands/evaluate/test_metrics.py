@@ -1,4 +1,4 @@
-"""The measures of a ranking, by hand-made figures."""
+"""Tests of the measures of a ranking, on figures computed by hand."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_nothing_to_average_is_zero() -> None:
 
 
 def test_the_interval_holds_the_middle_of_the_resampled_means() -> None:
-    """Samples whose means are 0, 1, … 999: 2.5 % lie below 25, 2.5 % above 974."""
+    """The means of the samples are 0, 1, … 999: 2.5 % are below 25, and 2.5 % above 974."""
     drawn = iter(range(1000))
 
     def draw(values: Sequence[float]) -> Sequence[float]:

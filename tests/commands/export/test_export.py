@@ -1,4 +1,4 @@
-"""Export: memory as a block of AGENTS.md, derived, bounded, known to be out of date, and never read back."""
+"""Tests of `export`: the block in AGENTS.md is derived, bounded, checked, and never read as memory."""
 
 from __future__ import annotations
 

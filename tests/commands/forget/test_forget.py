@@ -1,4 +1,4 @@
-"""Forgetting: thirty planted strings are gone from the tip, the refs and derived data, and are not learned again."""
+"""Tests of `forget`: thirty strings vanish from the tip, the refs and derived data, and are not learned again."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ WORDS = {place: f"Kestrel {place} umbra" for place in PLACES}
 
 
 def say(place: str) -> str:
-    """A sentence that holds the string of a place."""
+    """Return a sentence with the string of a place."""
     return f"Before each release the {WORDS[place]} has to be asked"
 
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPlan]:
-    """A repository with a string in each kind of place, after all of them were forgotten."""
+    """Return a repository that had a string in each kind of place, after all were forgotten."""
     folder = tmp_path_factory.mktemp("forget")
     project = make_project(folder / "shop")
     entries = [
@@ -143,7 +143,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
 
 
 def read_everything(project: Project) -> str:
-    """All that stands at the tip, in refs of ours, beside the index and in the work tree."""
+    """Return all text at the tip, in our refs, beside the index and in the work tree."""
     tips = [
         "HEAD",
         *project.git("for-each-ref", "--format=%(objectname)", "refs/memory-ci/").split(),

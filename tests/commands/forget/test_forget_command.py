@@ -1,4 +1,4 @@
-"""memory-ci forget, as a user calls it."""
+"""Tests of `memory-ci forget` as a user calls it."""
 
 from __future__ import annotations
 

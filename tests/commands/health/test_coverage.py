@@ -1,4 +1,4 @@
-"""Coverage: which merged changes were judged."""
+"""Tests of coverage: the share of merged changes that were read."""
 
 from __future__ import annotations
 

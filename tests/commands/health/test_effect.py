@@ -1,4 +1,4 @@
-"""Whether memory helps: an effect is seen in simulated arms, none is not claimed, and captured sessions count."""
+"""Tests of `health --effect`: simulated sessions with and without memory, and captured sessions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PART = 0.3
 
 
 def simulate(rate: float, factor: float, number: int, seed: int) -> ArmComparison:
-    """Arms by the hash of the session; memory multiplies the rate by `factor`."""
+    """Simulate sessions with and without memory, by the hash of their id; memory multiplies the rate by `factor`."""
     dice = random.Random(seed)  # noqa: S311 - the same each time
     arms = [is_held_out(mark_session(f"{seed}-{one}"), PART) for one in range(number)]
     found = [

@@ -1,4 +1,4 @@
-"""Efficiency: whether what is served is used, and which titles find nothing."""
+"""Tests of efficiency: the share of served entries that were used, and titles that no query finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci health, as a user calls it, and where other commands speak of it."""
+"""Tests of `memory-ci health` as a user calls it, and of health in other commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbers of health: what each counts, and how they become one score."""
+"""Tests of the figures of health: what each counts, and how they make one score."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ VALUES = st.none() | st.floats(-50, 150)
 
 
 def weighed(**values: float | None) -> Health:
-    """A health with these metrics; those that are not said have no data."""
+    """Return a health with these metrics; the others have no data."""
     measured: dict[MetricName, Measurement] = {
         name: Measurement(values.get(name), "") for name in WEIGHTS["git"]
     }

@@ -1,4 +1,4 @@
-"""Health in words: what a page and a terminal are told."""
+"""Tests of the text of health, in a terminal and on a page."""
 
 from __future__ import annotations
 

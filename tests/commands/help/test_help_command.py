@@ -1,4 +1,4 @@
-"""memory-ci help, the overview of commands, and memory-ci alone."""
+"""Tests of `memory-ci help`, the overview of commands, and `memory-ci` without arguments."""
 
 from __future__ import annotations
 

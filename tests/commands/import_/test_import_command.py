@@ -1,4 +1,4 @@
-"""memory-ci import, as a user runs it."""
+"""Tests of `memory-ci import` as a user runs it."""
 
 from __future__ import annotations
 

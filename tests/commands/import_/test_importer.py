@@ -1,4 +1,4 @@
-"""Importing into a project: once, with nothing lost and nothing taken that is no learning."""
+"""Tests of import: a second import adds nothing, nothing is lost, and only learnings are taken."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def take(
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A directory of an older memory, outside of the project."""
+    """Return a directory with an older memory, outside of the project."""
     path = tmp_path / "old"
     path.mkdir()
     (path / "MEMORY.md").write_text(SECTIONS)
@@ -286,7 +286,7 @@ def test_replace_is_for_memory_files_of_the_project_and_for_their_own_scope(
 
 
 def test_a_replacement_that_would_not_read_back_changes_nothing(project: Project) -> None:
-    """Behind an unclosed fence, the fence of an entry would close it, and the entry would be in it."""
+    """After an unclosed fence, a fence in the entry would close it, and the entry would be inside the code."""
     text = "## [2026-03-01] Lesson\nRun this:\n```\nmake\n```\n# More\n```\nan unclosed fence\n"
     file = project.write("MEMORY.md", text)
     with pytest.raises(MemoryCIError) as raised:

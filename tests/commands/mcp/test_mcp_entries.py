@@ -1,4 +1,4 @@
-"""The tools of the MCP server for entries: retrieve, add and mark what was used."""
+"""Tests of the MCP tools for entries: retrieve, add, and mark as used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools of the MCP server for episodes and health."""
+"""Tests of the MCP tools for episodes and health."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Organisation:
         self.repositories: dict[str, RepoBuilder] = {}
 
     def add(self, name: str, *entries: Entry | str) -> RepoBuilder:
-        """A new repository, or a new commit of its whole memory."""
+        """Make a repository, or commit its whole memory anew."""
         if name not in self.repositories:
             self.repositories[name] = make_repo(self.root / name)
         made = [
@@ -64,7 +64,7 @@ class Organisation:
         )
 
     def titles(self, *audiences: str) -> list[str]:
-        """All titles that readers of these audiences find by the word `note`."""
+        """Return all titles that readers of these audiences find by the word `note`."""
         with closing(open_engine(self.address)) as engine:
             found = engine.search(["note"], OrgFilters(), audiences or ("public", "internal"), 100)
         return sorted(match.located.entry.title for match in found)
@@ -75,14 +75,14 @@ def hash_of(text: str) -> int:
 
 
 def as_remote(repository: RepoBuilder) -> str:
-    """The address of a repository as one elsewhere, which serves parts."""
+    """Return the address of a repository as of a remote one, which serves partial clones."""
     repository.git("config", "uploadpack.allowFilter", "true")
     repository.git("config", "uploadpack.allowAnySHA1InWant", "true")
     return repository.path.as_uri()
 
 
 class GitHubListing:
-    """What GitHub lists of acme: name -> fields. Each is cloned from the repository of its `place`."""
+    """GitHub's list of the repositories of acme, by name; each is cloned from its `place`."""
 
     def __init__(self, org: Organisation) -> None:
         self.org = org

@@ -1,4 +1,4 @@
-"""Audiences: who may read what, as the forge and the lists say; and that a reader of one learns nothing of another."""
+"""Tests of audiences: who may read which repository, and that a reader learns nothing about other audiences."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ def build(root: Path, *, with_private: bool) -> Organisation:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Organisation, Organisation]:
-    """The same public repository, alone and among private ones, at the same path."""
+    """Return two organisations with the same public repository, one of them with private repositories as well."""
     root = tmp_path_factory.mktemp("leak") / "org"
     alone = build(root, with_private=False)
     root.rename(root.with_name("alone"))
@@ -188,7 +188,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Organisation, Organi
 def test_what_the_public_reads_is_the_same_bytes_with_and_without_private_repositories(
     both: tuple[Organisation, Organisation], name: str
 ) -> None:
-    """Texts, counts, ids, statistics, sizes: nothing of them can tell."""
+    """Texts, counts, ids, statistics and sizes must not depend on private repositories."""
     alone, among = ((org.index / name).read_bytes() for org in both)
     assert alone == among
 
@@ -249,7 +249,7 @@ def test_a_reader_of_the_public_is_answered_alike(
 def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_exist(
     tmp_path: Path,
 ) -> None:
-    """A reader has the file of its own audience alone; what it asks besides is answered by nothing."""
+    """A reader has only the file of its own audience; a query for another audience returns nothing."""
     org = build(tmp_path / "org", with_private=True)
     (org.index / "group-pay.db").unlink()
     assert answer(org, SECRET, "group-pay") == answer(org, SECRET, "group-none") == ()

@@ -1,4 +1,4 @@
-"""What every engine of an organisation's index does; a second one adds its name to `engines.NAMES` and a place."""
+"""Tests that every engine of an organisation's index passes; a new engine adds its name to `engines.NAMES`."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def test_a_repository_is_in_exactly_one_audience(place: Place) -> None:
 
 
 def test_word_statistics_are_those_of_the_audience(place: Place) -> None:
-    """What a private group writes changes no score and no count of others."""
+    """The texts of a private group change no score and no count of other audiences."""
 
     def scores(private: int) -> object:
         with writing(place) as engine:

@@ -1,4 +1,4 @@
-"""`memory-ci org`: sync, search, status and verify as a user runs them."""
+"""Tests of `memory-ci org` (sync, search, status, verify) as a user runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plan: which repositories have merged work that no run has read."""
+"""Tests of `org plan`: repositories with merged work that no run has read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the engine for servers does with its databases, its connections, and who may read what."""
+"""Tests of the PostgreSQL engine: its databases, its connections, and who may read them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask(address: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def of(address: str, audience: str, role: str = "operator") -> str:
-    """The address of an audience's database, or with "" of the operator's, for a role."""
+    """Return the address of an audience's database (with "" of the operator's) for a role."""
     database = address.partition("@/")[2].partition("?")[0]
     at = address.replace("operator@", f"{role}@")
     return at.replace(f"/{database}?", f"/{database}_{audience}?") if audience else at
@@ -59,7 +59,7 @@ def of(address: str, audience: str, role: str = "operator") -> str:
 
 @pytest.fixture
 def outsider(address: str, place: Place) -> str:
-    """A member of the role of `internal` alone; the other audience has three entries."""
+    """Return a reader in the role of `internal` only; the other audience has three entries."""
     database = address.partition("@/")[2].partition("?")[0]
     ask(of(address, "", "postgres"), f'CREATE ROLE "{database}_internal" NOLOGIN')
     ask(
@@ -105,7 +105,7 @@ def test_a_role_may_not_connect_to_another_audience_nor_to_the_operator(
 
 
 def test_the_catalogue_tells_a_role_nothing_of_other_audiences(address: str, outsider: str) -> None:
-    """Tables, estimates of rows, statistics of words, sizes: those of a database are seen in it alone."""
+    """Tables, estimated row counts, word statistics and sizes of a database are visible only in it."""
     inside = of(address, "internal", outsider)
     (visible,) = ask(
         inside,
@@ -138,7 +138,7 @@ def test_an_audience_that_is_forbidden_answers_as_one_that_is_not_there(
 
 
 def test_the_best_of_many_are_those_of_the_embedded_engine(place: Place, tmp_path: Path) -> None:
-    """Most of what holds a word is not read: a bound on its score says that it is not among the best."""
+    """Most entries with a word are not scored, because a bound shows that they are not among the best."""
     draw = random.Random(3)  # noqa: S311 - no secret
     vocabulary = [
         f"{a}{b}o"
@@ -242,7 +242,7 @@ def test_one_writer_works_at_a_time_on_whatever_machine(address: str, place: Pla
 
 
 class Clock:
-    """The time of the reader, which only a test moves."""
+    """The time of the reader, which only a test changes."""
 
     def __init__(self) -> None:
         self.now = 1_000.0

@@ -1,4 +1,4 @@
-"""The organisation's lane of `retrieve`: below the repository's own, marked, bounded, and never in its way."""
+"""Tests of the organisation's part of `retrieve`: after the repository's entries, marked and bounded."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def charge(
 
 @pytest.fixture
 def index(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Its place; the clock of those who ask it stands still, so that no deadline passes."""
+    """Return the path of the index, with a clock that does not move, so that no deadline passes."""
     monkeypatch.setattr(
         "memory_ci.commands.org.search.time", SimpleNamespace(monotonic=lambda: 1e12)
     )

@@ -1,4 +1,4 @@
-"""The organisation on a PostgreSQL server: what the flows do there as they do with files."""
+"""Tests of `org` on a PostgreSQL server: the same results as with files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the embedded engine does with its files."""
+"""Tests of the files of the SQLite engine."""
 
 from __future__ import annotations
 

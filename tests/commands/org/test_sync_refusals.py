@@ -1,4 +1,4 @@
-"""What does not enter the index of an organisation, is cut, or is not changed by a dry run or a check."""
+"""Tests of `org sync`: entries that are refused or shortened; dry runs and checks change nothing."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_answers_come_in_the_order_of_their_questions() -> None:
     with ThreadPoolExecutor(4) as pool:
 
         def work(number: int) -> int:
-            """The first is done after the fourth."""
+            """Return after the fourth repository is done."""
             if number == 0:
                 is_fourth_done.wait()
             if number == 3:

@@ -1,4 +1,4 @@
-"""When a run publishes: as often as `publish.every` says, and never under a request that people review."""
+"""Tests of `publish.every`: how often a run publishes, and that an open request is not changed under review."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comment of a job that verifies: on the request that changes cited code, once, and marked done afterwards."""
+"""Tests of the comment of a verifying job: once, on the request that changes cited code, and marked as done later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TITLE = "Ask @ada, see https://evil.example and <b>#12</b>"
 
 @pytest.fixture
 def request_of(project: Project) -> CiJob:
-    """A branch, made from a base with an entry that cites code of it."""
+    """Make a branch from a base that has an entry which cites code of it."""
     project.commit("Write", {"src/shop.py": "def pay():\n    one()\n\n\ndef ship():\n    two()\n"})
     entry = make_entry(1, title=TITLE, cites=(f"src/shop.py:1-2@{project.sha()[:12]}",))
     base = project.commit("Remember", {"MEMORY.md": format_entry(entry)})

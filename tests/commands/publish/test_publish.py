@@ -1,4 +1,4 @@
-"""Publishing by push: what a run recorded lands on the remote's branch, once, whoever else writes there."""
+"""Tests of publishing by push: recorded commits reach the remote branch once, also with concurrent pushes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Push options: GitLab is told with the push what its API cannot be asked for."""
+"""Tests of push options, by which GitLab is asked for what its API is not used for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan that is performed later than it was made: moved where it fits, refused as a whole where it does not."""
+"""Tests of plans that are applied later: moved to the new tip where they fit, refused as a whole otherwise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFUND = MARKED.replace("charge", "refund")
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """With an entry that a change after it used: a run would reinforce it."""
+    """Return a project with an entry that a later change used, so that a run would reinforce it."""
     project.commit("Keep", {"MEMORY.md": format_entry(KNOWN)})
     project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
     return project
@@ -39,7 +39,7 @@ def move(project: Project, plan: Plan) -> Plan:
 
 
 def refuse(project: Project, plan: Plan) -> str:
-    """Why the plan is not moved; nothing is changed."""
+    """Return the reason why the plan is not moved; nothing is changed."""
     tip = project.sha()
     with pytest.raises(RepositoryError) as caught:
         move(project, plan)
@@ -168,7 +168,7 @@ def remote(project: Project, tmp_path: Path) -> Remote:
 
 
 def perform(project: Project, plan: Plan) -> Published:
-    """The second of two jobs: the plan of the first one, as a pull request."""
+    """Apply the plan of the first of two jobs as a pull request, as the second job does."""
     workspace = project.workspace
     given = PublishOptions("pr", "main")
     return publish(

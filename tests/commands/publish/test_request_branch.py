@@ -1,4 +1,4 @@
-"""The branch of the request is made anew, kept, or left alone."""
+"""Tests of the branch of the memory pull request: made again, kept, or left alone."""
 
 from __future__ import annotations
 

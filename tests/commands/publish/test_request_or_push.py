@@ -1,4 +1,4 @@
-"""Whether commits are pushed, made through the API, or proposed."""
+"""Tests of the way to publish: commits are pushed, made through the API, or proposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the request shows: what memory would gain, what waits for people, and how many episodes."""
+"""Tests of the text of a memory pull request: new entries, questions to people, and the number of episodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""People decide on entries by ticks and comments of the request."""
+"""Tests of decisions by ticks and comments in a memory pull request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers import Server, serve
 
 
 class Waiting(NamedTuple):
-    """A request of two entries, by title: the one that somebody takes out, and the one that stays."""
+    """A request with two entries, by title: one that somebody removes, and one that stays."""
 
     forge: GitHubDouble
     publish: Publisher

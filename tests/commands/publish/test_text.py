@@ -1,4 +1,4 @@
-"""The text of the memory pull request: complete, bounded, and nothing in it acts on the forge."""
+"""Tests of the text of the memory pull request: complete, bounded, without effect on the forge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A project whose entries are known."""
+"""Fixtures: a project with two known entries."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ def known_template(project_template: Project, tmp_path_factory: pytest.TempPathF
 
 @pytest.fixture
 def known(known_template: Project, tmp_path: Path) -> Project:
-    """A project whose memory has two entries, the first of them about src/client.py, and whose past is recorded."""
+    """Return a project with two entries, the first about src/client.py, whose history is recorded."""
     return copy_project(known_template, tmp_path / "shop")

@@ -1,4 +1,4 @@
-"""What work was called finds what it taught; a rule of conduct is about no code."""
+"""Tests of search words: an entry is found by the title of the work that taught it; rules of conduct are not."""
 
 from __future__ import annotations
 

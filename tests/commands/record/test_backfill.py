@@ -1,4 +1,4 @@
-"""Backfill: a long history asked in batches, across calls, with nothing lost and nothing paid for twice."""
+"""Tests of `learn` on a long history: batches over several calls, nothing lost, nothing paid for twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests that were closed without a merge: what was declined is remembered as declined, once."""
+"""Tests of pull requests that were closed without a merge: what was declined is recorded once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PROPOSAL = "Each caller retries its own POST with a growing pause."
 
 
 class Forge:
-    """GitHub's `acme/shop` with one request that was closed and not merged; Eve may only read."""
+    """GitHub's `acme/shop` with a request that was closed without a merge; Eve may only read."""
 
     def __init__(self, comment: str = "", by: str = "bob", **pull: Any) -> None:
         author = "NONE" if by == "eve" else "MEMBER"
@@ -213,7 +213,7 @@ def test_bots_and_our_own_request_are_not_asked_about(project: Project) -> None:
 
 
 class Heap(Forge):
-    """Many requests that were closed, a minute between two of them."""
+    """Many closed requests, one for each minute."""
 
     def __init__(
         self, count: int, at: datetime = datetime(2026, 11, 20, tzinfo=UTC), **pull: Any

@@ -1,4 +1,4 @@
-"""An engine that fails loses nothing: what was read is kept, the rest is for the next run, and never counts."""
+"""Tests of failing engines: the learnings so far are kept, and the next run reads the rest."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def template(project_template: Project, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def five(template: Project, tmp_path: Path) -> Project:
-    """#128 of the template, whose author marked what it taught, and #201 to #204, with a lesson each."""
+    """Return five changes: #128, whose author marked a learning, and #201 to #204 with a lesson each."""
     return copy_project(template, tmp_path / "five")
 
 
@@ -73,7 +73,7 @@ def tell(model: StandIn, fail_on: str = "") -> None:
 
 
 def learned(project: Project) -> dict[str, tuple[object, ...]]:
-    """What matters of each entry, by title."""
+    """Return the compared fields of each entry, by title."""
     return {
         entry.title: (
             entry.id,
@@ -184,7 +184,7 @@ def test_what_one_engine_has_answered_is_not_taken_for_the_words_of_another(
 
 
 def test_a_reply_that_holds_no_list_is_a_failure_as_well(five: Project, tmp_path: Path) -> None:
-    """Not a change without learnings: it is read again."""
+    """It does not count as a change without learnings, and is read again."""
     program = tmp_path / "broken"
     program.write_text("#!/bin/sh\necho I would rather talk about the weather.\n")
     program.chmod(0o755)
@@ -214,7 +214,7 @@ def plan_with(project: Project, url: str, today: date = TODAY) -> Plan:
 
 
 def answer_with(at: int) -> Answer:
-    """The lesson of one change, whose commit is the first piece of evidence; 450,000 tokens for it."""
+    """Return the lesson of one change, quoted from its first piece of evidence; it costs 450,000 tokens."""
     quotes = [{"evidence": "e1", "text": LESSONS[at]}]
     fields = {"title": TITLES[at], "body": LESSONS[at], "quotes": quotes}
     return make_answer(
@@ -320,7 +320,7 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(
 
 
 def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project: Project) -> None:
-    """Without it a stranger's marks would pass for those of one of us."""
+    """Otherwise the marks of a stranger would count as those of a team member."""
     refused = json_answer({"message": "Bad credentials"}, 401)
     with serve(lambda asked: refused) as server:
         environ = {

@@ -1,4 +1,4 @@
-"""What an episode says of the entries that its work was given and used."""
+"""Tests of episodes: the entries that their work was served, and those that it used."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_entries_only_given_are_not_reinforced_where_work_names_what_it_used(
 
 
 def test_utility_is_the_same_in_whatever_order_branches_bring_the_files(known: Project) -> None:
-    """Two runs on two branches, then merged: nothing conflicts, and each event counts once."""
+    """Two runs on two branches that are merged: without a conflict, and each event counts once."""
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.branch("other")
     known.record()

@@ -1,4 +1,4 @@
-"""An episode of each merged change: what it tells, and of which changes there is none."""
+"""Tests of episodes of merged changes: their content, and changes without an episode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the forge knows of the request of an episode."""
+"""Tests of episodes of pull requests: facts that the forge adds."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def hub() -> Iterator[Hub]:
 
 
 def requested(path: str) -> dict[str, Any]:
-    """A review that requests a change in a file, and a commit after it."""
+    """Return a review that requests a change in a file, and a commit after it."""
     return {
         "reviews": [make_review(199)],
         "comments": [make_comment(17, path=path)],

@@ -1,4 +1,4 @@
-"""What a plan may say of episodes, and old months that are folded."""
+"""Tests of episodes in plans, and of months of episodes that are folded into one file."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_plan_may_not_say_that_other_work_confirmed_an_entry(known: Project, r
 
 @pytest.mark.parametrize("wanted", ["pr-7", "commit-{sha}", "pr-7-{sha}", "pr-150-000000000000"])
 def test_a_plan_may_not_name_an_episode_after_other_work(known: Project, wanted: str) -> None:
-    """The episode of #7 would then be known, and never be told."""
+    """The episode of #7 would otherwise count as written, and never be written."""
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     plan, name = known.plan(), wanted.format(sha=known.sha()[:12])
     bad = [

@@ -1,4 +1,4 @@
-"""What later changes say of earlier work: reverts, and what is brought back."""
+"""Tests of episodes of work that was reverted later, or restored."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_a_cherry_picked_commit_gives_no_feedback_again(known: Project) -> None:
 
 
 def revert_works(project: Project, count: int) -> None:
-    """Merge works and revert each of them."""
+    """Merge works, and revert each of them."""
     works = [project.commit(f"Add part {at}", {f"src/part{at}.py": "x\n"}) for at in range(count)]
     for work in works:
         project.git("revert", "--no-edit", work)

@@ -1,4 +1,4 @@
-"""The first record of a repository: nothing of a long history becomes memory unasked."""
+"""Tests of the first record of a repository: a long history is not recorded unless asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> RepoBuilder:
-    """A repository with four changes, where `init` has run and nothing of it is committed."""
+    """Return a repository with four changes, where `init` has run but its files are not committed."""
     repo = make_repo(tmp_path / "fresh")
     for number in range(4):
         repo.commit(f"Change {number}", {"a.py": f"{number}\n"})
@@ -38,7 +38,7 @@ def test_record_before_init_is_committed_is_refused(fresh: RepoBuilder, run: Run
 
 @pytest.fixture
 def many(fresh: RepoBuilder, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
-    """The same, committed, with more changes since than are written unasked."""
+    """Return the same repository, committed, with more changes than a first run writes unasked."""
     monkeypatch.setattr(run_checks, "FREE_EPISODES", 2)
     fresh.git("add", ".")
     fresh.commit("Add memory")

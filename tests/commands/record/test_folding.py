@@ -1,4 +1,4 @@
-"""Folding old months of episodes, in repositories where not everything is as it should be."""
+"""Tests of the folding of old months of episodes, in repositories with irregular files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def told_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def told(told_template: Project, tmp_path: Path) -> Project:
-    """A project with the episodes of a month in January, in a file each."""
+    """Return a project with the episodes of a month in January, each in a file."""
     return copy_project(told_template, tmp_path / "shop")
 
 

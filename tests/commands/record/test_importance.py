@@ -1,4 +1,4 @@
-"""Importance from the commit to the entry: what comes of a revert counts more than what comes of routine work."""
+"""Tests of importance: learnings of a revert count more than those of routine work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAUSE = "Root cause: the gateway books a charge each time it is asked.\nFix: sen
 
 
 def record(project: Project, model: StandIn, message: str) -> float:
-    """Merge work with that message; the importance of what a model that says none learns from it."""
+    """Merge work with a message, and return the importance of a learning for which the model states none."""
     project.merge_work(message, "work", 140)
     model.will_find(make_learning(WORDS, title="Send a charge once"))
     model.record(project)

@@ -1,4 +1,4 @@
-"""What memory knows already, and for whom: nobody's learning is swallowed by an entry that is not given to them."""
+"""Tests of known learnings: a new one is not dropped because of an entry that its readers are not served."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shop_template(project_template: Project, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def shop(shop_template: Project, tmp_path: Path) -> Project:
-    """A project whose past is recorded."""
+    """Return a project whose history is recorded."""
     return copy_project(shop_template, tmp_path / "shop")
 
 
@@ -39,7 +39,7 @@ def note(project: Project, number: int, scope: str) -> None:
 
 
 def scopes(project: Project, **options: object) -> list[str]:
-    """The scopes of the entries with these words that are served."""
+    """Return the scopes of the served entries with these words."""
     hits = project.retrieve("caches per tenant", **options).hits
     return sorted(hit.located.scope.name for hit in hits if hit.located.entry.title == TITLE)
 
@@ -94,7 +94,7 @@ def test_a_note_with_the_id_of_another_entry_waits_and_is_named(shop: Project) -
 
 
 def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
-    """The plan with its fold another one: what is moved is said to be kept at `path`."""
+    """Return the plan with a changed fold step, in which the moved note is dropped for the entry at `path`."""
     (step, *others) = plan.steps
     (moved,) = step.changes
     why = f"is in memory already as {entry.id[:8]}"

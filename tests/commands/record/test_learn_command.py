@@ -1,4 +1,4 @@
-"""memory-ci learn: the price first, nothing paid for twice, nothing committed before all is answered."""
+"""Tests of `memory-ci learn`: the price comes first, nothing is paid for twice, and commits come at the end."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ print(json.dumps({"learnings": [{"title": said, "quotes": quotes}] if quotes els
 
 @pytest.fixture
 def log(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two more changes, and a program that notes what it is asked, and fails after as many as `limit` says."""
+    """Return the log of a program that fails after `limit` prompts; the project has two more changes."""
     project.merge_work("Count twice\n\nA count is made by two of us.", "count", 300, "src/count.py")
     project.merge_work(
         "Lock\n\nEach drawer has one clerk and one lock.", "lock", 301, "src/lock.py"
@@ -183,7 +183,7 @@ def test_the_api_is_asked_in_batches(
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The engines of all runs that are planned."""
+    """Return the engines of all planned runs."""
     engines: list[str] = []
 
     def count(*arguments: Any, **options: Any) -> Plan:

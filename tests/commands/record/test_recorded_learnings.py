@@ -1,4 +1,4 @@
-"""What merged changes teach becomes entries, once."""
+"""Tests of learnings of merged changes: each becomes one entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Repeated requests in the words of a model, which also leaves out orders of the work in hand."""
+"""Tests of repeated requests that a model rewords; it also leaves out orders about current work."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Phraser:
 
 @pytest.fixture
 def asked(project: Project, tmp_path: Path) -> Project:
-    """A project in whose sessions people ask the same again."""
+    """Return a project with sessions in which people repeat a request."""
     project.record()
     keep_asking(project, tmp_path, *DRAFT)
     return project

@@ -1,4 +1,4 @@
-"""Whose words `record` counts as requests: those that trusted people typed, and nobody else's."""
+"""Tests of requests: only words that trusted people typed are counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVENT = json.dumps(
 
 
 def list_requests(run: Run) -> list[str]:
-    """Return the titles of what `record` proposes because it came again and again."""
+    """Return the titles that `record` proposes because they were repeated."""
     done = run("record", "--dry-run", "--json")
     assert done.exit_code == 0, done.stderr
     judged = json.loads(done.stdout)["plan"]["judged"]
@@ -47,17 +47,17 @@ def list_requests(run: Run) -> list[str]:
 
 
 def keep_five(project: Project, folder: Path, *turns: str | Record) -> None:
-    """Capture five sessions with the same turns, each with other work."""
+    """Capture five sessions with the same turns and different work."""
     keep_asking(project, folder, *[[work, *turns] for work in WORK])
 
 
 def keep_beside_work(project: Project, folder: Path, text: str) -> None:
-    """Capture five sessions with a turn that holds a text and other work, so that none is a copy."""
+    """Capture five sessions that have a turn with the text, and different work, so that none is a copy."""
     keep_asking(project, folder, *[f"{work}\n\n{text}" for work in WORK])
 
 
 def put_checkpoints(project: Project, ref: str, author: str) -> None:
-    """Put five sessions that make the request below a ref of Entire, committed by an author."""
+    """Commit five sessions with the request below to a ref of Entire, by an author."""
     files = {}
     for number in SESSIONS:
         at = project.clock.now + number * DAY
@@ -107,7 +107,7 @@ def test_what_a_trusted_person_asks_in_five_commits_is_proposed(run: Run, projec
 
 
 def list_written(run: Run) -> list[str]:
-    """Return the titles that `record` writes because they came again and again."""
+    """Return the titles that `record` writes because they were repeated."""
     plan = json.loads(run("record", "--dry-run", "--json").stdout)["plan"]
     entries = [change["entry"] for step in plan["steps"] for change in step["changes"]]
     return [entry["title"] for entry in entries if entry.get("engine") == "repetition"]

@@ -1,4 +1,4 @@
-"""The commits of a run, and the work trees and repositories that it writes to."""
+"""Tests of the commits of a run, and the work trees and repositories that it writes to."""
 
 from __future__ import annotations
 

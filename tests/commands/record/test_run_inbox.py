@@ -1,4 +1,4 @@
-"""The inbox is folded into the file of each scope."""
+"""Tests of the inbox: its notes are moved into the file of each scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes of one run say in other words: shown to the model, asked about once at the end, kept as one entry."""
+"""Tests of rewordings within a run: the model sees them, is asked about them once, and one entry is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECOND = "Before each push of a branch take what main has"
 
 
 class Reader:
-    """A model that gives the reason of each change as a learning, and groups what it is told to."""
+    """A model that returns the reason of each change as a learning, and groups learnings as configured."""
 
     def __init__(self, group: Callable[[Request], list[str]]) -> None:
         self.asked: list[Request] = []

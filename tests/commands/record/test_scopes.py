@@ -1,4 +1,4 @@
-"""The ten extraction scopes, end to end: what each is asked about, what it may quote, and where its learnings go."""
+"""Tests of the ten scopes of extraction: their questions, the evidence they may quote, and their files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def with_message(message: str) -> Callable[[Project, Path], None]:
 
 
 class Case(NamedTuple):
-    """A change that has something for a scope: the piece with these `words`, and the entry they become."""
+    """A change with evidence for a scope: the piece with these `words`, and the entry that it becomes."""
 
     scope: str
     merge: Callable[[Project, Path], None]

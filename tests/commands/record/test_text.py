@@ -1,4 +1,4 @@
-"""The page of a job: what was learned and why, and nothing that breaks out of it."""
+"""Tests of the page of a job: learnings with their reasons, all text escaped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Episodes that git's history gives, so that record writes no file for them."""
+"""Tests of episodes that are derived from git's history, so that `record` writes no file for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def do_work(project: Project) -> None:
 
 
 def list_files(project: Project) -> list[str]:
-    """The files below the directory of episodes, as a path each."""
+    """Return the paths of the files below the directory of episodes."""
     return project.git("ls-files", ".memory/episodes").splitlines()
 
 
@@ -46,7 +46,7 @@ def list_ranges(project: Project) -> list[str]:
 
 
 def recall(project: Project, question: str) -> list[tuple[str, float, float, int | None]]:
-    """The answers: id, score, valence and remaining files of each."""
+    """Return the recalled episodes: id, score, valence and remaining files of each."""
     recalled = recall_episodes(project.workspace, RecallQuery(question, NOW))
     return [
         (hit.episode.id, hit.score, hit.episode.valence, hit.still)
@@ -170,7 +170,7 @@ def test_a_plan_may_not_write_anything_else_into_the_file_of_ranges(
 
 
 def keep_as_files(project: Project) -> None:
-    """Leave the repository as an older version does, which wrote a file for each episode."""
+    """Commit a file for each episode, as an older version did."""
     project.record()
     files: dict[str, str | bytes | None] = {RECORDED_FILE: None}
     for telling in load_episodes(project.workspace, "HEAD").records:
@@ -268,7 +268,7 @@ def test_a_range_that_the_history_does_not_hold_hides_no_other(known: Project) -
 
 @pytest.fixture
 def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The commits of changes whose episode is derived from now on."""
+    """Return the commits of changes whose episodes are derived from now on."""
     shas: list[str] = []
     derive = git_episodes.derive_episode
 

@@ -1,4 +1,4 @@
-"""Upkeep: compaction, retirement and the rest, as commits that change nothing the second time."""
+"""Tests of upkeep: compaction, retirement and the like as commits; a second run changes nothing."""
 
 from __future__ import annotations
 
@@ -311,7 +311,7 @@ def test_upkeep_alone_moves_no_cursor(project: Project) -> None:
 
 
 def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project) -> None:
-    """Weekly merges with learnings, some said before, and trailers of what was retrieved; a stage ends in between."""
+    """Weekly merges with learnings, some repeated, and trailers of served entries; a stage ends in between."""
     seen: set[str] = set()
     for week in range(1, 15):
         day = date.fromordinal(date(2026, 1, 10).toordinal() + 7 * week)

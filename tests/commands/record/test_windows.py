@@ -1,4 +1,4 @@
-"""Windows: what a model is given to understand the evidence of a change, from the history to the request."""
+"""Tests of windows: the evidence of a change that a model is sent, from history to the pull request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def model(tmp_path: Path) -> StandIn:
 
 
 def window(model: StandIn, project: Project, change: str = "#140") -> dict[str, Any]:
-    """The user message about a change."""
+    """Return the user message about a change."""
     model.plan(project)
     documents = [json.loads(document["user"]) for document in model.documents]
     (found,) = [document for document in documents if document["change"] == change]

@@ -1,4 +1,4 @@
-"""Entries of decision records whose status later says that they no longer hold."""
+"""Tests of entries of decision records whose status later says that they no longer apply."""
 
 from __future__ import annotations
 

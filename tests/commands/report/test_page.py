@@ -1,4 +1,4 @@
-"""The page of the report: what holds of its charts and its style whatever is drawn."""
+"""Tests of the page of the report: properties of its charts and style with any data."""
 
 from __future__ import annotations
 

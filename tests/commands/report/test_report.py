@@ -1,4 +1,4 @@
-"""The values of the report: what is counted of a known repository, and what an empty one says."""
+"""Tests of the values of the report: counts of a known repository, and of an empty one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.repos import make_repo
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Two merges in two weeks; what was learned from the first was given to the second, which used it."""
+    """Return a project with two merges in two weeks; the second was served the entry of the first and used it."""
     project = make_project(tmp_path_factory.mktemp("report") / "shop")
     project.git("remote", "add", "origin", "git@github.com:acme/shop.git")
     project.at(datetime(2026, 10, 26, tzinfo=UTC))

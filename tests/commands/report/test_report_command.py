@@ -1,4 +1,4 @@
-"""memory-ci report, as a user calls it."""
+"""Tests of `memory-ci report` as a user calls it."""
 
 from __future__ import annotations
 

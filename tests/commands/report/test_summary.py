@@ -1,4 +1,4 @@
-"""The first screen's values: what was learned, served, used, asked again, and what is wrong."""
+"""Tests of the first screen of the report: entries learned, served and used, repeated requests, faults."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAYS_OF_WORK = {1: date(2026, 11, 20), 2: date(2026, 11, 2), 3: date(2026, 10, 5
 
 @pytest.fixture
 def kept(project: Project) -> Project:
-    """A project with entries of known days of work, all written on one day."""
+    """Return a project with entries of known dates, all written on one day."""
     entries = [
         make_entry(number, title=f"Rule {number}", occurred_at=day, created_at=date(2026, 1, 1))
         for number, day in DAYS_OF_WORK.items()
@@ -37,7 +37,7 @@ def kept(project: Project) -> Project:
 def serve(
     project: Project, name: str, day: date, *numbers: int, used: int = 0, sessions: str = ""
 ) -> None:
-    """Note merged work that was served entries, of which it used the first ones."""
+    """Record merged work that was served entries and used the first of them."""
     ids = [make_id(number) for number in numbers]
     episode = Episode(
         id=name,

@@ -1,4 +1,4 @@
-"""The truth of what is served: cited code is looked at in the caller's tree, and what became of it is said."""
+"""Tests of verdicts in `retrieve`: cited code is compared with the caller's tree, and the result is shown."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TITLE = "`post()` needs an idempotency key"
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A client, an entry that cites a function of it, and one that cites nothing."""
+    """Return a project with a client, an entry that cites a function of it, and an entry without cites."""
     project.commit("Write the client", {"src/client.py": CLIENT})
     remember(project, 1, f"src/client.py@{project.sha()[:12]}")
     other = make_entry(
@@ -271,7 +271,7 @@ def test_a_tree_that_is_none_is_an_error(shop: Project) -> None:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The git commands that are run from now on."""
+    """Return a list of the git commands that run from now on."""
     started: list[str] = []
     start = subprocess.Popen.__init__
 

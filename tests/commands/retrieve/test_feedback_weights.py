@@ -1,4 +1,4 @@
-"""What feedback does to the ranking: from files in the repository to the order in which a job is given entries."""
+"""Tests of feedback in the ranking: from files of the repository to the order of served entries."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CONFIG = ".memory-ci.yaml"
 
 @pytest.fixture
 def zoo(project: Project) -> Project:
-    """Two entries that nothing tells apart; equal scores are ordered by id."""
+    """Return a project with two equal entries; equal scores are ordered by id."""
     entries = [make_entry(n, title="Zebra crossing", body=f"Wait for it, {n}.") for n in (1, 2)]
     project.commit("Zoo", {"MEMORY.md": "\n".join(map(format_entry, entries))})
     return project
@@ -43,7 +43,7 @@ def said(
 
 
 def tell(project: Project, *feedback: Feedback) -> None:
-    """A file of its own for each."""
+    """Write each in a file."""
     for one in feedback:
         told = make_amendment(one.at, feedback=(one,))
         project.write(episode_record_path(told), format_episode_record(told))
@@ -214,7 +214,7 @@ def test_a_retired_entry_needs_nobody_to_look(zoo: Project) -> None:
 
 
 def absorb(project: Project, *, is_held: bool) -> None:
-    """The second entry superseded a ninth, which is gone from memory or still there."""
+    """Make the second entry supersede a ninth, which is removed from memory or still in it."""
     entries = [make_entry(n, title="Zebra crossing", body=f"Wait for it, {n}.") for n in (1, 2)]
     entries[1] = msgspec.structs.replace(entries[1], supersedes=(make_id(9),))
     rest = [make_entry(9, title="Something else", status="retired")] if is_held else []

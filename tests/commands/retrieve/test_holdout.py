@@ -1,4 +1,4 @@
-"""A share of sessions is given nothing, which is noted in the session's log, the trailer and the episode."""
+"""Tests of held-out sessions: they are served nothing; the log, the trailer and the episode say so."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A context where it goes: into an agent's hook, onto a Markdown page."""
+"""Tests of the formats of a context: the output of an agent's hook, and Markdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words and vectors together: what an embedder changes in an answer, and what is told when it cannot."""
+"""Tests of words and vectors together: the effect of an embedder, and its failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MONEY = ("charge", "refund", "payment")
 
 
 def embed(asked: Asked) -> Answer:
-    """A model of two dimensions: what is about money, and what is not."""
+    """Return vectors of two dimensions: texts about money, and other texts."""
     texts = [text.casefold() for text in json.loads(asked.body)["input"]]
     rows = [[1.0, 0.1] if any(word in text for word in MONEY) else [0.1, 1.0] for text in texts]
     return json_answer({"embeddings": rows})

@@ -1,4 +1,4 @@
-"""What is asked of memory: filters, roles, budgets, and the memory of another time."""
+"""Tests of the options of `retrieve`: filters, roles, budgets, and memory of another time."""
 
 from __future__ import annotations
 

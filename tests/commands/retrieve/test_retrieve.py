@@ -1,4 +1,4 @@
-"""Retrieve: what a job is given, from the files as they are now."""
+"""Tests of `retrieve`: what a job is served, from the current files."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_the_configured_budget_holds_where_the_job_names_none(project: Project) 
 def test_norms_over_budget_are_chosen_by_prominence(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After 160 days the old one has 0.32 of 0.9, the new one all of 0.2."""
+    """After 160 days the old norm has 0.32 of its 0.9; the new one has all of its 0.2."""
     monkeypatch.setattr("memory_ci.commands.retrieve.norms.MAX_NORM_CHARS", 400)
     old = make_entry(1, importance=0.9, last_reinforced=TODAY - timedelta(days=160), body="x" * 200)
     new = make_entry(2, importance=0.2, last_reinforced=TODAY, body="x" * 200)
@@ -431,7 +431,7 @@ def test_the_hot_paths_import_neither_gitpython_nor_an_sdk(
 def test_an_index_of_another_memory_in_the_cache_changes_no_answer(
     project: Project, tmp_path: Path
 ) -> None:
-    """`restore-keys` of the action gives a job the index of any older commit."""
+    """`restore-keys` of the action can give a job the index of any older commit."""
     put(project, "MEMORY.md", 1, title="Zebra crossing")
     assert project.retrieve("zebra").hits
     restored = tmp_path / "index.db"

@@ -1,4 +1,4 @@
-"""retrieve as it is called: by people, by scripts, and by an agent as its hook."""
+"""Tests of `retrieve` as it is called by people, scripts and agents' hooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def zoo(project: Project) -> Project:
-    """A project that remembers one thing."""
+    """Return a project with one entry."""
     project.commit(
         "Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))}
     )
@@ -277,7 +277,7 @@ def test_a_note_that_cannot_be_written_costs_no_answer(run: Run, zoo: Project) -
 
 @pytest.fixture
 def farm(project: Project) -> Project:
-    """Entries that cite a file, of its team and of the team above it, and of neither."""
+    """Return a project with entries that cite a file: of its team, of the team above, and of no team."""
     anchor = Anchor(path="src/api/hen.py", commit="a" * 40)
     citing = make_entry(1, title="Feed the hen", cites=(format_anchor(anchor),))
     named = make_entry(2, title="Look at src/api/hen.py.bak", cites=("src/api/hen.py.bak",))

@@ -1,4 +1,4 @@
-"""Similar tasks: gathered from what was merged, kept beside the index, named to a job when that is cheap."""
+"""Tests of similar tasks: gathered from merged work, stored beside the index, served if that is cheap."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def shop_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def shop(shop_template: Project, tmp_path: Path) -> Project:
-    """Five changes of other kinds, and #128, which was like what is asked in `ASK`; no memory."""
+    """Return a project without memory: five changes of other kinds, and #128, which is similar to `ASK`."""
     return copy_project(shop_template, tmp_path / "similar")
 
 
@@ -56,7 +56,7 @@ def find(shop: Project, task: str = ASK) -> Task:
 
 
 def git_log(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The arguments of each git command that is run from now on."""
+    """Return a list of the arguments of each git command that runs from now on."""
     started: list[list[str]] = []
     start = subprocess.Popen.__init__
 

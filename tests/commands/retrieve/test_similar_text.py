@@ -1,4 +1,4 @@
-"""A task of the past in one line."""
+"""Tests of the line that describes a past task."""
 
 from __future__ import annotations
 

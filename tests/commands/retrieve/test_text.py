@@ -1,4 +1,4 @@
-"""What an agent is told, and that no content gets out of the wrapper."""
+"""Tests of the text that an agent is served: no content can end the block around it."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ HOSTILE = st.lists(
 def test_no_content_opens_or_closes_the_wrapper(
     title: str, body: str, source: str, instead: str
 ) -> None:
-    """One opening line first, one closing line last; between them, only quotations can hold foreign lines."""
+    """One opening line comes first and one closing line last; between them only quotations can have other lines."""
     hits = (
         make_hit(1, title=title, body=body, source=source, adoption="rejected", instead=instead),
         make_hit(2, where=source),
@@ -291,7 +291,7 @@ def test_no_content_opens_or_closes_the_wrapper(
 
 
 def is_wrapper(line: str) -> bool:
-    """Could `line` be taken for the wrapper? Written apart from the code under test."""
+    """Return whether `line` could be taken for the wrapper; written independently of the tested code."""
     shown = "".join(char for char in html.unescape(line) if unicodedata.category(char) != "Cf")
     plain = unicodedata.normalize("NFKC", shown)
     return re.search(r"<[\W_]*recalled[\W_]*memory", plain.casefold()) is not None

@@ -1,4 +1,4 @@
-"""Walk: what is one relation away from what a task's words found."""
+"""Tests of relations in `retrieve`: entries that are one relation away from the entries found by words."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def by_id(answer: Retrieval, number: int) -> Hit:
 
 @pytest.fixture
 def pair(project: Project) -> Project:
-    """A hit that supports what the task's words do not find."""
+    """Return a hit that supports an entry which the words of the task do not find."""
     hit = make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",))
     put(project, hit, make_entry(2, title="Wait at the kerb"))
     return project

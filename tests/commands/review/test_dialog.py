@@ -1,4 +1,4 @@
-"""The questions at a terminal, one after another."""
+"""Tests of the questions at a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask(kind: QuestionKind, number: int) -> Question:
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys that a person types, taken from the front."""
+    """Return the keys that a person types; each answer removes the first."""
     keys: list[str] = []
     monkeypatch.setattr(dialog, "ask_text", lambda _, **__: keys.pop(0))
     return keys
@@ -58,7 +58,7 @@ def test_yes_to_all_asks_about_what_cannot_be_written(typed: list[str]) -> None:
 
 @pytest.fixture
 def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The prompts of questions that a person leaves for later."""
+    """Return the prompts of questions that a person leaves for later."""
     shown: list[str] = []
 
     def answer(prompt: str, **_options: object) -> str:

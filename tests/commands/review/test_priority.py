@@ -1,4 +1,4 @@
-"""The review queue: which questions a week asks, and the lines that say what was asked."""
+"""Tests of the review queue: the questions of a week, and the lines that record them."""
 
 from __future__ import annotations
 

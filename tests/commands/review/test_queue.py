@@ -1,4 +1,4 @@
-"""The review queue: what is asked, in which order, how much of it, and what becomes of candidates that are answered."""
+"""Tests of the review queue: its questions, their order and number, and the effect of answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = "The gateway must never get one key twice, because it books twice."
 
 @pytest.fixture
 def worked(project: Project) -> Project:
-    """A project in which one sentence was written in two changes, and another in one."""
+    """Return a project in which one sentence was written in two changes, and another in one."""
     project.commit(f"feat: lock\n\n{OTHER}", {"src/lock.py": "a\n"})
     project.commit(f"feat: lock more\n\n{RULE}", {"src/lock.py": "b\n"})
     project.record()
@@ -129,7 +129,7 @@ def test_a_question_history_or_a_fragment_is_no_candidate(project: Project, text
 
 
 def rules(project: Project, count: int) -> None:
-    """So many sentences that may be learned, each in a change of its own."""
+    """Write a number of sentences that may be learned, each in a change."""
     for number, name in enumerate(WORDS[:count]):
         text = (
             f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
@@ -196,7 +196,7 @@ def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project
 
 
 def agree(project: Project, title: str, learned: date) -> str:
-    """Commit a counted rule that people agreed to; its id."""
+    """Commit a repeated request that people agreed to as a rule, and return its id."""
     rule = replace(
         make_entry(7, title=title, type="directive"),
         engine="repetition",
@@ -208,7 +208,7 @@ def agree(project: Project, title: str, learned: date) -> str:
 
 
 def list_kept(project: Project) -> list[tuple[str, str]]:
-    """Kind and reason of the questions about entries."""
+    """Return kind and reason of the questions about entries."""
     return [(one.kind, one.why) for one in found(project, "1d") if one.located]
 
 

@@ -1,4 +1,4 @@
-"""`review --stale`: what becomes of entries whose code has changed, by what a person or an agent answers."""
+"""Tests of `review --stale`: the effect of answers on entries whose code has changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODE = "def pay():\n    one()\n\n\ndef ship():\n    two()\n\n\ndef close():\n   
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """Three entries: `pay` changed, `ship` is gone, `close` only moved."""
+    """Return a project with three entries: the code of `pay` changed, of `ship` is gone, of `close` moved."""
     sha = project.commit("Write", {"src/shop.py": CODE})[:12]
     names = {1: "pay", 2: "ship", 3: "close"}
     bare = [

@@ -1,4 +1,4 @@
-"""`memory-ci review --stale` as it is called."""
+"""Tests of `memory-ci review --stale` as a user calls it."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
 
 @pytest.fixture
 def stale(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project at a terminal with three entries whose code has changed."""
+    """Return a project at a terminal with three entries whose code has changed."""
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\nthree()\n"})[:12]
     entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in (1, 2, 3)]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
@@ -94,7 +94,7 @@ def stale(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def review_with(*keys: str) -> Result:
-    """Review what is stale with a key for each question."""
+    """Review stale entries with a key for each question."""
     typed = "".join(f"{key}\n" for key in keys)
     return CliRunner().invoke(main, ["review", "--stale"], input=typed)
 

@@ -1,4 +1,4 @@
-"""The hooks of agents: put into settings as their owner wrote them, and taken out again to the byte."""
+"""Tests of agents' hooks: added to the settings as the user wrote them, and removed to the byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The hooks of agents in the settings of the home."""
+"""Tests of agents' hooks in the settings of the home directory."""
 
 from __future__ import annotations
 

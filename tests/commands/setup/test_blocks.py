@@ -1,4 +1,4 @@
-"""Blocks of ours in YAML of somebody else: the rest stays byte for byte, and says what it said."""
+"""Tests of our blocks in YAML files of others: the other bytes and their meaning do not change."""
 
 from __future__ import annotations
 

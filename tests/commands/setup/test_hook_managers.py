@@ -1,4 +1,4 @@
-"""Tools that manage hooks: which is recognised, and what it lacks."""
+"""Tests of hook managers: which are recognised, and which of our lines are missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memory_ci.commands.setup.hooks import (
 
 
 def lefthook(root: Path, text: str) -> str:
-    """What is to be added to lefthook's settings."""
+    """Return the lines to add to lefthook's settings."""
     (root / "lefthook.yml").write_text(text)
     manager = find_manager(root, HOOKS)
     assert manager is not None
@@ -121,7 +121,7 @@ def test_husky_is_told_for_each_hook_that_lacks_a_line(tmp_path: Path) -> None:
 def test_a_line_is_harmless_where_memory_ci_is_missing(
     tmp_path: Path, hook: str, status: int | None
 ) -> None:
-    """husky runs its files with `sh -e`: a line that fails would be the end of the hook."""
+    """husky runs its files with `sh -e`: a line that fails would end the hook."""
     program = tmp_path / "memory-ci"
     if status is not None:
         program.write_text('#!/bin/sh\necho "$@"\n')

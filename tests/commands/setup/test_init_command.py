@@ -1,4 +1,4 @@
-"""memory-ci init and uninit: set up as a new user would, and out again byte for byte."""
+"""Tests of `memory-ci init` and `init --remove`: set up as a new user would, and removed to the byte."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ build:
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
-    """A repository with a commented configuration of pre-commit and a workflow."""
+    """Return a repository with a commented pre-commit configuration and a workflow."""
     repo = make_repo(tmp_path / "old")
     repo.commit(
         "Begin",
@@ -57,7 +57,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
 
 
 def snapshot(repo: RepoBuilder) -> dict[str, bytes]:
-    """All files but git's own; of those the ones that `install` writes into."""
+    """Return all files outside of .git, and those in it that `init --clone` writes."""
     files = [
         path
         for path in repo.path.rglob("*")

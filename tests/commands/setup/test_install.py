@@ -1,4 +1,4 @@
-"""Installing into a clone, and taking it out again to the byte."""
+"""Tests of `init --clone` and its removal to the byte."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def removed(project: Project, **options: bool) -> list[str]:
 
 
 def snapshot(project: Project) -> dict[str, tuple[bytes, int]]:
-    """Everything that install may write: bytes and mode."""
+    """Return bytes and mode of all files that `init --clone` may write."""
     places = [project.path / ".gitattributes", project.path / ".git" / "config"]
     places += (project.path / ".git" / "hooks").glob("*")
     return {str(path): (path.read_bytes(), path.stat().st_mode) for path in places if path.exists()}
@@ -91,7 +91,7 @@ MINE = "echo MINE >/dev/null\n"
 
 
 def edit(project: Project, name: str = HOOK) -> str:
-    """Our hook with a line of its user's; the text that must not be lost."""
+    """Add a line of the user to our hook, and return the text that must not be lost."""
     hook = project.path / ".git/hooks" / name
     text = hook.read_text() + MINE
     hook.write_text(text)

@@ -1,4 +1,4 @@
-"""The policy of a platform: pinned by digest, it only narrows."""
+"""Tests of a platform's policy: pinned by digest, and it can only narrow settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def platform(tmp_path: Path) -> RepoBuilder:
 
 
 def extend(project: Project, platform: RepoBuilder, own: str = "") -> Config:
-    """Commit a configuration of the project's own, extended; the effective one."""
+    """Commit a configuration of the project that extends the policy, and return the effective one."""
     project.write(CONFIG_FILE, own)
     pin_policy(project.path, f"{platform.path}@v1", {}, write=True)
     project.git("add", ".")

@@ -1,4 +1,4 @@
-"""Settings of agents that are refused and left as they are."""
+"""Tests of settings of agents that are refused and left as they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci blame, and the way back from an entry to its lines."""
+"""Tests of `memory-ci show --blame`, and of the way from an entry to its lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KEYED = "def post(url, key):\n    return send(url, key)\n"
 
 @pytest.fixture
 def told(project: Project, run: Run) -> Project:
-    """What was recorded is given to the next change, which uses one of two entries and edits the file."""
+    """Return a project with two recorded entries; the next change was served both, used one, and edits the file."""
     assert run("record", "--engine", "rules").exit_code == 0
     first, second = (entry.id for entry in project.entries())
     project.branch("key")

@@ -1,4 +1,4 @@
-"""Graph: an entry and what is around it in the memory at hand."""
+"""Tests of `show --graph`: an entry and the entries that are related to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci graph, as a user calls it."""
+"""Tests of `memory-ci show --graph` as a user calls it."""
 
 from __future__ import annotations
 

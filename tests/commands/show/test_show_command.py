@@ -1,4 +1,4 @@
-"""`memory-ci show ID` as a user runs it."""
+"""Tests of `memory-ci show ID` as a user runs it."""
 
 from __future__ import annotations
 

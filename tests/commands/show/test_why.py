@@ -1,4 +1,4 @@
-"""Why: every number with what it is made of, now and as of a commit."""
+"""Tests of `show --why`: each figure with its parts, now and at a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`memory-ci index`: what it prints, and its exit status."""
+"""Tests of `memory-ci index`: its output and exit status."""
 
 from __future__ import annotations
 
