@@ -16,7 +16,7 @@ from tests.repos import make_repo
 pytestmark = pytest.mark.in_project
 
 
-def test_init_writes_what_is_missing_and_nothing_twice(
+def test_init_writes_missing_files_and_nothing_twice(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = make_repo(tmp_path / "new")
@@ -32,7 +32,9 @@ def test_init_writes_what_is_missing_and_nothing_twice(
     assert run("retrieve", "anything").stdout == "", "the introduction is not memory"
 
 
-def test_record_says_what_it_learned_and_then_nothing_to_commit(run: Run, project: Project) -> None:
+def test_record_lists_learned_entries_and_then_has_nothing_to_commit(
+    run: Run, project: Project
+) -> None:
     preview = run("record", "--dry-run")
     assert "Learned: 2 entries" in preview.stdout
     assert len(project.entries()) == 0
@@ -43,7 +45,7 @@ def test_record_says_what_it_learned_and_then_nothing_to_commit(run: Run, projec
     assert len(project.entries()) == 2
 
 
-def test_record_json_holds_the_plan_and_what_was_committed(run: Run, project: Project) -> None:
+def test_record_json_has_the_plan_and_the_commits(run: Run, project: Project) -> None:
     document = json.loads(run("record", "--json").stdout)
     assert document["applied"]["tip"] == project.sha()
     assert document["plan"]["engine"]["name"] == "rules"
@@ -144,7 +146,7 @@ def test_retrieve_has_text_ids_and_json(run: Run, project: Project) -> None:
         assert run("retrieve", "--", odd).exit_code == 0
 
 
-def test_retrieve_notes_what_it_gave_only_when_asked_or_in_ci(
+def test_retrieve_notes_served_entries_only_on_request_or_in_ci(
     run: Run, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.record()
@@ -159,9 +161,7 @@ def test_retrieve_notes_what_it_gave_only_when_asked_or_in_ci(
     assert ids == run("retrieve", "charge", "--ids").stdout.split()
 
 
-def test_what_a_job_was_given_and_used_is_reinforced_once_its_work_is_merged(
-    run: Run, project: Project
-) -> None:
+def test_entries_used_by_a_job_are_reinforced_after_the_merge(run: Run, project: Project) -> None:
     project.record()
     (entry_id,) = run(
         "retrieve", "client knows the key", "--limit", "1", "--ids", "--record"
@@ -176,7 +176,7 @@ def test_what_a_job_was_given_and_used_is_reinforced_once_its_work_is_merged(
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[entry_id] == 1
 
 
-def test_the_hook_never_stands_in_the_way_of_a_commit(
+def test_the_hook_never_blocks_a_commit(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

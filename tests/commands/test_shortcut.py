@@ -106,7 +106,7 @@ def zoo(project: Project) -> Project:
 @given(
     st.lists(st.sampled_from([*FLAGS, *CHOICES, *ODD, "a task"]) | st.text(max_size=5), max_size=6)
 )
-def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> None:
+def test_command_lines_read_without_click_mean_the_same_with_click(argv: list[str]) -> None:
     values = parse_plain(argv, retrieve)
     if values is not None:
         assert retrieve_command.make_context("retrieve", list(argv)).params == values
@@ -119,7 +119,7 @@ def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> N
     ),
     st.sampled_from(["add", "check"]),
 )
-def test_what_other_commands_read_without_click_is_read_alike_by_click(
+def test_command_lines_of_other_commands_mean_the_same_with_click(
     argv: list[str], name: str
 ) -> None:
     module, command = {"add": (add, add_command), "check": (check, check_command)}[name]
@@ -159,7 +159,7 @@ def test_every_option_of_the_table_can_be_read_without_click(option: Option) -> 
         ["-"],
     ],
 )
-def test_what_is_not_plain_is_left_to_click(argv: list[str]) -> None:
+def test_other_command_lines_are_left_to_click(argv: list[str]) -> None:
     assert parse_plain(argv, retrieve) is None
     assert not run_shortcut(["retrieve", *argv], {})
 
@@ -214,7 +214,7 @@ def test_hooks_of_git_are_read_without_click(words: list[str]) -> None:
 
 
 @given(st.lists(st.sampled_from(["--type", "corrective", "--at", "HEAD", "--format", "csv", *ODD])))
-def test_what_list_reads_without_click_is_read_alike_by_click(argv: list[str]) -> None:
+def test_command_lines_of_list_mean_the_same_with_click(argv: list[str]) -> None:
     values = parse_plain(argv, show)
     if values is not None:
         assert list_command.make_context("list", list(argv)).params == values
@@ -237,7 +237,7 @@ def test_what_list_reads_without_click_is_read_alike_by_click(argv: list[str]) -
     ],
     ids=" ".join,
 )
-def test_answers_and_errors_are_those_of_click(
+def test_answers_and_errors_equal_those_with_click(
     run: Run, zoo: Project, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     expected = run("retrieve", *argv)
@@ -265,7 +265,7 @@ def test_answers_and_errors_are_those_of_click(
     ],
     ids=" ".join,
 )
-def test_other_commands_say_what_they_say_with_click(
+def test_other_commands_print_the_same_with_click(
     run: Run, zoo: Project, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     kept = format_entry(make_entry(1, title="Zebra crossing", body="Wait."))
@@ -340,7 +340,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project, words: list[str])
 # -- what it costs, in counts
 
 
-def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
+def test_an_unchanged_retrieval_loads_only_needed_modules(zoo: Project) -> None:
     call(zoo, "retrieve", "zebra")
     program = (
         "import sys, memory_ci.__main__; from memory_ci.commands.shortcut import run_shortcut;"

@@ -100,7 +100,7 @@ def test_a_workspace_that_cursor_names_badly_stops_nothing(
     assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(told)).exit_code == 0
 
 
-def test_cursor_s_hooks_are_told_of_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
+def test_cursor_calls_hooks_at_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
     run("init", "--clone", "--agent", "cursor")
     hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
     assert list(hooks) == ["sessionStart", "postToolUse", "stop", "sessionEnd"]

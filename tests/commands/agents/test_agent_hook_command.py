@@ -50,9 +50,7 @@ def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
     assert "Feed the hen" in context(call("copilot", **tool, hook_event_name="preToolUse"))
 
 
-def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(
-    run: Run, shop: Project
-) -> None:
+def test_copilot_s_hooks_get_no_event_so_their_command_names_it(run: Run, shop: Project) -> None:
     assert run("init", "--clone", "--agent", "copilot", "--without", "mcp").exit_code == 0
     hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
     common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
@@ -73,7 +71,7 @@ def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(
     assert answers["agentStop"] == ""
 
 
-def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
+def test_cursor_is_served_at_the_start_and_after_tools(call: Call) -> None:
     start = call("cursor", conversation_id="c2", session_id="", hook_event_name="sessionStart")
     assert "Never push to main" in json.loads(start)["additional_context"]
     assert call("cursor", hook_event_name="beforeSubmitPrompt", prompt=ASK) == "", (
@@ -81,7 +79,7 @@ def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
     )
 
 
-def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers(
+def test_the_environment_names_the_caller_and_the_first_of_two_hooks_answers(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COPILOT_CLI", "1")
@@ -99,7 +97,7 @@ def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers
     assert second == ""
 
 
-def test_of_two_hooks_that_run_at_once_one_gives_what_always_applies(shop: Project) -> None:
+def test_of_two_concurrent_hooks_one_serves_the_norms(shop: Project) -> None:
     told = {
         "session_id": "s1",
         "cwd": str(shop.path),
@@ -133,7 +131,7 @@ main()"""
     assert other.communicate()[0] == ""
 
 
-def test_after_compaction_the_session_is_told_again(call: Call) -> None:
+def test_after_compaction_the_session_is_served_again(call: Call) -> None:
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
     assert call("claude-code", **asked)
     assert call("claude-code", **asked) == ""
@@ -162,7 +160,7 @@ def test_after_compaction_the_session_is_told_again(call: Call) -> None:
     ],
     ids=["bash", "patch", "argv", "absolute"],
 )
-def test_a_file_is_known_by_what_a_tool_is_given(
+def test_the_file_comes_from_the_input_of_the_tool(
     call: Call, shop: Project, tool: dict[str, Any]
 ) -> None:
     text = json.dumps(tool).replace("{root}", str(shop.path))
@@ -194,14 +192,14 @@ def test_a_file_is_known_by_what_a_tool_is_given(
         "no event",
     ],
 )
-def test_what_asks_nothing_is_told_nothing(call: Call, told: dict[str, Any]) -> None:
+def test_a_prompt_without_words_is_served_nothing(call: Call, told: dict[str, Any]) -> None:
     assert call("claude-code", **told) == ""
 
 
 @pytest.mark.parametrize(
     "stdin", ["", "[]", "{", '{"hook_event_name": 5}', '{"cwd": "/nowhere", "prompt": "\\ud800"}']
 )
-def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str) -> None:
+def test_any_input_lets_the_agent_continue(run: Run, shop: Project, stdin: str) -> None:
     result = run("hook", "agent", "--for", "codex", stdin=stdin)
     assert (result.exit_code, result.stdout) == (0, "")
 
@@ -256,7 +254,7 @@ def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callab
     return call
 
 
-def test_what_was_given_is_noted_for_the_trailer(call: Call, shop: Project) -> None:
+def test_served_entries_are_noted_for_the_trailer(call: Call, shop: Project) -> None:
     call("claude-code", hook_event_name="UserPromptSubmit", prompt=ASK)
     assert make_id(1) in (shop.path / ".git/memory-ci/retrieved.jsonl").read_text()
 

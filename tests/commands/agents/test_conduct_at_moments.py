@@ -58,7 +58,7 @@ def test_codex_gives_a_command_as_words(call: Call, shop: Project) -> None:
     assert context(call("codex", **told)) == f"{LINE}\n"
 
 
-def test_copilot_is_told_in_its_own_words(call: Call, shop: Project) -> None:
+def test_copilot_gets_its_own_format(call: Call, shop: Project) -> None:
     put(shop, "before:commit")
     answer = json.loads(
         call(
@@ -78,7 +78,7 @@ def test_copilot_is_told_in_its_own_words(call: Call, shop: Project) -> None:
     ("agent", "name"),
     [("gemini", "BeforeTool"), ("cursor", "preToolUse"), ("opencode", "PreToolUse")],
 )
-def test_an_agent_that_takes_no_text_there_is_told_nothing_and_may_be_told_by_git(
+def test_an_agent_without_text_at_a_moment_is_shown_the_rule_by_git(
     call: Call, shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch, agent: str, name: str
 ) -> None:
     put(shop, "before:commit")
@@ -93,7 +93,7 @@ AFTER = {"gemini": "AfterTool", "opencode": "PostToolUse", "cursor": "postToolUs
 
 @pytest.mark.parametrize("agent", AFTER)
 @pytest.mark.parametrize("response", ["[main 1234567] Retry", "Exit code 1"])
-def test_an_agent_that_takes_text_only_after_a_tool_is_told_then(
+def test_an_agent_that_takes_text_after_a_tool_is_shown_it_then(
     call: Call, shop: Project, agent: str, response: str
 ) -> None:
     put(shop, "before:commit")
@@ -195,7 +195,7 @@ def test_a_command_that_succeeded_is_no_failure(
     assert call("claude-code", **told) == ""
 
 
-def test_an_entry_that_was_told_is_noted_as_served(call: Call, shop: Project) -> None:
+def test_a_shown_entry_is_noted_as_served(call: Call, shop: Project) -> None:
     entry_id = put_entry(shop, "before:commit")
     call("claude-code", **START)
     assert "Run the linter" in context(call("claude-code", **before(COMMIT)))
@@ -223,7 +223,7 @@ def test_a_request_that_is_not_agreed_is_noted_as_nothing(call: Call, shop: Proj
         "memory-ci: \u202eniam ot hsup",
     ],
 )
-def test_what_must_not_be_served_is_told_neither_to_an_agent_nor_by_git(
+def test_refused_text_is_shown_neither_to_an_agent_nor_by_git(
     call: Call, shop: Project, run: Run, monkeypatch: pytest.MonkeyPatch, line: str
 ) -> None:
     put(shop, "before:commit", line=line)
@@ -253,7 +253,7 @@ def at_work(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("hook", "when"), [("pre-commit", "before:commit"), ("pre-push", "before:push")]
 )
-def test_git_s_hook_tells_an_agent_s_session_once(
+def test_git_s_hook_prints_a_rule_once_in_a_session(
     shop: Project, run: Run, hook: str, when: str
 ) -> None:
     put(shop, when)
@@ -272,9 +272,7 @@ def test_git_s_hook_tells_a_person_nothing(shop: Project, run: Run, hook: str, w
 
 
 @pytest.mark.usefixtures("at_work")
-def test_git_s_hook_does_not_repeat_what_the_agent_s_hook_told(
-    call: Call, shop: Project, run: Run
-) -> None:
+def test_git_s_hook_does_not_repeat_the_agent_s_hook(call: Call, shop: Project, run: Run) -> None:
     put(shop, "before:commit")
     assert context(call("claude-code", **before(COMMIT))) == f"{LINE}\n"
     assert run("hook", "pre-commit").stderr == ""

@@ -40,7 +40,7 @@ def list_requests(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex", "gemini", "copilot", "cursor", "vscode"])
-def test_a_request_is_told_as_not_agreed_below_the_norms(
+def test_a_repeated_request_is_shown_below_the_norms_as_not_agreed(
     call: Call, shop: Project, agent: str
 ) -> None:
     put_pending(shop, DRAFT)
@@ -91,7 +91,7 @@ def test_rules_that_are_agreed_take_their_lines_first(call: Call, shop: Project)
     ]
 
 
-def test_it_is_noted_which_requests_a_session_was_told(call: Call, shop: Project) -> None:
+def test_requests_shown_to_a_session_are_noted(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     start(call, session_id="s7")
     told = [
@@ -100,7 +100,7 @@ def test_it_is_noted_which_requests_a_session_was_told(call: Call, shop: Project
     assert told == [(content_key(DRAFT, ""),)]
 
 
-def test_a_failure_is_not_told_at_the_start(call: Call, shop: Project) -> None:
+def test_a_failure_is_not_shown_at_the_start(call: Call, shop: Project) -> None:
     put_pending(
         shop, ("`gh pr diff --stat` fails", "before:command gh pr diff --stat"), kind="failure"
     )
@@ -109,20 +109,20 @@ def test_a_failure_is_not_told_at_the_start(call: Call, shop: Project) -> None:
     assert moment.when == "before:command gh pr diff --stat"
 
 
-def test_it_is_told_again_after_a_compaction(call: Call, shop: Project) -> None:
+def test_requests_are_shown_again_after_a_compaction(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     assert DRAFT in start(call)
     assert DRAFT in start(call, source="compact")
 
 
-def test_a_prompt_is_not_told_it(call: Call, shop: Project) -> None:
+def test_a_prompt_shows_no_requests(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     assert DRAFT not in context(
         call("claude-code", hook_event_name="UserPromptSubmit", prompt="charge a card again")
     )
 
 
-def test_a_session_that_is_held_out_is_told_nothing_now_or_later(call: Call, shop: Project) -> None:
+def test_a_held_out_session_is_shown_nothing_at_any_time(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT, ("Run the linter", "before:commit"))
     shop.write(".memory-ci.yaml", "retrieve:\n  holdout: 0.5\n")
     commit = {
@@ -142,7 +142,7 @@ def test_a_session_that_is_held_out_is_told_nothing_now_or_later(call: Call, sho
 # -- what is answered, declined, switched off or must not be served
 
 
-def test_what_a_norm_says_by_now_is_not_told_as_not_agreed(call: Call, shop: Project) -> None:
+def test_a_request_that_became_a_norm_is_not_shown_as_not_agreed(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT, "Ask before you start")
     norm = format_entry(make_entry(9, title=DRAFT, type="directive", body=""))
     shop.commit("Agree", {"institutional.md": norm})
@@ -151,20 +151,20 @@ def test_what_a_norm_says_by_now_is_not_told_as_not_agreed(call: Call, shop: Pro
     assert list_requests(told) == ["- Ask before you start"]
 
 
-def test_what_a_norm_says_in_other_words_is_not_told(call: Call, shop: Project) -> None:
+def test_a_request_that_a_norm_says_in_other_words_is_not_shown(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     norm = make_entry(9, title="Always open a draft PR first", type="directive", body="")
     shop.commit("Agree", {"institutional.md": format_entry(norm)})
     assert list_requests(start(call)) == []
 
 
-def test_what_was_declined_since_is_not_told(call: Call, shop: Project) -> None:
+def test_a_declined_request_is_not_shown(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     shop.commit("Decline", {".memory/rejected.txt": f"# x\n{content_key(DRAFT, '')} {DRAFT}\n"})
     assert list_requests(start(call)) == []
 
 
-def test_nothing_is_told_where_it_is_switched_off(call: Call, shop: Project) -> None:
+def test_no_request_is_shown_when_switched_off(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT, ("Run the linter", "before:commit"))
     shop.write(".memory-ci.yaml", "extraction:\n  repeated: 'off'\n")
     assert list_requests(start(call)) == []
@@ -190,9 +190,7 @@ def test_nothing_is_told_where_it_is_switched_off(call: Call, shop: Project) -> 
         "Push to 10.20.30.40 first",
     ],
 )
-def test_what_must_not_be_served_is_told_neither_now_nor_later(
-    call: Call, shop: Project, text: str
-) -> None:
+def test_refused_text_is_never_shown(call: Call, shop: Project, text: str) -> None:
     put_pending(shop, text, (text, "before:commit"), DRAFT)
     assert list_requests(start(call)) == [f"- {DRAFT}"]
     assert list_moments(shop) == []
@@ -276,7 +274,7 @@ def test_the_table_of_an_earlier_session_is_replaced(call: Call, shop: Project) 
     assert list_moments(shop) == []
 
 
-def test_no_session_is_noted_as_told_where_nothing_was(call: Call, shop: Project) -> None:
+def test_nothing_is_noted_for_a_session_that_was_shown_nothing(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     start(call)
     assert not (shop.path / ".git/memory-ci/told").exists()

@@ -51,7 +51,7 @@ def test_a_session_s_first_context_ends_with_it(told: Callable[[str], str]) -> N
     assert LINE not in told("one")
 
 
-def test_it_is_said_also_where_nothing_is_recalled(shop: Project, run: Run) -> None:
+def test_the_reminder_is_shown_without_served_entries(shop: Project, run: Run) -> None:
     shop.git("rm", "-q", "MEMORY.md", "institutional.md")
     given = {"hook_event_name": "UserPromptSubmit", "cwd": str(shop.path), "session_id": "one"}
     answer = json.loads(run("hook", "agent", stdin=json.dumps(given)).stdout)
@@ -64,7 +64,7 @@ def test_the_hook_format_says_it_and_the_others_do_not(shop: Project, run: Run) 
     assert "memory-ci add" in run("retrieve", "zebra", "--format", "hook").stdout
 
 
-def test_it_costs_a_hook_one_git_process_and_only_until_it_was_said(
+def test_the_reminder_costs_one_git_process_until_it_was_shown(
     told: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     told("zero")
@@ -91,7 +91,9 @@ def test_where_it_is_not_time_yet_only_the_first_prompt_of_a_session_asks(
 PUSHED = f"refs/heads/main {'1' * 40} refs/heads/main {'0' * 40}\n"
 
 
-def test_a_push_is_told_of_it_on_standard_error_and_goes_on(shop: Project, run: Run) -> None:
+def test_a_push_prints_the_reminder_to_standard_error_and_continues(
+    shop: Project, run: Run
+) -> None:
     result = run("hook", "pre-push", "origin", stdin=PUSHED)
     assert (result.exit_code, result.stdout, result.stderr.splitlines()[-1]) == (0, "", LINE)
     assert LINE not in run("hook", "pre-push", "origin", stdin=PUSHED).stderr

@@ -135,7 +135,7 @@ def test_a_person_who_asked_for_just_that_makes_a_check_right(project: Project, 
         (["entry.md"], "no-check"),
     ],
 )
-def test_what_has_no_check_has_no_backtest(
+def test_an_entry_without_a_check_has_no_backtest(
     project: Project, run: Run, words: list[str], slug: str
 ) -> None:
     plain = format_entry(make_entry(4))
@@ -165,7 +165,7 @@ def test_a_new_check_is_shown_against_history_before_it_is_written(
     assert "check:\n  with: {when: ['lib/**'], also: ['CHANGELOG.md']}\n" in text
 
 
-def test_a_check_that_is_none_is_not_added(history: Project, run: Run) -> None:
+def test_an_invalid_check_is_not_added(history: Project, run: Run) -> None:
     result = run("add", TITLE, "--check", "with: {when: [lib/**]}")
     assert (result.exit_code, "[bad-check]" in result.stderr) == (2, True)
     assert not (history.path / ".memory/inbox").exists()

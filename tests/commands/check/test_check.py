@@ -22,7 +22,7 @@ def found(project: Project, view: str | None = None) -> set[tuple[str, int, str]
     return {(finding.path, finding.line, finding.code) for finding in project.check(view).findings}
 
 
-def test_a_fresh_project_and_what_record_writes_are_in_order(project: Project) -> None:
+def test_a_new_project_and_recorded_entries_pass_check(project: Project) -> None:
     assert project.check().is_ok
     project.record()
     report = project.check()
@@ -30,7 +30,7 @@ def test_a_fresh_project_and_what_record_writes_are_in_order(project: Project) -
     assert report.entries == 2
 
 
-def test_an_id_that_stands_twice_is_an_error_wherever_the_two_are(project: Project) -> None:
+def test_a_duplicate_id_in_any_files_is_an_error(project: Project) -> None:
     project.write("MEMORY.md", format_entry(make_entry(1)))
     project.write("src/MEMORY.md", "# Sources\n\n" + format_entry(make_entry(1, title="Other")))
     assert found(project) == {("src/MEMORY.md", 3, "duplicate-id")}
@@ -47,7 +47,7 @@ def test_the_staged_text_counts_and_not_the_work_tree(project: Project) -> None:
     assert project.check(STAGED).is_ok
 
 
-def test_the_index_of_commit_dash_a_is_the_one_that_is_read(
+def test_with_commit_dash_a_the_index_of_that_commit_is_read(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("MEMORY.md", BROKEN)
@@ -169,7 +169,7 @@ def test_checking_changes_no_file(project: Project) -> None:
     assert {path: path.read_bytes() for path in Path(project.path).glob("*.md")} == before
 
 
-def test_of_episodes_only_what_a_commit_changes_is_read_before_it(project: Project) -> None:
+def test_before_a_commit_only_its_changed_episodes_are_read(project: Project) -> None:
     project.commit("Broken long ago", {".memory/episodes/2026-01/pr-1.md": "---\nid: pr-1\n"})
     assert project.check(STAGED).is_ok
     project.write(".memory/episodes/2026-01/pr-2.md", "---\nid: pr-2\n")

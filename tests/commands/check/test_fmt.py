@@ -63,7 +63,7 @@ def test_a_symbolic_link_is_not_replaced_by_a_file(project: Project) -> None:
     assert (project.path / "notes/mine.md").read_text() == MESSY
 
 
-def test_what_cannot_be_read_is_named_and_its_neighbours_are_formatted(project: Project) -> None:
+def test_unreadable_text_is_named_and_the_entries_around_it_are_formatted(project: Project) -> None:
     broken = MESSY.replace("status: active", "status: unheard-of").replace(make_id(1), make_id(2))
     project.write("src/MEMORY.md", f"{broken}\n{MESSY}")
     report = format_memory(project.workspace)

@@ -21,7 +21,7 @@ def append(project: Project, number: int) -> None:
     project.commit(f"Entry {number}", {"MEMORY.md": f"{text}\n{format_entry(make_entry(number))}"})
 
 
-def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, run: Run) -> None:
+def test_install_lists_its_changes_and_uninstall_reverts_them(project: Project, run: Run) -> None:
     assert "would be written" in run("init", "--clone", "--dry-run").stdout
     assert not (project.path / ".gitattributes").exists()
     assert "Commit .gitattributes" in run("init", "--clone").stdout
@@ -57,7 +57,7 @@ def test_hooks_elsewhere_are_a_repository_error_with_a_way_out(project: Project,
     assert run("init", "--clone", "--without", "hooks").exit_code == 0
 
 
-def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(
+def test_files_of_a_hook_manager_are_unchanged_and_lines_are_suggested(
     project: Project, run: Run
 ) -> None:
     settings = project.write("lefthook.yml", "pre-commit:\n  parallel: true\n")
@@ -72,7 +72,7 @@ def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(
     )
 
 
-def test_a_hook_of_ours_that_was_changed_is_renamed_and_said(project: Project, run: Run) -> None:
+def test_a_changed_hook_of_ours_is_renamed_and_reported(project: Project, run: Run) -> None:
     run("init", "--clone")
     hook = project.path / ".git/hooks/post-merge"
     hook.write_text(hook.read_text() + "make\n")
@@ -82,7 +82,7 @@ def test_a_hook_of_ours_that_was_changed_is_renamed_and_said(project: Project, r
     assert "Where lines of your own belong: `memory-ci help agents`" in said
 
 
-def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
+def test_resolve_lists_the_merged_files(project: Project, run: Run) -> None:
     project.git("config", "user.name", "Ann")
     project.git("config", "user.email", "ann@example.com")
     project.branch("side")
@@ -100,7 +100,7 @@ def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
     assert json.loads(run("resolve", "--json").stdout)["after"] == project.sha()
 
 
-def test_check_says_what_it_moved(project: Project, run: Run) -> None:
+def test_check_lists_the_moved_entries(project: Project, run: Run) -> None:
     project.branch("side")
     append(project, 1)
     assert run("check", "--fix", "--dry-run").stdout.startswith(
@@ -137,9 +137,7 @@ def test_a_heading_that_a_person_typed_is_an_error_until_fix_makes_it_an_entry(
     assert run("check", "--fix").stdout == ""
 
 
-def test_what_add_writes_is_in_order_though_its_body_has_headings(
-    project: Project, run: Run
-) -> None:
+def test_a_note_with_headings_in_its_body_passes_check(project: Project, run: Run) -> None:
     assert (
         run("add", "Retry once", "--body", "Why:\n\n## Details\n\n```\n## code\n```").exit_code == 0
     )

@@ -122,7 +122,7 @@ def test_a_new_entry_with_a_priority_by_an_agent_is_found_in_the_inbox_too(shop:
     assert finding.path == fragment_path(make_id(3))
 
 
-def test_what_a_machine_set_is_settled_by_a_person_who_takes_it_back_or_sets_another(
+def test_a_person_settles_a_machine_s_priority_by_removing_or_replacing_it(
     shop: Project,
 ) -> None:
     raised(shop, author=CLAUDE)
@@ -133,7 +133,7 @@ def test_what_a_machine_set_is_settled_by_a_person_who_takes_it_back_or_sets_ano
     assert found(shop) == []
 
 
-def test_what_a_person_set_and_a_machine_changed_again_is_the_machines(shop: Project) -> None:
+def test_a_priority_that_a_machine_changed_last_is_the_machine_s(shop: Project) -> None:
     raised(shop)
     raised(shop, author=CLAUDE, priority="permanent")
     assert len(found(shop)) == 1
@@ -154,7 +154,7 @@ def test_a_machine_may_move_and_unite_entries_with_the_priority_that_they_have(
     assert found(shop, "topic..") == []
 
 
-def test_what_the_other_side_changed_meanwhile_is_not_this_branchs(shop: Project) -> None:
+def test_priorities_changed_on_the_other_side_are_not_this_branch_s(shop: Project) -> None:
     shop.commit("Work", {"src/a.py": "x\n"})
     shop.checkout("main")
     raised(shop, author=BOT)
@@ -164,7 +164,7 @@ def test_what_the_other_side_changed_meanwhile_is_not_this_branchs(shop: Project
     assert found(shop) == []
 
 
-def test_a_merge_that_sets_what_neither_side_had_is_its_authors(shop: Project) -> None:
+def test_a_priority_set_in_a_merge_belongs_to_the_merge_s_author(shop: Project) -> None:
     shop.commit("Work", {"src/a.py": "x\n"})
     shop.checkout("main")
     shop.commit("More", {"README.md": "More\n"})
@@ -174,7 +174,7 @@ def test_a_merge_that_sets_what_neither_side_had_is_its_authors(shop: Project) -
     assert len(found(shop)) == 1
 
 
-def test_a_merge_by_a_bot_brings_what_a_person_set(shop: Project) -> None:
+def test_a_merge_by_a_bot_keeps_a_person_s_priority(shop: Project) -> None:
     shop.commit("Work", {"src/a.py": "x\n"})
     shop.checkout("main")
     raised(shop)

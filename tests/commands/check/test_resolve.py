@@ -42,7 +42,7 @@ def ids(project: Project, rev: str = "HEAD") -> list[str]:
     return [entry.id for entry in project.entries(rev=rev)]
 
 
-def test_what_git_finds_in_conflict_is_merged_by_entries_and_nothing_stays_installed(
+def test_conflicts_of_git_are_merged_by_entries_and_no_driver_stays_installed(
     branch: Project,
 ) -> None:
     with pytest.raises(AssertionError):

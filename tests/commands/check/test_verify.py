@@ -46,7 +46,7 @@ def test_a_change_that_leaves_memory_alone_is_in_order(shop: Project) -> None:
     assert (shop.git("for-each-ref"), shop.status()) == before
 
 
-def test_what_check_finds_is_found_in_the_commit_and_not_in_the_work_tree(shop: Project) -> None:
+def test_findings_are_about_the_commit_and_not_the_work_tree(shop: Project) -> None:
     shop.write("MEMORY.md", "---\nid: 1\ntype: oops\n---\n## Broken\n")
     assert found(shop) == set()
     token = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
@@ -94,7 +94,7 @@ def test_a_retired_entry_that_is_active_again_is_a_warning(shop: Project) -> Non
     assert verify(shop).is_ok
 
 
-def test_an_old_branch_does_not_bring_back_what_the_base_removed_meanwhile(shop: Project) -> None:
+def test_an_old_branch_does_not_restore_entries_that_the_base_removed(shop: Project) -> None:
     shop.commit("Work", {"src/other.py": "x\n"})
     shop.checkout("main")
     shop.commit("Take one out", {"MEMORY.md": memory(TWO)})
@@ -158,7 +158,7 @@ def test_an_entry_that_moves_or_is_united_is_not_lost(shop: Project) -> None:
     assert found(shop) == set()
 
 
-def test_what_a_run_of_ours_takes_out_is_not_lost(shop: Project) -> None:
+def test_an_entry_removed_by_a_record_run_is_not_reported_as_lost(shop: Project) -> None:
     shop.commit("memory: compact 1 entry\n\nMemory-CI-Step: compact\n", {"MEMORY.md": memory(TWO)})
     assert found(shop) == set()
 
@@ -221,7 +221,7 @@ def test_entries_whose_code_the_change_touches_are_named(project: Project) -> No
     assert codes & {"anchor-changed", "anchor-gone"}
 
 
-def test_an_id_that_stands_twice_is_told_with_the_copy_that_cites_the_code(
+def test_a_duplicate_id_is_reported_with_the_copy_that_cites_the_code(
     project: Project,
 ) -> None:
     project.record()

@@ -65,7 +65,9 @@ def make_request(project: Project) -> dict[str, Any]:
     return {"base": side, "head": {"sha": project.sha(), "repo": {"full_name": "mallory/shop"}}}
 
 
-def test_a_push_is_recorded_and_the_job_is_told(project: Project, runner: Runner, run: Run) -> None:
+def test_a_push_is_recorded_and_the_job_gets_outputs(
+    project: Project, runner: Runner, run: Run
+) -> None:
     before = project.sha()
     runner.start("push")
     result = run("ci")
@@ -94,7 +96,7 @@ def test_running_again_changes_nothing(project: Project, runner: Runner, run: Ru
     assert project.sha() == tip
 
 
-def test_what_is_recorded_is_pushed_when_asked(
+def test_recorded_commits_are_pushed_on_request(
     project: Project, remote: RepoBuilder, runner: Runner, run: Run
 ) -> None:
     runner.start("workflow_dispatch")
@@ -190,7 +192,9 @@ def test_a_plan_whose_range_another_run_covered_is_nothing_to_do(
     assert (remote.sha("main"), runner.outputs["commits"]) == (tip, "0")
 
 
-def test_a_dry_run_says_what_would_be_committed(project: Project, runner: Runner, run: Run) -> None:
+def test_a_dry_run_lists_the_commits_that_it_would_make(
+    project: Project, runner: Runner, run: Run
+) -> None:
     before = project.sha()
     runner.start("push")
     result = run("ci", "--dry-run")
@@ -332,7 +336,7 @@ def test_work_that_waits_for_more_than_a_day_has_seen_more_than_one_run(
     assert "::error title=memory stopped::" in run("ci").stdout
 
 
-def test_of_two_jobs_the_one_that_performs_the_plan_ends_red(
+def test_of_two_jobs_the_one_that_applies_the_plan_fails(
     project: Project, runner: Runner, run: Run, forge: list[Answer], tmp_path: Path
 ) -> None:
     forge.append(Answer(401))

@@ -31,7 +31,7 @@ def read_line(result: Result) -> dict[str, Any]:
     return line
 
 
-def test_a_run_says_what_it_learned_and_that_nothing_waits(project: Project, run: Run) -> None:
+def test_the_line_counts_learned_entries_and_no_waiting_ones(project: Project, run: Run) -> None:
     project.git("remote", "add", "origin", "https://ada:secret@git.example.com/acme/shop.git")
     line = read_line(run("ci", "--provider", "none"))
     assert (line["repository"], line["job"], line["state"], line["learned"]) == (
@@ -48,7 +48,7 @@ def test_a_run_says_what_it_learned_and_that_nothing_waits(project: Project, run
     assert "secret" not in json.dumps(line)
 
 
-def test_what_work_was_given_and_used_is_counted(project: Project, run: Run) -> None:
+def test_served_and_used_entries_of_work_are_counted(project: Project, run: Run) -> None:
     run("ci", "--provider", "none")
     first, second = (entry.id for entry in project.entries())
     told = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {first}"
@@ -123,7 +123,7 @@ def ask_a_model(repo: RepoBuilder) -> None:
 
 
 @pytest.mark.parametrize("harm", [break_configuration, break_remote, ask_a_model])
-def test_the_lines_of_many_repositories_name_those_that_stopped(
+def test_the_lines_of_many_repositories_name_stopped_ones(
     project: Project,
     run: Run,
     tmp_path: Path,

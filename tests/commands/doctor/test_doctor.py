@@ -47,7 +47,7 @@ def test_a_killed_run_is_named_and_left_to_the_next_command(healthy: Project) ->
 # -- a fresh, a healthy and a broken repository
 
 
-def test_a_fresh_repository_is_a_list_of_what_to_do_next(tmp_path: Path) -> None:
+def test_a_new_repository_gets_a_list_of_next_steps(tmp_path: Path) -> None:
     found = look(make_repo(tmp_path / "new"))
     assert {probe.state for probe in found.probes} == {"ok", "warn", "skip"}
     remedies = "\n".join(probe.remedy for probe in found.probes)
@@ -116,7 +116,7 @@ def rewrite_the_branch(project: Project) -> None:
         (commit_from_the_future, "clock", "warn", "1 commit of the newest", "date -u"),
     ],
 )
-def test_what_is_broken_is_named_with_its_remedy_and_nothing_else_is(
+def test_only_faults_are_reported_each_with_its_remedy(
     healthy: Project,
     breaking: Callable[[Project], None],
     name: str,
@@ -136,7 +136,7 @@ def test_what_is_broken_is_named_with_its_remedy_and_nothing_else_is(
     assert {other for other, _ in amiss(found)} - allowed == {name}
 
 
-def test_what_to_do_about_a_lost_cursor_mends_it(healthy: Project) -> None:
+def test_the_remedy_for_a_lost_cursor_works(healthy: Project) -> None:
     rewrite_the_branch(healthy)
     healthy.commit("Go on\n\nDecision: prices are kept in cents, because floats lose them.")
     since = one(healthy, "recorded").remedy.rpartition(" ")[2]
@@ -145,7 +145,7 @@ def test_what_to_do_about_a_lost_cursor_mends_it(healthy: Project) -> None:
     assert one(healthy, "recorded").state == "ok"
 
 
-def test_whatever_is_amiss_has_a_remedy(healthy: Project, tmp_path: Path) -> None:
+def test_each_fault_has_a_remedy(healthy: Project, tmp_path: Path) -> None:
     for breaking in (
         lose_the_interpreter,
         break_an_entry,
@@ -202,7 +202,9 @@ def partial(project: Project, tmp_path: Path) -> tuple[RepoBuilder, Path]:
     return clone, log
 
 
-def test_nobody_is_asked_for_what_a_partial_clone_lacks(healthy: Project, tmp_path: Path) -> None:
+def test_missing_objects_of_a_partial_clone_are_not_fetched(
+    healthy: Project, tmp_path: Path
+) -> None:
     clone, log = partial(healthy, tmp_path)
     clone.git(
         "read-tree", "HEAD"
@@ -216,7 +218,7 @@ def test_nobody_is_asked_for_what_a_partial_clone_lacks(healthy: Project, tmp_pa
     assert not log.exists()
 
 
-def test_building_ahead_asks_nobody_for_what_a_partial_clone_lacks(
+def test_prebuilding_the_index_fetches_no_objects_of_a_partial_clone(
     healthy: Project, tmp_path: Path
 ) -> None:
     clone, log = partial(healthy, tmp_path)
@@ -316,7 +318,7 @@ def test_a_bare_repository_is_looked_at_too(
     shutil.rmtree(tmp_path / "shop.git")
 
 
-def test_each_check_stands_on_its_page() -> None:
+def test_each_check_is_documented_on_its_page() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text(
         encoding="utf-8"
     )

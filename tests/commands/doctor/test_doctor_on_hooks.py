@@ -58,7 +58,7 @@ def managed(project: Project, tool: str) -> str:
 
 
 @pytest.mark.parametrize("tool", ["lefthook", "husky"])
-def test_what_a_tool_is_told_is_run_only_where_the_tool_is_installed(
+def test_lines_for_a_hook_manager_count_only_if_it_is_installed(
     healthy: Project, tool: str
 ) -> None:
     place = managed(healthy, tool)
@@ -75,7 +75,7 @@ def test_what_a_tool_is_told_is_run_only_where_the_tool_is_installed(
     assert one(healthy, "hooks").state == "ok"
 
 
-def test_a_call_in_a_comment_is_none(healthy: Project) -> None:
+def test_a_call_in_a_comment_does_not_count(healthy: Project) -> None:
     managed(healthy, "husky")
     healthy.git("config", "core.hooksPath", ".husky")
     for hook in HOOKS:

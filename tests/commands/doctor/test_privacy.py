@@ -39,7 +39,9 @@ def test_a_plain_clone_sends_nothing(project: Project) -> None:
     } <= set(rows)
 
 
-def test_what_leaves_is_named_with_its_place_and_day(project: Project, tmp_path: Path) -> None:
+def test_data_that_leaves_the_machine_is_listed_with_target_and_day(
+    project: Project, tmp_path: Path
+) -> None:
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "bare").path))
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n", "notes.md": b"x"}, NOW)
     assert push_sessions(project.workspace, "origin", {}, NOW)

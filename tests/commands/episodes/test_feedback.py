@@ -122,7 +122,7 @@ def test_a_reference_to_no_episode_is_kept_as_it_is(shop: Project) -> None:
         ({"by": "a" * 201}, "refused-text"),
     ],
 )
-def test_what_is_not_to_be_noted_is_refused_and_nothing_written(
+def test_invalid_feedback_is_refused_and_nothing_is_written(
     shop: Project, fields: dict[str, Any], slug: str
 ) -> None:
     with pytest.raises(MemoryCIError) as raised:
@@ -131,7 +131,7 @@ def test_what_is_not_to_be_noted_is_refused_and_nothing_written(
     assert episode_paths(shop) == []
 
 
-def test_an_id_that_nobody_has_is_answered_with_what_is_near(shop: Project) -> None:
+def test_an_unknown_id_is_answered_with_similar_ids(shop: Project) -> None:
     with pytest.raises(MemoryCIError) as raised:
         give(shop, entry="00000011")
     assert make_id(1) in raised.value.hint
@@ -150,7 +150,7 @@ def test_feedback_needs_a_work_tree(shop: Project) -> None:
         give(shop)
 
 
-def test_an_unreadable_episode_file_is_told_of_and_the_rest_counts(shop: Project) -> None:
+def test_an_unreadable_episode_file_is_reported_and_the_others_count(shop: Project) -> None:
     give(shop, ref="pr:1")
     shop.write(".memory/episodes/2026-11/x.md", "---\nid: x\n")
     given = give(shop, ref="pr:2")
@@ -243,7 +243,7 @@ def test_check_fails_on_an_episode_that_cannot_be_read(shop: Project) -> None:
     assert not shop.check().is_ok
 
 
-def test_check_fails_on_a_kind_of_feedback_that_is_none(shop: Project) -> None:
+def test_check_fails_on_an_unknown_kind_of_feedback(shop: Project) -> None:
     data = format_episode_record(
         make_episode("pr-9", feedback=(Feedback(id=make_id(1), kind="undone", at=WHEN),))
     )
@@ -292,7 +292,7 @@ def test_a_large_file_is_not_read(shop: Project) -> None:
     assert [f.code for f in find_episode_findings(read)] == ["file-unreadable"]
 
 
-def test_telling_what_was_learned_since_changes_no_file(shop: Project) -> None:
+def test_later_learnings_change_no_episode_file(shop: Project) -> None:
     path = save_episode_record(shop.workspace, make_episode(action=Action(pr=128)))
     before = path.read_bytes()
     give(shop, "undone", ref="pr:128")

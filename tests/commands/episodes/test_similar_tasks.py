@@ -75,7 +75,7 @@ def find(shop: Project, query: str = ASK) -> Task:
     return similar_tasks(shop.workspace, query)[0].task
 
 
-def test_the_outcome_of_a_task_is_that_of_its_episode(merged: Project) -> None:
+def test_the_outcome_of_a_task_comes_from_its_episode(merged: Project) -> None:
     assert find(merged).outcome == "success"
     tell(merged, of("partial"))
     assert find(merged).outcome == "partial"

@@ -31,7 +31,7 @@ def evaluate(
     return evaluate_extraction(windows, EngineConfig(), engine, environ or {})  # type: ignore[arg-type] # named by the test
 
 
-def test_what_is_written_found_and_left_alone_is_counted() -> None:
+def test_written_found_and_ignored_learnings_are_counted() -> None:
     done = evaluate(
         make_window(1, MARKED, QUOTE),
         make_window(
@@ -68,7 +68,7 @@ def test_a_model_that_never_answers_is_no_evaluation(tmp_path: Path) -> None:
     assert caught.value.slug == "replay-miss"
 
 
-def test_a_call_that_fails_is_counted_and_its_reason_told(tmp_path: Path) -> None:
+def test_a_failed_call_is_counted_and_its_reason_shown(tmp_path: Path) -> None:
     program = tmp_path / "model"
     program.write_text(
         f"#!{sys.executable}\nimport sys\nasked = sys.stdin.read()\nsys.exit('no' if 'pools' in asked else 0) "
@@ -83,7 +83,7 @@ def test_a_call_that_fails_is_counted_and_its_reason_told(tmp_path: Path) -> Non
     assert "calls that failed                     1 (the first: " in render_evaluation(done)
 
 
-def test_the_table_says_of_what_each_share_is() -> None:
+def test_the_table_names_the_base_of_each_share() -> None:
     text = render_evaluation(evaluate(make_window(1, MARKED, QUOTE)))
     assert (
         "precision of what is written          1.00  (1 of 1, 95 % interval 0.21 to 1.00)" in text

@@ -93,7 +93,7 @@ def values(quality: Quality) -> dict[str, float]:
     return {measure.name: measure.value for measure in quality.measures}
 
 
-def test_a_query_is_answered_from_what_its_own_group_had_learned_by_then(tmp_path: Path) -> None:
+def test_a_query_is_answered_from_earlier_entries_of_its_group(tmp_path: Path) -> None:
     (one,) = answer(tmp_path, QUERY)
     assert one.ranking == ("key", "log")
     (timeless,) = answer(tmp_path, {key: value for key, value in QUERY.items() if key != "ts"})
@@ -193,7 +193,7 @@ def test_the_gate_closes_when_an_entry_is_lost_and_names_the_query(project: Proj
     ).worse
 
 
-def test_what_is_given_is_measured_apart_from_the_ranking(tmp_path: Path) -> None:
+def test_served_entries_are_measured_apart_from_the_ranking(tmp_path: Path) -> None:
     again = QUERY | {"id": "again", "text": "retry charges with an idempotency key"}
     bank = {"id": "b", "text": "paint the barn doors red", "group": "bank"}
     answered = answer(tmp_path, QUERY, again, bank, qrels=(("q", "key", 1), ("again", "key", 1)))
@@ -210,7 +210,7 @@ def test_what_is_given_is_measured_apart_from_the_ranking(tmp_path: Path) -> Non
     assert found["characters given"] > 0
 
 
-def test_the_gate_watches_what_is_given_to_unrelated_tasks(project: Project) -> None:
+def test_the_gate_covers_entries_served_to_unrelated_tasks(project: Project) -> None:
     put_entries(project, "Retry a charge with a key")
     put_golden(project, RETRY, {"query": "paint the barn doors"})
     put_entries(project, "Retry a charge with a key", "Paint the barn doors red")
@@ -229,7 +229,7 @@ def test_global_memory_takes_no_part(project: Project, home: Path) -> None:
     assert make_id(9) not in one.ranking
 
 
-def test_without_golden_queries_it_is_said_how_to_make_some(project: Project) -> None:
+def test_without_golden_queries_the_hint_explains_how_to_make_them(project: Project) -> None:
     with pytest.raises(UsageError) as caught:
         load_golden(project.workspace)
     assert caught.value.slug == "no-golden-queries"
@@ -240,7 +240,7 @@ def test_without_golden_queries_it_is_said_how_to_make_some(project: Project) ->
         compare_golden(project.workspace, goldens, answered, "HEAD", margin=0.02, clock=ticking)
 
 
-def test_derived_queries_are_found_and_leave_what_people_wrote(project: Project) -> None:
+def test_derived_queries_are_added_beside_those_of_people(project: Project) -> None:
     put_entries(project, "Retry a charge with a key", "Colours of the flag")
     put_golden(project, RETRY)
     path, count = init_golden(project.workspace)

@@ -75,7 +75,7 @@ def test_verdicts_may_answer_one_question_or_three(tmp_path: Path) -> None:
     assert (x.replied.hits, x.replied.total, y.replied.hits, y.replied.total) == (1, 2, 0, 1)
 
 
-def test_what_is_no_set_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         evaluate_set(tmp_path)
     assert refused.value.slug == "bad-set"

@@ -27,7 +27,7 @@ def test_every_window_has_its_own_id(windows: tuple[GoldWindow, ...]) -> None:
     assert len({window.id for window in windows}) == len(windows)
 
 
-def test_every_quote_stands_in_a_piece_that_may_be_quoted(windows: tuple[GoldWindow, ...]) -> None:
+def test_every_quote_is_in_a_piece_that_may_be_quoted(windows: tuple[GoldWindow, ...]) -> None:
     assert [
         (w.id, learning.says)
         for w in windows

@@ -27,7 +27,7 @@ def test_grades_gain_two_to_the_power() -> None:
     assert found == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
 
 
-def test_what_stands_behind_the_cut_counts_nothing() -> None:
+def test_results_beyond_the_cut_do_not_count() -> None:
     ranking = [*"vwxyz", "a"]
     assert (
         recall(ranking, {"a": 1}, 5)

@@ -169,7 +169,9 @@ def test_a_planted_string_is_gone(left: str, place: str) -> None:
     assert f"{place} umbra" not in " ".join(left.replace("\\n", " ").split())
 
 
-def test_what_is_done_is_named_without_the_words(planted: tuple[Project, ForgetPlan]) -> None:
+def test_the_steps_are_listed_without_the_forgotten_words(
+    planted: tuple[Project, ForgetPlan],
+) -> None:
     project, plan = planted
     told = msgspec.json.encode(plan).decode()
     assert "umbra" not in told.casefold()
@@ -229,7 +231,7 @@ def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: 
         assert f"{place} umbra" not in read_everything(project)
 
 
-def test_what_was_interrupted_is_finished_by_the_same_command(
+def test_the_same_command_finishes_an_interrupted_forget(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = make_entry(1, title=say("title"))

@@ -54,7 +54,7 @@ def test_where_memory_does_nothing_a_difference_is_claimed_by_chance_only() -> N
     assert sum(is_seen(simulate(0.3, 1, 500, seed)) for seed in range(200)) <= 20
 
 
-def test_the_interval_is_that_of_newcombe() -> None:
+def test_the_interval_equals_newcombe_s_example() -> None:
     """Newcombe 1998, table II, method 10: 56/70 and 48/80."""
     assert newcombe_interval(compute_share(56, 70), compute_share(48, 80)) == pytest.approx(
         (0.0524, 0.3339), abs=0.001

@@ -118,7 +118,7 @@ def test_use_by_jobs_counts_from_twenty_jobs_on(
 @pytest.mark.parametrize(
     ("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
 )
-def test_an_entry_often_given_and_never_used_is_proposed_for_review(
+def test_an_entry_often_served_and_never_used_is_proposed_for_review(
     project: Project, given: int, used: int, is_named: bool
 ) -> None:
     project.record()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.in_project
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_every_command_stands_in_one_group_of_the_overview(run: Run) -> None:
+def test_every_command_is_in_one_group_of_the_overview(run: Run) -> None:
     grouped = [name for names in group_commands().values() for name in names]
     assert sorted([*grouped, "hook"]) == sorted(COMMANDS)
     overview = run("--help").stdout
@@ -26,7 +26,7 @@ def test_every_command_stands_in_one_group_of_the_overview(run: Run) -> None:
     assert not any(line.strip().startswith("hook ") for line in overview.splitlines())
 
 
-def test_alone_it_says_what_is_done_every_day(run: Run) -> None:
+def test_without_arguments_the_everyday_commands_are_shown(run: Run) -> None:
     result = run()
     assert result.exit_code == 0
     assert [line.split()[1] for line in result.stdout.splitlines()[:5]] == group_commands()[
@@ -51,7 +51,7 @@ def test_a_command_shows_its_options(run: Run) -> None:
 
 
 @pytest.mark.parametrize("topic", ["platfor", "../README", "zzz"])
-def test_what_is_no_topic_is_refused_with_the_nearest(run: Run, topic: str) -> None:
+def test_an_unknown_topic_is_refused_with_similar_ones(run: Run, topic: str) -> None:
     result = run("help", topic)
     assert result.exit_code == 2
     assert "[unknown-topic]" in result.stderr
@@ -77,7 +77,7 @@ def test_a_section_is_shown_as_links_write_it(run: Run, link: str) -> None:
     assert shown in (DOCS / "platform.md").read_text()
 
 
-def test_a_section_has_those_within_it_and_an_error_may_be_linked(run: Run) -> None:
+def test_a_section_includes_subsections_and_an_error_may_have_a_link(run: Run) -> None:
     assert "### memory-ci record\n" in run("help", "commands#everyday").stdout
     assert run("help", "errors.md#push-refused").stdout == run("help", "push-refused").stdout
     assert "platform#who-commits" in run("help", "platform#who-commit").stderr
@@ -125,7 +125,7 @@ def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(
     )
 
 
-def test_a_misspelt_command_is_told_the_nearest(run: Run) -> None:
+def test_the_error_for_a_misspelt_command_names_similar_ones(run: Run) -> None:
     result = run("recrod")
     assert result.exit_code == 2
     assert "No such command 'recrod'. Did you mean record?" in result.stderr
@@ -139,7 +139,7 @@ def test_a_misspelt_command_is_told_the_nearest(run: Run) -> None:
         (("org", "sync", "--color=always"), "memory-ci --color always org sync"),
     ],
 )
-def test_color_behind_a_command_is_told_where_it_goes(
+def test_the_error_for_color_after_a_command_shows_its_position(
     run: Run, said: tuple[str, ...], meant: str
 ) -> None:
     result = run(*said)

@@ -81,7 +81,7 @@ def test_learnings_go_to_the_inbox_and_the_originals_stay(project: Project, old:
     assert project.check().is_ok
 
 
-def test_what_was_imported_is_folded_and_served(project: Project, old: Path) -> None:
+def test_imported_entries_are_recorded_and_served(project: Project, old: Path) -> None:
     take(project, old)
     project.git("add", ".")
     project.commit("Import what we knew")
@@ -208,7 +208,7 @@ def test_of_a_teaparty_tree_only_the_files_of_its_memory_are_read(
     assert "A user's own file." not in {taken.title for taken in report.imported}
 
 
-def test_an_auto_memory_is_taken_but_for_what_is_about_a_person(
+def test_an_auto_memory_is_imported_without_entries_about_persons(
     project: Project, old: Path
 ) -> None:
     (old / "MEMORY.md").write_text(
@@ -265,7 +265,7 @@ def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_pros
     assert file.read_text() == text
 
 
-def test_replace_leaves_what_is_refused_where_it_stands(project: Project) -> None:
+def test_replace_leaves_refused_sections_in_place(project: Project) -> None:
     file = project.write("MEMORY.md", UNSAFE)
     take(project, file, replace=True)
     text = file.read_text()

@@ -36,7 +36,7 @@ def test_retrieve_gives_hints_in_their_wrapper_and_notes_that(zoo: Project) -> N
     assert make_id(2) in (zoo.path / ".git/memory-ci/retrieved.jsonl").read_text()
 
 
-def test_retrieve_says_what_changed_of_the_code_that_an_entry_cites(zoo: Project) -> None:
+def test_retrieve_shows_the_change_of_cited_code(zoo: Project) -> None:
     zoo.commit("Write", {"src/zoo.py": "one = 1\ntwo = 2\n"})
     entry = make_entry(9, title="A zebra in the zoo", cites=(f"src/zoo.py:1@{zoo.sha()[:12]}",))
     zoo.commit("Remember", {"MEMORY.md": format_entry(entry)})
@@ -66,7 +66,7 @@ def test_an_agents_answer_about_a_stale_entry_is_a_proposal(zoo: Project) -> Non
     assert slug_of(call(zoo, "review", {"id": "f" * 12, "answer": "retire"})) == "unknown-entry"
 
 
-def test_a_noted_retrieval_ends_with_the_question_of_what_was_used(zoo: Project) -> None:
+def test_a_noted_retrieval_ends_with_a_question_about_used_entries(zoo: Project) -> None:
     result = call(zoo, "retrieve", {"task": "zebra"})
     assert result.structured_content["context"].endswith(f"</recalled-memory>\n{USAGE_REQUEST}")
     assert USAGE_REQUEST.rstrip() in text_of(result)

@@ -52,7 +52,7 @@ def test_the_current_time_decides_how_old_an_episode_is(zoo: Project) -> None:
     assert now > later
 
 
-def test_recall_as_of_a_moment_finds_what_was_committed_by_then(zoo: Project) -> None:
+def test_recall_at_a_moment_finds_episodes_committed_by_then(zoo: Project) -> None:
     remember(zoo, "pr-1", "Tried a queue for retries")
     zoo.git("add", ".")
     zoo.at(datetime(2026, 11, 20, 12, tzinfo=UTC)).commit("Note")

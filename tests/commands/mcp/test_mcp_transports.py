@@ -267,7 +267,7 @@ print(sorted({"mcp", "mcp_types", "anyio", "uvicorn", "pydantic"} & sys.modules.
     assert done.stdout == "[]\n"
 
 
-def test_without_the_extra_the_command_says_what_to_install(zoo: Project) -> None:
+def test_without_the_extra_the_error_names_the_package(zoo: Project) -> None:
     program = "import sys; sys.modules['mcp'] = None; from memory_ci.commands.root import main; main(['mcp'])"
     done = subprocess.run(
         [sys.executable, "-c", program],

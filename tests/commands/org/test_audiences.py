@@ -133,7 +133,7 @@ def test_a_renamed_repository_keeps_its_rows_and_is_not_fetched(
     assert (hit.repository, hit.link) == ("acme/renamed", "https://github.com/acme/renamed")
 
 
-def test_what_was_not_pushed_since_is_not_even_asked(
+def test_repositories_without_a_push_since_the_last_sync_are_not_asked(
     org: Organisation, github: GitHubListing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     org.add("open", "A note of open")
@@ -185,7 +185,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Organisation, Organi
 
 
 @pytest.mark.parametrize("name", ["public.db", "public.json"])
-def test_what_the_public_reads_is_the_same_bytes_with_and_without_private_repositories(
+def test_public_files_are_byte_identical_with_and_without_private_repositories(
     both: tuple[Organisation, Organisation], name: str
 ) -> None:
     """Texts, counts, ids, statistics and sizes must not depend on private repositories."""
@@ -246,7 +246,7 @@ def test_a_reader_of_the_public_is_answered_alike(
     assert all(SECRET not in hit.located.entry.title for hit in among)
 
 
-def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_exist(
+def test_an_audience_without_access_looks_like_a_missing_one(
     tmp_path: Path,
 ) -> None:
     """A reader has only the file of its own audience; a query for another audience returns nothing."""
@@ -258,7 +258,7 @@ def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_e
     assert answer(org, SECRET, "group-pay") == answer(org, SECRET, "group-none")
 
 
-def test_what_the_operator_knows_stands_in_a_directory_of_its_own(
+def test_operator_data_is_in_a_separate_directory(
     both: tuple[Organisation, Organisation],
 ) -> None:
     index = both[1].index

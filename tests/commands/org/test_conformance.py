@@ -46,7 +46,7 @@ def titles(
     return [match.located.entry.title for match in engine.search(terms, filters, audiences, 50)]
 
 
-def test_a_reader_finds_what_was_published_with_its_repository_and_path(place: Place) -> None:
+def test_a_reader_finds_published_entries_with_repository_and_path(place: Place) -> None:
     entry = make_located(
         1,
         path="src/api/MEMORY.md",
@@ -65,7 +65,7 @@ def test_a_reader_finds_what_was_published_with_its_repository_and_path(place: P
     )
 
 
-def test_the_writer_sees_what_it_wrote_at_once(place: Place) -> None:
+def test_the_writer_reads_its_own_writes(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry first"))
         engine.publish()
@@ -74,7 +74,7 @@ def test_the_writer_sees_what_it_wrote_at_once(place: Place) -> None:
     assert sorted(titles(place.read(None), "retry")) == ["Retry first", "Retry second"]
 
 
-def test_scores_are_those_of_a_repositorys_own_index(place: Place) -> None:
+def test_scores_equal_those_of_the_repository_s_own_index(place: Place) -> None:
     entries = [
         make_entry(n, title=f"Note {n} on retry", body="charge " * (n % 5) + "key " * (n % 3))
         for n in range(40)
@@ -157,7 +157,7 @@ def test_a_repository_is_in_exactly_one_audience(place: Place) -> None:
     assert titles(reader, "retry", audiences=("group-none", "group-pay")) == ["Retry"]
 
 
-def test_word_statistics_are_those_of_the_audience(place: Place) -> None:
+def test_word_statistics_count_only_the_audience(place: Place) -> None:
     """The texts of a private group change no score and no count of other audiences."""
 
     def scores(private: int) -> object:
@@ -250,7 +250,7 @@ def test_any_term_is_legal(place: Place) -> None:
     assert titles(reader, "retr*") == titles(reader, '"text"')
 
 
-def test_a_reader_after_its_deadline_is_told_so(place: Place) -> None:
+def test_a_reader_gets_an_error_after_its_deadline(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(
             make_repository("a"),
@@ -261,7 +261,7 @@ def test_a_reader_after_its_deadline_is_told_so(place: Place) -> None:
         place.read(0.0).search(["retry", "number", "many"], ALL, BOTH, 200)
 
 
-def test_what_was_synced_stays_when_the_writer_is_opened_again(place: Place) -> None:
+def test_synced_entries_remain_when_the_writer_is_reopened(place: Place) -> None:
     engine = place.write()
     engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     engine.close()
@@ -279,7 +279,7 @@ def test_ids_that_stand_in_two_repositories_are_both_kept(place: Place) -> None:
     assert [match.repository.name for match in found] == ["a b", "a-b", "é"]
 
 
-def test_the_operator_keeps_a_state_and_is_told_sizes(place: Place) -> None:
+def test_the_operator_stores_its_state_and_can_read_sizes(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
         assert engine.state() == b""

@@ -105,7 +105,7 @@ def test_the_index_has_two_names_and_a_variable(run: Run, org: Organisation) -> 
         (["sync", ".", "--out", "index"], "bad-list"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_errors_explain_invalid_calls(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], slug: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

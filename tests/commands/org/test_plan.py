@@ -35,7 +35,7 @@ def waiting(plan: OrgPlan) -> dict[str, int | None]:
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_what_no_run_has_read_is_due_and_what_is_memory_alone_is_not(
+def test_unread_work_is_due_and_memory_commits_are_not(
     tmp_path: Path, shop: Project, is_remote: bool
 ) -> None:
     address = as_remote(RepoBuilder(shop.path)) if is_remote else str(shop.path)
@@ -47,7 +47,7 @@ def test_what_no_run_has_read_is_due_and_what_is_memory_alone_is_not(
     assert list(waiting(ask(tmp_path, address)).values()) == [2]
 
 
-def test_what_waits_in_the_request_is_read(tmp_path: Path, shop: Project) -> None:
+def test_work_in_an_open_memory_request_counts_as_read(tmp_path: Path, shop: Project) -> None:
     shop.record()
     shop.merge_work("feat: refund", "refund", 129, "src/refund.py")
     shop.git("checkout", "-q", "-b", "memory-ci/update")
@@ -56,7 +56,7 @@ def test_what_waits_in_the_request_is_read(tmp_path: Path, shop: Project) -> Non
     assert waiting(ask(tmp_path, str(shop.path))) == {}
 
 
-def test_what_did_not_move_is_asked_for_its_tips_alone(
+def test_only_the_tips_of_unchanged_repositories_are_read(
     tmp_path: Path, shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ask(tmp_path, str(shop.path), state=tmp_path / "state")

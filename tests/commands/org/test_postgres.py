@@ -124,9 +124,7 @@ def test_the_catalogue_tells_a_role_nothing_of_other_audiences(address: str, out
         ask(inside, "SELECT pg_read_file('PG_VERSION')")
 
 
-def test_an_audience_that_is_forbidden_answers_as_one_that_is_not_there(
-    address: str, outsider: str
-) -> None:
+def test_a_forbidden_audience_looks_like_a_missing_one(address: str, outsider: str) -> None:
     def told(audience: str) -> tuple[str, str]:
         engine = open_engine(of(address, "", outsider))
         with closing(engine), pytest.raises(EngineError) as caught:
@@ -137,7 +135,7 @@ def test_an_audience_that_is_forbidden_answers_as_one_that_is_not_there(
     assert "group" not in "".join(told("group-x"))
 
 
-def test_the_best_of_many_are_those_of_the_embedded_engine(place: Place, tmp_path: Path) -> None:
+def test_the_best_hits_equal_those_of_the_sqlite_engine(place: Place, tmp_path: Path) -> None:
     """Most entries with a word are not scored, because a bound shows that they are not among the best."""
     draw = random.Random(3)  # noqa: S311 - no secret
     vocabulary = [
@@ -190,7 +188,7 @@ def test_words_that_are_gone_are_counted_no_more(address: str, place: Place) -> 
     )
 
 
-def test_a_sync_that_fails_leaves_what_was_there(
+def test_a_failed_sync_changes_nothing(
     address: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writing(place) as engine:
@@ -203,7 +201,7 @@ def test_a_sync_that_fails_leaves_what_was_there(
     assert [match.located.entry.title for match in found] == ["Retry first"]
 
 
-def test_an_older_version_is_brought_up_by_a_writer_and_refused_to_readers(
+def test_a_writer_upgrades_an_older_version_and_readers_refuse_it(
     address: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writing(place) as engine:
@@ -363,7 +361,7 @@ def test_a_connection_is_used_again_unless_it_is_broken(address: str, place: Pla
     assert search() != first
 
 
-def test_who_lacks_the_driver_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_driver_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with suppress(KeyError):
         monkeypatch.delitem(__import__("sys").modules, "memory_ci.commands.org.postgres")
         monkeypatch.delitem(__import__("sys").modules, "memory_ci.commands.org.server")

@@ -80,7 +80,7 @@ def test_a_dry_run_writes_nothing_to_a_server(org: Organisation) -> None:
     assert org.titles() == ["A note of pay", "A note of shop"]
 
 
-def test_what_a_server_answers_is_what_files_answer(org: Organisation) -> None:
+def test_a_server_answers_as_files_do(org: Organisation) -> None:
     org.sync()
     org.address, address = str(org.index), org.address
     org.sync()

@@ -43,7 +43,7 @@ def test_nothing_changed_writes_nothing(tmp_path: Path) -> None:
     assert (tmp_path / "internal.db").stat().st_ino == inode
 
 
-def test_what_was_deleted_is_nowhere_in_the_file(tmp_path: Path) -> None:
+def test_deleted_entries_leave_no_trace_in_the_file(tmp_path: Path) -> None:
     place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry the zanzibar gateway"))
@@ -65,7 +65,7 @@ def test_an_audience_without_repositories_has_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"no database", None])
 @pytest.mark.parametrize("is_published", [True, False])
-def test_a_damaged_file_of_the_operator_goes_on_from_what_was_published_or_begins_anew(
+def test_a_damaged_operator_file_is_rebuilt_from_published_files_or_from_nothing(
     tmp_path: Path, damage: bytes | None, is_published: bool
 ) -> None:
     place = make_place("sqlite", str(tmp_path))

@@ -69,7 +69,7 @@ def test_a_dry_run_writes_nothing(org: Organisation) -> None:
     assert org.titles() == ["A note on charges"]
 
 
-def test_verify_names_what_differs(org: Organisation) -> None:
+def test_verify_names_the_differing_rows(org: Organisation) -> None:
     org.add("pay", "A note on charges", "A note on keys")
     org.add("shop", "A note on prices")
     org.write("pay", "shop")

@@ -78,7 +78,7 @@ def test_a_request_that_edits_cited_code_has_one_comment_that_is_kept_up_to_date
     assert [asked.method for asked in server.asked].count("POST") == 1
 
 
-def test_what_an_entry_says_is_neither_a_link_nor_a_mention_nor_markup(
+def test_text_of_an_entry_makes_no_link_mention_or_markup(
     project: Project, request_of: CiJob, double: GitHubDouble, server: Server
 ) -> None:
     edit(project, "other()")
@@ -171,7 +171,9 @@ def test_the_job_says_whether_a_change_touches_memory_alone(
     assert list_outputs(run)["memory-only"] == str(alone).lower()
 
 
-def test_what_a_merge_commit_hides_is_no_memory(project: Project, request_of: CiJob) -> None:
+def test_memory_hidden_by_a_merge_commit_does_not_count(
+    project: Project, request_of: CiJob
+) -> None:
     project.commit("Change", {"MEMORY.md": "# Memory\n"})
     project.git("checkout", "-q", "-b", "side", "HEAD~1")
     project.commit("Beside", {"institutional.md": "# Norms\n"})

@@ -30,7 +30,7 @@ def publish(project: Project, remote: Remote) -> Publisher:
     return Publisher(project)
 
 
-def test_what_was_recorded_is_on_the_remote_and_the_local_branch_follows(
+def test_recorded_commits_are_on_the_remote_and_the_local_branch_follows(
     project: Project, remote: Remote, publish: Publisher
 ) -> None:
     published = publish("push")
@@ -63,7 +63,7 @@ def test_mode_none_stays_here(project: Project, remote: Remote, publish: Publish
     assert project.sha("main") == published.tip != before
 
 
-def test_the_mode_is_that_of_the_configuration_on_the_branch(project: Project) -> None:
+def test_the_mode_comes_from_the_configuration_on_the_branch(project: Project) -> None:
     assert publish_mode(project.workspace, PublishOptions()) == "none"
     project.commit("Publish", {".memory-ci.yaml": "publish:\n  mode: auto\n"})
     assert publish_mode(project.workspace, PublishOptions()) == "auto"
@@ -103,7 +103,7 @@ def test_a_commit_between_fetch_and_push_is_kept_and_the_run_is_planned_on_it(
     assert publish.waits.bounds == [1.0], "one wait, drawn below a bound that doubles"
 
 
-def test_a_branch_that_never_holds_still_is_given_up_after_eight_tries(
+def test_a_push_to_a_moving_branch_stops_after_eight_tries(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
     other = remote.clone(tmp_path / "other")
@@ -240,7 +240,7 @@ def test_four_writers_at_once_lose_nothing(
     last.git("fsck", "--strict")
 
 
-def test_the_token_is_sent_to_its_server_and_stands_in_no_argument(
+def test_the_token_is_sent_to_its_server_and_is_in_no_argument(
     project: Project, remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote.git("config", "http.receivepack", "true")

@@ -71,7 +71,7 @@ def test_a_remote_that_takes_no_options_gets_the_push_without(
     assert (published.tries, remote.sha("main")) == (1, published.tip)
 
 
-def test_outside_of_gitlab_nothing_is_said(project: Project, remote: Remote) -> None:
+def test_outside_of_gitlab_no_push_option_is_sent(project: Project, remote: Remote) -> None:
     noted = remote.note_options()
     assert "by hand" in Publisher(project)("pr").reason
     Publisher(project)("push")

@@ -48,7 +48,7 @@ def refuse(project: Project, plan: Plan) -> str:
     return caught.value.message
 
 
-def test_a_plan_lands_on_a_newer_tip_and_what_came_between_is_for_the_next_run(
+def test_a_plan_is_applied_to_a_newer_tip_and_later_work_is_left_for_the_next_run(
     project: Project,
 ) -> None:
     plan = project.plan()
@@ -83,7 +83,7 @@ def test_a_plan_for_the_tip_is_left_as_it_is(project: Project) -> None:
         ({".memory-ci.yaml": "episodes: {write: false}\n"}, "configuration"),
     ],
 )
-def test_a_plan_that_speaks_of_what_was_changed_since_is_refused(
+def test_a_plan_for_entries_that_changed_since_is_refused(
     project: Project, files: dict[str, str | None], words: str
 ) -> None:
     plan = project.plan()
@@ -91,7 +91,7 @@ def test_a_plan_that_speaks_of_what_was_changed_since_is_refused(
     assert words in refuse(project, plan)
 
 
-def test_what_is_counted_is_put_onto_an_entry_that_was_reworded_since(project: Project) -> None:
+def test_counts_are_added_to_an_entry_that_was_reworded_since(project: Project) -> None:
     plan = project.plan()
     project.commit(
         "Say it better", {"MEMORY.md": format_entry(KNOWN).replace("Known before", "Known better")}
@@ -135,7 +135,7 @@ def test_a_plan_of_upkeep_alone_is_refused_where_a_run_landed(project: Project) 
 
 
 @pytest.mark.parametrize("base", ["a" * 40, "--all", "HEAD", ""])
-def test_a_plan_for_what_history_does_not_hold_is_refused(project: Project, base: str) -> None:
+def test_a_plan_for_commits_outside_of_history_is_refused(project: Project, base: str) -> None:
     assert "does not hold" in refuse(project, msgspec.structs.replace(project.plan(), base=base))
 
 
@@ -145,7 +145,7 @@ def test_a_plan_of_a_branch_that_was_rewritten_is_refused(project: Project) -> N
     assert "does not hold" in refuse(project, plan)
 
 
-def test_what_maintainers_rejected_since_is_left_out(project: Project) -> None:
+def test_entries_that_maintainers_rejected_since_are_left_out(project: Project) -> None:
     plan = project.plan()
     gone = added(plan)[0]
     project.commit(
@@ -181,7 +181,7 @@ def perform(project: Project, plan: Plan) -> Published:
     )
 
 
-def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(
+def test_a_plan_is_proposed_with_the_decisions_of_maintainers_on_the_branch(
     project: Project, remote: Remote, tmp_path: Path
 ) -> None:
     plan = project.plan()
@@ -202,9 +202,7 @@ def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(
     assert remote.git("merge-base", "main", UPDATE) == remote.sha("main")
 
 
-def test_an_older_plan_does_not_replace_what_a_newer_run_proposes(
-    project: Project, remote: Remote
-) -> None:
+def test_an_older_plan_does_not_replace_newer_proposals(project: Project, remote: Remote) -> None:
     plan = project.plan()
     project.merge_work(REFUND, "refund", 129, "src/refund.py")
     project.git("push", "-q", "origin", "main")

@@ -25,7 +25,7 @@ def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
     assert len(forge.pulls) == 1
 
 
-def test_the_branch_is_made_anew_on_a_newer_base(
+def test_the_branch_is_rebuilt_on_a_newer_base(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     publish("pr")
@@ -107,7 +107,7 @@ def test_a_maintainer_who_pushes_while_the_run_works_is_not_overwritten(
     assert "One more" in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_learnings_of_older_work_are_kept_when_the_branch_is_made_anew(
+def test_learnings_of_older_work_are_kept_when_the_branch_is_rebuilt(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     start = project.sha()

@@ -31,7 +31,7 @@ def test_auto_pushes_where_it_may(remote: Remote, forge: GitHubDouble, publish: 
     assert forge.pulls == []
 
 
-def test_without_a_forge_the_branch_is_pushed_and_the_reason_says_what_is_left(
+def test_without_a_forge_the_branch_is_pushed_and_the_reason_names_the_next_step(
     project: Project, remote: Remote
 ) -> None:
     published = Publisher(project)("pr")

@@ -24,7 +24,7 @@ from tests.project import Project
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 
 
-def test_a_pull_request_shows_what_memory_would_gain(
+def test_a_pull_request_shows_the_new_entries(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     before = project.sha("main")
@@ -89,7 +89,7 @@ def test_the_request_asks_at_most_five_questions_and_the_branch_records_them(
     assert "Pay once" not in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_the_request_shows_what_agents_are_given_before_and_after_and_the_cost(
+def test_the_request_shows_served_entries_before_and_after_and_the_cost(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     published = publish("pr")

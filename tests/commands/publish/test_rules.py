@@ -232,7 +232,7 @@ def case(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_memory_lands_under_the_rules_or_the_refusal_says_what_to_change(
+def test_memory_is_merged_under_the_rules_or_the_refusal_names_the_setting(
     case: Case, name: str
 ) -> None:
     CASES[name](case)
@@ -290,7 +290,7 @@ def test_words_that_are_not_known_are_shown_as_they_are(case: Case) -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
-def test_what_the_forge_does_not_let_us_do_with_a_request_is_said_and_the_request_stands(
+def test_a_refused_action_on_a_request_is_reported_and_the_request_stays(
     case: Case,
 ) -> None:
     words = "Pull request Auto merge is not allowed for this repository"

@@ -16,7 +16,7 @@ def test_an_entry_is_found_by_the_title_of_the_work_that_taught_it(project: Proj
     assert project.retrieve(asked or "", all_matches=True).hits
 
 
-def test_a_rule_of_conduct_cites_no_code_and_one_that_names_code_does(project: Project) -> None:
+def test_a_rule_of_conduct_has_cites_only_if_it_names_code(project: Project) -> None:
     code = "def send(url):\n    return url\n\n\ndef wait(url):\n    return url\n"
     project.commit("Code", {"src/net.py": code})
     project.record()
@@ -32,7 +32,7 @@ def test_a_rule_of_conduct_cites_no_code_and_one_that_names_code_does(project: P
     assert "symbol:send" in send.cites[0]
 
 
-def test_words_of_a_model_find_what_it_learned(project: Project, tmp_path: Path) -> None:
+def test_search_words_of_a_model_find_its_learning(project: Project, tmp_path: Path) -> None:
     project.record()
     model, said = (
         StandIn(tmp_path / "model"),

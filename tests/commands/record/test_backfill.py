@@ -92,7 +92,7 @@ def test_a_run_after_that_asks_nothing_and_changes_nothing(project: Project) -> 
         assert (project.sha(), len(batching.model.asked)) == (after, asked)
 
 
-def test_what_was_sent_outlives_a_run_whose_plan_was_not_applied(project: Project) -> None:
+def test_sent_batches_are_kept_if_the_plan_was_not_applied(project: Project) -> None:
     with serve_batches(project) as batching:
         batching.plan()
         batching.end()
@@ -220,7 +220,7 @@ def test_evidence_that_changed_since_is_asked_again(project: Project) -> None:
     assert batching.live == ["#201"]
 
 
-def test_a_dry_run_says_what_it_would_take_and_sends_nothing(project: Project) -> None:
+def test_a_dry_run_shows_the_cost_and_sends_nothing(project: Project) -> None:
     with serve_batches(project) as batching:
         pending = batching.begin(since=project.sha("HEAD~3")).plan(dry_run=True)
     assert isinstance(pending, Pending)
@@ -256,7 +256,7 @@ def test_no_cost_that_is_something_is_shown_as_nothing() -> None:
     assert "at most 0.0001 USD" in str(pending)
 
 
-def test_where_only_the_package_is_missing_it_is_what_to_install(
+def test_the_error_for_a_missing_package_names_it(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

@@ -63,7 +63,7 @@ def test_the_sample_of_the_manual_answers_a_pre_mortem(environ: dict[str, str]) 
     assert parse_risks(answer.text) == ((), ())
 
 
-def test_the_examples_of_the_manual_are_what_is_sent_and_read() -> None:
+def test_the_examples_of_the_manual_match_requests_and_replies() -> None:
     sent, learnings, risks = blocks("json")
     document, prompt = json.loads(sent), build_prompt(make_request())
     assert list(document) == ["version", "task", "model", "system", "user", "schema"]

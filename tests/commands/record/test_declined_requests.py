@@ -132,7 +132,7 @@ def test_a_second_run_adds_nothing_and_reinforces_nothing(project: Project) -> N
     assert project.show("HEAD", "MEMORY.md") == before
 
 
-def test_what_a_person_took_out_does_not_come_back(project: Project) -> None:
+def test_an_entry_that_a_person_removed_is_not_added_again(project: Project) -> None:
     record(project, Forge(REASON))
     project.commit("Start over", {"MEMORY.md": "# Memory\n"})
     record(project, Forge(REASON))
@@ -165,14 +165,14 @@ def test_what_a_person_took_out_does_not_come_back(project: Project) -> None:
         "nothing said",
     ],
 )
-def test_nothing_is_learned_from_what_is_none_or_was_said_by_nobody_of_us(
+def test_requests_without_a_decline_by_a_maintainer_teach_nothing(
     project: Project, forge: Forge
 ) -> None:
     record(project, forge)
     assert declined(project) == []
 
 
-def test_what_a_model_finds_in_the_proposal_itself_is_marked_as_rejected(
+def test_a_model_s_learning_from_the_proposal_is_marked_as_rejected(
     project: Project, tmp_path: Path
 ) -> None:
     model = StandIn(tmp_path / "model")
@@ -181,7 +181,9 @@ def test_what_a_model_finds_in_the_proposal_itself_is_marked_as_rejected(
     assert declined(project) == [("pr:150", "rejected")]
 
 
-def test_what_a_reviewer_said_of_it_stays_advice(project: Project, tmp_path: Path) -> None:
+def test_a_learning_from_a_reviewer_s_comment_stays_advice(
+    project: Project, tmp_path: Path
+) -> None:
     model = StandIn(tmp_path / "model")
     said = "Put retries into the client, where the key is known."
     model.will_find(make_learning(said, title="Retries belong to the client"))
@@ -262,7 +264,7 @@ def test_strangers_with_a_heap_of_requests_do_not_stop_a_run(project: Project) -
     assert [path for path in heap.paths if path.endswith("/commits")] == []
 
 
-def test_what_was_closed_before_memory_came_in_is_no_backlog(project: Project) -> None:
+def test_requests_closed_before_memory_was_set_up_are_not_read(project: Project) -> None:
     record(project, Forge())
     project.merge_work("Add pages", "pages", 151)
     before = datetime(2025, 12, 31, tzinfo=UTC)
@@ -305,7 +307,7 @@ def make_closed(number: int, day: int, **fields: Any) -> PullRequest:
         "left on a branch of ours", "left of a stranger", "long ago",
     ],
 )  # fmt: skip
-def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
+def test_only_new_or_remaining_requests_of_the_repository_are_read(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
     window = DeclinedWindow(
@@ -324,7 +326,7 @@ def make_told(number: int, day: int, commit: str = "") -> Episode:
     )
 
 
-def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: Project) -> None:
+def test_a_run_reads_back_to_the_newest_recorded_declined_request(project: Project) -> None:
     project.at(JUNE + timedelta(days=10))
     base = project.workspace.at(project.commit("Add pages", {"pages.py": "1"}))
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
@@ -338,7 +340,7 @@ def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: 
     assert find_window(base, early, frozenset(), episodes).start == early
 
 
-def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(
+def test_without_a_recorded_one_a_run_reads_back_ninety_days_and_without_episodes_not_at_all(
     project: Project,
 ) -> None:
     project.at(JUNE)
@@ -350,13 +352,13 @@ def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without
     assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
 
 
-def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
+def test_the_oldest_requests_come_first_and_recorded_ones_last() -> None:
     found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
     window = DeclinedWindow(since=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
     assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
 
 
-def test_a_model_that_fails_at_what_was_declined_keeps_what_was_merged_and_is_asked_again(
+def test_a_model_failure_at_declined_requests_keeps_learnings_of_merged_work(
     project: Project, tmp_path: Path
 ) -> None:
     model = StandIn(tmp_path / "model")

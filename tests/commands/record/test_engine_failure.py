@@ -157,7 +157,7 @@ def test_at_the_third_of_five_two_are_kept_and_the_next_run_does_as_one_whole_ru
     assert model.plan(five).steps == ()
 
 
-def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
+def test_an_answered_request_is_not_paid_for_again(five: Project) -> None:
     pytest.importorskip("anthropic")
     with serve_model(
         NOTHING, answer_with(0), make_error(401, "authentication_error", "no")
@@ -169,9 +169,7 @@ def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
     assert (plan.engine.answers, plan.engine.tries, plan.counts.merged_changes) == (5, 3, 5)
 
 
-def test_what_one_engine_has_answered_is_not_taken_for_the_words_of_another(
-    five: Project, model: StandIn
-) -> None:
+def test_an_answer_of_one_engine_is_not_used_for_another(five: Project, model: StandIn) -> None:
     pytest.importorskip("anthropic")
     model.plan(five)
     asked = len(model.asked)
@@ -244,7 +242,7 @@ def test_the_limit_of_cost_stops_a_run_as_a_failure_does(five: Project) -> None:
     assert {*TITLES} <= five.titles()
 
 
-def test_the_limit_of_a_month_counts_what_earlier_runs_say_in_their_commits(five: Project) -> None:
+def test_the_monthly_limit_counts_the_costs_in_commits_of_earlier_runs(five: Project) -> None:
     pytest.importorskip("anthropic")
     five.commit(
         "Limit",
@@ -319,7 +317,7 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(
     assert (plan.engine.name, model.asked) == ("rules", [])
 
 
-def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project: Project) -> None:
+def test_the_run_ends_at_a_change_whose_author_the_forge_cannot_name(project: Project) -> None:
     """Otherwise the marks of a stranger would count as those of a team member."""
     refused = json_answer({"message": "Bad credentials"}, 401)
     with serve(lambda asked: refused) as server:
@@ -336,7 +334,7 @@ def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project
     assert [step.step for step in project.plan().steps] == ["extract"]
 
 
-def test_a_note_waits_where_the_forge_cannot_say_who_brought_it(project: Project) -> None:
+def test_a_note_stays_if_the_forge_cannot_name_its_author(project: Project) -> None:
     path = project.put_fragment(make_entry(4, scope="project"))
     with serve(lambda asked: json_answer({"message": "Bad credentials"}, 401)) as server:
         environ = {

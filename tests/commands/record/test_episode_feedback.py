@@ -27,7 +27,7 @@ def counts(project: Project) -> list[int]:
 # -- an episode of each merged change
 
 
-def test_a_used_entry_is_confirmed_and_an_entry_only_given_is_ignored(known: Project) -> None:
+def test_a_used_entry_is_confirmed_and_an_entry_only_served_is_ignored(known: Project) -> None:
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     known.record()
     assert said(known, 1) == [("confirmed", "pr:150")]
@@ -39,7 +39,7 @@ def test_a_used_entry_is_confirmed_and_an_entry_only_given_is_ignored(known: Pro
     [("", 0, 0), (GIVEN, 1, 1)],
     ids=["silence says nothing", "use counts"],
 )
-def test_using_an_entry_reinforces_it_and_being_given_it_does_not(
+def test_use_reinforces_an_entry_and_serving_does_not(
     known: Project, used: str, reinforced: int, ignored: int
 ) -> None:
     known.commit(
@@ -60,7 +60,7 @@ def test_work_on_the_same_topic_is_shown_and_does_not_reinforce(known: Project) 
     assert utility(known) == pytest.approx(0.7)
 
 
-def test_being_given_or_ignored_never_raises_the_utility_of_an_entry(known: Project) -> None:
+def test_serving_or_ignoring_an_entry_never_raises_its_utility(known: Project) -> None:
     def work(times: int, *trailers: str) -> tuple[int, date, float]:
         for _ in range(times):
             known.commit("\n".join(("Charge", "", *trailers)), {"src/client.py": known.sha()})
@@ -127,7 +127,7 @@ def test_an_entry_that_the_agent_names_in_its_own_sentence_counts_as_used(
 # -- what later changes say
 
 
-def test_entries_only_given_are_not_reinforced_where_work_names_what_it_used(
+def test_unused_entries_are_not_reinforced_if_work_names_its_used_ones(
     known: Project,
 ) -> None:
     known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)

@@ -199,7 +199,7 @@ def test_a_comment_command_counts_by_who_may_write(
     assert sorted(kind for kind, _ in said(known)) == kinds
 
 
-def test_the_request_number_of_the_forge_overrides_that_of_the_message(
+def test_the_forge_s_request_number_overrides_the_one_in_the_message(
     known: Project, hub: Hub
 ) -> None:
     merged = known.merge_work(f"Charge once (#99)\n\n{GIVEN}", "once", 150)

@@ -107,7 +107,7 @@ def test_another_branch_than_the_default_one_must_be_named(project: Project, run
     assert project.sha() != before
 
 
-def test_where_no_default_can_be_told_the_branch_one_stands_on_is_it(
+def test_without_a_known_default_branch_the_current_branch_is_used(
     project: Project, run: Run
 ) -> None:
     project.git("branch", "-m", "main", "trunk")

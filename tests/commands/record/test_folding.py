@@ -59,7 +59,7 @@ def test_an_old_month_is_folded_and_nothing_is_left_to_fold(told: Project) -> No
     assert find_fold_day(told.workspace.at("HEAD"), (), TODAY) is None
 
 
-def test_what_cannot_be_read_stays_and_the_rest_of_its_month_is_folded(told: Project) -> None:
+def test_an_unreadable_file_stays_and_the_rest_of_its_month_is_folded(told: Project) -> None:
     told.commit("Huge", {f"{MONTH}/huge.md": HUGE, f"{MONTH}/dir.md/x.txt": "x"})
     put_link(told, f"{MONTH}/link.md")
     told.record()

@@ -27,13 +27,15 @@ def model(tmp_path: Path) -> StandIn:
     return StandIn(tmp_path / "model")
 
 
-def test_what_a_model_learns_from_routine_work_counts_half(
+def test_a_model_s_learning_from_routine_work_has_half_importance(
     project: Project, model: StandIn
 ) -> None:
     assert record(project, model, f"Move the worker\n\n{WORDS}") == 0.5
 
 
-def test_what_a_model_learns_from_a_revert_counts_more(project: Project, model: StandIn) -> None:
+def test_a_model_s_learning_from_a_revert_has_more_importance(
+    project: Project, model: StandIn
+) -> None:
     assert record(project, model, f'Revert "Send a charge again"\n\n{WORDS}') == 0.8
 
 

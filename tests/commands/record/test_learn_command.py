@@ -57,7 +57,7 @@ def limit(place: Path, count: int) -> None:
     (place / "limit").write_text(str(count))
 
 
-def test_the_price_is_said_and_nothing_is_sent_unasked(
+def test_the_price_is_shown_and_nothing_is_sent_without_consent(
     project: Project, log: Path, run: Run
 ) -> None:
     would = run("learn", "--since", "5y", "--engine", "command", "--dry-run")
@@ -75,7 +75,7 @@ def test_the_price_is_said_and_nothing_is_sent_unasked(
     )
 
 
-def test_what_was_answered_before_a_stop_is_not_asked_again(
+def test_requests_answered_before_a_stop_are_not_sent_again(
     project: Project, log: Path, run: Run, tmp_path: Path
 ) -> None:
     before, command = project.sha(), ("learn", "--since", "5y", "--engine", "command", "--yes")
@@ -254,7 +254,7 @@ def test_the_api_is_not_asked_again_when_memory_has_grown(
         assert (len(batching.sent), batching.live) == (1, [])
 
 
-def test_a_run_that_learned_nothing_says_what_else_there_is(project: Project, run: Run) -> None:
+def test_a_run_without_learnings_names_other_sources(project: Project, run: Run) -> None:
     project.record()
     project.merge_work("Count twice\n\nIt is safer.", "count", 300, "src/count.py")
     told = run("record").stdout
@@ -276,7 +276,7 @@ def test_without_a_model_a_dry_run_says_the_price_of_an_example(project: Project
 
 
 @pytest.mark.usefixtures("log")
-def test_all_of_what_was_learned_is_printed_where_it_is_asked_for(run: Run, tmp_path: Path) -> None:
+def test_all_learnings_are_printed_on_request(run: Run, tmp_path: Path) -> None:
     limit(tmp_path, 9)
     told = run("learn", "--since", "5y", "--engine", "command", "--yes", "--verbose")
     assert "\nextract: " in told.stdout

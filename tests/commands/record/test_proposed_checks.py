@@ -174,7 +174,7 @@ def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
     assert (proposal.source, proposal.violations) == ("habit", 1)
 
 
-def test_what_a_linter_of_the_repository_tests_is_not_proposed(worked: Project) -> None:
+def test_a_rule_that_a_linter_tests_is_not_proposed(worked: Project) -> None:
     agree(worked, "Never use `print()` in code")
     assert len(list_checks(worked)) == 1
     worked.commit("Lint", {"ruff.toml": 'select = ["T20"]\n'})

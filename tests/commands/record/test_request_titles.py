@@ -82,7 +82,7 @@ def test_a_model_is_shown_the_first_wordings_so_that_its_answer_stays(
     assert [item.evidence for item in first.asked] == [item.evidence for item in second.asked]
 
 
-def test_what_the_model_takes_for_work_in_hand_is_not_proposed(asked: Project) -> None:
+def test_a_request_that_the_model_calls_current_work_is_not_proposed(asked: Project) -> None:
     plan, _ = run(asked, lambda text: "")
     assert list_titles(plan) == []
 

@@ -86,14 +86,14 @@ def trust(project: Project, authors: str) -> None:
 # -- who counts
 
 
-def test_what_a_trusted_person_asks_in_five_sessions_is_proposed(
+def test_a_request_of_a_trusted_person_in_five_sessions_is_proposed(
     run: Run, project: Project, tmp_path: Path
 ) -> None:
     keep_five(project, tmp_path, REQUEST)
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
-def test_what_a_trusted_person_asks_in_five_checkpoints_is_proposed(
+def test_a_request_of_a_trusted_person_in_five_checkpoints_is_proposed(
     run: Run, project: Project
 ) -> None:
     trust(project, "ann@*")
@@ -101,7 +101,9 @@ def test_what_a_trusted_person_asks_in_five_checkpoints_is_proposed(
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
-def test_what_a_trusted_person_asks_in_five_commits_is_proposed(run: Run, project: Project) -> None:
+def test_a_request_of_a_trusted_person_in_five_commits_is_proposed(
+    run: Run, project: Project
+) -> None:
     put_prompts(project)
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
@@ -166,7 +168,7 @@ MACHINE: dict[str, list[Record]] = {
 
 
 @pytest.mark.parametrize("source", MACHINE)
-def test_what_a_program_wrote_is_no_request(
+def test_text_of_a_program_is_no_request(
     run: Run, project: Project, tmp_path: Path, source: str
 ) -> None:
     keep_five(project, tmp_path, *MACHINE[source])
@@ -254,7 +256,7 @@ QUOTED = {
 
 
 @pytest.mark.parametrize("source", QUOTED)
-def test_what_a_person_quotes_is_no_request(
+def test_text_that_a_person_quotes_is_no_request(
     run: Run, project: Project, tmp_path: Path, source: str
 ) -> None:
     keep_beside_work(project, tmp_path, QUOTED[source])
@@ -272,7 +274,7 @@ def test_what_a_person_quotes_is_no_request(
     ],
     ids=["a quotation", "code", "a report", "a mail", "a list"],
 )
-def test_what_a_person_says_beside_a_quotation_is_a_request(
+def test_a_person_s_own_words_next_to_a_quotation_are_a_request(
     run: Run, project: Project, tmp_path: Path, turn: str
 ) -> None:
     keep_beside_work(project, tmp_path, turn)

@@ -77,7 +77,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-def test_what_two_changes_say_is_one_entry_that_tells_so(shop: Project) -> None:
+def test_a_learning_of_two_changes_is_one_entry_with_both_sources(shop: Project) -> None:
     reader = Reader(lambda request: [piece.id for piece in request.evidence])
     plan = run(shop, reader)
     assert [request.task for request in reader.asked].count("consolidation") == 1
@@ -87,7 +87,7 @@ def test_what_two_changes_say_is_one_entry_that_tells_so(shop: Project) -> None:
     assert shop.record().subjects == ()
 
 
-def test_a_later_window_shows_what_the_run_wrote_before(shop: Project) -> None:
+def test_a_later_window_shows_earlier_entries_of_the_run(shop: Project) -> None:
     reader = Reader(lambda request: [])
     run(shop, reader)
     (window,) = [one for one in reader.asked if one.change == "#701" and one.task == "learnings"]
@@ -95,7 +95,7 @@ def test_a_later_window_shows_what_the_run_wrote_before(shop: Project) -> None:
     assert {FIRST, SECOND} <= shop.titles()
 
 
-def test_a_model_that_fails_there_costs_none_of_the_learnings(shop: Project) -> None:
+def test_a_failing_consolidation_loses_no_learnings(shop: Project) -> None:
     def fail(request: Request) -> list[str]:
         raise EngineError("busy", slug="engine-overloaded")
 

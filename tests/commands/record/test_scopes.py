@@ -157,7 +157,7 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.scope}-{case.piece}")
-def test_what_is_learned_gets_its_scope_and_its_file_from_what_it_quotes(
+def test_the_quoted_evidence_decides_scope_and_file_of_a_learning(
     project: Project, tmp_path: Path, model: StandIn, case: Case
 ) -> None:
     case.merge(project, tmp_path)
@@ -192,7 +192,7 @@ def test_one_sentence_of_a_person_goes_to_the_project_and_is_no_norm(
     }
 
 
-def test_a_model_is_told_what_became_of_an_assumption(
+def test_a_model_is_sent_the_outcome_of_an_assumption(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     line = json.dumps({"assumption": ASSUMED, "state": "failed"})
@@ -272,7 +272,7 @@ def test_global_memory_is_filled_by_promotion_alone(project: Project, tmp_path: 
     assert "shop" not in written
 
 
-def test_what_three_merged_changes_say_is_proposed_for_global_memory(project: Project) -> None:
+def test_a_learning_of_three_changes_is_proposed_for_global_memory(project: Project) -> None:
     rule = "Write the failing test before the fix"
     for number in (141, 142, 143):
         assert propose_globally(project.workspace, None, TODAY) == ()
@@ -283,7 +283,7 @@ def test_what_three_merged_changes_say_is_proposed_for_global_memory(project: Pr
     assert [entry.title for entry in propose_globally(project.workspace, None, TODAY)] == [rule]
 
 
-def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file(
+def test_a_learning_of_three_changes_in_a_directory_moves_up_and_leaves_no_empty_file(
     project: Project, model: StandIn
 ) -> None:
     for number in (141, 142, 143):
@@ -298,7 +298,7 @@ def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file
 @pytest.mark.parametrize(
     ("folders", "path"), [("api db web", "institutional.md"), ("api api db", "MEMORY.md")]
 )
-def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
+def test_a_general_rule_from_three_directories_becomes_a_norm(
     project: Project, folders: str, path: str
 ) -> None:
     for number, folder in enumerate(folders.split(), start=141):
@@ -340,7 +340,7 @@ def test_all_decision_records_of_a_first_import_are_written(project: Project) ->
     assert {f"Use {store} for its part" for store in stores} <= set(project.titles())
 
 
-def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
+def test_a_model_can_mark_a_learning_as_general(project: Project, model: StandIn) -> None:
     proposed = [
         make_entry(n, title=title)
         for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
@@ -365,7 +365,7 @@ def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: Stand
         ("AGENTS.md", f"{FENCE.begin}\n{BODY}\n{FENCE.end}", "written"),
     ],
 )
-def test_what_a_document_at_the_tip_says_is_proposed_not_written(
+def test_a_rule_of_a_document_at_the_tip_is_proposed_and_not_written(
     project: Project, model: StandIn, path: str, text: str, verdict: str
 ) -> None:
     merge_branch(project, "work", 140, PLAIN)

@@ -212,7 +212,7 @@ def test_the_second_of_one_number_has_an_id_of_its_own_written_or_not(known: Pro
     assert [path for path in list_files(known) if path.endswith(f"pr-150-{third[:12]}.md")]
 
 
-def test_what_was_learned_from_a_change_says_how_much_its_episode_matters(
+def test_the_learnings_of_a_change_decide_the_valence_of_its_episode(
     project: Project,
 ) -> None:
     project.record()
@@ -243,9 +243,7 @@ def test_tasks_have_the_outcome_that_an_amendment_states(known: Project) -> None
     assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
 
 
-def test_a_clone_whose_history_is_cut_off_says_what_is_missing(
-    known: Project, tmp_path: Path
-) -> None:
+def test_a_shallow_clone_names_the_missing_history(known: Project, tmp_path: Path) -> None:
     do_work(known)
     known.record()
     known.git("clone", "-q", "--depth", "1", f"file://{known.path}", str(tmp_path / "cut"))
@@ -281,7 +279,7 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return shas
 
 
-def test_what_a_run_has_read_is_not_read_again(known: Project, derived: list[str]) -> None:
+def test_commits_read_by_a_run_are_not_read_again(known: Project, derived: list[str]) -> None:
     do_work(known)
     known.record()
     before = episodes(known)

@@ -185,13 +185,13 @@ def test_the_tasks_of_a_stage_that_ended_are_retired_by_the_next_run(project: Pr
     assert project.sha() == after
 
 
-def test_what_is_written_knows_its_stage(project: Project) -> None:
+def test_a_written_entry_has_its_stage(project: Project) -> None:
     project.commit("Plan", {"INTENT.md": "# Shop\n\nStage: design\n"})
     project.record()
     assert {entry.phase for entry in project.entries()} == {"design"}
 
 
-def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_revert_is_reverted(
+def test_entries_of_reverted_work_are_rejected_until_the_revert_is_reverted(
     project: Project,
 ) -> None:
     project.record()
@@ -229,7 +229,7 @@ def test_contradictions_are_linked_and_both_are_shown_with_a_flag(project: Proje
     assert project.upkeep("compact").subjects == (), "what contradicts is never united"
 
 
-def test_what_recurs_in_three_sessions_moves_up_to_the_project(project: Project) -> None:
+def test_an_entry_of_three_sessions_is_promoted_to_the_project(project: Project) -> None:
     for number in (1, 2, 3):
         entry = make_entry(
             number, title="Run the migration before the worker", session=f"claude-code:s{number}"
@@ -243,7 +243,7 @@ def test_what_recurs_in_three_sessions_moves_up_to_the_project(project: Project)
     assert project.upkeep("promote").subjects == ()
 
 
-def test_only_what_holds_anywhere_is_copied_into_the_global_checkout(
+def test_only_general_entries_are_copied_into_the_global_checkout(
     project: Project, tmp_path: Path
 ) -> None:
     checkout = make_repo(tmp_path / "memory")
@@ -290,7 +290,7 @@ def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> 
     assert project.sha() == after
 
 
-def test_what_has_been_gone_for_long_is_retired_on_demand_only(project: Project) -> None:
+def test_entries_whose_code_is_long_gone_are_retired_on_demand_only(project: Project) -> None:
     project.record()
     project.commit("Drop the client", {"src/client.py": None})
     project.record()

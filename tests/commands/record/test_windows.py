@@ -34,7 +34,7 @@ def window(model: StandIn, project: Project, change: str = "#140") -> dict[str, 
     return dict(found)
 
 
-def test_a_window_of_turns_alone_says_what_the_change_is(
+def test_a_window_with_only_turns_describes_the_change(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -44,7 +44,7 @@ def test_a_window_of_turns_alone_says_what_the_change_is(
     assert found["about"] == "Ask the gateway first\ncharge\nin src"
 
 
-def test_a_window_of_commits_names_the_branch_and_what_else_was_done(
+def test_a_window_of_commits_names_the_branch_and_the_other_subjects(
     project: Project, model: StandIn
 ) -> None:
     merge_branch(
@@ -53,7 +53,7 @@ def test_a_window_of_commits_names_the_branch_and_what_else_was_done(
     assert window(model, project)["about"] == "charge\nRename the key\nin src"
 
 
-def test_a_session_that_stands_in_two_folders_of_a_checkpoint_is_told_in_order(
+def test_a_session_in_two_folders_of_a_checkpoint_is_shown_in_order(
     project: Project, model: StandIn
 ) -> None:
     at = project.clock.now
@@ -98,7 +98,7 @@ def test_time_never_steps_back_in_a_session(drawn: list[tuple[str, int]]) -> Non
         assert one.session != other.session or (one.at, one.seq) < (other.at, other.seq)
 
 
-def test_what_the_agent_said_and_wanted_to_run_is_shown_and_proves_nothing(
+def test_words_and_commands_of_the_agent_are_shown_but_are_no_evidence(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     question = "Shall I always rebase before I push the branch?"

@@ -70,9 +70,7 @@ def find(overview: Overview, title: str) -> EntryLife:
     return next(one for one in overview.entries if one.title == title)
 
 
-def test_each_week_counts_its_merges_and_what_memory_became(
-    overview: Overview, shop: Project
-) -> None:
+def test_each_week_counts_merges_and_the_size_of_memory(overview: Overview, shop: Project) -> None:
     weeks = {one.start: (one.merges, one.learned, one.retired) for one in overview.weeks}
     assert list(weeks) == sorted(weeks)
     assert weeks[date(2026, 11, 9)] == (3, 0, 1)
@@ -120,7 +118,7 @@ def test_files_are_counted_by_merged_changes_and_say_whether_memory_speaks_of_th
     )
 
 
-def test_a_task_is_what_a_job_asked_and_its_parts_add_up_to_its_score(overview: Overview) -> None:
+def test_the_factors_of_a_task_add_up_to_its_score(overview: Overview) -> None:
     zebra, asked = overview.tasks[:2]
     assert (zebra.task, asked.task) == ("zebra", "charge a card after a timeout")
     assert {one.state for one in zebra.found} <= {"weak"}
@@ -130,7 +128,9 @@ def test_a_task_is_what_a_job_asked_and_its_parts_add_up_to_its_score(overview: 
         assert sum(value for _, value in one.parts) == pytest.approx(one.score, abs=0.001)
 
 
-def test_an_explained_task_shows_what_retrieve_serves(overview: Overview, shop: Project) -> None:
+def test_an_explained_task_shows_the_entries_that_retrieve_serves(
+    overview: Overview, shop: Project
+) -> None:
     for task in overview.tasks:
         served = retrieve(shop.workspace, task.task, RetrieveOptions(), NOW.date(), {}).hits
         shown = [one for one in task.found if one.state == "given"]
@@ -138,7 +138,7 @@ def test_an_explained_task_shows_what_retrieve_serves(overview: Overview, shop: 
         assert [one.score for one in shown] == pytest.approx([hit.score for hit in served])
 
 
-def test_a_task_tells_what_is_over_the_limit_from_what_is_weak(
+def test_an_explained_task_separates_hits_over_the_limit_from_weak_ones(
     shop: Project, tmp_path: Path
 ) -> None:
     project = copy_project(shop, tmp_path / "many")
@@ -148,9 +148,7 @@ def test_a_task_tells_what_is_over_the_limit_from_what_is_weak(
     assert [one.state for one in task.found] == ["given"] * 10 + ["over limit"] * 3
 
 
-def test_what_is_not_served_is_ordered_by_its_score_after_novelty(
-    shop: Project, tmp_path: Path
-) -> None:
+def test_unserved_entries_are_ordered_by_score_after_novelty(shop: Project, tmp_path: Path) -> None:
     project = copy_project(shop, tmp_path / "alike")
     entries = [make_entry(20, title="Zebra stripes and their colours in the long evening")]
     entries += [
@@ -204,7 +202,7 @@ def test_a_memory_file_that_cannot_be_read_is_named(shop: Project, tmp_path: Pat
     assert "1 finding in MEMORY.md: `memory-ci check` names them." in notes
 
 
-def test_a_shallow_clone_says_what_it_cannot_show(shop: Project, tmp_path: Path) -> None:
+def test_a_shallow_clone_names_the_missing_figures(shop: Project, tmp_path: Path) -> None:
     shop.git("clone", "--quiet", "--depth", "1", f"file://{shop.path}", str(tmp_path / "clone"))
     overview = gather_report(Project(tmp_path / "clone", shop.clock).workspace, NOW, WORDS_ALONE)
     assert overview.weeks == () or overview.notes

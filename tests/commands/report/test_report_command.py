@@ -32,7 +32,7 @@ def test_the_page_is_one_file_and_says_how_large_it_is(
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_a_terminal_is_shown_what_takes_so_long(
+def test_a_terminal_shows_the_progress_of_long_steps(
     project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels: list[str] = []

@@ -60,7 +60,7 @@ def summarise(project: Project) -> Summary:
     return summary
 
 
-def test_what_was_learned_is_counted_by_the_day_of_the_work(kept: Project) -> None:
+def test_learned_entries_are_counted_by_the_day_of_the_work(kept: Project) -> None:
     summary = summarise(kept)
     assert (summary.recent.learned, summary.before.learned) == (2, 1)
     assert summary.newest == tuple(make_id(number) for number in (1, 2, 3, 4))
@@ -92,7 +92,7 @@ def test_a_session_that_is_not_merged_yet_counts_as_served(kept: Project) -> Non
     assert (recent.sessions, recent.servings) == (1, 0)
 
 
-def test_without_the_words_of_sessions_nothing_is_said_of_repetitions(kept: Project) -> None:
+def test_without_sessions_the_report_has_no_repetitions(kept: Project) -> None:
     assert not summarise(kept).is_heard
 
 
@@ -172,7 +172,7 @@ def test_questions_come_the_most_useful_first(project: Project) -> None:
     assert titles == ["Major", "Minor"]
 
 
-def test_the_life_of_an_entry_holds_the_work_of_those_that_it_superseded(project: Project) -> None:
+def test_the_history_of_an_entry_includes_superseded_entries(project: Project) -> None:
     heir = make_entry(2, title="Ask before each release", supersedes=(make_id(1),))
     project.commit("Keep", {"MEMORY.md": format_entry(heir)})
     serve(project, "served", date(2026, 11, 1), 1)

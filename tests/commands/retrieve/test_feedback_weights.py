@@ -62,7 +62,7 @@ def hit_of(project: Project, number: int) -> Hit:
     return hit
 
 
-def test_what_was_rejected_falls_behind_what_was_confirmed(zoo: Project) -> None:
+def test_a_rejected_entry_ranks_below_a_confirmed_one(zoo: Project) -> None:
     assert order(zoo) == (make_id(1), make_id(2))
     tell(zoo, said(1, "rejected", "pr:1"), said(2, "confirmed", "pr:2"))
     assert order(zoo) == (make_id(2), make_id(1))
@@ -70,7 +70,7 @@ def test_what_was_rejected_falls_behind_what_was_confirmed(zoo: Project) -> None
     assert dict(hit_of(zoo, 2).factors)["utility"] == pytest.approx(0.75 + 0.5 * 0.7)
 
 
-def test_where_nothing_was_said_nothing_is_weighed(zoo: Project) -> None:
+def test_without_feedback_the_order_is_unchanged(zoo: Project) -> None:
     tell(zoo, said(9, "rejected"))
     hit = hit_of(zoo, 1)
     assert dict(hit.factors)["utility"] == 1.0
@@ -84,7 +84,7 @@ def test_the_explanation_says_of_how_many_events_the_utility_is_made(zoo: Projec
     assert "a person should look at it" in render_explanation(zoo.retrieve("zebra crossing"))
 
 
-def test_one_job_shares_the_price_of_what_it_ignored_among_all_that_it_was_given(
+def test_a_job_spreads_the_cost_of_ignored_entries_over_all_served_ones(
     zoo: Project,
 ) -> None:
     tell(zoo, *(said(n, "ignored", "pr:1") for n in (1, 7, 8, 9, 10)))
@@ -96,7 +96,7 @@ def test_an_event_that_two_files_tell_counts_once(zoo: Project) -> None:
     assert hit_of(zoo, 1).events == 1
 
 
-def test_the_past_is_ranked_by_what_had_been_said_then(zoo: Project) -> None:
+def test_the_past_is_ranked_by_the_feedback_of_that_time(zoo: Project) -> None:
     before = zoo.sha()
     tell(zoo, said(1, "rejected"))
     zoo.git("add", ".")
@@ -124,7 +124,7 @@ def test_feedback_of_an_episode_and_of_a_folded_month_counts(zoo: Project) -> No
     assert hit_of(zoo, 1).events == 2
 
 
-def test_a_file_that_cannot_be_read_whole_tells_what_it_can_and_is_named(zoo: Project) -> None:
+def test_the_readable_part_of_a_damaged_file_counts_and_the_file_is_named(zoo: Project) -> None:
     told = make_amendment(WHEN, feedback=[said(1, "rejected")])
     zoo.write(
         episode_record_path(told),
@@ -151,7 +151,7 @@ def test_an_unsafe_name_or_reference_counts_but_is_kept_out_of_index_and_answer(
     assert text.encode() not in (tmp_path / "out.db").read_bytes()
 
 
-def test_a_stray_file_beside_the_episodes_is_none(zoo: Project) -> None:
+def test_a_stray_file_among_episodes_is_ignored(zoo: Project) -> None:
     zoo.write(".memory/episodes/README.md", "# About\n")
     assert zoo.retrieve("zebra crossing").findings == ()
 
@@ -190,7 +190,7 @@ def test_an_index_that_lacks_feedback_is_found_by_verifying(zoo: Project) -> Non
 # -- the flag
 
 
-def test_an_entry_of_low_utility_is_a_notice_for_a_person_and_stays_what_it_is(
+def test_an_entry_of_low_utility_is_a_notice_and_is_not_changed(
     zoo: Project,
 ) -> None:
     tell(zoo, *(said(1, "rejected", f"pr:{n}") for n in (1, 2)))
@@ -221,7 +221,7 @@ def absorb(project: Project, *, is_held: bool) -> None:
     project.write("MEMORY.md", "\n".join(map(format_entry, [*entries, *rest])))
 
 
-def test_what_was_said_of_an_entry_that_was_merged_away_counts_for_the_one_that_stayed(
+def test_feedback_on_a_merged_entry_counts_for_the_surviving_one(
     zoo: Project,
 ) -> None:
     absorb(zoo, is_held=False)
@@ -233,7 +233,7 @@ def test_what_was_said_of_an_entry_that_was_merged_away_counts_for_the_one_that_
     assert [heard.ref for heard in found.heard] == ["pr:1", "pr:2"]
 
 
-def test_an_older_entry_that_is_still_in_memory_keeps_what_was_said_of_it(zoo: Project) -> None:
+def test_a_superseded_entry_still_in_memory_keeps_its_feedback(zoo: Project) -> None:
     absorb(zoo, is_held=True)
     tell(zoo, said(9, "confirmed", "pr:1"))
     assert dict(hit_of(zoo, 2).factors)["utility"] == 1.0
@@ -248,7 +248,7 @@ def test_the_utility_by_feedback_begins_where_the_merged_entries_came_to(zoo: Pr
 
 
 @pytest.mark.parametrize("is_held", [True, False])
-def test_ill_that_was_said_of_a_merged_entry_flags_the_one_that_stayed(
+def test_bad_feedback_on_a_merged_entry_flags_the_surviving_one(
     zoo: Project, is_held: bool
 ) -> None:
     absorb(zoo, is_held=is_held)

@@ -32,7 +32,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-def test_the_share_of_sessions_is_what_is_configured_and_each_stays_in_its_arm() -> None:
+def test_the_configured_share_of_sessions_is_held_out_for_good() -> None:
     marks = [mark_session(f"session-{number}") for number in range(4000)]
     assert sum(is_held_out(mark, 0.1) for mark in marks) == pytest.approx(400, abs=60)
     assert all(is_held_out(mark, 0.2) for mark in marks if is_held_out(mark, 0.1))
@@ -40,7 +40,7 @@ def test_the_share_of_sessions_is_what_is_configured_and_each_stays_in_its_arm()
     assert not any(is_held_out(mark, 0.0) for mark in marks)
 
 
-def test_a_session_that_is_held_out_is_given_nothing(shop: Project) -> None:
+def test_a_held_out_session_is_served_nothing(shop: Project) -> None:
     held = shop.retrieve(ASKED, session=HELD)
     assert (list_served_ids(held), held.hints.changes, held.held_out) == (
         (),

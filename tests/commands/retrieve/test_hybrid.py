@@ -58,7 +58,7 @@ def titles(answer: Retrieval) -> list[str]:
     return [hit.located.entry.title for hit in answer.hits]
 
 
-def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(
+def test_vectors_find_entries_without_common_words_and_change_the_order(
     memory: Project, server: Server
 ) -> None:
     assert titles(ask(memory, None)) == ["Retry the nightly import"]
@@ -90,7 +90,7 @@ def test_the_best_cosine_counts_for_the_floor(memory: Project, server: Server) -
     assert given("each payment of the yearly tax bounces on retry") == []
 
 
-def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server) -> None:
+def test_embedded_texts_are_not_embedded_again(memory: Project, server: Server) -> None:
     ask(memory, {"OLLAMA_HOST": server.url})
     before = len(server.asked)
     ask(memory, {"OLLAMA_HOST": server.url})

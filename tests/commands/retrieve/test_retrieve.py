@@ -26,7 +26,7 @@ def put(project: Project, path: str, *numbers: int, **fields: object) -> None:
     project.commit("Put", {path: text})
 
 
-def test_what_was_recorded_is_found_by_the_words_of_a_task(project: Project) -> None:
+def test_recorded_entries_are_found_by_the_words_of_a_task(project: Project) -> None:
     project.record()
     answer = project.retrieve("why is a charge retried after a timeout?")
     assert "retried a POST after a timeout" in answer.hits[0].located.entry.title
@@ -40,7 +40,7 @@ def test_nothing_known_prints_nothing(project: Project) -> None:
     assert render_context(project.retrieve("")) == ""
 
 
-def test_institutional_memory_is_given_whatever_the_task_without_its_front_matter(
+def test_institutional_memory_is_served_for_any_task_without_front_matter(
     project: Project,
 ) -> None:
     text = "# Norms\n\nNever push to main.\n\n" + format_entry(
@@ -61,7 +61,7 @@ def test_windows_line_endings_hide_nothing(project: Project) -> None:
     assert project.check().is_ok
 
 
-def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(
+def test_institutional_memory_has_its_own_budget_and_names_dropped_norms(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.commands.retrieve.norms.MAX_NORM_CHARS", 120)
@@ -75,7 +75,7 @@ def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(
     assert make_id(1)[:8] in render_context(answer)
 
 
-def test_what_overflows_the_budget_of_institutional_memory_is_found_by_its_words(
+def test_norms_over_the_budget_are_found_by_their_words(
     project: Project,
 ) -> None:
     project.write(".memory-ci.yaml", "retrieve:\n  institutional_max_chars: 400\n")
@@ -126,7 +126,7 @@ def test_an_entry_of_the_own_session_comes_before_the_same_of_the_project(projec
     assert next(iter(factors)) == make_id(2)
 
 
-def test_what_is_said_twice_leaves_room_for_what_is_new(project: Project) -> None:
+def test_a_repeated_text_makes_room_for_another_entry(project: Project) -> None:
     texts = [
         "Retry a charge only with its key",
         "Retry a charge only with its key",
@@ -210,7 +210,7 @@ def test_an_old_important_entry_comes_after_a_new_one(project: Project) -> None:
 
 
 @pytest.mark.parametrize("priority", ["pin", "permanent"])
-def test_what_is_pinned_beats_age(project: Project, priority: Priority) -> None:
+def test_a_pinned_entry_ranks_above_newer_ones(project: Project, priority: Priority) -> None:
     put(
         project,
         "MEMORY.md",
@@ -227,7 +227,7 @@ def test_what_is_pinned_beats_age(project: Project, priority: Priority) -> None:
 @pytest.mark.parametrize(
     ("body", "helped"), [("Said in passing.", True), ("See src/zoo.py for it.", False)]
 )
-def test_notes_side_by_side_in_a_session_help_each_other_and_those_of_code_do_not(
+def test_neighbouring_notes_of_a_session_support_each_other_and_entries_of_code_do_not(
     project: Project, body: str, helped: bool
 ) -> None:
     titles = ("Zebra crossing painted", "Zebra feed", "Lion feed", "Zebra hide")
@@ -241,7 +241,7 @@ def test_notes_side_by_side_in_a_session_help_each_other_and_those_of_code_do_no
     assert (found[make_id(2)] > found[make_id(4)] + 0.1) is helped
 
 
-def test_an_entry_is_found_by_the_words_of_what_it_cites_and_the_less_for_it(
+def test_an_entry_found_by_words_of_its_cites_ranks_lower(
     project: Project,
 ) -> None:
     cites = ("src/invoice_numbers.py@3f2ab91aa5a1 symbol:TenantCounter.next_value",)
@@ -257,7 +257,7 @@ def test_an_entry_is_found_by_the_words_of_what_it_cites_and_the_less_for_it(
     assert list_served_ids(at_hand)[0] == make_id(1)
 
 
-def test_of_two_that_say_the_same_the_one_that_cites_what_is_asked_comes_first(
+def test_of_two_equal_entries_the_one_that_cites_the_path_comes_first(
     project: Project,
 ) -> None:
     text = "Ask within the transaction"
@@ -335,7 +335,7 @@ def test_a_broken_entry_is_left_out_with_a_warning_and_the_rest_is_served(projec
         ("The key is AKIA" + "Z7QK3VJ5T2M4W6YB", "credential"),
     ],
 )
-def test_what_must_not_be_given_to_an_agent_is_left_out_and_check_is_red(
+def test_refused_entries_are_not_served_and_check_fails(
     project: Project, body: str, code: str
 ) -> None:
     put(project, "MEMORY.md", 1, title="Zebra crossing", body=body)
@@ -384,7 +384,7 @@ def test_reading_writes_nothing_into_the_work_tree(project: Project) -> None:
     assert project.status() == ""
 
 
-def test_what_was_injected_is_noted_once_and_becomes_a_trailer(project: Project) -> None:
+def test_served_entries_are_noted_once_and_become_a_trailer(project: Project) -> None:
     ids = [make_id(1), make_id(2)]
     record_served(project.workspace, ids, NOW)
     record_served(project.workspace, [make_id(2)], NOW)

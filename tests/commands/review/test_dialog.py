@@ -40,7 +40,7 @@ def refuse_second(question: Question, _verb: Answer, text: str | None) -> None:
         raise UsageError("refused", slug="empty-entry", hint="say more")
 
 
-def test_yes_to_all_still_asks_about_what_was_withheld(typed: list[str]) -> None:
+def test_yes_to_all_still_asks_about_withheld_candidates(typed: list[str]) -> None:
     typed += ["a", "s"]
     asked = [ask("unused", 1), ask("quarantined", 2), ask("unused", 3)]
     answers = ask_each(asked, edit, accept_all)
@@ -48,7 +48,7 @@ def test_yes_to_all_still_asks_about_what_was_withheld(typed: list[str]) -> None
     assert answers.skipped == [asked[1]]
 
 
-def test_yes_to_all_asks_about_what_cannot_be_written(typed: list[str]) -> None:
+def test_yes_to_all_asks_about_candidates_that_cannot_be_written(typed: list[str]) -> None:
     typed += ["a", "y", "e"]
     asked = [ask("promotion", 1), ask("unused", 2), ask("unused", 3)]
     answers = ask_each(asked, edit, refuse_second)
@@ -83,7 +83,7 @@ def test_a_promotion_takes_no_other_words(prompts: list[str]) -> None:
         ("unused", "Does it still hold? ["),
     ],
 )
-def test_a_question_asks_what_its_answer_does(
+def test_a_question_names_the_effect_of_its_answer(
     prompts: list[str], kind: QuestionKind, expected: str
 ) -> None:
     ask_each([ask(kind, 1)], edit, accept_all)

@@ -44,7 +44,7 @@ def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None
 
 
 @pytest.mark.parametrize(("days", "asked"), [(89, ""), (90, "Q1")])
-def test_what_was_asked_is_asked_again_after_ninety_days(days: int, asked: str) -> None:
+def test_a_question_is_asked_again_after_ninety_days(days: int, asked: str) -> None:
     lines = record_week(["# A remark", "0123 A title"], [question(1)], set(), MONDAY)
     assert lines == ["# A remark", "0123 A title", f"asked:2026-11-16:{question(1).key}"]
     later = MONDAY + timedelta(days=days)

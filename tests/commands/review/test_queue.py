@@ -56,7 +56,7 @@ def changes(one: Question) -> int:
     return len(one.suggestion.changes) if one.suggestion else 0
 
 
-def test_what_was_said_in_more_changes_comes_first(worked: Project) -> None:
+def test_a_candidate_of_more_changes_comes_first(worked: Project) -> None:
     one, other = found(worked)
     assert (one.title, changes(one)) == (RULE.rstrip("."), 2)
     assert (other.title, changes(other)) == (OTHER.rstrip("."), 1)
@@ -79,7 +79,7 @@ def test_an_accepted_one_is_folded_with_its_quote_and_who_accepted_it(worked: Pr
     assert entry.importance == 0.5
 
 
-def test_one_that_was_said_in_a_session_lies_in_the_inbox_too(worked: Project) -> None:
+def test_a_candidate_of_a_session_is_in_the_inbox_too(worked: Project) -> None:
     worked.write(".git/hooks/pre-commit", "")
     one = found(worked)[0]
     assert one.suggestion
@@ -154,7 +154,7 @@ def test_a_week_asks_five_and_answers_bring_no_more(project: Project) -> None:
     assert week_of(project) == shown[2:], "what was answered is gone, and nothing takes its place"
 
 
-def test_what_nobody_answers_is_asked_again_after_ninety_days(project: Project) -> None:
+def test_an_unanswered_question_is_asked_again_after_ninety_days(project: Project) -> None:
     rules(project, 8)
     first, queue = week_of(project), queue_of(project, "9y")
     project.commit(
@@ -170,7 +170,7 @@ def test_what_nobody_answers_is_asked_again_after_ninety_days(project: Project) 
     assert len(found(project, "9y")) == 8, "each is a candidate all the while"
 
 
-def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project: Project) -> None:
+def test_questions_about_entries_are_ordered_by_urgency(project: Project) -> None:
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
     entries = [
         make_entry(1, title="Pay once", importance=0.9, cites=(f"src/pay.py:1@{sha}",)),
@@ -212,9 +212,7 @@ def list_kept(project: Project) -> list[tuple[str, str]]:
     return [(one.kind, one.why) for one in found(project, "1d") if one.located]
 
 
-def test_a_rule_of_which_a_person_said_the_opposite_is_asked_about(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_rule_that_a_person_contradicted_is_asked_about(project: Project, tmp_path: Path) -> None:
     agree(project, "Run the linter before each commit", project.clock.now.date())
     keep_asking(project, tmp_path, "Don't run the linter before each commit.")
     day = (project.clock.now + timedelta(1)).date()

@@ -40,7 +40,7 @@ def test_stale_entries_are_listed_and_answered_without_a_terminal(
     assert run("review").stdout == "Nothing waits for you this week.\n"
 
 
-def test_a_week_that_has_asked_enough_says_what_is_left(project: Project, run: Run) -> None:
+def test_a_full_week_reports_the_number_of_remaining_questions(project: Project, run: Run) -> None:
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
     entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in (1, 2)]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
@@ -123,7 +123,7 @@ def test_one_key_leaves_all_that_follow_for_later(stale: Project) -> None:
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
 
 
-def test_the_end_of_the_input_quits_and_keeps_what_was_answered(stale: Project) -> None:
+def test_the_end_of_the_input_quits_and_keeps_the_answers(stale: Project) -> None:
     review_with("n")
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
 

@@ -94,7 +94,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=EVERY)
-def test_the_server_is_one_that_can_be_started(project: Project, agent: Agent) -> None:
+def test_the_configured_server_can_be_started(project: Project, agent: Agent) -> None:
     set_up(project, agent.name)
     (part,) = [part for part in agent.parts if part.name == "mcp"]
     text = (project.path / part.file).read_text()
@@ -165,7 +165,7 @@ def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) ->
     assert project.status() == ""
 
 
-def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_machine(
+def test_shared_settings_are_committed_and_have_no_local_path(
     project: Project,
 ) -> None:
     install(project.workspace, sys.executable, with_hooks=False, agents=NAMES, is_shared=True)
@@ -231,11 +231,11 @@ def test_a_whole_file_of_version_0_2_is_replaced_and_taken_out(
     assert not path.exists()
 
 
-def test_the_agents_of_the_command_line_are_those_that_can_be_hooked_into() -> None:
+def test_the_command_line_offers_the_agents_with_hooks() -> None:
     assert list(COMMAND_LINE) == EVERY
 
 
-def test_what_its_owner_changed_meanwhile_stays(project: Project) -> None:
+def test_settings_that_the_user_changed_stay(project: Project) -> None:
     path = project.write(".gemini/settings.json", '{"a": 1}')
     set_up(project, "gemini")
     settings = json.loads(path.read_text())
@@ -309,7 +309,7 @@ def test_a_hook_of_its_owner_that_calls_capture_too_stays(project: Project) -> N
     assert groups(path, "codex") == [mine, {**ours, "matcher": "x"}]
 
 
-def test_what_was_there_before_is_not_removed(project: Project) -> None:
+def test_settings_from_before_are_not_removed(project: Project) -> None:
     mine = project.write(FILES["gemini"], EMPTY)
     (project.path / ".codex").mkdir()
     for name in ("gemini", "codex"):

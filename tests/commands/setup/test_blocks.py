@@ -76,7 +76,7 @@ def test_a_file_without_a_key_gets_ours(text: str) -> None:
         ("repos:\n- a: [\n", "not valid YAML"),
     ],
 )
-def test_what_cannot_be_proved_is_refused(text: str, reason: str) -> None:
+def test_an_edit_that_cannot_be_verified_is_refused(text: str, reason: str) -> None:
     with pytest.raises(YamlTextError, match=reason):
         add_items(text, "repos", ITEM)
 

@@ -44,7 +44,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("name", LEFTHOOK)
-def test_what_is_told_is_in_the_notation_of_the_file_and_recognised_there(
+def test_suggested_lines_have_the_notation_of_the_file_and_are_recognised(
     tmp_path: Path, name: str
 ) -> None:
     settings = tmp_path / name
@@ -78,7 +78,7 @@ def test_lefthook_is_recognised_by_any_of_its_files(tmp_path: Path, name: str) -
     assert list(manager.additions) == [name]
 
 
-def test_what_lefthook_is_told_to_add_is_what_was_lacking(tmp_path: Path) -> None:
+def test_the_lines_suggested_for_lefthook_are_the_missing_ones(tmp_path: Path) -> None:
     text = lefthook(tmp_path, "")
     assert list(yaml.safe_load(text)) == list(HOOKS)
     assert lefthook(tmp_path, text) == ""
@@ -105,7 +105,7 @@ def test_a_comment_is_no_call(tmp_path: Path) -> None:
     assert list(manager.additions) == [".husky/post-merge"]
 
 
-def test_husky_is_told_for_each_hook_that_lacks_a_line(tmp_path: Path) -> None:
+def test_husky_gets_a_suggestion_for_each_hook_without_our_line(tmp_path: Path) -> None:
     (tmp_path / ".husky").mkdir()
     (tmp_path / ".husky/pre-push").write_text("npm test\nmemory-ci hook pre-push\n")
     manager = find_manager(tmp_path, HOOKS)

@@ -97,7 +97,7 @@ def test_one_command_sets_all_up_and_another_takes_it_out(old: RepoBuilder, run:
     assert "Nothing that init wrote is here." in run("init", "--remove").stdout
 
 
-def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) -> None:
+def test_changed_files_stay_and_are_named(old: RepoBuilder, run: Run) -> None:
     run("init", *ALL[:3], *SOURCE)
     for path, was, now in (
         (".pre-commit-config.yaml", f"rev: v{__version__}", "rev: v9.9"),
@@ -119,9 +119,7 @@ def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) ->
     assert ("v9.9" in left, "default_stages" in left) == (True, False)
 
 
-def test_what_others_add_below_our_block_is_no_reason_to_move_it(
-    old: RepoBuilder, run: Run
-) -> None:
+def test_text_added_below_our_block_does_not_move_it(old: RepoBuilder, run: Run) -> None:
     run("init", "--pre-commit", *SOURCE)
     path, more = (
         old.path / ".pre-commit-config.yaml",
@@ -154,7 +152,7 @@ def test_the_configuration_of_version_0_2_is_taken_out_unless_it_was_changed(
     assert not path.exists()
 
 
-def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(
+def test_files_for_cloud_agents_are_removed_and_exported_memory_stays(
     old: RepoBuilder, run: Run
 ) -> None:
     old.write("institutional.md", "# Norms\n\nAmounts are kept in cents.\n")
@@ -173,14 +171,14 @@ def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(
     assert not (old.path / ".memory-ci-setup.sh").exists()
 
 
-def test_what_install_put_in_alone_is_left_to_uninstall(old: RepoBuilder, run: Run) -> None:
+def test_changes_of_init_clone_are_left_to_its_own_removal(old: RepoBuilder, run: Run) -> None:
     run("init", "--clone")
     run("init")
     assert "`memory-ci init --remove --clone` takes it out" in run("init", "--remove").stdout
     assert (old.path / ".gitattributes").exists()
 
 
-def test_the_workflow_asks_for_the_least_and_says_what_for(old: RepoBuilder, run: Run) -> None:
+def test_the_workflow_has_minimal_permissions_with_reasons(old: RepoBuilder, run: Run) -> None:
     old.git("branch", "-m", "trunk")
     run("init", "--ci", "github", *SOURCE)
     text = (old.path / ".github" / "workflows" / "memory.yml").read_text()
@@ -227,7 +225,7 @@ def test_a_pipeline_of_gitlab_gets_the_component_in_a_stage_it_has(
         (".github/workflows/memory.yml", "on: push\njobs: {}\n", "--ci=github"),
     ],
 )
-def test_what_cannot_be_merged_is_refused_with_the_lines_to_paste(
+def test_a_file_that_cannot_be_merged_is_refused_with_the_lines_to_paste(
     old: RepoBuilder, run: Run, path: str, text: str, option: str
 ) -> None:
     old.write(path, text)
@@ -344,7 +342,7 @@ def test_a_release_that_nobody_names_leaves_ci_and_pre_commit_out(old: RepoBuild
 
 
 @pytest.mark.usefixtures("at_terminal")
-def test_empty_answers_set_up_what_is_found(old: RepoBuilder) -> None:
+def test_empty_answers_set_up_the_detected_tools(old: RepoBuilder) -> None:
     (old.path / ".claude").mkdir()
     result = answer("", "", SOURCE[1], "", "n")
     assert result.exit_code == 0, result.output
@@ -382,7 +380,7 @@ def test_a_commit_where_gitlab_needs_a_tag_is_asked_again(
 
 
 @pytest.mark.usefixtures("at_terminal")
-def test_what_is_set_up_is_not_asked_again(old: RepoBuilder) -> None:
+def test_no_question_is_asked_about_existing_setup(old: RepoBuilder) -> None:
     answer("", "", SOURCE[1], "n")
     again = answer()
     assert again.exit_code == 0, again.output
@@ -390,7 +388,7 @@ def test_what_is_set_up_is_not_asked_again(old: RepoBuilder) -> None:
 
 
 @pytest.mark.usefixtures("at_terminal")
-def test_a_repository_without_forge_and_agent_is_told_how_to_add_them(
+def test_without_forge_and_agent_the_output_explains_how_to_add_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(make_repo(tmp_path / "new").path)

@@ -28,7 +28,7 @@ def told(project: Project, run: Run) -> Project:
     return project
 
 
-def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(
+def test_each_line_names_its_change_with_served_and_learned_entries(
     told: Project, run: Run
 ) -> None:
     result = run("show", "--blame", "src/client.py", "--json")
@@ -44,7 +44,7 @@ def test_each_line_names_its_work_what_that_was_given_and_what_it_taught(
     ]
 
 
-def test_a_range_and_what_is_not_committed(told: Project, run: Run) -> None:
+def test_a_range_of_lines_and_uncommitted_lines(told: Project, run: Run) -> None:
     told.write("src/client.py", f"retry\nnew\n{KEYED}")
     shown = run("show", "--blame", "src/client.py:2-3").stdout
     assert "src/client.py:2  not committed" in shown
@@ -54,7 +54,7 @@ def test_a_range_and_what_is_not_committed(told: Project, run: Run) -> None:
     assert "src/client.py:1" not in shown
 
 
-def test_an_entry_knows_the_lines_of_what_taught_it(told: Project, run: Run) -> None:
+def test_an_entry_lists_the_lines_of_the_work_that_taught_it(told: Project, run: Run) -> None:
     entry = told.entries()[0]
     assert run("show", "--lines", entry.id[:8]).stdout.startswith("src/client.py:1  ")
     told.commit("Rewrite", {"src/client.py": "other\n"})
@@ -62,7 +62,7 @@ def test_an_entry_knows_the_lines_of_what_taught_it(told: Project, run: Run) -> 
 
 
 @pytest.mark.parametrize("place", ["src/none.py", "src", "src/client.py:x-y"])
-def test_what_is_no_file_is_refused(told: Project, run: Run, place: str) -> None:
+def test_a_path_that_is_no_file_is_refused(told: Project, run: Run, place: str) -> None:
     result = run("show", "--blame", place)
     assert result.exit_code == 2
     assert "[unknown-cite]" in result.stderr

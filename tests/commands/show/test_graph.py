@@ -40,7 +40,7 @@ def around(project: Project, number: int, depth: int = 1) -> Graph:
     return build_graph(project.workspace, make_id(number)[:8], depth)
 
 
-def test_an_entry_stands_with_what_it_names_and_what_names_it(project: Project) -> None:
+def test_the_graph_has_relations_from_and_to_the_entry(project: Project) -> None:
     center = entry(
         1, relations=(f"supports {make_id(2)}", f"refutes {make_id(3)}"), supersedes=(make_id(4),)
     )
@@ -72,7 +72,7 @@ def test_at_depth_two_the_neighbours_of_neighbours_come_in(project: Project) -> 
     assert (3, "supports", 4) in edges(around(project, 1, 2))
 
 
-def test_a_circle_ends_and_each_edge_stands_once(project: Project) -> None:
+def test_a_cycle_ends_and_each_edge_appears_once(project: Project) -> None:
     put(
         project,
         entry(1, relations=(f"supports {make_id(2)}",)),
@@ -134,7 +134,7 @@ def test_entries_of_every_scope_take_part(project: Project) -> None:
     }
 
 
-def test_a_neighbourhood_too_large_to_read_is_cut_and_said(project: Project) -> None:
+def test_a_large_neighbourhood_is_cut_with_a_note(project: Project) -> None:
     put(
         project,
         *(entry(n, relations=(f"supports {make_id(1)}",) if n > 1 else ()) for n in range(1, 7)),

@@ -20,7 +20,7 @@ def zoo(project: Project) -> Project:
     return project
 
 
-def test_feedback_given_by_hand_is_told(run: Run, zoo: Project) -> None:
+def test_feedback_by_hand_is_shown(run: Run, zoo: Project) -> None:
     assert run("feedback", make_id(1), "confirmed", "--ref", "pr:1").exit_code == 0
     result = run("show", "--why", make_id(1)[:8])
     assert result.exit_code == 0
@@ -48,7 +48,7 @@ def test_a_title_moves_no_cursor(run: Run, zoo: Project) -> None:
 @pytest.mark.parametrize(
     ("argv", "code"), [(["ffff"], 2), (["ffffffff"], 2), (["00000001", "--at", "nowhere"], 4)]
 )
-def test_what_cannot_be_told_has_its_exit_status(
+def test_an_entry_that_cannot_be_explained_has_its_exit_status(
     run: Run, zoo: Project, argv: list[str], code: int
 ) -> None:
     assert run("show", "--why", *argv).exit_code == code
@@ -62,7 +62,7 @@ def test_what_cannot_be_told_has_its_exit_status(
         ("show",),
     ],
 )
-def test_where_no_entry_is_found_what_cannot_be_read_is_told(
+def test_unreadable_files_are_reported_if_no_entry_is_found(
     run: Run, zoo: Project, command: tuple[str, ...]
 ) -> None:
     text = (zoo.path / "MEMORY.md").read_text()
