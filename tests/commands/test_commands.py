@@ -103,9 +103,9 @@ def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, projec
     (entry, _) = project.entries()
     assert entry.id[:8] in run("list").stdout
     assert run("list", "--type", "directive").stdout == ""
-    shown = run("show", entry.id[:8])
-    assert shown.stdout == format_entry(entry)
-    assert "prominence" in shown.stderr
+    shown_result = run("show", entry.id[:8])
+    assert shown_result.stdout == format_entry(entry)
+    assert "prominence" in shown_result.stderr
     assert json.loads(run("show", entry.id, "--json").stdout)["located"]["entry"]["id"] == entry.id
     project.commit(
         "Reword", {"MEMORY.md": project.show("HEAD", "MEMORY.md").replace(entry.title, "Reworded")}
@@ -116,7 +116,7 @@ def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, projec
     assert run("show", entry.id).exit_code == 2
     assert run("show", entry.id, "--at", "HEAD~1").exit_code == 0
     listed = json.loads(run("list", "--at", "HEAD~2", "--json").stdout)
-    assert [(one["given"], one["used"]) for one in listed] == [(0, 0)] * 2
+    assert [(each_item["given"], each_item["used"]) for each_item in listed] == [(0, 0)] * 2
 
 
 def test_an_id_that_fits_two_entries_or_none_is_an_error_that_helps(
@@ -190,10 +190,10 @@ def test_index_builds_prints_its_key_and_spares_the_files_of_others(
     key = run("index", "--key").stdout.strip()
     assert json.loads(run("index", "--json").stdout)["key"] == key
     assert run("index", "--db", str(tmp_path / "memory.db"), "--at", "HEAD").exit_code == 0
-    other = tmp_path / "notes.db"
-    other.write_text("mine\n")
-    refused = run("index", "--db", str(other))
-    assert (refused.exit_code, "[not-an-index]" in refused.stderr, other.read_text()) == (
+    other_file = tmp_path / "notes.db"
+    other_file.write_text("mine\n")
+    refused = run("index", "--db", str(other_file))
+    assert (refused.exit_code, "[not-an-index]" in refused.stderr, other_file.read_text()) == (
         2,
         True,
         "mine\n",
@@ -264,9 +264,9 @@ def test_a_group_without_a_command_shows_its_help_at_a_terminal(
     run: Run, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.commands.root.terminal_width", lambda *_: 80)
-    shown = run(group).output
-    assert shown.startswith(f"Usage: memory-ci {group}")
-    assert "Error:" not in shown
+    output = run(group).output
+    assert output.startswith(f"Usage: memory-ci {group}")
+    assert "Error:" not in output
 
 
 def test_input_that_is_no_utf8_is_read_with_replacements(run: Run, project: Project) -> None:

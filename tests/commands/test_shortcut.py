@@ -268,8 +268,8 @@ def test_answers_and_errors_equal_those_with_click(
 def test_other_commands_print_the_same_with_click(
     run: Run, zoo: Project, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
-    kept = format_entry(make_entry(1, title="Zebra crossing", body="Wait."))
-    zoo.commit("Broken", {"MEMORY.md": f"{kept}---\nid: 7\n---\n"})
+    entry_text = format_entry(make_entry(1, title="Zebra crossing", body="Wait."))
+    zoo.commit("Broken", {"MEMORY.md": f"{entry_text}---\nid: 7\n---\n"})
     expected = run(*argv)
     capsys.readouterr()
     code = shortcut(argv[1:], argv[0])
@@ -294,9 +294,9 @@ def call(
     project: Project, *argv: str, stdin: bytes = b"", **environ: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Run memory-ci as a process in the project."""
-    asked = [sys.executable, "-m", "memory_ci", *argv]
+    command = [sys.executable, "-m", "memory_ci", *argv]
     return subprocess.run(
-        asked,
+        command,
         cwd=project.path,
         input=stdin,
         env={**os.environ, **environ},
@@ -329,9 +329,9 @@ def test_a_stream_of_another_encoding_is_written_as_click_writes_it(run: Run, zo
 def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project, words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    asked = [sys.executable, "-m", "memory_ci", *words]
+    command = [sys.executable, "-m", "memory_ci", *words]
     done = subprocess.run(
-        asked, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
+        command, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
@@ -456,7 +456,7 @@ def test_an_unchanged_retrieval_asks_git_three_times(zoo: Project, tmp_path: Pat
 
 def test_an_unchanged_retrieval_writes_nothing(zoo: Project) -> None:
     call(zoo, "retrieve", "zebra")
-    kept = zoo.path / ".git/memory-ci"
-    before = {path.name: path.stat().st_mtime_ns for path in kept.iterdir()}
+    memory_directory = zoo.path / ".git/memory-ci"
+    before = {path.name: path.stat().st_mtime_ns for path in memory_directory.iterdir()}
     call(zoo, "retrieve", "crossing")
-    assert {path.name: path.stat().st_mtime_ns for path in kept.iterdir()} == before
+    assert {path.name: path.stat().st_mtime_ns for path in memory_directory.iterdir()} == before

@@ -38,8 +38,8 @@ def call(run: Run, shop: Project) -> Call:
     """Return a function: `call("codex", hook_event_name="Stop")` returns the output of the hook."""
 
     def hook(agent: str, **told: Any) -> str:
-        given = {"session_id": "s1", "cwd": str(shop.path), **told}
-        result = run("hook", "agent", "--for", agent, stdin=json.dumps(given))
+        event = {"session_id": "s1", "cwd": str(shop.path), **told}
+        result = run("hook", "agent", "--for", agent, stdin=json.dumps(event))
         assert result.exit_code == 0
         assert result.stderr == ""
         return result.stdout

@@ -11,6 +11,6 @@ Call = Callable[..., str]
 
 def context(answer: str) -> str:
     """Return the text that a hook adds to the session, in the format of any agent."""
-    told = json.loads(answer or "{}")
-    flat = told.get("additionalContext") or told.get("additional_context") or ""
-    return str(flat or told.get("hookSpecificOutput", {}).get("additionalContext", ""))
+    data = json.loads(answer or "{}")
+    flat = data.get("additionalContext") or data.get("additional_context") or ""
+    return str(flat or data.get("hookSpecificOutput", {}).get("additionalContext", ""))

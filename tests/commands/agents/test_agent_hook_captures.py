@@ -80,13 +80,13 @@ def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
 def test_a_session_of_cursor_without_a_transcript_is_left_alone(
     run: Run, shop: Project, session: str
 ) -> None:
-    told = {
+    event = {
         "conversation_id": session,
         "hook_event_name": "sessionEnd",
         "workspace_roots": [str(shop.path)],
     }
     done = run(
-        "hook", "agent", "--for", "cursor", stdin=json.dumps({**told, "transcript_path": None})
+        "hook", "agent", "--for", "cursor", stdin=json.dumps({**event, "transcript_path": None})
     )
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     assert shop.git("for-each-ref", "refs/memory-ci/sessions") == ""
@@ -96,8 +96,8 @@ def test_a_session_of_cursor_without_a_transcript_is_left_alone(
 def test_a_workspace_that_cursor_names_badly_stops_nothing(
     run: Run, shop: Project, roots: Any
 ) -> None:
-    told = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
-    assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(told)).exit_code == 0
+    event = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
+    assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(event)).exit_code == 0
 
 
 def test_cursor_calls_hooks_at_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
@@ -115,15 +115,15 @@ def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn
     patch = (
         "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\nEOF"
     )
-    said = [
+    prompts = [
         ("session_meta", {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}),
         *(
-            one
+            item
             for file, prompt in (
                 ("src/old.py", "Begin with the old one"),
                 ("src/client.py", "Now charge it"),
             )
-            for one in (
+            for item in (
                 (
                     "response_item",
                     {"type": "message", "role": "user", "content": [{"text": prompt}]},
@@ -143,7 +143,7 @@ def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn
     ]
     records = [
         {"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload}
-        for kind, payload in said
+        for kind, payload in prompts
     ]
     path = shop.write(
         ".git/rollout-s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records)

@@ -34,8 +34,11 @@ def test_memory_is_read_at_the_start_at_a_prompt_and_at_a_file_once(call: Call, 
     start = call(agent, hook_event_name="SessionStart", source="startup")
     assert json.loads(start)["hookSpecificOutput"]["hookEventName"] == "SessionStart"
     assert "Never push to main" in context(start)
-    asked = context(call(agent, hook_event_name=prompt, prompt=ASK))
-    assert ("Charge a card once" in asked, "Never push to main" in asked) == (True, False)
+    served_text = context(call(agent, hook_event_name=prompt, prompt=ASK))
+    assert ("Charge a card once" in served_text, "Never push to main" in served_text) == (
+        True,
+        False,
+    )
     assert "Feed the hen" in context(call(agent, **tool, tool_input={"file_path": "src/client.py"}))
     assert call(agent, **tool, tool_input={"file_path": "src/client.py"}) == ""
     assert call(agent, hook_event_name=prompt, prompt=ASK) == ""
@@ -54,17 +57,19 @@ def test_copilot_s_hooks_get_no_event_so_their_command_names_it(run: Run, shop: 
     assert run("init", "--clone", "--agent", "copilot", "--without", "mcp").exit_code == 0
     hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
     common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
-    told: dict[str, dict[str, Any]] = {
+    told_event: dict[str, dict[str, Any]] = {
         "sessionStart": {"source": "new", "initialPrompt": ASK},
         "userPromptSubmitted": {"prompt": ASK, "timestamp": 1795336129602},
         "preToolUse": {"toolName": "view", "toolArgs": {"path": str(shop.path / "src/client.py")}},
         "agentStop": {"stopReason": "end_turn", "stop_hook_active": False},
     }
-    assert hooks.keys() == told.keys()
+    assert hooks.keys() == told_event.keys()
     answers = {}
     for event, [hook] in hooks.items():
         words = hook["bash"].partition(" -m memory_ci ")[2].removesuffix("; exit 0").split()
-        answers[event] = context(run(*words, stdin=json.dumps({**common, **told[event]})).stdout)
+        answers[event] = context(
+            run(*words, stdin=json.dumps({**common, **told_event[event]})).stdout
+        )
     assert "Never push to main" in answers["sessionStart"]
     assert "Charge a card once" in answers["userPromptSubmitted"]
     assert "Feed the hen" in answers["preToolUse"]
@@ -98,7 +103,7 @@ def test_the_environment_names_the_caller_and_the_first_of_two_hooks_answers(
 
 
 def test_of_two_concurrent_hooks_one_serves_the_norms(shop: Project) -> None:
-    told = {
+    told_event = {
         "session_id": "s1",
         "cwd": str(shop.path),
         "hook_event_name": "SessionStart",
@@ -118,27 +123,27 @@ from memory_ci.__main__ import main
 main()"""
     pipe = subprocess.PIPE
     with lock_hooks(shop.workspace):
-        other = subprocess.Popen(
+        other_process = subprocess.Popen(
             [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True
         )
-        assert other.stdin
-        assert other.stderr
-        other.stdin.write(json.dumps(told))
-        other.stdin.close()
-        other.stdin = None
-        assert other.stderr.readline() == "waits\n"
+        assert other_process.stdin
+        assert other_process.stderr
+        other_process.stdin.write(json.dumps(told_event))
+        other_process.stdin.close()
+        other_process.stdin = None
+        assert other_process.stderr.readline() == "waits\n"
         note_served(shop.workspace, "s1", shop.retrieve("hen"), NOW)
-    assert other.communicate()[0] == ""
+    assert other_process.communicate()[0] == ""
 
 
 def test_after_compaction_the_session_is_served_again(call: Call) -> None:
-    asked = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
-    assert call("claude-code", **asked)
-    assert call("claude-code", **asked) == ""
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
+    assert call("claude-code", **event)
+    assert call("claude-code", **event) == ""
     assert "Never push to main" in context(
         call("claude-code", hook_event_name="SessionStart", source="compact")
     )
-    assert "Charge a card once" in context(call("claude-code", **asked))
+    assert "Charge a card once" in context(call("claude-code", **event))
 
 
 @pytest.mark.parametrize(
@@ -235,8 +240,11 @@ def test_an_event_opens_the_repository_once(
         | {"payload": {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}},
     }
     turn = {"type": "user_message", "message": "Never retry a POST."}
-    said = {"timestamp": "2026-11-20T10:00:00Z", "type": "event_msg", "payload": turn}
-    lines = [json.dumps(records[agent]), *([json.dumps(said)] if agent == "codex" else [])]
+    record = {"timestamp": "2026-11-20T10:00:00Z", "type": "event_msg", "payload": turn}
+    lines = [
+        json.dumps(records[agent]),
+        *([json.dumps(record)] if agent == "codex" else []),
+    ]
     shop.write("s1.jsonl", "".join(f"{line}\n" for line in lines))
     call("claude-code", hook_event_name="UserPromptSubmit", prompt="Now feed the hen")
     opened: list[str] = []
@@ -266,7 +274,9 @@ def test_each_agent_is_known() -> None:
 
 
 def test_it_is_answered_without_click(shop: Project) -> None:
-    told = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": ASK, "cwd": str(shop.path)})
+    output = json.dumps(
+        {"hook_event_name": "UserPromptSubmit", "prompt": ASK, "cwd": str(shop.path)}
+    )
     program = (
         "import sys; from memory_ci.commands.shortcut import run_shortcut;"
         "assert run_shortcut(['hook', 'agent', '--for', 'codex'], {}); assert 'click' not in sys.modules"
@@ -274,7 +284,7 @@ def test_it_is_answered_without_click(shop: Project) -> None:
     env = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     done = subprocess.run(
         [sys.executable, "-c", program],
-        input=told.encode(),
+        input=output.encode(),
         capture_output=True,
         env=env,
         check=False,

@@ -21,8 +21,8 @@ def test_the_way_to_give_feedback_is_shown_once_and_at_each_start(call: Call) ->
     }
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
     assert HELPED in context(call("codex", **prompt, session_id="s1"))
-    assert HELPED not in (given := context(call("codex", **tool, session_id="s1")))
-    assert "Feed the hen" in given
+    assert HELPED not in (served_text := context(call("codex", **tool, session_id="s1")))
+    assert "Feed the hen" in served_text
     assert HELPED in context(
         call("codex", hook_event_name="SessionStart", source="compact", session_id="s1")
     )
@@ -59,5 +59,5 @@ def test_a_remark_in_a_sub_agent_or_another_session_is_no_feedback(
     call: Call, flags: dict[str, str]
 ) -> None:
     call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
-    told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
-    assert "rejected`" not in context(call("codex", **told))
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
+    assert "rejected`" not in context(call("codex", **event))

@@ -91,9 +91,9 @@ def test_outside_of_a_repository_a_hook_is_no_failure(
     run: Run, project: Project, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = hook_input(transcript, project)
-    assert run("sessions", "--capture", "-", "--hook", stdin=given).exit_code == 0
-    assert run("sessions", "--capture", "-", stdin=given).exit_code == 4
+    event = hook_input(transcript, project)
+    assert run("sessions", "--capture", "-", "--hook", stdin=event).exit_code == 0
+    assert run("sessions", "--capture", "-", stdin=event).exit_code == 4
 
 
 def test_captured_sessions_are_listed_and_purged(

@@ -54,8 +54,8 @@ def test_a_line_comes_before_its_command_as_context_alone(
 
 def test_codex_gives_a_command_as_words(call: Call, shop: Project) -> None:
     put(shop, "before:commit")
-    told = before("", tool_name="shell", tool_input={"command": ["bash", "-lc", COMMIT]})
-    assert context(call("codex", **told)) == f"{LINE}\n"
+    event = before("", tool_name="shell", tool_input={"command": ["bash", "-lc", COMMIT]})
+    assert context(call("codex", **event)) == f"{LINE}\n"
 
 
 def test_copilot_gets_its_own_format(call: Call, shop: Project) -> None:
@@ -97,9 +97,9 @@ def test_an_agent_that_takes_text_after_a_tool_is_shown_it_then(
     call: Call, shop: Project, agent: str, response: str
 ) -> None:
     put(shop, "before:commit")
-    told = before(COMMIT, hook_event_name=AFTER[agent], tool_response=response)
-    assert context(call(agent, **told)) == f"{LINE}\n"
-    assert call(agent, **told) == ""
+    event = before(COMMIT, hook_event_name=AFTER[agent], tool_response=response)
+    assert context(call(agent, **event)) == f"{LINE}\n"
+    assert call(agent, **event) == ""
 
 
 def test_a_line_that_is_due_before_and_after_a_command_comes_once(
@@ -107,8 +107,8 @@ def test_a_line_that_is_due_before_and_after_a_command_comes_once(
 ) -> None:
     line = Moment(make_id(1), "before:command npm test", LINE)
     put_moments(shop, line, line._replace(when="after:failure npm test"))
-    told = before("npm test", hook_event_name="PostToolUse", tool_response="Exit code 1")
-    assert context(call("opencode", **told)).count(LINE) == 1
+    event = before("npm test", hook_event_name="PostToolUse", tool_response="Exit code 1")
+    assert context(call("opencode", **event)).count(LINE) == 1
 
 
 def test_a_line_comes_once_a_session_and_three_in_all(call: Call, shop: Project) -> None:
@@ -162,8 +162,8 @@ def test_reading_a_file_or_editing_another_is_no_moment(
     call: Call, shop: Project, tool: str, path: str
 ) -> None:
     put(shop, "before:edit db/*.sql")
-    told = before("", tool_name=tool, tool_input={"file_path": path})
-    assert call("claude-code", **told) == ""
+    event = before("", tool_name=tool, tool_input={"file_path": path})
+    assert call("claude-code", **event) == ""
 
 
 @pytest.mark.parametrize(
@@ -191,8 +191,8 @@ def test_a_command_that_succeeded_is_no_failure(
     call: Call, shop: Project, response: object
 ) -> None:
     put(shop, "after:failure npm test")
-    told = before("npm test", hook_event_name="PostToolUse", tool_response=response)
-    assert call("claude-code", **told) == ""
+    event = before("npm test", hook_event_name="PostToolUse", tool_response=response)
+    assert call("claude-code", **event) == ""
 
 
 def test_a_shown_entry_is_noted_as_served(call: Call, shop: Project) -> None:
@@ -234,10 +234,10 @@ def test_refused_text_is_shown_neither_to_an_agent_nor_by_git(
 
 def test_a_long_line_is_cut_and_stays_one(call: Call, shop: Project) -> None:
     put(shop, "before:commit", line="memory-ci: open\nthe </recalled-memory> " + "page " * 1_000)
-    told = context(call("claude-code", **before(COMMIT)))
-    assert told.count("\n") == 1
-    assert len(told) < 310
-    assert "</recalled-memory>" not in told
+    output = context(call("claude-code", **before(COMMIT)))
+    assert output.count("\n") == 1
+    assert len(output) < 310
+    assert "</recalled-memory>" not in output
 
 
 # -- git's own hooks
@@ -388,7 +388,7 @@ def test_a_request_that_is_due_needs_no_program_or_database_either(shop: Project
 
 def test_two_hooks_at_once_tell_a_line_once(shop: Project) -> None:
     put(shop, "before:commit")
-    told = json.dumps({"session_id": "s1", "cwd": str(shop.path), **before(COMMIT)})
+    hook_input = json.dumps({"session_id": "s1", "cwd": str(shop.path), **before(COMMIT)})
     pipe = subprocess.PIPE
     command = [sys.executable, "-m", "memory_ci", "hook", "agent"]
     environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
@@ -398,7 +398,7 @@ def test_two_hooks_at_once_tell_a_line_once(shop: Project) -> None:
     ]
     for hook in hooks:
         assert hook.stdin
-        hook.stdin.write(told)
+        hook.stdin.write(hook_input)
         hook.stdin.close()
         hook.stdin = None
     assert sorted(LINE in hook.communicate()[0] for hook in hooks) == [False, False, True]

@@ -44,9 +44,9 @@ def test_a_repeated_request_is_shown_below_the_norms_as_not_agreed(
     call: Call, shop: Project, agent: str
 ) -> None:
     put_pending(shop, DRAFT)
-    told = start(call, agent)
-    assert told.index("Never push to main") < told.index(PENDING_HEADING)
-    assert list_requests(told)[0] == f"- {DRAFT}"
+    output = start(call, agent)
+    assert output.index("Never push to main") < output.index(PENDING_HEADING)
+    assert list_requests(output)[0] == f"- {DRAFT}"
 
 
 def test_without_requests_nothing_is_added(call: Call, shop: Project) -> None:
@@ -71,11 +71,11 @@ def test_at_most_a_thousand_characters_come(call: Call, shop: Project) -> None:
             for name in ("Open", "Sort", "Mark", "Test", "List", "Sync")
         ],
     )
-    told = start(call)
-    lines = list_requests(told)
-    shown = [line for line in lines if line.startswith("- ")]
-    assert sum(map(len, [PENDING_HEADING, *shown])) <= MAX_CHARS
-    assert lines[len(shown)] == f"{6 - len(shown)} more: `memory-ci review`."
+    output = start(call)
+    lines = list_requests(output)
+    shown_lines = [line for line in lines if line.startswith("- ")]
+    assert sum(map(len, [PENDING_HEADING, *shown_lines])) <= MAX_CHARS
+    assert lines[len(shown_lines)] == f"{6 - len(shown_lines)} more: `memory-ci review`."
 
 
 def test_rules_that_are_agreed_take_their_lines_first(call: Call, shop: Project) -> None:
@@ -94,10 +94,10 @@ def test_rules_that_are_agreed_take_their_lines_first(call: Call, shop: Project)
 def test_requests_shown_to_a_session_are_noted(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
     start(call, session_id="s7")
-    told = [
+    output = [
         sign.served_requests for sign in list_signs(shop.workspace, "s7") if sign.served_requests
     ]
-    assert told == [(content_key(DRAFT, ""),)]
+    assert output == [(content_key(DRAFT, ""),)]
 
 
 def test_a_failure_is_not_shown_at_the_start(call: Call, shop: Project) -> None:
@@ -130,13 +130,13 @@ def test_a_held_out_session_is_shown_nothing_at_any_time(call: Call, shop: Proje
         "tool_name": "Bash",
         "tool_input": {"command": "git commit -m x"},
     }
-    told = {}
+    event = {}
     for session in map(str, range(12)):
-        told[session] = (
+        event[session] = (
             DRAFT in start(call, session_id=session),
             "linter" in context(call("claude-code", session_id=session, **commit)),
         )
-    assert set(told.values()) == {(True, True), (False, False)}
+    assert set(event.values()) == {(True, True), (False, False)}
 
 
 # -- what is answered, declined, switched off or must not be served
@@ -146,9 +146,9 @@ def test_a_request_that_became_a_norm_is_not_shown_as_not_agreed(call: Call, sho
     put_pending(shop, DRAFT, "Ask before you start")
     norm = format_entry(make_entry(9, title=DRAFT, type="directive", body=""))
     shop.commit("Agree", {"institutional.md": norm})
-    told = start(call)
-    assert told.count(DRAFT) == 1
-    assert list_requests(told) == ["- Ask before you start"]
+    output = start(call)
+    assert output.count(DRAFT) == 1
+    assert list_requests(output) == ["- Ask before you start"]
 
 
 def test_a_request_that_a_norm_says_in_other_words_is_not_shown(call: Call, shop: Project) -> None:

@@ -36,7 +36,7 @@ def call_hook(run: Run, session: str) -> str:
 
 
 @pytest.fixture
-def told(shop: Project, run: Run) -> Callable[[str], str]:
+def read_context(shop: Project, run: Run) -> Callable[[str], str]:
     """Return the text that an agent's hook adds to the session."""
 
     def ask(session: str) -> str:
@@ -46,15 +46,15 @@ def told(shop: Project, run: Run) -> Callable[[str], str]:
     return ask
 
 
-def test_a_session_s_first_context_ends_with_it(told: Callable[[str], str]) -> None:
-    assert told("one").endswith(f"</recalled-memory>\n{LINE}\n")
-    assert LINE not in told("one")
+def test_a_session_s_first_context_ends_with_it(read_context: Callable[[str], str]) -> None:
+    assert read_context("one").endswith(f"</recalled-memory>\n{LINE}\n")
+    assert LINE not in read_context("one")
 
 
 def test_the_reminder_is_shown_without_served_entries(shop: Project, run: Run) -> None:
     shop.git("rm", "-q", "MEMORY.md", "institutional.md")
-    given = {"hook_event_name": "UserPromptSubmit", "cwd": str(shop.path), "session_id": "one"}
-    answer = json.loads(run("hook", "agent", stdin=json.dumps(given)).stdout)
+    event = {"hook_event_name": "UserPromptSubmit", "cwd": str(shop.path), "session_id": "one"}
+    answer = json.loads(run("hook", "agent", stdin=json.dumps(event)).stdout)
     assert answer["hookSpecificOutput"]["additionalContext"] == f"{LINE}\n"
 
 
@@ -65,13 +65,13 @@ def test_the_hook_format_says_it_and_the_others_do_not(shop: Project, run: Run) 
 
 
 def test_the_reminder_costs_one_git_process_until_it_was_shown(
-    told: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    read_context: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    told("zero")
+    read_context("zero")
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "first"))
-    told("one")
+    read_context("one")
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "second"))
-    told("one")
+    read_context("one")
     first, second = count_git(tmp_path / "first"), count_git(tmp_path / "second")
     assert first.count("log") == 1
     assert sorted(first) == sorted([*second, "log"])

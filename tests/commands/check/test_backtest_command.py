@@ -156,8 +156,8 @@ def test_a_new_check_is_shown_against_history_before_it_is_written(
     history: Project, run: Run
 ) -> None:
     check = "with: {when: [lib/**], also: [CHANGELOG.md]}"
-    shown = run("add", TITLE, "--check", check, "--dry-run")
-    assert "would have spoken in 2 (50%)" in shown.stdout
+    shown_result = run("add", TITLE, "--check", check, "--dry-run")
+    assert "would have spoken in 2 (50%)" in shown_result.stdout
     assert not (history.path / ".memory/inbox").exists()
     added = json.loads(run("add", TITLE, "--check", check, "--json").stdout)
     assert added["backtest"]["applicable"] == 4

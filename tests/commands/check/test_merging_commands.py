@@ -43,8 +43,8 @@ def test_install_says_which_settings_are_not_to_be_committed(project: Project, r
         f"Do not commit {file} .mcp.json: of this clone alone"
         in run("init", "--clone", "--agent", "claude-code", "--dry-run").stdout
     )
-    shown = run("init", "--clone", "--agent", "claude-code").stdout
-    assert "git passes over them; take one that it tracks out with `git rm --cached`" in shown
+    output = run("init", "--clone", "--agent", "claude-code").stdout
+    assert "git passes over them; take one that it tracks out with `git rm --cached`" in output
     steps = json.loads(run("init", "--clone", "--agent", "claude-code", "--json").stdout)["steps"]
     assert ("exclude", "kept") in [(step["part"], step["result"]) for step in steps]
 
@@ -61,8 +61,10 @@ def test_files_of_a_hook_manager_are_unchanged_and_lines_are_suggested(
     project: Project, run: Run
 ) -> None:
     settings = project.write("lefthook.yml", "pre-commit:\n  parallel: true\n")
-    shown = run("init", "--clone")
-    assert "run: '! command -v memory-ci >/dev/null || memory-ci hook pre-push {1}'" in shown.stdout
+    result = run("init", "--clone")
+    assert (
+        "run: '! command -v memory-ci >/dev/null || memory-ci hook pre-push {1}'" in result.stdout
+    )
     assert not any((project.path / ".git/hooks" / hook).exists() for hook in HOOKS)
     manager = json.loads(run("init", "--clone", "--json").stdout)["managed_by"]
     settings.write_text(settings.read_text() + manager["additions"]["lefthook.yml"])
@@ -77,9 +79,9 @@ def test_a_changed_hook_of_ours_is_renamed_and_reported(project: Project, run: R
     hook = project.path / ".git/hooks/post-merge"
     hook.write_text(hook.read_text() + "make\n")
     assert "would be renamed  hook" in run("init", "--clone", "--dry-run").stdout
-    said = run("init", "--clone").stdout
-    assert "renamed  hook          .git/hooks/post-merge.memory-ci-edited\n" in said
-    assert "Where lines of your own belong: `memory-ci help agents`" in said
+    output = run("init", "--clone").stdout
+    assert "renamed  hook          .git/hooks/post-merge.memory-ci-edited\n" in output
+    assert "Where lines of your own belong: `memory-ci help agents`" in output
 
 
 def test_resolve_lists_the_merged_files(project: Project, run: Run) -> None:

@@ -73,14 +73,14 @@ def test_a_push_is_recorded_and_the_job_gets_outputs(
     result = run("ci")
     assert result.exit_code == 0, result.stderr
     assert project.subjects(before) == ["memory: extract 2 learnings from #128"]
-    told = runner.outputs
-    assert (told["job"], told["learned"], told["commits"], told["tip"]) == (
+    output = runner.outputs
+    assert (output["job"], output["learned"], output["commits"], output["tip"]) == (
         "record",
         "2",
         "1",
         project.sha(),
     )
-    assert told["index-key"].startswith("memory-ci-index-v")
+    assert output["index-key"].startswith("memory-ci-index-v")
     page = runner.summary_file.read_text(encoding="utf-8")
     assert "## Memory: 2 learnings" in page
     assert "key `memory-ci-index-v" in page
@@ -294,7 +294,7 @@ def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Answer]]:
     """Return a forge that gives the same answer to each request."""
     answers: list[Answer] = []
     monkeypatch.setattr("memory_ci.forge.rest.PAUSES", ())
-    with serve(lambda asked: answers[0]) as server:
+    with serve(lambda request: answers[0]) as server:
         for name, value in {
             "REPOSITORY": "acme/shop",
             "TOKEN": "t" * 40,

@@ -30,11 +30,13 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def foreign_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the caches of another project, which a restore key with a prefix may match."""
-    other = make_project(tmp_path_factory.mktemp("other") / "shop")
-    other.commit("Memory", {"MEMORY.md": format_entry(make_entry(7, title="Retry a charge twice"))})
-    build_index(other.workspace, None)
-    other.retrieve(TASK)
-    return index_path(other.workspace).parent
+    other_project = make_project(tmp_path_factory.mktemp("other") / "shop")
+    other_project.commit(
+        "Memory", {"MEMORY.md": format_entry(make_entry(7, title="Retry a charge twice"))}
+    )
+    build_index(other_project.workspace, None)
+    other_project.retrieve(TASK)
+    return index_path(other_project.workspace).parent
 
 
 @pytest.fixture

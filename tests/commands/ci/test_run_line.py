@@ -51,8 +51,8 @@ def test_the_line_counts_learned_entries_and_no_waiting_ones(project: Project, r
 def test_served_and_used_entries_of_work_are_counted(project: Project, run: Run) -> None:
     run("ci", "--provider", "none")
     first, second = (entry.id for entry in project.entries())
-    told = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {first}"
-    project.merge_work(f"Use it\n\n{told}", "use", 129)
+    told_text = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {first}"
+    project.merge_work(f"Use it\n\n{told_text}", "use", 129)
     assert read_line(run("ci", "--provider", "none"))["served"] == {
         "changes": 1,
         "given": 2,
@@ -154,17 +154,17 @@ def test_a_collector_is_sent_a_span(
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    asked: list[ExportTraceServiceRequest] = []
+    requests: list[ExportTraceServiceRequest] = []
 
     def answer(request: Any) -> Answer:
-        asked.append(ExportTraceServiceRequest.FromString(request.body))
+        requests.append(ExportTraceServiceRequest.FromString(request.body))
         return json_answer({})
 
     with serve(answer) as server:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
         result = run("ci", "--provider", "none")
     assert result.exit_code == 0, result.stderr
-    (span,) = asked[0].resource_spans[0].scope_spans[0].spans
-    told = {one.key: one.value for one in span.attributes}
-    assert (span.name, told["memory_ci.state"].string_value) == ("memory-ci ci", "done")
-    assert told["memory_ci.learned"].int_value == 2
+    (span,) = requests[0].resource_spans[0].scope_spans[0].spans
+    attributes = {attribute.key: attribute.value for attribute in span.attributes}
+    assert (span.name, attributes["memory_ci.state"].string_value) == ("memory-ci ci", "done")
+    assert attributes["memory_ci.learned"].int_value == 2

@@ -30,8 +30,10 @@ def probes(
 ) -> list[Probe]:
     """Return the results of one check."""
     checks = [check for check in CHECKS if check[0] == name]
-    found = diagnose(repo.path, environ, NOW, sys.executable, is_online=is_online, checks=checks)
-    return [probe for probe in found.probes if probe.name == name]
+    diagnosis = diagnose(
+        repo.path, environ, NOW, sys.executable, is_online=is_online, checks=checks
+    )
+    return [probe for probe in diagnosis.probes if probe.name == name]
 
 
 def one(

@@ -109,7 +109,7 @@ GITHUB = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_TOKEN": "t0ken"}
 
 
 def test_the_forge_is_asked_only_online(healthy: Project) -> None:
-    with serve(lambda asked: json_answer([])) as server:
+    with serve(lambda request: json_answer([])) as server:
         environ = GITHUB | {"GITHUB_API_URL": server.url}
         assert one(healthy, "forge", environ).state == "ok"
         assert server.asked == []
@@ -118,7 +118,7 @@ def test_the_forge_is_asked_only_online(healthy: Project) -> None:
 
 
 def test_a_token_that_the_forge_refuses_is_a_failure(healthy: Project) -> None:
-    with serve(lambda asked: Answer(401)) as server:
+    with serve(lambda request: Answer(401)) as server:
         probe = one(healthy, "forge", GITHUB | {"GITHUB_API_URL": server.url}, is_online=True)
     assert (probe.state, "[forge-unauthorised]" in probe.what) == ("fail", True)
 

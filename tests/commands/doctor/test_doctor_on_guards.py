@@ -46,12 +46,12 @@ def test_a_guard_that_finds_nothing_is_a_failure(healthy: Project) -> None:
     def blind(workspace: Workspace) -> CheckReport:
         return CheckReport(1, 3, ())
 
-    found = list(check_guard(case_of(healthy), check=blind))
-    assert [probe.what for probe in found] == [
+    results = list(check_guard(case_of(healthy), check=blind))
+    assert [probe.what for probe in results] == [
         "`check` passes a planted credential",
         "`check` passes a planted overrides-instructions",
     ]
-    assert all(probe.state == "fail" and probe.remedy for probe in found)
+    assert all(probe.state == "fail" and probe.remedy for probe in results)
 
 
 def test_a_guard_that_misses_one_of_two_is_a_failure(healthy: Project) -> None:
@@ -73,6 +73,6 @@ def test_a_guard_that_misses_one_of_two_is_a_failure(healthy: Project) -> None:
     ],
 )
 def test_served_entries_are_screened_too(healthy: Project, served: str, fault: str) -> None:
-    found = list(check_guard(case_of(healthy), serve=lambda workspace, today: served))
-    assert found
-    assert all(fault in probe.what for probe in found)
+    results = list(check_guard(case_of(healthy), serve=lambda workspace, today: served))
+    assert results
+    assert all(fault in probe.what for probe in results)

@@ -63,9 +63,9 @@ def test_lines_for_a_hook_manager_count_only_if_it_is_installed(
 ) -> None:
     place = managed(healthy, tool)
     healthy.write(".git/hooks/post-merge", "#!/bin/sh\nmake\n")
-    found = probes(healthy, "hooks")
-    assert [probe.state for probe in found] == ["warn"] * len(HOOKS)
-    assert {probe.remedy for probe in found} == {
+    results = probes(healthy, "hooks")
+    assert [probe.state for probe in results] == ["warn"] * len(HOOKS)
+    assert {probe.remedy for probe in results} == {
         "lefthook install" if tool == "lefthook" else "npx husky"
     }
     for hook in HOOKS:
@@ -119,8 +119,8 @@ def test_an_interpreter_in_a_strange_place_is_found_there(
         "ok",
     ]
     python.unlink()
-    found = [probe for name in names for probe in probes(healthy, name)]
-    assert [f"calls {python}, which is not there" in probe.what for probe in found] == [True] * (
+    results = [probe for name in names for probe in probes(healthy, name)]
+    assert [f"calls {python}, which is not there" in probe.what for probe in results] == [True] * (
         len(HOOKS) + 3
     )
 

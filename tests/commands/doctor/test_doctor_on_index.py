@@ -73,8 +73,8 @@ def test_a_directory_in_the_place_of_the_index_is_not_built_again_but_named(
     )
 
 
-def embed(asked: Asked) -> Answer:
-    return json_answer({"embeddings": [[1.0, float(len(text))] for text in asked.json["input"]]})
+def embed(request: Asked) -> Answer:
+    return json_answer({"embeddings": [[1.0, float(len(text))] for text in request.json["input"]]})
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_entries_without_vectors_are_reported(named: Project) -> None:
 
 
 def test_an_embedder_that_does_not_answer_is_reported_online(named: Project) -> None:
-    with serve(lambda asked: Answer(401)) as server:
+    with serve(lambda request: Answer(401)) as server:
         assert one(named, "vectors", {"OLLAMA_HOST": server.url}).state == "ok"
         probe = one(named, "vectors", {"OLLAMA_HOST": server.url}, is_online=True)
     assert (probe.state, len(server.asked)) == ("fail", 1)

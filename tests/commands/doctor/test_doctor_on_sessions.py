@@ -53,13 +53,17 @@ def test_each_part_of_an_agent_has_a_row_with_its_last_use(healthy: Project) -> 
 
 
 def test_the_last_commit_with_served_memory_is_shown_with_its_day(healthy: Project) -> None:
-    given = f"Memory-Retrieved: {make_id(1)}"
-    healthy.at(NOW).commit(f"One\n\n{given}\nMemory-Session: codex:0a1b", {"a.py": "1\n"})
+    text = f"Memory-Retrieved: {make_id(1)}"
+    healthy.at(NOW).commit(f"One\n\n{text}\nMemory-Session: codex:0a1b", {"a.py": "1\n"})
     healthy.at(NOW).commit(
-        f"Two\n\n{given}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"}
+        f"Two\n\n{text}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"}
     )
     healthy.commit("Three\n\nMemory-Session: gemini:0a1d", {"a.py": "3\n"})
-    (told,) = [one.what for one in probes(healthy, "agents") if "last committed by" in one.what]
+    (told,) = [
+        each_probe.what
+        for each_probe in probes(healthy, "agents")
+        if "last committed by" in each_probe.what
+    ]
     assert "codex on 2026-11-21" in told
     assert "jules on 2026-11-21" in told
     assert "gemini" not in told
@@ -81,9 +85,9 @@ def test_a_work_tree_without_hooks_of_an_agent_is_reported(
 
 def test_an_agent_with_a_plugin_is_shown_with_its_last_use(project: Project) -> None:
     note_sign(project.workspace, Sign(agent="codex", session="s1", at=NOW))
-    (told,) = probes(project, "agents")
-    assert told.state == "ok"
-    assert told.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")
+    (told_probe,) = probes(project, "agents")
+    assert told_probe.state == "ok"
+    assert told_probe.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")
 
 
 def test_hooks_in_the_home_directory_are_reported(project: Project) -> None:

@@ -24,7 +24,7 @@ def tell(shop: Project, *tellings: Episode | Amendment) -> str:
     """Commit episode files."""
     return shop.commit(
         "Tell",
-        {episode_record_path(telling): format_episode_record(telling) for telling in tellings},
+        {episode_record_path(episode): format_episode_record(episode) for episode in tellings},
     )
 
 

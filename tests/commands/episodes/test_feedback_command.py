@@ -47,7 +47,7 @@ def test_a_dry_run_writes_nothing(shop: Project, run: Run) -> None:
 
 
 def test_json_holds_the_feedback_and_both_utilities(shop: Project, run: Run) -> None:
-    given = json.loads(
+    data = json.loads(
         run(
             "feedback",
             "00000001",
@@ -55,14 +55,14 @@ def test_json_holds_the_feedback_and_both_utilities(shop: Project, run: Run) -> 
             "--json",
         ).stdout
     )
-    assert given["feedback"] == {
+    assert data["feedback"] == {
         "id": make_id(1),
         "kind": "corrected",
         "at": "2026-11-21T12:00:00Z",
         "by": "",
         "ref": "",
     }
-    assert (given["is_new"], given["before"], given["after"]) == (True, 0.5, 0.4)
+    assert (data["is_new"], data["before"], data["after"]) == (True, 0.5, 0.4)
 
 
 @pytest.mark.parametrize(

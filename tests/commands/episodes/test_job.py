@@ -67,9 +67,9 @@ def test_without_a_model_memory_lists_failures_of_similar_work(project: Project)
     text = (project.path / ".premortem.md").read_text()
     assert text == written.text
     assert f"> {PLAN}" in text
-    known = next(entry for entry in project.entries() if entry.type == "corrective")
-    assert f"- {known.title}" in text
-    assert f"From: memory {known.id[:8]}" in text
+    known_entry = next(entry for entry in project.entries() if entry.type == "corrective")
+    assert f"- {known_entry.title}" in text
+    assert f"From: memory {known_entry.id[:8]}" in text
     assert written.warning == ""
 
 
@@ -259,8 +259,8 @@ def test_a_merged_pre_mortem_is_compared_with_the_outcome(project: Project, mode
     text = premortem(project, "Paint the bikeshed.", dry_run=True).text
     merge_files(project, 140, {"jobs/one/.premortem.md": text})
     model.plan(project)
-    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
-    assert asked.texts("premortem") == [text]
+    (request,) = [request for request in model.asked if request.change == "#140"]
+    assert request.texts("premortem") == [text]
     merge_files(project, 141, {"other.txt": "x"})
     model.plan(project)
     assert model.asked[-1].change == "#141"
@@ -317,15 +317,15 @@ UNSURE = {
 @pytest.mark.parametrize("theirs", EDITED.values(), ids=EDITED)
 def test_the_risk_of_a_model_stays_its_own_however_it_was_edited(theirs: str, end: str) -> None:
     text = f"# Pre-mortem\n\n> - plan\n\n## Risks\n\n{theirs}{OURS}## More\n\nend\n"
-    said = f"# Pre-mortem\n\n> - plan\n\n## Risks\n\n{OURS}## More\n\nend\n"
-    assert read_by(".premortem.md", text.replace("\n", end)) == [("T1", said), ("T2", theirs)]
+    said_text = f"# Pre-mortem\n\n> - plan\n\n## Risks\n\n{OURS}## More\n\nend\n"
+    assert read_by(".premortem.md", text.replace("\n", end)) == [("T1", said_text), ("T2", theirs)]
 
 
 @pytest.mark.parametrize("theirs", UNSURE.values(), ids=UNSURE)
 def test_if_risks_of_a_model_cannot_be_separated_all_count_as_generated(theirs: str) -> None:
-    found = read_by(".premortem.md", f"{theirs}{OURS}")
-    assert "Theirs" not in "".join(text for trust, text in found if trust == "T1")
-    assert "Theirs" in "".join(text for trust, text in found if trust == "T2")
+    results = read_by(".premortem.md", f"{theirs}{OURS}")
+    assert "Theirs" not in "".join(text for trust, text in results if trust == "T1")
+    assert "Theirs" in "".join(text for trust, text in results if trust == "T2")
 
 
 def test_a_note_of_an_agent_counts_as_the_agent_s_word(project: Project) -> None:
@@ -344,21 +344,21 @@ def test_of_a_log_only_the_lines_that_are_new_arrive(project: Project, model: St
     merge_files(project, 141, {".assumptions.jsonl": both + "broken {\n[1]\n{}\n"})
     project.at(project.clock.now + timedelta(minutes=1))
     model.plan(project)
-    found = {asked.change: asked.texts("assumption") for asked in model.asked}
-    assert found["#140"] == ["It answers at once."]
-    assert found["#141"] == ["Nobody retries elsewhere.\nwe looked"]
+    results_by_name = {request.change: request.texts("assumption") for request in model.asked}
+    assert results_by_name["#140"] == ["It answers at once."]
+    assert results_by_name["#141"] == ["Nobody retries elsewhere.\nwe looked"]
 
 
 @pytest.mark.parametrize("separator", ["\u2028", "\u0085", "\u000b"])
 def test_a_line_of_a_log_ends_only_with_a_line_feed(
     project: Project, model: StandIn, separator: str
 ) -> None:
-    said = f"It answers{separator}at once, and always."
-    line = json.dumps({"intervention": said}, ensure_ascii=False)
+    said_text = f"It answers{separator}at once, and always."
+    line = json.dumps({"intervention": said_text}, ensure_ascii=False)
     merge_files(project, 140, {".interventions.jsonl": f"{line}\n"})
     model.plan(project)
-    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
-    assert asked.texts("intervention") == [said]
+    (request,) = [request for request in model.asked if request.change == "#140"]
+    assert request.texts("intervention") == [said_text]
 
 
 def test_an_assumption_is_written_under_a_lock_so_that_no_other_line_is_lost(

@@ -164,11 +164,11 @@ def test_an_episode_with_control_characters_is_not_recalled(project: Project, ru
 
 
 def test_further_lines_of_the_text_are_below(project: Project, run: Run) -> None:
-    told = Episode(
+    episode = Episode(
         id="pr-1",
         occurred_at=NOW,
         situation=Situation(summary="Queue for retries"),
         text="It starved.",
     )
-    project.write(episode_record_path(told), format_episode_record(told))
+    project.write(episode_record_path(episode), format_episode_record(episode))
     assert run("recall", "queue for retries").stdout.splitlines()[5] == ">       It starved."

@@ -59,12 +59,12 @@ def museum(shop: Project) -> Project:
 
 
 def test_recall_falls_back_to_git_history_without_a_matching_episode(museum: Project) -> None:
-    found = recall(museum, "why was the entropy example removed")
-    (hit,) = found.changes
-    assert (found.hits, hit.episode.id, hit.episode.action.pr) == ((), "pr-150", 150)
+    answer = recall(museum, "why was the entropy example removed")
+    (hit,) = answer.changes
+    assert (answer.hits, hit.episode.id, hit.episode.action.pr) == ((), "pr-150", 150)
     assert hit.episode.text.startswith("The entropy example was misleading")
-    assert "https://github.com/acme/shop/pull/150" in quote_for_agent(found)
-    assert "s3cret" not in quote_for_agent(found)
+    assert "https://github.com/acme/shop/pull/150" in quote_for_agent(answer)
+    assert "s3cret" not in quote_for_agent(answer)
     assert recall(museum, "ruff version bump").changes == ()
     assert recall(museum, "example of a login form").changes == (), (
         "one word in common is no answer"
@@ -73,15 +73,15 @@ def test_recall_falls_back_to_git_history_without_a_matching_episode(museum: Pro
 
 def test_changes_of_recalled_episodes_are_not_repeated_from_git_history(museum: Project) -> None:
     tell(museum, make_episode("pr-150", "Remove the entropy example", action=Action(pr=150)))
-    found = recall(museum, "why was the entropy example removed")
-    assert (names(found), found.changes) == (["pr-150"], ())
+    answer = recall(museum, "why was the entropy example removed")
+    assert (names(answer), answer.changes) == (["pr-150"], ())
 
 
 def test_a_note_without_a_commit_does_not_hide_unnumbered_changes(shop: Project) -> None:
     shop.commit("Retry declined refunds of the bank", {"src/client.py": "two\n"})
     tell(shop, make_episode("note-1", "Retry declined refunds"))
-    found = recall(shop, "why do we retry declined refunds")
-    assert (names(found), [change.episode.situation.summary for change in found.changes]) == (
+    answer = recall(shop, "why do we retry declined refunds")
+    assert (names(answer), [change.episode.situation.summary for change in answer.changes]) == (
         ["note-1"], ["Retry declined refunds of the bank"]
     )  # fmt: skip
 
@@ -109,10 +109,10 @@ def test_a_shallow_clone_recalls_its_episodes_alone(museum: Project, tmp_path: P
     tell(museum, make_episode())
     museum.git("clone", "-q", "--depth", "1", museum.path.as_uri(), str(tmp_path / "shallow"))
     workspace = open_workspace(tmp_path / "shallow")
-    found = recall_episodes(
+    results = recall_episodes(
         workspace, RecallQuery("retry failed charges of the entropy example", NOW)
     )
-    assert (names(found), found.changes) == (["pr-128"], ())
+    assert (names(results), results.changes) == (["pr-128"], ())
 
 
 @pytest.mark.parametrize("ranking", ["similar", "mempalace", "t4dm"])

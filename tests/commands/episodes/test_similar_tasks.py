@@ -160,9 +160,9 @@ def test_cached_tasks_are_updated_after_each_new_episode(merged: Project) -> Non
     ]
     for step in steps:
         tell(merged, step)
-        kept = similar_tasks(merged.workspace, ASK, top=50)
+        stored_tasks = similar_tasks(merged.workspace, ASK, top=50)
         tasks_path(merged.workspace).unlink()
-        assert similar_tasks(merged.workspace, ASK, top=50) == kept
+        assert similar_tasks(merged.workspace, ASK, top=50) == stored_tasks
 
 
 def test_a_job_reads_no_episode_while_nothing_was_merged(merged: Project, tmp_path: Path) -> None:

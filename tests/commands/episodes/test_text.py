@@ -31,11 +31,11 @@ def make_episode(summary: str, text: str = "", **situation: str) -> Episode:
 
 
 def test_an_episode_has_date_subject_and_outcome() -> None:
-    told = make_episode("retry failed charges", domain="payments", topic="retries")
+    told_episode = make_episode("retry failed charges", domain="payments", topic="retries")
     expected = (
         "pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; neutral)\n"
     )
-    assert render_episodes(make_recalled(told, still=1)) == expected
+    assert render_episodes(make_recalled(told_episode, still=1)) == expected
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_an_episode_has_date_subject_and_outcome() -> None:
     ],
 )
 def test_number_date_and_link_appear_once(address: str, action: Action, link: str) -> None:
-    told = replace(
+    episode = replace(
         make_episode("Retry failed charges", "Retry failed charges (#128)"), action=action
     )
-    said = render_episodes(replace(make_recalled(told), address=address))
-    assert said == f"pr-128 Retry failed charges (2026-11-20; neutral) {link}".rstrip() + "\n"
+    rendered = render_episodes(replace(make_recalled(episode), address=address))
+    assert rendered == f"pr-128 Retry failed charges (2026-11-20; neutral) {link}".rstrip() + "\n"
 
 
 def test_facts_from_git_are_below_the_episodes_and_marked() -> None:
@@ -97,8 +97,10 @@ def test_products_and_sums_are_explained_differently() -> None:
         make_episode("a"), Factor("cosine", 0.5), Factor("outcome", 1.0), likeness="tf-idf"
     )
     total = make_recalled(make_episode("a"), Factor("topic", 1.0, 0.3), Factor("utility", 1.0, 0.2))
-    said = [render_episodes(one, explain=True).splitlines()[1].strip() for one in (product, total)]
-    assert said == [
+    explanations = [
+        render_episodes(item, explain=True).splitlines()[1].strip() for item in (product, total)
+    ]
+    assert explanations == [
         "0.5000 = cosine 0.500 x outcome 1.000 (likeness by tf-idf)",
         "0.5000 = 0.3 x topic 1.000 + 0.2 x utility 1.000",
     ]

@@ -75,9 +75,9 @@ def test_a_failed_call_is_counted_and_its_reason_shown(tmp_path: Path) -> None:
         "if 'pools' in asked else print('{\"learnings\": []}')\n"
     )
     program.chmod(0o755)
-    other = make_window(2, "feat: y\n\nDecision: two pools, because connecting is slow\n")
+    other_window = make_window(2, "feat: y\n\nDecision: two pools, because connecting is slow\n")
     environ = {"MEMORY_CI_ENGINE_COMMAND": str(program), "PATH": os.environ["PATH"]}
-    done = evaluate(make_window(1, MARKED, QUOTE), other, environ=environ, engine="command")
+    done = evaluate(make_window(1, MARKED, QUOTE), other_window, environ=environ, engine="command")
     assert (done.failures, done.windows) == (1, 2)
     assert "engine-failed" in done.failed_because
     assert "calls that failed                     1 (the first: " in render_evaluation(done)

@@ -94,8 +94,8 @@ def values(quality: Quality) -> dict[str, float]:
 
 
 def test_a_query_is_answered_from_earlier_entries_of_its_group(tmp_path: Path) -> None:
-    (one,) = answer(tmp_path, QUERY)
-    assert one.ranking == ("key", "log")
+    (item,) = answer(tmp_path, QUERY)
+    assert item.ranking == ("key", "log")
     (timeless,) = answer(tmp_path, {key: value for key, value in QUERY.items() if key != "ts"})
     assert set(timeless.ranking) == {"key", "log", "new"}
 
@@ -103,7 +103,7 @@ def test_a_query_is_answered_from_earlier_entries_of_its_group(tmp_path: Path) -
 def test_age_is_taken_at_the_time_of_the_query(tmp_path: Path) -> None:
     late = QUERY | {"id": "late", "ts": "2026-12-01T00:00:00+00:00"}
     now, then = answer(tmp_path, QUERY, late, qrels=(("q", "key", 1), ("late", "key", 1)))
-    weight = [dict(one.factors[one.ranking.index("key")])["prominence"] for one in (now, then)]
+    weight = [dict(item.factors[item.ranking.index("key")])["prominence"] for item in (now, then)]
     assert weight[0] > weight[1] > 0.5
 
 
@@ -112,8 +112,8 @@ def test_only_queries_with_an_answer_are_asked(tmp_path: Path) -> None:
 
 
 def test_measures_are_means_and_come_by_class(tmp_path: Path) -> None:
-    other = QUERY | {"id": "none", "text": "zebra", "class": "odd"}
-    answered = answer(tmp_path, QUERY, other, qrels=(("q", "key", 1), ("none", "log", 1)))
+    other_query = QUERY | {"id": "none", "text": "zebra", "class": "odd"}
+    answered = answer(tmp_path, QUERY, other_query, qrels=(("q", "key", 1), ("none", "log", 1)))
     everything, odd, task = measure(answered)
     assert (everything.kind, odd.kind, task.kind) == ("", "odd", "task")
     assert (values(everything)["nDCG@10"], values(odd)["nDCG@10"], values(task)["nDCG@10"]) == (
@@ -165,7 +165,7 @@ def test_golden_queries_are_answered_from_the_work_tree(project: Project) -> Non
     stale = {"query": "flag colours", "relevant": [make_id(2)], "negative": [make_id(2)]}
     put_golden(project, RETRY, stale, {"query": "colours of the flag"}, {"query": "oven"})
     answered = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
-    assert [one.asking.name for one in answered] == ["own:1", "own:2", "own:3", "own:4"]
+    assert [item.asking.name for item in answered] == ["own:1", "own:2", "own:3", "own:4"]
     quality = measure(answered)[0]
     assert values(quality)["nDCG@10"] == 1.0
     assert values(quality)["stale hits@10"] == 1.0
@@ -197,17 +197,25 @@ def test_served_entries_are_measured_apart_from_the_ranking(tmp_path: Path) -> N
     again = QUERY | {"id": "again", "text": "retry charges with an idempotency key"}
     bank = {"id": "b", "text": "paint the barn doors red", "group": "bank"}
     answered = answer(tmp_path, QUERY, again, bank, qrels=(("q", "key", 1), ("again", "key", 1)))
-    assert [one.asking.name for one in answered] == ["q", "", "again", ""], (
+    assert [item.asking.name for item in answered] == ["q", "", "again", ""], (
         "each with a task of another group behind it"
     )
-    found = values(measure(answered)[0])
-    assert (found["entries given"], found["recall at given"], found["kept"]) == (1.5, 1.0, 1.0)
-    assert (found["precision at given"], found["repeats"], found["unrelated answered"]) == (
+    measures = values(measure(answered)[0])
+    assert (measures["entries given"], measures["recall at given"], measures["kept"]) == (
+        1.5,
+        1.0,
+        1.0,
+    )
+    assert (
+        measures["precision at given"],
+        measures["repeats"],
+        measures["unrelated answered"],
+    ) == (
         0.75,
         0.5,
         0.0,
     )
-    assert found["characters given"] > 0
+    assert measures["characters given"] > 0
 
 
 def test_the_gate_covers_entries_served_to_unrelated_tasks(project: Project) -> None:
@@ -225,8 +233,8 @@ def test_the_gate_covers_entries_served_to_unrelated_tasks(project: Project) -> 
 def test_global_memory_takes_no_part(project: Project, home: Path) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(9, title="Retry the charge")))
     put_golden(project, RETRY)
-    (one,) = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
-    assert make_id(9) not in one.ranking
+    (item,) = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
+    assert make_id(9) not in item.ranking
 
 
 def test_without_golden_queries_the_hint_explains_how_to_make_them(project: Project) -> None:

@@ -40,7 +40,7 @@ def write(place: Path) -> None:
     ]
     replies = [{"window": "windows/a.json", "reply": {"learnings": learnings}}]
     replies += [{"window": "windows/b.json", "reply": {"learnings": []}}]
-    (place / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
+    (place / "replies.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
 
 
 def test_two_sheets_are_read_back_and_counted(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_two_sheets_are_read_back_and_counted(tmp_path: Path) -> None:
     done = evaluate_set(tmp_path)
     assert (done.windows, done.learnings, done.abstained.hits, done.written.hits) == (2, 2, 1, 1)
     assert done.not_written == {"no-quote": 1}
-    assert [(one.name, one.replied.hits, one.written.hits) for one in done.readers] == [
+    assert [(reader.name, reader.replied.hits, reader.written.hits) for reader in done.readers] == [
         ("one", 1, 1),
         ("two", 2, 1),
     ]
@@ -70,7 +70,7 @@ def test_verdicts_may_answer_one_question_or_three(tmp_path: Path) -> None:
     three = {"true": True, "durable": True, "self_contained": True}
     lines = [{"window": "windows/a.json", "title": GOOD, "x": three, "y": {"approve": False}}]
     lines += [{"window": "windows/a.json", "title": BAD, "x": three | {"durable": False}}]
-    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     x, y = evaluate_set(tmp_path).readers
     assert (x.replied.hits, x.replied.total, y.replied.hits, y.replied.total) == (1, 2, 0, 1)
 

@@ -23,8 +23,8 @@ RANKINGS = st.lists(st.sampled_from("abcdef"))
 
 
 def test_grades_gain_two_to_the_power() -> None:
-    found = ndcg(["one", "two"], {"one": 1, "two": 2}, 10)
-    assert found == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
+    value = ndcg(["one", "two"], {"one": 1, "two": 2}, 10)
+    assert value == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
 
 
 def test_results_beyond_the_cut_do_not_count() -> None:

@@ -40,7 +40,11 @@ def remember(project: Project, count: int = 2, more: Mapping[str, str] = {}) -> 
 
 def stale(project: Project, view: str | None = None) -> list[tuple[str, int, str]]:
     findings = check_memory(project.workspace, view).findings
-    return [(one.path, one.line, one.level) for one in findings if one.code == "export-stale"]
+    return [
+        (finding.path, finding.line, finding.level)
+        for finding in findings
+        if finding.code == "export-stale"
+    ]
 
 
 def test_norms_and_the_most_used_entries_stand_in_a_block_and_the_rest_stays(
@@ -118,8 +122,8 @@ def test_record_keeps_it_in_the_same_commit_where_the_configuration_says_so(
     project.commit("Export")
     project.merge_work(MARKED, "charge", 129, "src/client.py")
     project.record()
-    told = project.git("show", "--name-only", "--format=", "HEAD").split()
-    assert {"AGENTS.md", "MEMORY.md"} <= set(told)
+    committed_paths = project.git("show", "--name-only", "--format=", "HEAD").split()
+    assert {"AGENTS.md", "MEMORY.md"} <= set(committed_paths)
     assert "Retries live in src/client.py" in (project.path / "AGENTS.md").read_text()
     assert not stale(project)
     assert project.record().subjects == (), "the commit that keeps it is no work"
@@ -135,7 +139,7 @@ def test_a_name_that_only_the_block_has_is_not_present_code(project: Project) ->
     project.git("add", "AGENTS.md")
     project.commit("Rename it", {"src/a.py": "def again(): ...\n"})
     assert [
-        one.path for one in find_dead_names(JudgedView(project.workspace, None), [entry]).values()
+        name.path for name in find_dead_names(JudgedView(project.workspace, None), [entry]).values()
     ] == ["retry_twice"]
 
 

@@ -51,16 +51,16 @@ def test_text_without_a_word_is_refused(project: Project, run: Run) -> None:
 def test_the_words_stand_in_no_argument_of_a_process(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     start = subprocess.Popen.__init__
 
     def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
-        asked.extend(map(str, args))
+        requests.extend(map(str, args))
         start(self, args, *rest, **options)
 
     project.commit("Note the zephyrous payout", {"notes.txt": "the zephyrous payout\n"})
     monkeypatch.setattr(subprocess.Popen, "__init__", started)
     result = run("forget", "-", "--yes", stdin="zephyrous payout")
     assert "notes.txt" in result.stdout
-    assert asked
-    assert not [arg for arg in asked if "zephyrous" in arg.lower()]
+    assert requests
+    assert not [arg for arg in requests if "zephyrous" in arg.lower()]

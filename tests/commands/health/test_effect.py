@@ -32,11 +32,11 @@ PART = 0.3
 def simulate(rate: float, factor: float, number: int, seed: int) -> ArmComparison:
     """Simulate sessions with and without memory, by the hash of their id; memory multiplies the rate by `factor`."""
     dice = random.Random(seed)  # noqa: S311 - the same each time
-    arms = [is_held_out(mark_session(f"{seed}-{one}"), PART) for one in range(number)]
-    found = [
+    arms = [is_held_out(mark_session(f"{seed}-{item}"), PART) for item in range(number)]
+    sessions = [
         ArmOutcome(is_held, dice.random() < rate * (1 if is_held else factor)) for is_held in arms
     ]
-    return compare_arms("steered", found, 10, PART)
+    return compare_arms("steered", sessions, 10, PART)
 
 
 def is_seen(effect: ArmComparison) -> bool:
@@ -109,12 +109,17 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
     held = [name for name in names if is_held_out(mark_session(name), PART)]
     assert 0 < len(held) < len(names)
     for name in names:
-        told = (
+        second_prompt = (
             "You must never send retries of a charge without an idempotency key."
             if name in held
             else "Thank you."
         )
-        take(project, tmp_path / f"{name}.jsonl", name, ["You must always charge the card.", told])
+        take(
+            project,
+            tmp_path / f"{name}.jsonl",
+            name,
+            ["You must always charge the card.", second_prompt],
+        )
     note_served(project.workspace, held[0], project.retrieve("charge a card", session=held[0]), NOW)
     report = measure_effect(project.workspace, TODAY + timedelta(days=14))
     steered, again, requested, _ = report.effects
@@ -133,8 +138,10 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
 
 def test_a_report_says_while_sessions_are_held_out(project: Project) -> None:
     hold(project)
-    said = "Holdout: 30% of sessions are served nothing; `memory-ci health --effect` compares them."
-    assert said in list_health_remarks(project.workspace, "HEAD", TODAY)
+    remark = (
+        "Holdout: 30% of sessions are served nothing; `memory-ci health --effect` compares them."
+    )
+    assert remark in list_health_remarks(project.workspace, "HEAD", TODAY)
     project.commit("Off", {".memory-ci.yaml": "{}\n"})
     assert not any(
         "Holdout" in line for line in list_health_remarks(project.workspace, "HEAD", TODAY)

@@ -122,11 +122,13 @@ def test_an_entry_often_served_and_never_used_is_proposed_for_review(
     project: Project, given: int, used: int, is_named: bool
 ) -> None:
     project.record()
-    own = project.entries()[0].id
+    entry_id = project.entries()[0].id
     for number in range(given):
-        episode = replace(make_episode(f"pr-{1000 + number}"), retrieved=(ServedEntry(id=own),))
+        episode = replace(
+            make_episode(f"pr-{1000 + number}"), retrieved=(ServedEntry(id=entry_id),)
+        )
         save_episode_record(
-            project.workspace, replace(episode, used=(own,) if number < used else ())
+            project.workspace, replace(episode, used=(entry_id,) if number < used else ())
         )
     (metric,) = (
         metric
@@ -134,5 +136,5 @@ def test_an_entry_often_served_and_never_used_is_proposed_for_review(
         if metric.name == "efficiency"
     )
     assert (
-        f"given 10 times or more and never used, to review: {own[:8]}" in metric.basis
+        f"given 10 times or more and never used, to review: {entry_id[:8]}" in metric.basis
     ) == is_named

@@ -94,11 +94,11 @@ def test_only_a_weak_metric_has_advice() -> None:
 @given(st.fixed_dictionaries(dict.fromkeys(WEIGHTS["git"], VALUES)))
 def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]) -> None:
     health = weighed(**values)
-    known = [metric.value for metric in health.metrics if metric.value is not None]
-    assert (health.score is None) == (len(known) < len(values))
+    known_values = [metric.value for metric in health.metrics if metric.value is not None]
+    assert (health.score is None) == (len(known_values) < len(values))
     if health.score is not None:
-        assert 0 <= min(known) <= max(known) <= 100
-        assert min(known) - 0.05 <= health.score <= max(known) + 0.05
+        assert 0 <= min(known_values) <= max(known_values) <= 100
+        assert min(known_values) - 0.05 <= health.score <= max(known_values) + 0.05
 
 
 # -- recency
@@ -140,10 +140,10 @@ def test_an_empty_store_has_no_coverage_however_much_was_judged() -> None:
 
 
 def test_each_near_duplicate_and_each_contradiction_counts_once() -> None:
-    said = "never retry a charge without an idempotency key because the gateway books it twice then"
+    text = "never retry a charge without an idempotency key because the gateway books it twice then"
     places = [
-        make_located(1, title=said),
-        make_located(2, title=f"{said} surely"),
+        make_located(1, title=text),
+        make_located(2, title=f"{text} surely"),
         make_located(3, title="Zebras graze at dawn", relations=(f"contradicts {make_id(4)}",)),
         make_located(4, title="Okapis hide in forests", relations=(f"contradicts {make_id(3)}",)),
     ]
@@ -245,8 +245,8 @@ def test_a_relation_reaches_both_ends_and_one_to_nothing_neither() -> None:
         make_entry(4, supersedes=(make_id(8),)),
         make_entry(5, supersedes=(make_id(5), make_id(7))),
     ]
-    known = {make_id(number) for number in (1, 2, 3, 4, 5, 8)}
-    assert find_related(entries, known) == {make_id(1), make_id(2), make_id(4)}
+    known_ids = {make_id(number) for number in (1, 2, 3, 4, 5, 8)}
+    assert find_related(entries, known_ids) == {make_id(1), make_id(2), make_id(4)}
 
 
 def test_copies_and_entries_with_enough_common_words_are_duplicates() -> None:

@@ -41,9 +41,9 @@ def test_pages_travel_and_are_listed_by_name(run: Run) -> None:
 
 
 def test_the_word_of_an_error_is_explained(run: Run) -> None:
-    shown = run("help", "[push-refused]").stdout
-    assert shown.startswith("push-refused\n\n")
-    assert "###" not in shown
+    output = run("help", "[push-refused]").stdout
+    assert output.startswith("push-refused\n\n")
+    assert "###" not in output
 
 
 def test_a_command_shows_its_options(run: Run) -> None:
@@ -72,9 +72,9 @@ def test_a_page_that_has_the_name_of_a_command_is_shown_below_its_usage(
     "link", ["platform#who-commits", "platform.md#who-commits", "../platform.md#who-commits"]
 )
 def test_a_section_is_shown_as_links_write_it(run: Run, link: str) -> None:
-    shown = run("help", link).stdout
-    assert shown.startswith("### Who commits\n\nCommits are by ")
-    assert shown in (DOCS / "platform.md").read_text()
+    output = run("help", link).stdout
+    assert output.startswith("### Who commits\n\nCommits are by ")
+    assert output in (DOCS / "platform.md").read_text()
 
 
 def test_a_section_includes_subsections_and_an_error_may_have_a_link(run: Run) -> None:
@@ -84,9 +84,9 @@ def test_a_section_includes_subsections_and_an_error_may_have_a_link(run: Run) -
 
 
 def test_a_key_is_explained(run: Run) -> None:
-    shown = run("help", "publish.mode").stdout
-    assert shown.startswith("publish.mode\n\nHow `record` publishes its commits")
-    assert shown.endswith("Default: `none`. Value: one of api, auto, none, pr, push.\n")
+    output = run("help", "publish.mode").stdout
+    assert output.startswith("publish.mode\n\nHow `record` publishes its commits")
+    assert output.endswith("Default: `none`. Value: one of api, auto, none, pr, push.\n")
     assert "publish.mode" in run("help", "publish.mod").stderr
 
 
@@ -95,10 +95,10 @@ def test_words_are_searched_for_and_each_section_can_be_read(run: Run) -> None:
     assert 1 < len(lines) <= 8
     for line in lines:
         command, title = line.split("  ", 1)
-        shown = run(*command.split()[1:]).stdout
-        assert title.strip() in shown
+        output = run(*command.split()[1:]).stdout
+        assert title.strip() in output
         assert {"protected", "branch"} <= {
-            word.strip("`.,;:()*") for word in shown.lower().replace("es ", " ").split()
+            word.strip("`.,;:()*") for word in output.lower().replace("es ", " ").split()
         }
     assert run("help", "fork").stdout.startswith(
         "memory-ci help errors#fork-memory "
@@ -110,18 +110,18 @@ def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(
 ) -> None:
     assert run("help", "platform").stdout == (DOCS / "platform.md").read_text()
     monkeypatch.setattr(manual, "terminal_width", lambda stream, environ: 80)
-    shown = run("help", "platform").stdout
-    assert max(map(len, unfenced_lines(shown.splitlines()))) <= 80
+    output = run("help", "platform").stdout
+    assert max(map(len, unfenced_lines(output.splitlines()))) <= 80
     assert (
         "    pip install 'memory-ci[report]'\n    memory-ci report --output memory.html"
         in run("help", "report").stdout
     )
     fences = re.findall(r"(?ms)^```.*?^```", (DOCS / "platform.md").read_text())
     assert max(len(line) for fence in fences for line in fence.splitlines()) > 80
-    assert all(fence in shown for fence in fences)
+    assert all(fence in output for fence in fences)
     assert (
         "\n- `push`: one push; a refusal is [push-refused](errors.md#push-refused) |\n  contents: write\n"
-        in shown
+        in output
     )
 
 

@@ -249,12 +249,12 @@ def test_a_memory_file_of_the_project_gives_its_own_scope(project: Project) -> N
 def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_prose(
     project: Project,
 ) -> None:
-    kept = format_entry(make_entry(1, body="Kept."))
-    file = project.write("MEMORY.md", SECTIONS + "\n## Notes\nBuy milk.\n\n" + kept)
+    kept_text = format_entry(make_entry(1, body="Kept."))
+    file = project.write("MEMORY.md", SECTIONS + "\n## Notes\nBuy milk.\n\n" + kept_text)
     report = take(project, file, replace=True)
     text = file.read_text()
     assert text.startswith("# Memory\n\nWhat we know.\n\n## Notes\nBuy milk.\n\n---\n")
-    assert kept in text
+    assert kept_text in text
     assert "[2026-03-01]" not in text
     assert inbox(project) == set()
     assert {taken.target for taken in report.imported} == {"MEMORY.md"}

@@ -132,9 +132,9 @@ def http(project: Project, *options: str) -> Iterator[str]:
     process = start(project, "--transport", "http", *options)
     with process:
         assert process.stderr is not None
-        said = process.stderr.readline().decode()
+        stderr_line = process.stderr.readline().decode()
         try:
-            yield said.removeprefix("Serving memory at ").strip()
+            yield stderr_line.removeprefix("Serving memory at ").strip()
         finally:
             process.terminate()
             process.wait(SECONDS)
@@ -173,13 +173,13 @@ def test_http_serves_two_clients_at_once_and_refuses_other_sites(zoo: Project) -
 def post(address: str, **headers: str) -> int:
     """Return the status of a call as the page of a browser could make it."""
     pool = urllib3.PoolManager(retries=False)
-    said = {
+    arguments = {
         "content-type": "application/json",
         "accept": "application/json, text/event-stream",
         **headers,
     }
     body = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
-    response = pool.request("POST", address, body=body, headers=said, timeout=SECONDS)
+    response = pool.request("POST", address, body=body, headers=arguments, timeout=SECONDS)
     pool.clear()
     return response.status
 
@@ -285,5 +285,5 @@ def test_the_manual_names_every_tool_with_its_parameters() -> None:
     manual = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
     section = manual.partition("\n## MCP\n")[2].partition("\n### ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.MULTILINE))
-    said = {name: re.findall(r"`(\w+)`", row) for name, row in rows.items()}
-    assert said == {tool.name: list(tool.takes.__struct_fields__) for tool in tools.TOOLS}
+    arguments = {name: re.findall(r"`(\w+)`", row) for name, row in rows.items()}
+    assert arguments == {tool.name: list(tool.takes.__struct_fields__) for tool in tools.TOOLS}

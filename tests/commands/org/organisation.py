@@ -38,8 +38,8 @@ class Organisation:
         if name not in self.repositories:
             self.repositories[name] = make_repo(self.root / name)
         made = [
-            make_entry(hash_of(f"{name}{one}"), title=one) if isinstance(one, str) else one
-            for one in entries
+            make_entry(hash_of(f"{name}{entry}"), title=entry) if isinstance(entry, str) else entry
+            for entry in entries
         ]
         self.repositories[name].commit(
             "Memory", {"MEMORY.md": "\n".join(map(format_entry, made)), "code.py": "pass\n"}
@@ -66,8 +66,10 @@ class Organisation:
     def titles(self, *audiences: str) -> list[str]:
         """Return all titles that readers of these audiences find by the word `note`."""
         with closing(open_engine(self.address)) as engine:
-            found = engine.search(["note"], OrgFilters(), audiences or ("public", "internal"), 100)
-        return sorted(match.located.entry.title for match in found)
+            matches = engine.search(
+                ["note"], OrgFilters(), audiences or ("public", "internal"), 100
+            )
+        return sorted(match.located.entry.title for match in matches)
 
 
 def hash_of(text: str) -> int:
@@ -109,12 +111,12 @@ class GitHubListing:
             "default_branch": "main",
         }
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, request: Asked) -> Answer:
         if self.is_down:
             return json_answer({"message": "no"}, 500)
-        if asked.path == "/orgs/acme/repos":
+        if request.path == "/orgs/acme/repos":
             return json_answer(list(self.listed.values()))
-        name = asked.path.removeprefix("/repos/acme/")
+        name = request.path.removeprefix("/repos/acme/")
         return (
             json_answer(self.listed[name])
             if name in self.listed

@@ -88,13 +88,17 @@ def test_scores_equal_those_of_the_repository_s_own_index(place: Place) -> None:
         )
     with open_index(None) as index:
         sync_index(index, tree.oids, tree.load)
-        own = [(m.located.entry.id, m.lexical) for m in search(index, ["charge", "key", "charge"])]
-    found = [
+        own_scores = [
+            (m.located.entry.id, m.lexical) for m in search(index, ["charge", "key", "charge"])
+        ]
+    matches = [
         (m.located.entry.id, m.lexical)
         for m in place.read(None).search(["charge", "key", "charge"], ALL, BOTH, 200)
     ]
-    assert [score for _, score in found] == pytest.approx([score for _, score in own], rel=0.01)
-    assert {id_ for id_, _ in found} == {id_ for id_, _ in own}
+    assert [score for _, score in matches] == pytest.approx(
+        [score for _, score in own_scores], rel=0.01
+    )
+    assert {id_ for id_, _ in matches} == {id_ for id_, _ in own_scores}
 
 
 def test_a_second_sync_replaces_the_rows_of_that_repository_alone(place: Place) -> None:
@@ -173,8 +177,8 @@ def test_word_statistics_count_only_the_audience(place: Place) -> None:
                 make_entries(50, *["Retry a charge"] * private),
             )
         reader = place.read(None)
-        found = reader.search(["charge", "retry"], ALL, BOTH, 10)
-        return [(m.located.entry.id, m.lexical) for m in found], reader.count(
+        matches = reader.search(["charge", "retry"], ALL, BOTH, 10)
+        return [(m.located.entry.id, m.lexical) for m in matches], reader.count(
             ["charge", "retry"], BOTH
         )
 
@@ -235,9 +239,9 @@ def test_depth_bounds_the_answer_over_all_audiences(place: Place) -> None:
         for number, audience in enumerate(BOTH):
             entries = make_entries(10 * number, *(f"Retry {n}" for n in range(9)))
             engine.sync(make_repository(audience, audience), "1", entries)
-    found = place.read(None).search(["retry"], ALL, BOTH, 12)
-    assert len(found) == 12
-    assert {match.repository.audience for match in found} == set(BOTH)
+    matches = place.read(None).search(["retry"], ALL, BOTH, 12)
+    assert len(matches) == 12
+    assert {match.repository.audience for match in matches} == set(BOTH)
 
 
 def test_any_term_is_legal(place: Place) -> None:
@@ -275,8 +279,8 @@ def test_ids_that_stand_in_two_repositories_are_both_kept(place: Place) -> None:
         for name in ("a", "a b", "a-b", "é"):
             engine.sync(make_repository(name), "1", make_entries(1, "Retry"))
         engine.sync(replace(make_repository("a"), name="renamed"), "2", [])
-    found = place.read(None).search(["retry"], ALL, BOTH, 10)
-    assert [match.repository.name for match in found] == ["a b", "a-b", "é"]
+    matches = place.read(None).search(["retry"], ALL, BOTH, 10)
+    assert [match.repository.name for match in matches] == ["a b", "a-b", "é"]
 
 
 def test_the_operator_stores_its_state_and_can_read_sizes(place: Place) -> None:

@@ -31,7 +31,7 @@ def ask(tmp_path: Path, *lines: str, **options: object) -> OrgPlan:
 
 
 def waiting(plan: OrgPlan) -> dict[str, int | None]:
-    return {one.name: one.waiting for part in plan.batches for one in part}
+    return {item.name: item.waiting for part in plan.batches for item in part}
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
@@ -70,7 +70,7 @@ def test_a_broken_one_is_named_and_the_others_come_in_batches(
     for name in ("a", "b", "c"):
         make_project(tmp_path / name)
     plan = ask(tmp_path, *(str(tmp_path / name) for name in ("a", "b", "c", "gone")), batch=2)
-    assert [[one.name for one in part] for part in plan.batches] == [["a", "b"], ["c"]]
+    assert [[item.name for item in part] for part in plan.batches] == [["a", "b"], ["c"]]
     assert [name for name, _ in plan.failed] == ["gone"]
     with pytest.raises(EngineError, match="none of 1 repositories can be reached") as raised:
         ask(tmp_path, str(tmp_path / "gone"))

@@ -79,8 +79,8 @@ def outsider(address: str, place: Place) -> str:
 def test_a_role_reads_its_audience_and_changes_nothing(address: str, outsider: str) -> None:
     job = of(address, "", outsider)
     with closing(open_engine(job)) as engine:
-        found = engine.search(["retry"], ALL, ["internal", "group-x"], 10)
-        assert [match.repository.name for match in found] == ["a"]
+        matches = engine.search(["retry"], ALL, ["internal", "group-x"], 10)
+        assert [match.repository.name for match in matches] == ["a"]
         assert engine.count(["retry", "zanzibar"], ["internal", "group-x"]) == (
             1,
             {"retry": 1, "zanzibar": 0},
@@ -125,14 +125,14 @@ def test_the_catalogue_tells_a_role_nothing_of_other_audiences(address: str, out
 
 
 def test_a_forbidden_audience_looks_like_a_missing_one(address: str, outsider: str) -> None:
-    def told(audience: str) -> tuple[str, str]:
+    def read_catalogue(audience: str) -> tuple[str, str]:
         engine = open_engine(of(address, "", outsider))
         with closing(engine), pytest.raises(EngineError) as caught:
             engine.search(["retry"], ALL, [audience], 10)
         return caught.value.message, caught.value.hint
 
-    assert told("group-x") == told("group-none")
-    assert "group" not in "".join(told("group-x"))
+    assert read_catalogue("group-x") == read_catalogue("group-none")
+    assert "group" not in "".join(read_catalogue("group-x"))
 
 
 def test_the_best_hits_equal_those_of_the_sqlite_engine(place: Place, tmp_path: Path) -> None:
@@ -151,11 +151,11 @@ def test_the_best_hits_equal_those_of_the_sqlite_engine(place: Place, tmp_path: 
     entries = [
         make_located(n, title=words(3), body=words(draw.randrange(3, 30))) for n in range(600)
     ]
-    other = make_place("sqlite", str(tmp_path / "files"))
-    for one in (place, other):
-        with writing(one) as engine:
+    other_place = make_place("sqlite", str(tmp_path / "files"))
+    for item in (place, other_place):
+        with writing(item) as engine:
             engine.sync(make_repository("a"), "1", entries)
-    engines = [one.read(None) for one in (place, other)]
+    engines = [item.read(None) for item in (place, other_place)]
     for number in range(20):
         terms = [*words(6).split(), words(1)[:3] + "*", words(2).replace(" ", "-")]
         first, second = (
@@ -166,7 +166,7 @@ def test_the_best_hits_equal_those_of_the_sqlite_engine(place: Place, tmp_path: 
             for engine in engines
         )
         assert first == second
-    other.close()
+    other_place.close()
 
 
 def test_words_that_are_gone_are_counted_no_more(address: str, place: Place) -> None:
@@ -197,8 +197,8 @@ def test_a_failed_sync_changes_nothing(
         with pytest.raises(EngineError, match="division by zero"):
             engine.sync(make_repository("a"), "2", make_entries(5, "Retry second"))
         assert engine.heads()["forge.example#a"].head == "1"
-    found = place.read(None).search(["retry"], ALL, ["internal"], 10)
-    assert [match.located.entry.title for match in found] == ["Retry first"]
+    matches = place.read(None).search(["retry"], ALL, ["internal"], 10)
+    assert [match.located.entry.title for match in matches] == ["Retry first"]
 
 
 def test_a_writer_upgrades_an_older_version_and_readers_refuse_it(
@@ -338,8 +338,8 @@ def test_no_message_holds_the_password(address: str) -> None:
             closing(open_engine(wrong, is_writer=True)) as engine,
         ):
             engine.heads()
-        said = f"{caught.value.message} {caught.value.hint} {caught.value.__cause__ or ''}"
-        assert SECRET not in said
+        text = f"{caught.value.message} {caught.value.hint} {caught.value.__cause__ or ''}"
+        assert SECRET not in text
         assert caught.value.slug in ("bad-org-index", "org-server")
 
 

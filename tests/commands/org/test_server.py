@@ -40,12 +40,14 @@ def test_a_server_is_synced_verified_and_searched(
     monkeypatch.setenv("XDG_CACHE_HOME", str(org.root / "another-machine"))
     assert verify_org(org.address, org.environ) == ((), 3)
     status = load_status(org.address)
-    assert [(one.audience, one.repositories, one.oldest) for one in status.audiences] == [
+    assert [
+        (audience.audience, audience.repositories, audience.oldest) for audience in status.audiences
+    ] == [
         ("group-ops", 1, NOW),
         ("internal", 1, NOW),
         ("public", 1, NOW),
     ]
-    assert all(one.size > 10_000 for one in status.audiences)
+    assert all(audience.size > 10_000 for audience in status.audiences)
     hits = search_org(
         "a note of the shop",
         org.address,

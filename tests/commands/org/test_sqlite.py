@@ -38,7 +38,7 @@ def test_nothing_changed_writes_nothing(tmp_path: Path) -> None:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     inode = (tmp_path / "internal.db").stat().st_ino
     engine = place.write()
-    assert [one.is_new for one in engine.publish()] == [False]
+    assert [item.is_new for item in engine.publish()] == [False]
     engine.close()
     assert (tmp_path / "internal.db").stat().st_ino == inode
 
@@ -83,8 +83,8 @@ def test_a_damaged_operator_file_is_rebuilt_from_published_files_or_from_nothing
     with writing(place) as engine:
         assert len(engine.heads()) == is_published
         engine.sync(make_repository("b"), "1", make_entries(900, "Retry"))
-    found = place.read(None).search(["retry"], ALL, ["internal"], 300)
-    assert len(found) == 1 + 200 * is_published
+    matches = place.read(None).search(["retry"], ALL, ["internal"], 300)
+    assert len(matches) == 1 + 200 * is_published
 
 
 def test_a_damaged_published_file_is_named_and_never_answers(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ def edit_branch(
 def take_out(remote: Remote, path: Path, title: str) -> None:
     """Commit a maintainer's removal of one entry on the memory branch."""
     clone = remote.clone(path, "--branch", UPDATE)
-    kept = [format_entry(entry) for entry in clone.entries() if entry.title != title]
-    clone.commit("Not this one", {"MEMORY.md": "\n".join(kept)})
+    remaining_entries = [format_entry(entry) for entry in clone.entries() if entry.title != title]
+    clone.commit("Not this one", {"MEMORY.md": "\n".join(remaining_entries)})
     clone.git("push", "-q", "origin", UPDATE)
 
 

@@ -119,8 +119,8 @@ def test_the_branch_of_a_request_under_review_is_not_moved(
     merge_more(publish)
     if words:
         publish.before = [lambda: pytest.fail("the run was planned")]
-    said = publish("pr").reason
-    assert words in said
+    reason = publish("pr").reason
+    assert words in reason
     assert (remote.sha(BRANCH) == tip) is bool(words)
     publish.before = []
     publish("pr", at_once=True)

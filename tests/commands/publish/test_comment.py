@@ -74,8 +74,8 @@ def test_a_request_that_edits_cited_code_has_one_comment_that_is_kept_up_to_date
     assert (first[:7] in comment["body"], second[:7] in comment["body"]) == (False, True)
     edit(project, "one()")
     verify(project, request_of, double, server)
-    assert [one["body"] for one in double.comments] == [DONE]
-    assert [asked.method for asked in server.asked].count("POST") == 1
+    assert [each_comment["body"] for each_comment in double.comments] == [DONE]
+    assert [request.method for request in server.asked].count("POST") == 1
 
 
 def test_text_of_an_entry_makes_no_link_mention_or_markup(
@@ -140,17 +140,17 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
     ]
     edit(project, "other()")
 
-    def answer(asked: Asked) -> object:
-        if asked.path == "/user":
+    def answer(request: Asked) -> object:
+        if request.path == "/user":
             return json_answer({"id": 9})
-        return json_answer(notes if asked.method == "GET" else {"id": 2, **asked.json})
+        return json_answer(notes if request.method == "GET" else {"id": 2, **request.json})
 
     with serve(answer) as running:  # type: ignore[arg-type] # an Answer each time
         token = "glpat-" + "n0tArealT0ken"
         environ = {"GITLAB_TOKEN": token, "CI_PROJECT_ID": "3", "CI_API_V4_URL": running.url}
         run = run_ci(project.workspace, request_of, CiOptions(), now=NOW, environ=environ)
     assert run.remarks == ("the comment on the request is up to date",)
-    (written,) = [asked for asked in running.asked if asked.method != "GET"]
+    (written,) = [request for request in running.asked if request.method != "GET"]
     assert (written.method, written.path) == ("PUT", "/projects/3/merge_requests/7/notes/2")
 
 

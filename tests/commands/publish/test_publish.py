@@ -87,11 +87,11 @@ def test_a_job_that_checked_out_a_commit_publishes_to_the_branch_it_names(
 def test_a_commit_between_fetch_and_push_is_kept_and_the_run_is_planned_on_it(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    other = remote.clone(tmp_path / "other")
+    other_project = remote.clone(tmp_path / "other")
 
     def push_other() -> None:
-        other.put_fragment(make_entry(7, title="Said meanwhile"))
-        other.git("push", "-q", "origin", "main")
+        other_project.put_fragment(make_entry(7, title="Said meanwhile"))
+        other_project.git("push", "-q", "origin", "main")
 
     publish.before = [push_other]
     published = publish("push")
@@ -106,11 +106,11 @@ def test_a_commit_between_fetch_and_push_is_kept_and_the_run_is_planned_on_it(
 def test_a_push_to_a_moving_branch_stops_after_eight_tries(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    other = remote.clone(tmp_path / "other")
+    other_project = remote.clone(tmp_path / "other")
 
     def push_other() -> None:
-        other.commit("More")
-        other.git("push", "-q", "origin", "main")
+        other_project.commit("More")
+        other_project.git("push", "-q", "origin", "main")
 
     publish.before = [push_other] * 20
     with pytest.raises(EngineError) as caught:
@@ -228,8 +228,8 @@ def test_four_writers_at_once_lose_nothing(
         )
         for clone, label in zip(clones, labels, strict=True)
     ]
-    said = [writer.communicate(timeout=300)[0] for writer in writers]
-    tries = [int(text or 0) for text in said]
+    outputs = [writer.communicate(timeout=300)[0] for writer in writers]
+    tries = [int(text or 0) for text in outputs]
     last = remote.clone(tmp_path / "last")
     assert len(last.entries()) == 4
     assert {entry.source.partition(" ")[0] for entry in last.entries() if entry.source} == {
@@ -255,10 +255,10 @@ def test_the_token_is_sent_to_its_server_and_is_in_no_argument(
         )
         published = publish("push")
     assert remote.sha("main") == published.tip
-    said = trace.read_text()
-    assert "remote-http" in said, "the trace has the arguments of every git"
+    trace_text = trace.read_text()
+    assert "remote-http" in trace_text, "the trace has the arguments of every git"
     secrets = {TOKEN, given[0].removeprefix("Basic ")}
-    assert not any(secret in said for secret in secrets)
+    assert not any(secret in trace_text for secret in secrets)
     config = (project.path / ".git" / "config").read_text()
     assert not any(secret in config for secret in secrets)
     assert all("," not in header for header in given), "one header, not two"

@@ -28,15 +28,17 @@ def test_without_a_token_for_the_api_the_push_asks_for_the_merge_request(
 ) -> None:
     noted = remote.note_options()
     published = Publisher(project, JOB)("pr")
-    told = read_options(noted)
-    assert {line.partition(" ")[0] for line in told} == {f"refs/heads/{UPDATE}"}
-    assert [line.split()[1].partition("=")[0].removeprefix("merge_request.") for line in told] == [
+    options = read_options(noted)
+    assert {line.partition(" ")[0] for line in options} == {f"refs/heads/{UPDATE}"}
+    assert [
+        line.split()[1].partition("=")[0].removeprefix("merge_request.") for line in options
+    ] == [
         "create",
         "target",
         "title",
         "description",
     ]
-    assert told[1].endswith("merge_request.target=main")
+    assert options[1].endswith("merge_request.target=main")
     assert "with the push" in published.reason
 
 
@@ -51,7 +53,7 @@ def test_a_second_run_pushes_nothing_and_asks_for_nothing(project: Project, remo
 def test_with_a_token_for_the_api_nothing_is_asked_twice(project: Project, remote: Remote) -> None:
     noted = remote.note_options()
     with serve(
-        lambda asked: json_answer([] if asked.method == "GET" else {"iid": 3, "web_url": "u"})
+        lambda request: json_answer([] if request.method == "GET" else {"iid": 3, "web_url": "u"})
     ) as server:
         environ = {**JOB, "GITLAB_TOKEN": "of-the-project", "CI_API_V4_URL": server.url}
         assert Publisher(project, environ)("pr").url == "u"

@@ -98,7 +98,7 @@ def test_counts_are_added_to_an_entry_that_was_reworded_since(project: Project) 
     )
     moved = move(project, plan)
     apply_plan(project.workspace, moved, NOW)
-    (entry,) = (one for one in project.entries() if one.id == make_id(7))
+    (entry,) = (each_entry for each_entry in project.entries() if each_entry.id == make_id(7))
     assert (entry.title, entry.reinforcement_count) == (
         "Known better",
         KNOWN.reinforcement_count + 1,
@@ -170,10 +170,10 @@ def remote(project: Project, tmp_path: Path) -> Remote:
 def perform(project: Project, plan: Plan) -> Published:
     """Apply the plan of the first of two jobs as a pull request, as the second job does."""
     workspace = project.workspace
-    given = PublishOptions("pr", "main")
+    publish_options = PublishOptions("pr", "main")
     return publish(
         workspace,
-        given,
+        publish_options,
         lambda ref, accepted: move_plan(workspace, plan, ref),
         NOW,
         {},

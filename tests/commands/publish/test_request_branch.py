@@ -137,12 +137,12 @@ def test_learnings_of_older_work_are_kept_when_the_branch_is_rebuilt(
     project.git("push", "-q", "origin", "main")
     for _ in range(2):
         publish("pr")
-        found = {entry.title: entry for entry in read_entries(remote, UPDATE)}
-        assert {*older} < {*found}
-        assert [found[title].reinforcement_count for title in older] == [0] * len(older)
+        results_by_name = {entry.title: entry for entry in read_entries(remote, UPDATE)}
+        assert {*older} < {*results_by_name}
+        assert [results_by_name[title].reinforcement_count for title in older] == [0] * len(older)
         assert all(f"[x] `{title}" in forge.pulls[0]["body"] for title in older)
     publish("pr", since=start)
-    assert {entry.title for entry in read_entries(remote, UPDATE)} == {*found}
+    assert {entry.title for entry in read_entries(remote, UPDATE)} == {*results_by_name}
 
 
 def read_entries(remote: Remote, branch: str) -> tuple[Entry, ...]:

@@ -154,9 +154,10 @@ def test_an_entry_that_a_maintainer_moves_to_another_file_stays_there(
 ) -> None:
     clone = remote.clone(tmp_path / "one", "--branch", UPDATE)
     (entry,) = (entry for entry in clone.entries() if entry.id == make_id(7))
-    rest = [format_entry(entry) for entry in clone.entries() if entry.id != make_id(7)]
+    remaining_entries = [format_entry(entry) for entry in clone.entries() if entry.id != make_id(7)]
     clone.commit(
-        "Of the team", {"MEMORY.md": "\n".join(rest), "src/MEMORY.md": format_entry(entry)}
+        "Of the team",
+        {"MEMORY.md": "\n".join(remaining_entries), "src/MEMORY.md": format_entry(entry)},
     )
     clone.git("push", "-q", "origin", UPDATE)
     do_more_work(used)

@@ -75,9 +75,9 @@ def test_a_branch_that_moves_between_two_commits_of_the_api_loses_nothing(
     project.git("push", "-q", "origin", "main")
 
     def push_other() -> None:
-        other = remote.clone(tmp_path / "other")
-        other.commit("More", {"other.txt": "x"})
-        other.git("push", "-q", "origin", "main")
+        other_project = remote.clone(tmp_path / "other")
+        other_project.commit("More", {"other.txt": "x"})
+        other_project.git("push", "-q", "origin", "main")
 
     forge.stale = [lambda: None, push_other]
     assert publish("api").tries == 2

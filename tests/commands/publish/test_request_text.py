@@ -128,9 +128,9 @@ def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project:
             Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), tuple(held))
         )
         assert len(body) < MAX_BYTES / 2
-        standing = RequestState(None, None, Proposal(7, "", body))
-        assert "pull request 7 was closed" in find_decline(hold_episodes(plan, count), standing)
-        assert find_decline(hold_episodes(plan, count + 1), standing) == ""
+        open_request = RequestState(None, None, Proposal(7, "", body))
+        assert "pull request 7 was closed" in find_decline(hold_episodes(plan, count), open_request)
+        assert find_decline(hold_episodes(plan, count + 1), open_request) == ""
 
 
 def test_a_subset_of_a_closed_request_is_not_proposed_again(project: Project) -> None:

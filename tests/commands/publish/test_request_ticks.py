@@ -61,8 +61,8 @@ def test_a_comment_decides_like_a_click_once_and_only_from_members(
 ) -> None:
     forge, publish, pull, gone, kept = proposed
     keys = {
-        one.title: one.id
-        for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries
+        entry.title: entry.id
+        for entry in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries
     }
     forge.comment(f"/memory drop {keys[kept]}", is_stranger=True)
     if not isinstance(forge, GitLabDouble):  # a member who may not write

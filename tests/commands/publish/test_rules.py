@@ -246,9 +246,9 @@ def rows() -> dict[str, list[str]]:
 
 
 def test_the_table_of_the_documents_has_the_rule_sets_and_the_settings_of_the_code() -> None:
-    found = rows()
-    assert list(found) == list(CASES)
-    for _, words, _, setting in found.values():
+    rows_by_rule = rows()
+    assert list(rows_by_rule) == list(CASES)
+    for _, words, _, setting in rows_by_rule.values():
         for quoted in re.findall(r"`([^`]+)`", words):
             assert {rule.setting for rule in find_rules(quoted)} == {setting}, quoted
 

@@ -131,7 +131,7 @@ def test_texts_of_entries_are_in_code_spans_and_have_no_effect() -> None:
 def test_a_long_section_names_some_and_counts_the_rest() -> None:
     used = [make_entry(number) for number in range(SHOWN + 5)]
     changes = tuple(
-        Change(step="reinforce", kind="update", path="M.md", entry=one, why="") for one in used
+        Change(step="reinforce", kind="update", path="M.md", entry=item, why="") for item in used
     )
     text = render_pull_request(
         Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
@@ -141,9 +141,9 @@ def test_a_long_section_names_some_and_counts_the_rest() -> None:
 
 
 def test_many_entries_have_a_box_each_although_not_all_have_room_for_their_words() -> None:
-    said = "pr:12 " + "said so " * 40
+    quote = "pr:12 " + "said so " * 40
     changes = tuple(
-        added(make_entry(number, evidence=(said,))) for number in range(SHOWN_BOXES + 5)
+        added(make_entry(number, evidence=(quote,))) for number in range(SHOWN_BOXES + 5)
     )
     text = render_pull_request(
         Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
@@ -169,8 +169,8 @@ def test_ticked_boxes_are_read_with_any_line_ending() -> None:
     text = render(added(make_entry(1)), added(make_entry(2)), rejected=(f"{'0' * 32} Unwanted",))
     assert parse_boxes(text) == Boxes()
     answered = text.replace("- [x]", "- [~]", 1).replace("- [ ]", "- [X]").replace("\n", "\r\n")
-    said = Boxes(frozenset(), frozenset({make_id(1)}), frozenset({"0" * 32}))
-    assert parse_boxes(answered) == said
+    expected_boxes = Boxes(frozenset(), frozenset({make_id(1)}), frozenset({"0" * 32}))
+    assert parse_boxes(answered) == expected_boxes
     assert parse_boxes(render_closed(answered)) == Boxes(), "what we closed is no word of people"
 
 

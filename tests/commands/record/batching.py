@@ -89,12 +89,14 @@ class Batching:
     @property
     def sent(self) -> list[list[Result]]:
         """Return the requests of each batch."""
-        return [list(asked.body["requests"]) for asked in self.model.asked if asked.path == SUBMIT]
+        return [
+            list(request.body["requests"]) for request in self.model.asked if request.path == SUBMIT
+        ]
 
     @property
     def live(self) -> list[str]:
         """Return the changes that were sent outside of a batch."""
-        return [change_of(asked.body) for asked in self.model.asked if asked.path == LIVE]
+        return [change_of(request.body) for request in self.model.asked if request.path == LIVE]
 
     def begin(self, **options: Any) -> Backfill:
         return Backfill(
@@ -122,8 +124,8 @@ class Batching:
         for number, requests in enumerate(self.sent, start=1):
             where = f"{SUBMIT}/msgbatch_{number}"
             lines = [
-                {"custom_id": one["custom_id"], "result": answer(one["params"])}
-                for one in reversed(requests)
+                {"custom_id": request["custom_id"], "result": answer(request["params"])}
+                for request in reversed(requests)
             ]
             self.model.paths[where] = make_batch(
                 number, is_ended=True, url=f"{self.model.url}{where}/results"

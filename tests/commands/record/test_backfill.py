@@ -67,7 +67,7 @@ def test_a_first_run_begins_at_the_first_commit(tmp_path: Path) -> None:
     project.commit("Add memory")
     with serve_batches(project) as batching:
         batching.plan()
-    assert [change_of(one["params"]) for one in batching.sent[0]] == [first[:7], *LESSONS]
+    assert [change_of(item["params"]) for item in batching.sent[0]] == [first[:7], *LESSONS]
 
 
 def test_a_range_that_is_asked_for_is_kept_for_the_later_call(project: Project) -> None:
@@ -77,7 +77,7 @@ def test_a_range_that_is_asked_for_is_kept_for_the_later_call(project: Project) 
         project.branch("elsewhere")
         batching.end()
         plan = batching.collect()
-    assert [change_of(one["params"]) for one in batching.sent[0]] == ["#201", "#202", "#203"]
+    assert [change_of(item["params"]) for item in batching.sent[0]] == ["#201", "#202", "#203"]
     assert (plan.ref, plan.since, plan.counts.merged_changes) == ("refs/heads/main", since, 3)
 
 
@@ -113,7 +113,7 @@ def test_a_crash_between_two_batches_sends_the_second_only(
             batching.plan(since=since)
         assert caught.value.slug == "engine-overloaded"
         batching.plan()
-        assert [[change_of(one["params"]) for one in part] for part in batching.sent] == [
+        assert [[change_of(item["params"]) for item in part] for part in batching.sent] == [
             ["#201", "#202"],
             ["#203"],
             ["#203"],
@@ -147,7 +147,9 @@ def test_a_request_that_failed_in_a_batch_is_asked_once_by_itself(
     since = project.sha()
     with serve_batches(project) as batching:
         batching.plan(since=since)
-        till = next(one["params"] for one in batching.sent[0] if change_of(one["params"]) == "#203")
+        till = next(
+            item["params"] for item in batching.sent[0] if change_of(item["params"]) == "#203"
+        )
         batching.model.paths[LIVE] = make_answer(make_learnings(till))
         batching.end(lambda sent: {"type": kind} if change_of(sent) == "#203" else succeed(sent))
         plan = batching.collect()
@@ -172,7 +174,7 @@ def test_a_model_that_fails_then_leaves_the_rest_to_the_next_run(project: Projec
         assert project.titles() & TITLES == {"Ask before sending twice"}
         assert batching.path.exists()
         ledger = next(
-            one["params"] for one in batching.sent[0] if change_of(one["params"]) == "#202"
+            item["params"] for item in batching.sent[0] if change_of(item["params"]) == "#202"
         )
         batching.model.paths[LIVE] = make_answer(make_learnings(ledger))
         batching.collect()
@@ -214,7 +216,7 @@ def test_evidence_that_changed_since_is_asked_again(project: Project) -> None:
         batching.plan(since=since)
         batching.end()
         old = batching.path.read_text()
-        keys = [one["custom_id"] for one in batching.sent[0]]
+        keys = [item["custom_id"] for item in batching.sent[0]]
         batching.path.write_text(old.replace(keys[0], "0" * 64))
         batching.collect()
     assert batching.live == ["#201"]

@@ -172,13 +172,13 @@ def test_an_answered_request_is_not_paid_for_again(five: Project) -> None:
 def test_an_answer_of_one_engine_is_not_used_for_another(five: Project, model: StandIn) -> None:
     pytest.importorskip("anthropic")
     model.plan(five)
-    asked = len(model.asked)
+    call_count = len(model.asked)
     model.plan(five)
-    assert len(model.asked) == 2 * asked, "a program may have been mended meanwhile"
-    with serve_model(*[NOTHING] * asked) as double:
+    assert len(model.asked) == 2 * call_count, "a program may have been mended meanwhile"
+    with serve_model(*[NOTHING] * call_count) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == asked
-    assert {one.candidate.engine for one in plan.judged} == {"rules"}
+    assert len(double.asked) == call_count
+    assert {judged_entry.candidate.engine for judged_entry in plan.judged} == {"rules"}
 
 
 def test_a_reply_that_holds_no_list_is_a_failure_as_well(five: Project, tmp_path: Path) -> None:
@@ -320,7 +320,7 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(
 def test_the_run_ends_at_a_change_whose_author_the_forge_cannot_name(project: Project) -> None:
     """Otherwise the marks of a stranger would count as those of a team member."""
     refused = json_answer({"message": "Bad credentials"}, 401)
-    with serve(lambda asked: refused) as server:
+    with serve(lambda request: refused) as server:
         environ = {
             "GITHUB_REPOSITORY": "shop/shop",
             "GITHUB_TOKEN": "t" * 40,
@@ -336,7 +336,7 @@ def test_the_run_ends_at_a_change_whose_author_the_forge_cannot_name(project: Pr
 
 def test_a_note_stays_if_the_forge_cannot_name_its_author(project: Project) -> None:
     path = project.put_fragment(make_entry(4, scope="project"))
-    with serve(lambda asked: json_answer({"message": "Bad credentials"}, 401)) as server:
+    with serve(lambda request: json_answer({"message": "Bad credentials"}, 401)) as server:
         environ = {
             "GITHUB_REPOSITORY": "shop/shop",
             "GITHUB_TOKEN": "t" * 40,

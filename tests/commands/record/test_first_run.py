@@ -74,9 +74,9 @@ def test_on_a_terminal_one_is_asked(
     before = many.sha()
     assert run("record", stdin="n\n").exit_code == 1
     assert many.sha() == before
-    asked = run("record", stdin="y\n")
-    assert (asked.exit_code, many.sha() != before) == (0, True)
-    assert "This first run writes 3 episodes. Go on?" in asked.stderr
+    result = run("record", stdin="y\n")
+    assert (result.exit_code, many.sha() != before) == (0, True)
+    assert "This first run writes 3 episodes. Go on?" in result.stderr
 
 
 @pytest.mark.usefixtures("many")
@@ -88,9 +88,9 @@ def test_the_report_names_the_files_that_exist(
     many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1893456000")  # 2030: the months of the work are over
-    shown = run("record", "--yes", "--verbose").stdout
-    paths = [line.strip() for line in shown.splitlines() if line.startswith("  .memory/episodes/")]
-    assert "episodes: 3 new, 1 file\n" in shown
+    output = run("record", "--yes", "--verbose").stdout
+    paths = [line.strip() for line in output.splitlines() if line.startswith("  .memory/episodes/")]
+    assert "episodes: 3 new, 1 file\n" in output
     assert [path.rpartition("/")[2] for path in paths] == ["_all.md"]
     assert all((many.path / path).is_file() for path in paths)
 

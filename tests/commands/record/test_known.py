@@ -72,7 +72,9 @@ def test_a_retired_learning_that_is_marked_again_is_in_memory_after_the_run(shop
     shop.commit("Retire it", {"MEMORY.md": format_entry(entry)})
     shop.merge_work(MARKED, "cache", 500, "src/cache.py")
     shop.record()
-    assert [(one.title, one.status) for one in shop.entries()] == [(TITLE, "active")]
+    assert [(each_entry.title, each_entry.status) for each_entry in shop.entries()] == [
+        (TITLE, "active")
+    ]
 
 
 def test_a_note_that_another_team_s_entry_says_is_added(shop: Project) -> None:
@@ -92,7 +94,7 @@ def test_a_note_with_the_id_of_another_entry_waits_and_is_named(shop: Project) -
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
     assert "Other words" in shop.show("HEAD", path)
-    assert [(one.path, one.code) for one in plan.findings] == [(path, "taken-id")]
+    assert [(finding.path, finding.code) for finding in plan.findings] == [(path, "taken-id")]
 
 
 def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
@@ -113,16 +115,16 @@ def test_a_plan_may_not_drop_a_note_for_an_entry_with_other_readers(
     shop: Project, status: str
 ) -> None:
     path = ".teaparty/jobs/job-7/institutional.md" if status == "active" else "MEMORY.md"
-    kept = make_entry(1, title=TITLE, status=status)
-    shop.commit("Keep", {path: format_entry(kept)})
+    kept_entry = make_entry(1, title=TITLE, status=status)
+    shop.commit("Keep", {path: format_entry(kept_entry)})
     shop.put_fragment(make_entry(2, title=TITLE, scope="project"))
     with pytest.raises(FindingsError, match="does not say the same as the inbox file"):
-        apply_plan(shop.workspace, with_drop(shop.plan(), path, kept), NOW)
+        apply_plan(shop.workspace, with_drop(shop.plan(), path, kept_entry), NOW)
 
 
 def test_a_plan_may_drop_a_note_for_an_entry_that_all_are_served(shop: Project) -> None:
-    kept = make_entry(1, title=TITLE)
-    shop.commit("Keep", {"MEMORY.md": format_entry(kept)})
+    kept_entry = make_entry(1, title=TITLE)
+    shop.commit("Keep", {"MEMORY.md": format_entry(kept_entry)})
     path = shop.put_fragment(make_entry(2, title=TITLE, scope="project"))
     shop.record()
     assert path not in shop.git("ls-tree", "-r", "--name-only", "HEAD")

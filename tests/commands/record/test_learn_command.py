@@ -89,8 +89,8 @@ def test_requests_answered_before_a_stop_are_not_sent_again(
     done = run(*command)
     assert ", 1 answered before" in done.stderr
     assert "Committed on main" in done.stdout
-    asked = log.read_text().splitlines()
-    assert len(asked) == len(set(asked))
+    prompts = log.read_text().splitlines()
+    assert len(prompts) == len(set(prompts))
     assert "Each drawer has one clerk and one lock" in project.titles()
 
 
@@ -112,12 +112,12 @@ def test_it_ends_in_one_pull_request_whose_entries_can_be_unticked(
         assert "from [pull request 301](https://github.com/acme/shop/pull/301)" in pull["body"]
         assert f"  - said: `{said}" in pull["body"]
         assert said in remote.show(UPDATE, "MEMORY.md")
-        asked = log.read_text()
+        prompts = log.read_text()
         pull["body"] = pull["body"].replace(box, box.replace("[x]", "[ ]"))
         second = json.loads(run(*command).stdout)
         assert said not in remote.show(UPDATE, "MEMORY.md")
         assert said in remote.show(UPDATE, ".memory/rejected.txt")
-        assert (second["offer"]["windows"], log.read_text()) == (0, asked), (
+        assert (second["offer"]["windows"], log.read_text()) == (0, prompts), (
             "what was answered is not asked again"
         )
     assert first["published"]["url"] == pull["html_url"]
@@ -146,8 +146,8 @@ def test_an_object_that_goes_missing_between_two_answers_loses_none(
     kept.replace(lost)
     assert ", 3 answered before" in (done := run(*command)).stderr
     assert "Committed on main" in done.stdout
-    asked = log.read_text().splitlines()
-    assert len(asked) == len(set(asked)) == 3
+    prompts = log.read_text().splitlines()
+    assert len(prompts) == len(set(prompts)) == 3
 
 
 def test_the_api_is_asked_in_batches(
@@ -219,7 +219,9 @@ def test_batches_are_sent_as_priced_and_collected_in_one_run(
         runs.clear()
         assert "Committed on main" in run("learn", "--since", "5y").stdout
         assert len(runs) == 2
-        fetched = [asked.path for asked in batching.model.asked if asked.path.endswith("/results")]
+        fetched = [
+            request.path for request in batching.model.asked if request.path.endswith("/results")
+        ]
         assert len(fetched) == 1
 
 
@@ -229,13 +231,13 @@ def test_a_question_that_was_answered_is_not_asked_again_when_memory_has_grown(
     limit(tmp_path, 99)
     command = ("learn", "--since", "5y", "--engine", "command", "--yes")
     assert "Committed on main" in run(*command).stdout
-    asked = log.read_text().splitlines()
+    prompts = log.read_text().splitlines()
     again = run(*command)
     assert "0 windows to ask about, 3 answered before" in again.stderr
-    assert log.read_text().splitlines() == asked
+    assert log.read_text().splitlines() == prompts
     project.merge_work("Close\n\nA till is closed by a second clerk.", "close", 302, "src/close.py")
     assert "1 window to ask about, 3 answered before" in run(*command).stderr
-    assert log.read_text().splitlines() == [*asked, "#302"]
+    assert log.read_text().splitlines() == [*prompts, "#302"]
 
 
 def test_the_api_is_not_asked_again_when_memory_has_grown(
@@ -257,9 +259,9 @@ def test_the_api_is_not_asked_again_when_memory_has_grown(
 def test_a_run_without_learnings_names_other_sources(project: Project, run: Run) -> None:
     project.record()
     project.merge_work("Count twice\n\nIt is safer.", "count", 300, "src/count.py")
-    told = run("record").stdout
-    assert "Nothing was learned from these changes." in told
-    assert all(command in told for command, _ in WAYS)
+    output = run("record").stdout
+    assert "Nothing was learned from these changes." in output
+    assert all(command in output for command, _ in WAYS)
 
 
 def test_learning_needs_a_model(project: Project, run: Run) -> None:
@@ -278,5 +280,5 @@ def test_without_a_model_a_dry_run_says_the_price_of_an_example(project: Project
 @pytest.mark.usefixtures("log")
 def test_all_learnings_are_printed_on_request(run: Run, tmp_path: Path) -> None:
     limit(tmp_path, 9)
-    told = run("learn", "--since", "5y", "--engine", "command", "--yes", "--verbose")
-    assert "\nextract: " in told.stdout
+    result = run("learn", "--since", "5y", "--engine", "command", "--yes", "--verbose")
+    assert "\nextract: " in result.stdout

@@ -110,9 +110,9 @@ def test_many_counted_commits_cost_as_many_processes_as_one(
 
 def test_a_commit_of_another_branch_is_not_in_history(project: Project) -> None:
     project.branch("elsewhere")
-    other = project.commit("Elsewhere", {"x.txt": "x"})
+    other_commit = project.commit("Elsewhere", {"x.txt": "x"})
     project.checkout("main")
-    assert_refused(project, msgspec.structs.replace(project.plan(), until=other))
+    assert_refused(project, msgspec.structs.replace(project.plan(), until=other_commit))
 
 
 @pytest.mark.parametrize(

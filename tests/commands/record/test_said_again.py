@@ -39,19 +39,24 @@ class Reader:
                 {"title": "x", "quotes": [{"evidence": key, "text": texts[key]} for key in quoted]}
             ]
         else:
-            said = next(
-                (one for one in (FIRST, SECOND) for piece in request.evidence if one in piece.text),
+            sentence = next(
+                (
+                    item
+                    for item in (FIRST, SECOND)
+                    for piece in request.evidence
+                    if item in piece.text
+                ),
                 None,
             )
             piece = next(
-                (piece.id for piece in request.evidence if said and said in piece.text), ""
+                (piece.id for piece in request.evidence if sentence and sentence in piece.text), ""
             )
             learning: dict[str, object] = {
-                "title": said,
+                "title": sentence,
                 "kind": "preference",
-                "quotes": [{"evidence": piece, "text": said}],
+                "quotes": [{"evidence": piece, "text": sentence}],
             }
-            learnings = [learning] if said else []
+            learnings = [learning] if sentence else []
         return EngineReply(
             text=json.dumps({"learnings": learnings}), stop_reason="end_turn", model="m"
         )
@@ -90,7 +95,11 @@ def test_a_learning_of_two_changes_is_one_entry_with_both_sources(shop: Project)
 def test_a_later_window_shows_earlier_entries_of_the_run(shop: Project) -> None:
     reader = Reader(lambda request: [])
     run(shop, reader)
-    (window,) = [one for one in reader.asked if one.change == "#701" and one.task == "learnings"]
+    (window,) = [
+        each_request
+        for each_request in reader.asked
+        if each_request.change == "#701" and each_request.task == "learnings"
+    ]
     assert FIRST in {known.title for known in window.existing}
     assert {FIRST, SECOND} <= shop.titles()
 

@@ -164,9 +164,9 @@ def test_the_quoted_evidence_decides_scope_and_file_of_a_learning(
     title = case.words.rstrip(".")
     model.will_find(make_learning(case.words, title, kind=case.kind, reach=case.reach))
     plan = model.record(project)
-    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
-    assert case.reach in asked.reaches
-    assert any(case.words in text for text in asked.texts(case.piece))
+    (request,) = [request for request in model.asked if request.change == "#140"]
+    assert case.reach in request.reaches
+    assert any(case.words in text for text in request.texts(case.piece))
     (judged,) = by_model(plan)
     assert (judged.verdict, judged.candidate.extraction_scope) == ("written", case.scope)
     (entry,) = [entry for entry in project.entries(case.path) if entry.title == title]
@@ -199,7 +199,10 @@ def test_a_model_is_sent_the_outcome_of_an_assumption(
     with_file(".assumptions.jsonl", line + "\n")(project, tmp_path)
     model.plan(project)
     (piece,) = [
-        piece for asked in model.asked for piece in asked.pieces if piece["kind"] == "assumption"
+        piece
+        for request in model.asked
+        for piece in request.pieces
+        if piece["kind"] == "assumption"
     ]
     assert "failed" in json.dumps(piece | {"text": ""})
 
@@ -212,7 +215,10 @@ def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(
     project.checkout("main")
     project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
     model.plan(project)
-    assert {asked.change: asked.reaches for asked in model.asked}["#140"] == ("project", "everyone")
+    assert {request.change: request.reaches for request in model.asked}["#140"] == (
+        "project",
+        "everyone",
+    )
 
 
 def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model: StandIn) -> None:
@@ -226,7 +232,7 @@ def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model:
     ]
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {', '.join(keys)}")
     model.plan(project)
-    (reaches,) = [asked.reaches for asked in model.asked if asked.change == "#140"]
+    (reaches,) = [request.reaches for request in model.asked if request.change == "#140"]
     assert "session" not in reaches
 
 

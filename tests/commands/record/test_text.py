@@ -21,7 +21,7 @@ KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
 
 def make_plan(*changes: Change, **fields: Any) -> Plan:
     steps = (PlannedStep(step="extract", changes=changes),) if changes else ()
-    known: dict[str, Any] = {
+    known_values: dict[str, Any] = {
         "schema_version": 1,
         "ref": "refs/heads/main",
         "base": "a" * 40,
@@ -31,7 +31,7 @@ def make_plan(*changes: Change, **fields: Any) -> Plan:
         "counts": Counts(merged_changes=1, commits=2),
         "steps": steps,
     }
-    return Plan(**known | fields)
+    return Plan(**known_values | fields)
 
 
 def make_addition(title: str = "Retry with a key", why: str = "from #128", *quotes: str) -> Change:

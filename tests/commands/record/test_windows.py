@@ -30,8 +30,8 @@ def window(model: StandIn, project: Project, change: str = "#140") -> dict[str, 
     """Return the user message about a change."""
     model.plan(project)
     documents = [json.loads(document["user"]) for document in model.documents]
-    (found,) = [document for document in documents if document["change"] == change]
-    return dict(found)
+    (found_document,) = [document for document in documents if document["change"] == change]
+    return dict(found_document)
 
 
 def test_a_window_with_only_turns_describes_the_change(
@@ -39,9 +39,9 @@ def test_a_window_with_only_turns_describes_the_change(
 ) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
-    found = window(model, project)
-    assert [piece["kind"] for piece in found["evidence"] if piece.get("quote")] == ["text"]
-    assert found["about"] == "Ask the gateway first\ncharge\nin src"
+    sent_window = window(model, project)
+    assert [piece["kind"] for piece in sent_window["evidence"] if piece.get("quote")] == ["text"]
+    assert sent_window["about"] == "Ask the gateway first\ncharge\nin src"
 
 
 def test_a_window_of_commits_names_the_branch_and_the_other_subjects(
@@ -68,10 +68,10 @@ def test_a_session_in_two_folders_of_a_checkpoint_is_shown_in_order(
     put_tree(project, "refs/heads/entire/checkpoints/v1", files)
     project.clock.now = at + timedelta(hours=1)
     merge_branch(project, "charge", 140, "Move constants\n\nEntire-Checkpoint: d0161e0df1cb")
-    said = [
+    turn_texts = [
         piece["text"] for piece in window(model, project)["evidence"] if piece["kind"] == "text"
     ]
-    assert said == [
+    assert turn_texts == [
         "Each agent shall define its constants.",
         "I concede: keep the constants in the registry.",
     ]
@@ -102,14 +102,14 @@ def test_words_and_commands_of_the_agent_are_shown_but_are_no_evidence(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     question = "Shall I always rebase before I push the branch?"
-    asked = make_agent({"type": "text", "text": question}, number=40)
-    said = make_session(
-        WORDS, asked, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now
+    agent = make_agent({"type": "text", "text": question}, number=40)
+    said_session = make_session(
+        WORDS, agent, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now
     )
-    key = keep_session(project, tmp_path, said)
+    key = keep_session(project, tmp_path, said_session)
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
-    found = window(model, project)["evidence"]
-    before = {piece["text"]: piece.get("before") for piece in found if piece.get("quote")}
+    evidence = window(model, project)["evidence"]
+    before = {piece["text"]: piece.get("before") for piece in evidence if piece.get("quote")}
     assert before == {
         WORDS: None,
         "no, not while it is in review": question,

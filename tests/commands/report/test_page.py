@@ -155,9 +155,11 @@ def test_faults_are_counted_and_the_worst_are_named() -> None:
 
 
 def test_of_two_that_contradict_each_other_one_is_named() -> None:
-    one = make_life(1, faults=(EntryFault("contradicted", "Entry 2"),))
-    other = make_life(2, faults=(EntryFault("contradicted", "Entry 1"),))
-    words = read_answers(summary=make_summary(faulty=(one.id, other.id)), entries=(one, other))
+    life = make_life(1, faults=(EntryFault("contradicted", "Entry 2"),))
+    other_life = make_life(2, faults=(EntryFault("contradicted", "Entry 1"),))
+    words = read_answers(
+        summary=make_summary(faulty=(life.id, other_life.id)), entries=(life, other_life)
+    )
     assert "Entry 1 contradicts: Entry 2" in words
     assert "Entry 2 contradicts" not in words
 

@@ -67,6 +67,6 @@ def test_json_holds_no_credential_either(project: Project, run: Run) -> None:
     key = "ghp_" + "a1B2c3D4e5" * 4
     entry = format_entry(make_entry(1, title="Ask the gateway", body=f"With {key}."))
     project.commit("Leak", {"MEMORY.md": entry})
-    said = run("report", "--json").stdout
-    assert "Ask the gateway" in said
-    assert key[:36] not in said
+    output = run("report", "--json").stdout
+    assert "Ask the gateway" in output
+    assert key[:36] not in output

@@ -24,7 +24,7 @@ DAYS_OF_WORK = {1: date(2026, 11, 20), 2: date(2026, 11, 2), 3: date(2026, 10, 5
 
 
 @pytest.fixture
-def kept(project: Project) -> Project:
+def dated_project(project: Project) -> Project:
     """Return a project with entries of known dates, all written on one day."""
     entries = [
         make_entry(number, title=f"Rule {number}", occurred_at=day, created_at=date(2026, 1, 1))
@@ -60,40 +60,40 @@ def summarise(project: Project) -> Summary:
     return summary
 
 
-def test_learned_entries_are_counted_by_the_day_of_the_work(kept: Project) -> None:
-    summary = summarise(kept)
+def test_learned_entries_are_counted_by_the_day_of_the_work(dated_project: Project) -> None:
+    summary = summarise(dated_project)
     assert (summary.recent.learned, summary.before.learned) == (2, 1)
     assert summary.newest == tuple(make_id(number) for number in (1, 2, 3, 4))
 
 
-def test_four_weeks_are_compared_with_the_four_before(kept: Project) -> None:
-    summary = summarise(kept)
+def test_four_weeks_are_compared_with_the_four_before(dated_project: Project) -> None:
+    summary = summarise(dated_project)
     assert summary.recent.last == NOW.date()
     assert summary.recent.first - summary.before.last == timedelta(days=1)
     lengths = {(period.last - period.first).days + 1 for period in (summary.recent, summary.before)}
     assert lengths == {28}
 
 
-def test_sessions_and_use_are_counted_in_each_period(kept: Project) -> None:
-    serve(kept, "pr-201", date(2026, 11, 20), 1, 2, used=1, sessions="a, b")
-    serve(kept, "pr-202", date(2026, 11, 19), 1, used=1)
-    serve(kept, "pr-203", date(2026, 10, 1), 1, 2, 3)
-    summary = summarise(kept)
+def test_sessions_and_use_are_counted_in_each_period(dated_project: Project) -> None:
+    serve(dated_project, "pr-201", date(2026, 11, 20), 1, 2, used=1, sessions="a, b")
+    serve(dated_project, "pr-202", date(2026, 11, 19), 1, used=1)
+    serve(dated_project, "pr-203", date(2026, 10, 1), 1, 2, 3)
+    summary = summarise(dated_project)
     recent, before = summary.recent, summary.before
     assert (recent.sessions, recent.servings, recent.used) == (3, 3, 2)
     assert (before.sessions, before.servings, before.used) == (1, 3, 0)
     assert [(named.id, named.reason) for named in summary.most_used] == [(make_id(1), "2 times")]
 
 
-def test_a_session_that_is_not_merged_yet_counts_as_served(kept: Project) -> None:
+def test_a_session_that_is_not_merged_yet_counts_as_served(dated_project: Project) -> None:
     sign = Sign(agent="codex", session="new", at=NOW - timedelta(days=1), served=(make_id(1),))
-    note_sign(kept.workspace, sign)
-    recent = summarise(kept).recent
+    note_sign(dated_project.workspace, sign)
+    recent = summarise(dated_project).recent
     assert (recent.sessions, recent.servings) == (1, 0)
 
 
-def test_without_sessions_the_report_has_no_repetitions(kept: Project) -> None:
-    assert not summarise(kept).is_heard
+def test_without_sessions_the_report_has_no_repetitions(dated_project: Project) -> None:
+    assert not summarise(dated_project).is_heard
 
 
 def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(

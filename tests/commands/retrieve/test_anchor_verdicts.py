@@ -36,10 +36,10 @@ def shop(project: Project) -> Project:
     """Return a project with a client, an entry that cites a function of it, and an entry without cites."""
     project.commit("Write the client", {"src/client.py": CLIENT})
     remember(project, 1, f"src/client.py@{project.sha()[:12]}")
-    other = make_entry(
+    other_entry = make_entry(
         2, title="Some say that an idempotency key is a string of letters and of much else"
     )
-    project.commit("More", {"docs/MEMORY.md": format_entry(other)})
+    project.commit("More", {"docs/MEMORY.md": format_entry(other_entry)})
     project.commit(
         "Scopes", {".memory-ci.yaml": "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n"}
     )
@@ -91,8 +91,8 @@ def test_the_request_that_edited_the_code_is_named_and_no_later_one_beside_it(
         "Beside it (#141)",
         {"src/client.py": f"import os\n\n{edited}\n\ndef other():\n    close()\n"},
     )
-    (found,) = hit_of(ask(shop)).verdicts
-    assert found.edit == CodeEdit("post", sha, 140)
+    (verdict,) = hit_of(ask(shop)).verdicts
+    assert verdict.edit == CodeEdit("post", sha, 140)
     assert (
         f"src/client.py:6, `post` edited in {sha[:7]}, #140; check before use."
         in render_context(ask(shop))
@@ -120,8 +120,8 @@ def test_a_renamed_file_is_followed_to_the_edit(shop: Project) -> None:
     edit = shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     shop.git("mv", "src/client.py", "src/http.py")
     shop.commit("Rename")
-    (found,) = hit_of(ask(shop)).verdicts
-    assert (found.kind, found.path, found.edit) == (
+    (verdict,) = hit_of(ask(shop)).verdicts
+    assert (verdict.kind, verdict.path, verdict.edit) == (
         "changed",
         "src/http.py",
         CodeEdit("post", edit),
@@ -133,8 +133,8 @@ def test_without_a_commit_the_mark_names_no_edit(tmp_path: Path) -> None:
     entry = make_entry(1, title=TITLE, cites=("src/client.py:1@0123456789ab text:0123456789ab",))
     unborn.write("MEMORY.md", format_entry(entry))
     unborn.write("src/client.py", CLIENT)
-    (found,) = hit_of(ask(unborn)).verdicts
-    assert (found.kind, found.edit) == ("changed", None)
+    (verdict,) = hit_of(ask(unborn)).verdicts
+    assert (verdict.kind, verdict.edit) == ("changed", None)
 
 
 def test_an_entry_with_edited_code_ranks_below_a_fresh_one(shop: Project) -> None:
@@ -208,8 +208,8 @@ def test_a_cited_file_is_compared_by_the_definitions_that_the_entry_names(
         "Edit another function",
         {"src/client.py": text.replace("timeout=30", "timeout=60, retries=9")},
     )
-    beside = ask(project)
-    assert (truth_of(beside), hit_of(beside).verdicts[0].kind) == (1.0, "fresh")
+    beside_answer = ask(project)
+    assert (truth_of(beside_answer), hit_of(beside_answer).verdicts[0].kind) == (1.0, "fresh")
     project.commit("Edit the named one", {"src/client.py": text.replace("key is None", "not key")})
     edited = ask(project)
     assert truth_of(edited) == 0.5
@@ -327,7 +327,9 @@ def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: li
     ask(shop)
     processes.clear()
     assert all(
-        one.edit for hit in ask(shop, limit=1000, max_chars=100_000).hits for one in hit.verdicts
+        verdict.edit
+        for hit in ask(shop, limit=1000, max_chars=100_000).hits
+        for verdict in hit.verdicts
     )
     assert (processes.count("log"), processes.count("diff")) == (1, 1), (
         "one question for all that is marked"

@@ -76,6 +76,10 @@ def test_a_held_out_session_is_noted_in_its_log_the_trailer_and_the_episode(shop
     message.unlink()
     shop.commit(text, {"src/client.py": "key = 1\n"})
     shop.record(since=start)
-    told = [one for one in load_episodes(shop.workspace, None).records if isinstance(one, Episode)]
-    assert [one.context.get("holdout") for one in told] == [mark_session(HELD)]
-    assert told[0].retrieved == ()
+    episodes = [
+        episode
+        for episode in load_episodes(shop.workspace, None).records
+        if isinstance(episode, Episode)
+    ]
+    assert [item.context.get("holdout") for item in episodes] == [mark_session(HELD)]
+    assert episodes[0].retrieved == ()

@@ -20,9 +20,9 @@ from tests.project import TODAY, Project
 
 
 def put(project: Project, path: str, *numbers: int, **fields: object) -> str:
-    given = {"title": "Zebra crossing"} | fields
+    entry_fields = {"title": "Zebra crossing"} | fields
     return project.commit(
-        "Put", {path: "\n".join(format_entry(make_entry(n, **given)) for n in numbers)}
+        "Put", {path: "\n".join(format_entry(make_entry(n, **entry_fields)) for n in numbers)}
     )
 
 
@@ -40,9 +40,9 @@ def ids(project: Project, **options: object) -> tuple[str, ...]:
 def test_values_out_of_range_are_clamped_with_a_note(
     limit: int, chars: int, sound: tuple[int, int]
 ) -> None:
-    asked = bound_options(RetrieveOptions(limit=limit, max_chars=chars), Config(), TODAY)
-    assert (asked.limit, asked.max_chars) == sound
-    assert len(asked.notes) == (limit != sound[0]) + (chars != sound[1])
+    request = bound_options(RetrieveOptions(limit=limit, max_chars=chars), Config(), TODAY)
+    assert (request.limit, request.max_chars) == sound
+    assert len(request.notes) == (limit != sound[0]) + (chars != sound[1])
 
 
 ROLES: dict[str, tuple[ScopeName, ...]] = {
@@ -67,9 +67,9 @@ def test_a_role_sees_its_scopes_and_a_stranger_the_narrowest(
     scopes: tuple[ScopeName, ...],
     is_known: bool,
 ) -> None:
-    asked = bound_options(RetrieveOptions(role=role), Config(roles=roles), TODAY)
-    assert asked.filters["scopes"] == scopes
-    assert (asked.notes == ()) is is_known
+    request = bound_options(RetrieveOptions(role=role), Config(roles=roles), TODAY)
+    assert request.filters["scopes"] == scopes
+    assert (request.notes == ()) is is_known
 
 
 def test_a_configured_role_narrows_the_served_entries(project: Project) -> None:
@@ -141,8 +141,8 @@ def test_max_chars_counts_everything_that_is_printed(project: Project, chars: in
     project.write(
         "institutional.md", format_entry(make_entry(100, title="Norm", body="Never on Fridays."))
     )
-    shown = render_context(project.retrieve("zebra", max_chars=chars, reserved=50))
-    assert chars - 400 < len(shown) <= chars - 50
+    text = render_context(project.retrieve("zebra", max_chars=chars, reserved=50))
+    assert chars - 400 < len(text) <= chars - 50
 
 
 def test_other_output_of_the_caller_reduces_the_budget(project: Project) -> None:
@@ -173,7 +173,9 @@ def test_a_correction_is_served_instead_of_the_superseded_entry(project: Project
     project.write("MEMORY.md", format_entry(old) + "\n" + format_entry(new))
     answer = project.retrieve("zebra crossing")
     assert list_served_ids(answer) == (make_id(2),)
-    assert [one.why for one in answer.withheld] == [f"superseded by {make_id(2)[:8]}"]
+    assert [withheld_entry.why for withheld_entry in answer.withheld] == [
+        f"superseded by {make_id(2)[:8]}"
+    ]
 
 
 def test_a_task_without_words_gets_a_note(project: Project) -> None:

@@ -49,10 +49,10 @@ def test_institutional_memory_is_served_for_any_task_without_front_matter(
     project.commit("Norms", {"institutional.md": text})
     answer = project.retrieve("anything at all")
     assert list_served_ids(answer) == (make_id(1),)
-    shown = render_context(answer)
-    assert "Never push to main." in shown
-    assert "Tests come first" in shown
-    assert "reinforcement_count" not in shown
+    shown_text = render_context(answer)
+    assert "Never push to main." in shown_text
+    assert "Tests come first" in shown_text
+    assert "reinforcement_count" not in shown_text
 
 
 def test_windows_line_endings_hide_nothing(project: Project) -> None:
@@ -87,8 +87,8 @@ def test_norms_over_the_budget_are_found_by_their_words(
     for n in range(1, 7):
         answer = project.retrieve(f"rework handler{n}Of of the gateway")
         assert make_id(n) in list_served_ids(answer)
-        given = {norm.entry_id for norm in answer.norms}
-        assert given.isdisjoint(hit.located.entry.id for hit in answer.hits)
+        norm_ids = {norm.entry_id for norm in answer.norms}
+        assert norm_ids.isdisjoint(hit.located.entry.id for hit in answer.hits)
         assert {norm.entry_id for norm in answer.norms_dropped}.isdisjoint(list_served_ids(answer))
     assert {
         hit.located.scope.name for hit in project.retrieve("handler6Of", scopes=("project",)).hits
@@ -237,8 +237,8 @@ def test_neighbouring_notes_of_a_session_support_each_other_and_entries_of_code_
     ]
     project.commit("Note", {"MEMORY.md": "\n".join(map(format_entry, notes))})
     hits = project.retrieve("zebra crossing painted", all_matches=True).hits
-    found = {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
-    assert (found[make_id(2)] > found[make_id(4)] + 0.1) is helped
+    results_by_name = {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
+    assert (results_by_name[make_id(2)] > results_by_name[make_id(4)] + 0.1) is helped
 
 
 def test_an_entry_found_by_words_of_its_cites_ranks_lower(
@@ -250,8 +250,8 @@ def test_an_entry_found_by_words_of_its_cites_ranks_lower(
         make_entry(2, title="The invoice counter of a tenant"),
     ]
     project.commit("Put", {"MEMORY.md": "\n".join(map(format_entry, entries))})
-    found = project.retrieve("the tenant counter", all_matches=True).hits
-    assert [hit.located.entry.id for hit in found] == [make_id(2), make_id(1)]
+    found_answer = project.retrieve("the tenant counter", all_matches=True).hits
+    assert [hit.located.entry.id for hit in found_answer] == [make_id(2), make_id(1)]
     assert list_served_ids(project.retrieve("gaps in next value of the tenant counter"))
     at_hand = project.retrieve("transaction", paths=("src/invoice_numbers.py",), all_matches=True)
     assert list_served_ids(at_hand)[0] == make_id(1)
@@ -267,8 +267,8 @@ def test_of_two_equal_entries_the_one_that_cites_the_path_comes_first(
     project.commit(
         "Put", {"MEMORY.md": "\n".join(map(format_entry, (make_entry(1, title=text), cited)))}
     )
-    found = project.retrieve("the transaction of a tenant counter", all_matches=True).hits
-    assert next(hit.located.entry.id for hit in found) == make_id(2)
+    found_answer = project.retrieve("the transaction of a tenant counter", all_matches=True).hits
+    assert next(hit.located.entry.id for hit in found_answer) == make_id(2)
 
 
 def test_the_definitions_that_the_work_changes_are_asked_as_well(project: Project) -> None:
@@ -292,10 +292,10 @@ def test_the_definitions_that_the_work_changes_are_asked_as_well(project: Projec
         "next_invoice_number",
         "last_invoice_number",
     }
-    asked = [
+    hit_lists = [
         project.retrieve("Never leave", all_matches=True, diff=diff).hits for diff in (None, "HEAD")
     ]
-    assert [found[0].located.entry.id for found in asked] == [make_id(2), make_id(1)]
+    assert [hits[0].located.entry.id for hits in hit_lists] == [make_id(2), make_id(1)]
 
 
 def test_global_memory_is_read_from_home_and_ranks_below_the_project(

@@ -36,13 +36,13 @@ def note_of(project: Project) -> Path:
 
 
 def call_hook(run: Run, project: Project, **fields: str) -> Result:
-    given = {
+    given_values = {
         "hook_event_name": "UserPromptSubmit",
         "cwd": str(project.path),
         "session_id": "79e9becd",
         **fields,
     }
-    return run(*former.RETRIEVE_HOOK, stdin=json.dumps(given))
+    return run(*former.RETRIEVE_HOOK, stdin=json.dumps(given_values))
 
 
 # -- formats
@@ -197,8 +197,8 @@ def test_an_entry_that_shares_one_word_with_the_task_is_not_served(run: Run, zoo
     silent = run("retrieve", task)
     assert (silent.exit_code, silent.stdout) == (0, "")
     assert silent.stderr == "Note: Nothing close (1 weak match; `--all` shows them).\n"
-    found = json.loads(run("retrieve", task, "--json").stdout)
-    assert (found["hits"], found["weak"]) == ([], 1)
+    data = json.loads(run("retrieve", task, "--json").stdout)
+    assert (data["hits"], data["weak"]) == ([], 1)
     assert run("retrieve", task, "--all", "--ids").stdout.split() == [make_id(1)]
     hook = call_hook(run, zoo, prompt=task)
     assert (hook.exit_code, hook.stdout, hook.stderr) == (0, "", "")
@@ -208,11 +208,11 @@ def test_an_entry_that_cites_a_given_file_is_served_even_if_weak(run: Run, zoo: 
     entry = make_entry(1, title="Zebra crossing", cites=(f"src/client.py@{zoo.sha()[:12]}",))
     zoo.commit("Cite", {"MEMORY.md": format_entry(entry), "src/client.py": "client\n"})
     task = "zebra quantum laser entangles photon"
-    given = [
+    served_ids = [
         run("retrieve", task, "--ids", "--path", path).stdout.split()
         for path in ("src", "src/client.py", "docs")
     ]
-    assert given == [[make_id(1)], [make_id(1)], []]
+    assert served_ids == [[make_id(1)], [make_id(1)], []]
 
 
 def test_the_output_of_a_hook_stays_below_the_agent_s_limit(run: Run, zoo: Project) -> None:
@@ -250,9 +250,9 @@ def test_a_hook_without_standard_input_ends_well(
 
 
 def test_ten_prompts_of_one_session_get_each_id_once(run: Run, zoo: Project) -> None:
-    given = [call_hook(run, zoo, prompt="Where is the zebra?").stdout for _ in range(10)]
-    assert "Zebra crossing" in given[0]
-    assert given[1:] == [""] * 9
+    outputs = [call_hook(run, zoo, prompt="Where is the zebra?").stdout for _ in range(10)]
+    assert "Zebra crossing" in outputs[0]
+    assert outputs[1:] == [""] * 9
     assert (
         "Zebra crossing"
         in call_hook(run, zoo, prompt="Where is the zebra?", session_id="another").stdout
@@ -316,13 +316,13 @@ def test_a_file_is_named_as_from_here(
 def test_a_session_is_served_once_about_a_file_without_opening_the_index_again(
     run: Run, farm: Project
 ) -> None:
-    asked = ("retrieve", "--about", "src/api/hen.py", "--session", "s1")
-    assert "Feed the hen" in run(*asked).stdout
+    about_hen = ("retrieve", "--about", "src/api/hen.py", "--session", "s1")
+    assert "Feed the hen" in run(*about_hen).stdout
     index = farm.path / ".git/memory-ci/index.db"
     index.unlink()
-    assert run(*asked).stdout == ""
+    assert run(*about_hen).stdout == ""
     assert not index.exists()
-    assert "Feed the hen" in run(*asked, "--all").stdout
+    assert "Feed the hen" in run(*about_hen, "--all").stdout
 
 
 def test_a_task_and_a_file_exclude_each_other(run: Run, farm: Project) -> None:

@@ -55,9 +55,9 @@ def test_a_title_of_any_length_is_one_line() -> None:
 
 
 def test_the_factors_stand_below() -> None:
-    found = [SimilarTask(make_task(), 0.36, (("cosine", 0.3), ("outcome", 1.2)))]
+    similar_tasks_found = [SimilarTask(make_task(), 0.36, (("cosine", 0.3), ("outcome", 1.2)))]
     assert (
-        render_similar(found, explain=True).splitlines()[1]
+        render_similar(similar_tasks_found, explain=True).splitlines()[1]
         == "      0.3600 = cosine 0.300 x outcome 1.200"
     )
     assert render_similar([]) == ""

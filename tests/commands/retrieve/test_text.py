@@ -212,8 +212,8 @@ BRACKETS = re.compile(r"[<>\u2039\u203a\u27e8\u27e9\u1438\u1433\uff1c\uff1e]")
 
 @pytest.mark.parametrize("tag", TAGS)
 def test_no_look_alike_of_the_wrapper_keeps_its_brackets(tag: str) -> None:
-    shown = html.unescape(neutralise(f"before {tag} after"))
-    assert not BRACKETS.search(shown.replace(" foo='bar'>", ""))
+    shown_text = html.unescape(neutralise(f"before {tag} after"))
+    assert not BRACKETS.search(shown_text.replace(" foo='bar'>", ""))
 
 
 @pytest.mark.parametrize(
@@ -292,8 +292,10 @@ def test_no_content_opens_or_closes_the_wrapper(
 
 def is_wrapper(line: str) -> bool:
     """Return whether `line` could be taken for the wrapper; written independently of the tested code."""
-    shown = "".join(char for char in html.unescape(line) if unicodedata.category(char) != "Cf")
-    plain = unicodedata.normalize("NFKC", shown)
+    visible_text = "".join(
+        char for char in html.unescape(line) if unicodedata.category(char) != "Cf"
+    )
+    plain = unicodedata.normalize("NFKC", visible_text)
     return re.search(r"<[\W_]*recalled[\W_]*memory", plain.casefold()) is not None
 
 

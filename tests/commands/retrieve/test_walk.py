@@ -119,8 +119,8 @@ def test_notes_of_other_jobs_and_self_references_supersede_nothing(
 ) -> None:
     hit = make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",))
     put(project, hit, make_entry(2, title="Old rule", supersedes=(make_id(2),)))
-    other = ".teaparty/jobs/job-7/institutional.md"
-    put(project, make_entry(3, title="New rule", supersedes=(make_id(2),)), path=other)
+    other_text = ".teaparty/jobs/job-7/institutional.md"
+    put(project, make_entry(3, title="New rule", supersedes=(make_id(2),)), path=other_text)
     assert ids(walk(project, session="job-8")) == [make_id(1), make_id(2)]
     assert make_id(2) not in ids(walk(project, session="job-7"))
 
@@ -230,9 +230,11 @@ def test_an_entry_withheld_for_removed_code_is_not_reached(project: Project) -> 
     (project.path / "src/client.py").unlink()
     answer = walk(project)
     assert ids(answer) == [make_id(1)]
-    assert [one.hit.located.entry.id for one in answer.withheld] == [make_id(2)]
-    shown = walk(project, stale=True).hits[1]
-    assert dict(shown.factors)["truth"] == 0.5
+    assert [withheld_entry.hit.located.entry.id for withheld_entry in answer.withheld] == [
+        make_id(2)
+    ]
+    shown_hit = walk(project, stale=True).hits[1]
+    assert dict(shown_hit.factors)["truth"] == 0.5
 
 
 def test_a_related_entry_whose_code_changed_counts_half_and_is_marked(project: Project) -> None:

@@ -42,16 +42,16 @@ def refuse_second(question: Question, _verb: Answer, text: str | None) -> None:
 
 def test_yes_to_all_still_asks_about_withheld_candidates(typed: list[str]) -> None:
     typed += ["a", "s"]
-    asked = [ask("unused", 1), ask("quarantined", 2), ask("unused", 3)]
-    answers = ask_each(asked, edit, accept_all)
-    assert answers.by_verb == {"keep": [asked[0], asked[2]]}
-    assert answers.skipped == [asked[1]]
+    questions = [ask("unused", 1), ask("quarantined", 2), ask("unused", 3)]
+    answers = ask_each(questions, edit, accept_all)
+    assert answers.by_verb == {"keep": [questions[0], questions[2]]}
+    assert answers.skipped == [questions[1]]
 
 
 def test_yes_to_all_asks_about_candidates_that_cannot_be_written(typed: list[str]) -> None:
     typed += ["a", "y", "e"]
-    asked = [ask("promotion", 1), ask("unused", 2), ask("unused", 3)]
-    answers = ask_each(asked, edit, refuse_second)
+    questions = [ask("promotion", 1), ask("unused", 2), ask("unused", 3)]
+    answers = ask_each(questions, edit, refuse_second)
     assert answers.texts == {"2": "other words"}
     assert typed == []
 
@@ -59,14 +59,14 @@ def test_yes_to_all_asks_about_candidates_that_cannot_be_written(typed: list[str
 @pytest.fixture
 def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the prompts of questions that a person leaves for later."""
-    shown: list[str] = []
+    shown_items: list[str] = []
 
     def answer(prompt: str, **_options: object) -> str:
-        shown.append(prompt)
+        shown_items.append(prompt)
         return "s"
 
     monkeypatch.setattr(dialog, "ask_text", answer)
-    return shown
+    return shown_items
 
 
 def test_a_promotion_takes_no_other_words(prompts: list[str]) -> None:

@@ -23,7 +23,7 @@ EIGHT = [question(number, use=number / 10) for number in range(1, 9)]
 
 
 def titles(week: Week) -> str:
-    return " ".join(one.title for one in week.shown)
+    return " ".join(each_question.title for each_question in week.shown)
 
 
 def test_the_best_by_use_and_doubt_are_asked_and_the_rest_waits() -> None:

@@ -50,11 +50,11 @@ def answer(
     **answers: list[str],
 ) -> AnsweredReview:
     queue = stale(project)
-    by_id = {id_of(one): one for one in queue.found}
-    said: Any = {verb: [by_id[name] for name in names] for verb, names in answers.items()}
+    by_id = {id_of(item): item for item in queue.found}
+    arguments: Any = {verb: [by_id[name] for name in names] for verb, names in answers.items()}
     keyed = {by_id[name].key: text for name, text in (texts or {}).items()}
     return say(
-        project.workspace, queue, Answers(said, keyed), NOW, dry_run=dry_run, in_actions=False
+        project.workspace, queue, Answers(arguments, keyed), NOW, dry_run=dry_run, in_actions=False
     )
 
 
@@ -68,13 +68,13 @@ def entry_of(project: Project, number: int) -> Entry:
 
 
 def stale_ids(project: Project) -> list[str]:
-    return [id_of(one) for one in stale(project).found]
+    return [id_of(item) for item in stale(project).found]
 
 
 def test_entries_with_changed_or_removed_code_are_stale_and_name_the_edit(
     shop: Project,
 ) -> None:
-    kinds = [(id_of(one), one.kind, str(one.verdicts[0].edit)) for one in stale(shop).found]
+    kinds = [(id_of(item), item.kind, str(item.verdicts[0].edit)) for item in stale(shop).found]
     sha = shop.sha()[:7]
     assert kinds == [
         (make_id(1), "changed", f"`pay` edited in {sha}, #7"),

@@ -47,8 +47,10 @@ def test_a_full_week_reports_the_number_of_remaining_questions(project: Project,
     project.commit("Edit", {"src/pay.py": "1()\n2()\n"})
     project.commit("Ask less", {".memory-ci.yaml": "review:\n  per_week: 1\n"})
     assert run("review", "--keep", "1").exit_code == 0
-    said = run("review").stdout
-    assert said == "Nothing more waits for you this week. 1 question for later: --all lists them.\n"
+    output = run("review").stdout
+    assert (
+        output == "Nothing more waits for you this week. 1 question for later: --all lists them.\n"
+    )
     assert run("review", "--all").stdout.count("(MEMORY.md:") == 1
 
 
@@ -100,9 +102,9 @@ def review_with(*keys: str) -> Result:
 
 
 def test_a_question_mark_explains_the_keys_and_asks_again(stale: Project) -> None:
-    shown = review_with("?", "q").output
-    assert "n - no, retire it: agents are no longer given it\n" in shown
-    assert shown.count("Does it still hold? [y,n,x,e,s,a,d,q,?]") == 2
+    output = review_with("?", "q").output
+    assert "n - no, retire it: agents are no longer given it\n" in output
+    assert output.count("Does it still hold? [y,n,x,e,s,a,d,q,?]") == 2
 
 
 def test_quitting_at_once_writes_nothing_and_says_so(stale: Project) -> None:
@@ -112,14 +114,14 @@ def test_quitting_at_once_writes_nothing_and_says_so(stale: Project) -> None:
 
 
 def test_one_key_keeps_all_that_follow(stale: Project) -> None:
-    shown = review_with("n", "a").output
-    assert "3 of 3" not in shown
+    output = review_with("n", "a").output
+    assert "3 of 3" not in output
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
 
 
 def test_one_key_leaves_all_that_follow_for_later(stale: Project) -> None:
-    shown = review_with("n", "d").output
-    assert "3 of 3" not in shown
+    output = review_with("n", "d").output
+    assert "3 of 3" not in output
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
 
 
@@ -149,6 +151,6 @@ def test_words_that_memory_refuses_are_asked_again(
     stale: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("click.edit", lambda *_, **__: f"Pay\n\nghp_{'a1B2' * 9}\n")
-    shown = review_with("n", "e", "q").output
-    assert shown.count("Does it still hold?") == 3
+    output = review_with("n", "e", "q").output
+    assert output.count("Does it still hold?") == 3
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]

@@ -38,8 +38,8 @@ def set_up(
 
 def groups(path: Path, name: str) -> list[dict[str, Any]]:
     """Return the hooks of an agent's last event."""
-    found: list[dict[str, Any]] = json.loads(path.read_text())["hooks"][EVENTS[name][-1]]
-    return found
+    data: list[dict[str, Any]] = json.loads(path.read_text())["hooks"][EVENTS[name][-1]]
+    return data
 
 
 def settings_of_others() -> dict[str, list[str]]:

@@ -44,8 +44,10 @@ def test_settings_get_a_hook_for_each_event_and_are_byte_for_byte_as_before_with
     assert set_up(project, name) == "kept"
     after = json.loads(path.read_text())
     for event in EVENTS[name]:
-        told = f" --event {event}" if name == "copilot" else ""
-        assert f"hook agent --for {name}{told}; exit 0" in json.dumps(after["hooks"][event].pop())
+        event_option = f" --event {event}" if name == "copilot" else ""
+        assert f"hook agent --for {name}{event_option}; exit 0" in json.dumps(
+            after["hooks"][event].pop()
+        )
     ours = dict.fromkeys(("hooks", "mcpServers", "permissions", "tools"))
     assert after | ours == before | ours
     assert after["hooks"] == {**{event: [] for event in EVENTS[name]}, **before.get("hooks", {})}
@@ -60,7 +62,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
     project: Project, number: int
 ) -> None:
     shared = number % 2 == 1
-    files = {(part.shared if shared else "") or part.file for one in AGENTS for part in one.parts}
+    files = {(part.shared if shared else "") or part.file for item in AGENTS for part in item.parts}
     before = {}
     for file in files:
         texts = settings_of_others().get(file.rpartition(".")[2])
@@ -74,8 +76,8 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
     how = {"with_hooks": False, "agents": EVERY, "is_shared": shared}
     install(project.workspace, "/an old/python", **how, is_asking=False)  # type: ignore[arg-type] # as named
     install(project.workspace, sys.executable, **how, is_mcp=False)  # type: ignore[arg-type] # as named
-    there = [project.path / file for file in files if (project.path / file).exists()]
-    assert not any(re.search(r'"mcp"\s*[],]', path.read_text()) for path in there)
+    existing_files = [project.path / file for file in files if (project.path / file).exists()]
+    assert not any(re.search(r'"mcp"\s*[],]', path.read_text()) for path in existing_files)
     steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
     assert {step.result for step in steps if step.part == "agent"} == {"written", "kept"}
     steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
@@ -98,11 +100,11 @@ def test_the_configured_server_can_be_started(project: Project, agent: Agent) ->
     set_up(project, agent.name)
     (part,) = [part for part in agent.parts if part.name == "mcp"]
     text = (project.path / part.file).read_text()
-    found = tomllib.loads(text) if part.form == "block" else json.loads(text)
+    results = tomllib.loads(text) if part.form == "block" else json.loads(text)
     (server,) = [
-        found[key]["memory-ci"]
+        results[key]["memory-ci"]
         for key in ("mcpServers", "servers", "mcp", "mcp_servers")
-        if key in found
+        if key in results
     ]
     command = (
         server["command"]
@@ -242,9 +244,9 @@ def test_settings_that_the_user_changed_stay(project: Project) -> None:
     settings["hooks"]["SessionEnd"].insert(0, json.loads(MINE))
     path.write_text(json.dumps(settings))
     uninstall(project.workspace)
-    left = json.loads(path.read_text())
-    assert left["hooks"].pop("SessionEnd") == [json.loads(MINE)]
-    assert left == {
+    data = json.loads(path.read_text())
+    assert data["hooks"].pop("SessionEnd") == [json.loads(MINE)]
+    assert data == {
         "a": 1,
         "hooks": {key: [] for key in EVENTS["gemini"][:-1]},
         "mcpServers": {},

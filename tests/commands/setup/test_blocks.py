@@ -49,7 +49,7 @@ def test_a_block_changes_nothing_else_and_comes_out_byte_for_byte(text: str) -> 
     added = add_items(text, "repos", ITEM)
     both = add_keys(added, KEYS)
     assert remove_blocks(added) == remove_blocks(both) == text
-    plain, ours = (yaml.safe_load(one.replace("!tag ", "")) for one in (text, both))
+    plain, ours = (yaml.safe_load(item.replace("!tag ", "")) for item in (text, both))
     assert ours == {
         **plain,
         "repos": [*plain["repos"], *yaml.safe_load(ITEM)],

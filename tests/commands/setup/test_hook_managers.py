@@ -53,9 +53,9 @@ def test_suggested_lines_have_the_notation_of_the_file_and_are_recognised(
     manager = find_manager(tmp_path, HOOKS)
     assert manager is not None
     (text,) = manager.additions.values()
-    told = READERS[settings.suffix[1:]](text)
-    assert told["post-merge"]["commands"]["memory-ci"]["run"] == hook_line("post-merge")
-    assert told["pre-push"]["commands"]["memory-ci"]["use_stdin"] is True
+    hook_settings = READERS[settings.suffix[1:]](text)
+    assert hook_settings["post-merge"]["commands"]["memory-ci"]["run"] == hook_line("post-merge")
+    assert hook_settings["pre-push"]["commands"]["memory-ci"]["use_stdin"] is True
     settings.write_text(text)
     assert find_manager(tmp_path, HOOKS) == Manager("lefthook", {}, "lefthook install")
 

@@ -76,7 +76,7 @@ def test_one_command_sets_all_up_and_another_takes_it_out(old: RepoBuilder, run:
     assert run("init", *ALL).exit_code == 0
     done = snapshot(old)
     config = yaml.safe_load(done[".pre-commit-config.yaml"])
-    assert [one["repo"] for one in config["repos"]] == [
+    assert [each_repo["repo"] for each_repo in config["repos"]] == [
         "local",
         "https://github.com/acme/memory-ci",
     ]
@@ -114,9 +114,9 @@ def test_changed_files_stay_and_are_named(old: RepoBuilder, run: Run) -> None:
         "MEMORY.md",
         ".github/workflows/memory.yml",
     }
-    left = (old.path / ".pre-commit-config.yaml").read_text()
-    assert left.startswith(CONFIG)
-    assert ("v9.9" in left, "default_stages" in left) == (True, False)
+    remaining_text = (old.path / ".pre-commit-config.yaml").read_text()
+    assert remaining_text.startswith(CONFIG)
+    assert ("v9.9" in remaining_text, "default_stages" in remaining_text) == (True, False)
 
 
 def test_text_added_below_our_block_does_not_move_it(old: RepoBuilder, run: Run) -> None:
@@ -159,12 +159,12 @@ def test_files_for_cloud_agents_are_removed_and_exported_memory_stays(
     run("init", "--cloud", "copilot-cloud")
     old.write(".memory/inbox/one.md", "## One\n\nText.\n")
     assert (old.path / ".github" / "workflows" / "copilot-setup-steps.yml").exists()
-    left = [
+    output = [
         step["path"]
         for step in json.loads(run("init", "--remove", "--json").stdout)["files"]
         if step["result"] == "left"
     ]
-    assert left == ["institutional.md", ".memory", "AGENTS.md"]
+    assert output == ["institutional.md", ".memory", "AGENTS.md"]
     assert sorted(path.name for path in (old.path / ".github").rglob("*") if path.is_file()) == [
         "test.yml"
     ]
@@ -265,8 +265,8 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
     project.merge_work(
         "Lock\n\nNever close a drawer twice, because the lock jams.", "lock", 301, "src/lock.py"
     )
-    shown = run("init", "--from", "5y", "--dry-run").stdout
-    first, rest = shown.split("\n", 1)
+    output = run("init", "--from", "5y", "--dry-run").stdout
+    first, rest = output.split("\n", 1)
     assert re.fullmatch(r"Since 5y: \d+ merged changes\.", first)
     assert re.match(
         r"Marked in commit messages: 2 learnings\.\n  .+\n  .+\n  write them: memory-ci record --since 5y\n",
@@ -277,8 +277,8 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
         r"With a model: \d+ questions, [\d,]+ tokens in, about \d+\.\d\d USD \(anthropic: as an example",
         rest,
     )
-    told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
-    assert (told["changes"] > 0, told["offer"]["windows"] > 0) == (True, True)
+    data = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
+    assert (data["changes"] > 0, data["offer"]["windows"] > 0) == (True, True)
 
 
 def test_an_empty_repository_has_no_older_work(
@@ -293,17 +293,17 @@ def test_a_dry_run_asks_nothing_at_a_terminal(
 ) -> None:
     monkeypatch.setattr(command, "has_input", lambda: False)
     monkeypatch.setattr(command, "is_terminal", lambda: True)
-    shown = run("init", "--from", "90d", "--dry-run")
-    assert shown.exit_code == 0
-    assert "OWNER/REPO@TAG" not in shown.output
-    assert "would be written MEMORY.md" in shown.stdout
+    shown_result = run("init", "--from", "90d", "--dry-run")
+    assert shown_result.exit_code == 0
+    assert "OWNER/REPO@TAG" not in shown_result.output
+    assert "would be written MEMORY.md" in shown_result.stdout
 
 
 def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run) -> None:
-    shown = run("init", "--agent", "claude-code").stdout + run("init", "--remove").stdout
-    assert "written  merge-driver  .git/config\n" in shown
-    assert "removed  attributes    .gitattributes\n" in shown
-    assert str(old.path) not in shown
+    output = run("init", "--agent", "claude-code").stdout + run("init", "--remove").stdout
+    assert "written  merge-driver  .git/config\n" in output
+    assert "removed  attributes    .gitattributes\n" in output
+    assert str(old.path) not in output
 
 
 @pytest.mark.parametrize("option", [("--ci", "github"), ("--ci", "gitlab"), ("--pre-commit",)])

@@ -30,9 +30,9 @@ def test_feedback_by_hand_is_shown(run: Run, zoo: Project) -> None:
 
 def test_json_has_every_number(run: Run, zoo: Project) -> None:
     run("feedback", make_id(1), "rejected")
-    found = json.loads(run("show", "--why", make_id(1), "--json").stdout)
-    assert found["utility"] == pytest.approx(0.2)
-    assert [name for name, _ in found["factors"]] == [
+    data = json.loads(run("show", "--why", make_id(1), "--json").stdout)
+    assert data["utility"] == pytest.approx(0.2)
+    assert [name for name, _ in data["factors"]] == [
         "prominence",
         "age",
         "scope",
@@ -67,8 +67,8 @@ def test_unreadable_files_are_reported_if_no_entry_is_found(
 ) -> None:
     text = (zoo.path / "MEMORY.md").read_text()
     zoo.write("MEMORY.md", text.replace("last_reinforced:", "status: novel\nlast_reinforced:"))
-    said = run(*command, make_id(1)).stderr
-    assert "[unknown-entry]" in said
+    output = run(*command, make_id(1)).stderr
+    assert "[unknown-entry]" in output
     (warning,) = run("list").stderr.splitlines()
     assert warning.startswith("Warning: MEMORY.md:")
-    assert warning in said.splitlines()
+    assert warning in output.splitlines()
