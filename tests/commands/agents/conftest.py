@@ -37,8 +37,8 @@ def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 def call(run: Run, shop: Project) -> Call:
     """Return a function: `call("codex", hook_event_name="Stop")` returns the output of the hook."""
 
-    def hook(agent: str, **told: Any) -> str:
-        event = {"session_id": "s1", "cwd": str(shop.path), **told}
+    def hook(agent: str, **event_fields: Any) -> str:
+        event = {"session_id": "s1", "cwd": str(shop.path), **event_fields}
         result = run("hook", "agent", "--for", agent, stdin=json.dumps(event))
         assert result.exit_code == 0
         assert result.stderr == ""

@@ -49,11 +49,11 @@ CURSOR_TURN = {"type": "text", "text": "<user_query>\nNever retry a POST.\n</use
 CURSOR_SAID = json.dumps({"role": "user", "message": {"content": [CURSOR_TURN]}}) + "\n"
 
 
-@pytest.mark.parametrize("told", CURSOR_END, ids=["end", "turn"])
+@pytest.mark.parametrize("event_fields", CURSOR_END, ids=["end", "turn"])
 @pytest.mark.parametrize("place", ["{0}.jsonl", "{0}/{0}.jsonl"], ids=["command line", "window"])
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
-    run: Run, shop: Project, home: Path, told: dict[str, Any], place: str, is_named: bool
+    run: Run, shop: Project, home: Path, event_fields: dict[str, Any], place: str, is_named: bool
 ) -> None:
     slug = re.sub(r"[^A-Za-z0-9]+", "-", str(shop.path)).strip("-")
     transcript = home / ".cursor/projects" / slug / "agent-transcripts" / place.format("c2")
@@ -69,7 +69,9 @@ def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
         "workspace_roots": [str(shop.path)],
         "transcript_path": str(transcript) if is_named else None,
     }
-    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **told}))
+    done = run(
+        "hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **event_fields})
+    )
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     refs = shop.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions")
     assert refs == "refs/memory-ci/sessions/cursor/c2"

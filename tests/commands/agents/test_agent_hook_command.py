@@ -175,7 +175,7 @@ def test_the_file_comes_from_the_input_of_the_tool(
 
 
 @pytest.mark.parametrize(
-    "told",
+    "event_fields",
     [
         {"hook_event_name": "UserPromptSubmit", "prompt": "memory-ci: is it kept? " + ASK},
         {"hook_event_name": "UserPromptSubmit", "prompt": ASK, "agent_id": "sub-1"},
@@ -197,8 +197,8 @@ def test_the_file_comes_from_the_input_of_the_tool(
         "no event",
     ],
 )
-def test_a_prompt_without_words_is_served_nothing(call: Call, told: dict[str, Any]) -> None:
-    assert call("claude-code", **told) == ""
+def test_a_prompt_without_words_is_served_nothing(call: Call, event_fields: dict[str, Any]) -> None:
+    assert call("claude-code", **event_fields) == ""
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_any_input_lets_the_agent_continue(run: Run, shop: Project, stdin: str) 
 
 
 @pytest.mark.parametrize(
-    ("agent", "told"),
+    ("agent", "event_fields"),
     [
         ("claude-code", {"hook_event_name": "SessionStart", "source": "compact"}),
         ("claude-code", {"hook_event_name": "UserPromptSubmit", "prompt": ASK}),
@@ -227,7 +227,11 @@ def test_any_input_lets_the_agent_continue(run: Run, shop: Project, stdin: str) 
     ],
 )
 def test_an_event_opens_the_repository_once(
-    call: Call, shop: Project, monkeypatch: pytest.MonkeyPatch, agent: str, told: dict[str, Any]
+    call: Call,
+    shop: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    agent: str,
+    event_fields: dict[str, Any],
 ) -> None:
     monkeypatch.chdir(shop.path)
     records = {
@@ -250,7 +254,7 @@ def test_an_event_opens_the_repository_once(
     opened: list[str] = []
     for module, name in ((repo_module, "_discover"), (workspace_module, "workspace_here")):
         monkeypatch.setattr(module, name, _noting(getattr(module, name), opened, name))
-    call(agent, **told)
+    call(agent, **event_fields)
     assert opened == ["_discover", "workspace_here"]
 
 

@@ -31,13 +31,13 @@ def put(project: Project, *whens: str, line: str = LINE) -> None:
     )
 
 
-def before(command: str, **told: Any) -> dict[str, Any]:
+def before(command: str, **event_fields: Any) -> dict[str, Any]:
     """Return the event that Claude Code, Codex and VS Code send before a command."""
     return {
         "hook_event_name": "PreToolUse",
         "tool_name": "Bash",
         "tool_input": {"command": command},
-        **told,
+        **event_fields,
     }
 
 
@@ -121,7 +121,7 @@ def test_a_line_comes_once_a_session_and_three_in_all(call: Call, shop: Project)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "event_fields",
     [
         before("git status"),
         before("echo 'git commit'"),
@@ -137,9 +137,11 @@ def test_a_line_comes_once_a_session_and_three_in_all(call: Call, shop: Project)
         *("after it failed", "another tool", "no arguments"),
     ],
 )
-def test_a_line_does_not_come_elsewhere(call: Call, shop: Project, told: dict[str, Any]) -> None:
+def test_a_line_does_not_come_elsewhere(
+    call: Call, shop: Project, event_fields: dict[str, Any]
+) -> None:
     put(shop, "before:commit")
-    assert call("claude-code", **told) == ""
+    assert call("claude-code", **event_fields) == ""
 
 
 @pytest.mark.parametrize(
@@ -167,7 +169,7 @@ def test_reading_a_file_or_editing_another_is_no_moment(
 
 
 @pytest.mark.parametrize(
-    ("agent", "told"),
+    ("agent", "event_fields"),
     [
         ("claude-code", {"hook_event_name": "PostToolUseFailure", "error": "Exit code 1"}),
         ("claude-code", {"hook_event_name": "PostToolUse", "tool_response": "Exit code 2\nFAIL"}),
@@ -180,10 +182,10 @@ def test_reading_a_file_or_editing_another_is_no_moment(
     ],
 )
 def test_a_line_comes_after_its_command_has_failed(
-    call: Call, shop: Project, agent: str, told: dict[str, Any]
+    call: Call, shop: Project, agent: str, event_fields: dict[str, Any]
 ) -> None:
     put(shop, "after:failure npm test")
-    assert context(call(agent, **before("npm test -- src", **told))) == f"{LINE}\n"
+    assert context(call(agent, **before("npm test -- src", **event_fields))) == f"{LINE}\n"
 
 
 @pytest.mark.parametrize("response", ["Exit code 0", "all 3 passed", {"output": "ok"}, 5, None])
@@ -317,17 +319,17 @@ print(json.dumps([seen, modules]), file=sys.stderr)
 """
 
 
-def observe(told: dict[str, Any]) -> tuple[str, list[str], list[str]]:
+def observe(event_fields: dict[str, Any]) -> tuple[str, list[str], list[str]]:
     """Run a hook; return its output, the files of git that it opens, the programs that it starts, and its modules."""
-    printed, (seen, modules) = run_program(PROGRAM, told)
+    printed, (seen, modules) = run_program(PROGRAM, event_fields)
     return printed, seen, modules
 
 
-def run_program(program: str, told: dict[str, Any]) -> tuple[str, Any]:
+def run_program(program: str, event_fields: dict[str, Any]) -> tuple[str, Any]:
     """Run a program with an event; return its output, and the report that it writes to stderr as JSON."""
     done = subprocess.run(
         [sys.executable, "-c", program],
-        input=json.dumps(told),
+        input=json.dumps(event_fields),
         capture_output=True,
         text=True,
         check=True,
@@ -337,7 +339,7 @@ def run_program(program: str, told: dict[str, Any]) -> tuple[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "told",
+    "event_fields",
     [
         before("git status"),
         before("", tool_name="Edit", tool_input={"file_path": "src/client.py"}),
@@ -346,11 +348,11 @@ def run_program(program: str, told: dict[str, Any]) -> tuple[str, Any]:
     ids=["a command", "an edit", "a failure"],
 )
 def test_where_nothing_is_due_one_table_is_read_and_no_program_or_database(
-    shop: Project, told: dict[str, Any]
+    shop: Project, event_fields: dict[str, Any]
 ) -> None:
     put(shop, "before:commit", "before:edit db/*", "after:failure npm test")
-    told = {"session_id": "s1", "cwd": str(shop.path), **told}
-    assert observe(told) == ("", ["moments.json"], [])
+    event_fields = {"session_id": "s1", "cwd": str(shop.path), **event_fields}
+    assert observe(event_fields) == ("", ["moments.json"], [])
 
 
 LISTING = """import json, sys
@@ -361,7 +363,7 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 
 
 @pytest.mark.parametrize(
-    "told",
+    "event_fields",
     [
         before("git status"),
         before("", tool_name="Edit", tool_input={"file_path": "src/client.py"}),
@@ -370,10 +372,12 @@ print(json.dumps(sorted(sys.modules)), file=sys.stderr)
     ],
     ids=["a command", "an edit", "a failure", "a sub-agent"],
 )
-def test_where_nothing_is_due_few_modules_are_loaded(shop: Project, told: dict[str, Any]) -> None:
+def test_where_nothing_is_due_few_modules_are_loaded(
+    shop: Project, event_fields: dict[str, Any]
+) -> None:
     put(shop, "before:commit", "before:edit db/*", "after:failure npm test")
-    told = {"session_id": "s1", "cwd": str(shop.path), **told}
-    _, loaded = run_program(LISTING, told)
+    event_fields = {"session_id": "s1", "cwd": str(shop.path), **event_fields}
+    _, loaded = run_program(LISTING, event_fields)
     assert sorted(set(LIBRARIES) & set(loaded)) == []
     assert len([name for name in loaded if name.partition(".")[0] == "memory_ci"]) <= OURS
 
