@@ -61,6 +61,7 @@ ON_THE_PATH = set(
     memory_ci.memory memory_ci.memory.index memory_ci.commands.retrieve
     memory_ci.memory.past_tasks memory_ci.commands.retrieve.similar
     memory_ci.commands.retrieve.options memory_ci.commands.retrieve.ranking memory_ci.commands.retrieve.retrieve
+    memory_ci.commands.retrieve.norms memory_ci.commands.retrieve.view
     memory_ci.commands.retrieve.similar memory_ci.memory.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.objects memory_ci.gitrepo.process memory_ci.gitrepo.repo
     memory_ci.search memory_ci.search.builder memory_ci.search.database memory_ci.search.embedders
@@ -74,7 +75,7 @@ ON_THE_PATH = set(
     memory_ci.search.strength
     memory_ci.store memory_ci.store.layout""".split()
 )
-"""Our modules that a retrieval may load when nothing changed; who adds one pays for it at every prompt."""
+"""Our modules that a retrieval may load when nothing changed; each more costs time at every prompt."""
 
 HEAVY = {
     "click",
@@ -367,16 +368,16 @@ def test_a_retrieval_of_names_that_were_judged_before_loads_nothing_that_compare
 
 
 PATHS: list[tuple[list[str], int]] = [
-    (["check"], 43),
-    (["check", "--staged"], 43),
-    (["add", "Hear the zebra", "--dry-run"], 45),
+    (["check"], 46),
+    (["check", "--staged"], 46),
+    (["add", "Hear the zebra", "--dry-run"], 48),
     (["list"], 56),
     (["hook", "prepare-commit-msg", "message"], 37),
-    (["hook", "commit-msg", "message"], 54),
+    (["hook", "commit-msg", "message"], 55),
     (["hook", "pre-commit"], 49),
-    (["hook", "pre-push"], 56),
+    (["hook", "pre-push"], 57),
 ]
-"""Command lines, and our modules that each may load at most; who adds one pays at every call."""
+"""Command lines, and how many of our modules each may load; each more costs time at every call."""
 
 
 @pytest.mark.parametrize(("argv", "most"), PATHS, ids=[" ".join(argv) for argv, _ in PATHS])
@@ -422,7 +423,7 @@ EVENTS: list[tuple[dict[str, object], int]] = [
     ({"hook_event_name": "PreToolUse", "tool_name": "Read"}, 18),
     ({"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}, 18),
     ({"hook_event_name": "Stop"}, 45),
-    ({"hook_event_name": "UserPromptSubmit", "prompt": "Go on"}, 86),
+    ({"hook_event_name": "UserPromptSubmit", "prompt": "Go on"}, 87),
     ({"hook_event_name": "SessionStart", "source": "startup"}, 92),
 ]
 """Events of an agent, and our modules that each may load at most."""
