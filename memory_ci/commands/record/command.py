@@ -276,9 +276,9 @@ def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) 
     Raises:
         UsageError: many-episodes if nobody can answer.
     """
-    from memory_ci.commands.record.run_checks import count_unasked
+    from memory_ci.commands.record.run_checks import count_episodes_to_confirm
 
-    count = count_unasked(workspace, options, plan)
+    count = count_episodes_to_confirm(workspace, options, plan)
     if count:
         error = UsageError(
             f"this first run would write {count} episodes",

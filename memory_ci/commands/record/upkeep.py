@@ -94,8 +94,8 @@ class Upkeep(msgspec.Struct, frozen=True):
         today: the date of the run.
         reverts: the reverts of the range.
         stale_after: days after which stale entries are retired; None retires none.
-        same: groups of ids whose entries say the same according to a model.
-        checked: updates of entries that get a check, which a person accepted.
+        same_entries: groups of ids whose entries say the same according to a model.
+        check_updates: updates of entries that get a check, which a person accepted.
         archive: the sessions; None if they were not read.
     """
 
@@ -103,8 +103,8 @@ class Upkeep(msgspec.Struct, frozen=True):
     today: date
     reverts: tuple[Revert, ...] = ()
     stale_after: int | None = None
-    same: tuple[frozenset[str], ...] = ()
-    checked: tuple[Change, ...] = ()
+    same_entries: tuple[frozenset[str], ...] = ()
+    check_updates: tuple[Change, ...] = ()
     archive: SessionArchive | None = None
 
 
@@ -161,7 +161,7 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
             verdicts = judge_anchors(base.workspace, draft.located, base.sha)
             repointed = draft.take(plan_repoint(draft.located, verdicts, base.sha))
             undone = draft.take(plan_undone(draft.located, upkeep.reverts))
-            checked = draft.take(upkeep.checked)
+            checked = draft.take(upkeep.check_updates)
             return (*repointed, *undone, *checked, *plan_consolidation(draft.located, upkeep.today))
         case "promote":
             return _plan_promotions(draft, upkeep.today)
@@ -169,7 +169,7 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
             return _plan_retirements(upkeep, draft)
         case "compact":
             older = tuple(_find_replaced_copies(base, list_unlike(draft.located)))
-            return plan_compaction(draft.located, older, upkeep.same)
+            return plan_compaction(draft.located, older, upkeep.same_entries)
     return ()
 
 

@@ -14,7 +14,7 @@ from memory_ci.commands.record.gatherer import (
     MAX_DECLINED,
     DeclinedWindow,
     choose_declined,
-    find_window,
+    find_declined_window,
 )
 from memory_ci.commands.record.run import format_plan, plan_record
 from memory_ci.commands.record.run_options import RecordOptions
@@ -309,7 +309,7 @@ def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
     window = DeclinedWindow(
-        since=JUNE + timedelta(days=10), start=JUNE, episode_ids=frozenset(told_before)
+        last_run_at=JUNE + timedelta(days=10), start=JUNE, episode_ids=frozenset(told_before)
     )
     assert [one.number for one in choose_declined([request_], window)] == expected
 
@@ -329,13 +329,13 @@ def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: 
     base = project.workspace.at(project.commit("Add pages", {"pages.py": "1"}))
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
     known = frozenset(one.id for one in episodes)
-    window = find_window(base, JUNE + timedelta(days=10), known, episodes)
+    window = find_declined_window(base, JUNE + timedelta(days=10), known, episodes)
     assert (window.start, window.episode_ids) == (
         JUNE + timedelta(days=4),
         frozenset({"pr-1", "pr-2", "pr-3"}),
     )
     early = JUNE + timedelta(days=1)
-    assert find_window(base, early, frozenset(), episodes).start == early
+    assert find_declined_window(base, early, frozenset(), episodes).start == early
 
 
 def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(
@@ -343,16 +343,16 @@ def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without
 ) -> None:
     project.at(JUNE)
     base = project.commit("Add pages", {"pages.py": "1"})
-    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(
-        days=90
-    )
+    assert find_declined_window(
+        project.workspace.at(base), JUNE, frozenset(), []
+    ).start == JUNE - timedelta(days=90)
     project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
-    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
+    assert find_declined_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
 
 
 def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
     found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
-    window = DeclinedWindow(since=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
+    window = DeclinedWindow(last_run_at=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
     assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
 
 
