@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
-from memory_ci.commands.retrieve.similar import similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks
 from memory_ci.errors import FindingsError
 from memory_ci.memory import git_episodes
 from memory_ci.memory.apply import preview_plan
@@ -239,7 +239,7 @@ def test_tasks_have_the_outcome_that_an_amendment_states(known: Project) -> None
     known.record()
     amendment = Amendment(id="pr-151+0123456789ab", at=NOW, amends="pr-151", outcome="failure")
     known.commit("Say more", {episode_record_path(amendment): format_episode_record(amendment)})
-    similar = similar_tasks(known.workspace, "round cents of the ledger down again")
+    similar = list_similar_tasks(known.workspace, "round cents of the ledger down again")
     assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
 
 
