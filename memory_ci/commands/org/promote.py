@@ -30,7 +30,7 @@ from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.lifecycle.promotion import RECURRENCES, plan_shared
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
-from memory_ci.memory.maintainer_decisions import list_rejected
+from memory_ci.memory.maintainer_decisions import list_rejected_keys
 from memory_ci.memory.workspace import PRIVATE_REFS, Workspace, branch_name, workspace_at
 from memory_ci.records.config import Config
 from memory_ci.records.entry import PROJECT, Entry, Located
@@ -283,7 +283,7 @@ def _list_new(
         least: how many repositories must have an entry.
     """
     snapshot = workspace.at(base)
-    rejected = list_rejected(snapshot)
+    rejected = list_rejected_keys(snapshot)
     tombstones = tombstones_at(snapshot)
     proposed = []
     for repo_ids, members in plan_shared(shared.entries, snapshot.memory.located, least):

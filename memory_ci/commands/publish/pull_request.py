@@ -120,7 +120,7 @@ class RequestState(NamedTuple):
         if self.open is not None:
             return parse_boxes(self.text)
         if self.closed is not None:
-            return Boxes(unticked=parse_boxes(self.closed.body).unticked)
+            return Boxes(unticked_ids=parse_boxes(self.closed.body).unticked_ids)
         return Boxes()
 
 

@@ -58,7 +58,7 @@ from memory_ci.memory.episodes import load_episode_files
 from memory_ci.memory.forgotten import tombstones_at
 from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
-from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
+from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trusted_at
 from memory_ci.memory.recorded_ranges import list_recorded_commits
 from memory_ci.memory.stage import current_phases
@@ -211,7 +211,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     }
     deleted = DeletedEpisodes(base, run.since, rejected_episodes)
     writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
-    rejected = past_ids | list_rejected(base)
+    rejected = past_ids | list_rejected_keys(base)
     return Learner(
         run, writer, past=rejected, accepted=options.accepted, forgotten=tombstones_at(base)
     )

@@ -73,10 +73,10 @@ def test_two_are_too_few_and_another_audience_is_not_asked(
 
 
 def test_what_is_rejected_here_is_not_proposed(project: Project, org: Organisation) -> None:
-    from memory_ci.memory.maintainer_decisions import line_of
+    from memory_ci.memory.maintainer_decisions import format_rejected_line
 
     (one,) = promote(project, org, dry_run=True).proposed
-    project.commit("No", {REJECTED_FILE: f"{line_of(one.entry)}\n"})
+    project.commit("No", {REJECTED_FILE: f"{format_rejected_line(one.entry)}\n"})
     assert promote(project, org, dry_run=True).proposed == ()
 
 
