@@ -42,7 +42,7 @@ HARMLESS_FIELDS = frozenset(
 """Fields that give a note no weight of its own, or that are checked separately."""
 
 
-def strip_claims(note: Located, day: date) -> Located:
+def keep_note_text(note: Located, day: date) -> Located:
     """Return a note of somebody without write access, reduced to what such a note may say.
 
     It keeps its title, body and type; all other fields are those of a new entry. Its scope is kept
@@ -65,7 +65,7 @@ def list_claims(note: Located, day: date) -> list[str]:
         day: the day on which the note is read.
     """
     entry = note.entry
-    stripped = strip_claims(note, day)
+    stripped = keep_note_text(note, day)
     claims: list[str] = []
     if entry.importance > NEW_IMPORTANCE:
         claims.append("importance")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
+from memory_ci.lifecycle.compaction import list_different_copies, plan_compaction
 from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
@@ -407,7 +407,7 @@ def test_no_id_is_lost_only_what_differs_stands_twice_and_none_is_out_of_its_ord
     ids = [place.entry.id for place in after]
     retired = {place.entry.id for place in before if place.entry.status == "retired"}
     found = {*ids, *(old for place in after for old in place.entry.supersedes)}
-    unlike = {copies[0].entry.id for copies in list_unlike(before)}
+    unlike = {copies[0].entry.id for copies in list_different_copies(before)}
     assert {place.entry.id for place in before} - found <= retired
     assert all(ids.count(entry_id) == 1 for entry_id in ids if entry_id not in unlike)
     assert retired.isdisjoint({*ids} - unlike)

@@ -258,7 +258,7 @@ def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Mom
     The key `when` of an entry says at which moment, such as before a commit. Entries of single
     sessions are left out, and entries with text that must not reach an agent.
     """
-    from memory_ci.memory.screening import find_unsafe
+    from memory_ci.memory.screening import find_unsafe_entry
 
     for place in located:
         entry = place.entry
@@ -266,7 +266,7 @@ def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Mom
             continue
         is_served_by_check = entry.check is not None and entry.when == "before:commit"
         is_of_one_session = place.scope.name == "session"
-        if is_served_by_check or is_of_one_session or any(find_unsafe(place)):
+        if is_served_by_check or is_of_one_session or any(find_unsafe_entry(place)):
             continue
         yield Moment(entry.id, entry.when, _render_entry(entry))
 

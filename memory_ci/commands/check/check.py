@@ -14,7 +14,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.screening import find_credentials, screen
+from memory_ci.memory.screening import find_credentials, screen_file
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     STAGED,
@@ -113,7 +113,7 @@ def _check_memory_files(
         findings.update(find_remarks(parsed, may_have_prose=is_prose))
         # Credentials, injections and hidden characters must not be in memory.
         findings.update(find_credentials(file.path, data))
-        findings.update(screen(file, credentials=False).findings)
+        findings.update(screen_file(file, with_credentials=False).findings)
     return LoadedMemory(tuple(loaded_files)), findings
 
 

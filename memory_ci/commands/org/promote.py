@@ -27,7 +27,7 @@ from memory_ci.gitrepo.log import list_committers
 from memory_ci.gitrepo.merges import private_ref
 from memory_ci.gitrepo.network import Remote, connect, fetch_tip, find_remote_tip, push_tip
 from memory_ci.gitrepo.repo import resolve_commit
-from memory_ci.lifecycle.promotion import RECURRENCES, plan_shared
+from memory_ci.lifecycle.promotion import RECURRENCES, group_shared_entries
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.maintainer_decisions import list_rejected_keys
@@ -286,7 +286,7 @@ def _list_new(
     rejected = list_rejected_keys(snapshot)
     tombstones = tombstones_at(snapshot)
     proposed = []
-    for repo_ids, members in plan_shared(shared.entries, snapshot.memory.located, least):
+    for repo_ids, members in group_shared_entries(shared.entries, snapshot.memory.located, least):
         names = sorted(shared.heads[repo_id].repository.name for repo_id in repo_ids)
         shared_entry = _make_shared(members, names, shared.heads, today)
         entry = shared_entry.entry
@@ -309,7 +309,7 @@ def _make_shared(
     """
     sources = []
     for located in members:
-        head = heads[located.scope.where]  # `plan_shared` puts the repository's id there.
+        head = heads[located.scope.where]  # `group_shared_entries` puts the repository's id there.
         repository = head.repository
         sources.append((repository.name, repository.link, head.head, located.entry.id))
     sources.sort()

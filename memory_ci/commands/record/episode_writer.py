@@ -22,7 +22,7 @@ from memory_ci.lifecycle.episodes import (
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.memory.eligible import is_work
 from memory_ci.memory.episode_files import DeletedEpisodes
-from memory_ci.memory.episodes import EpisodeFiles, add_derived
+from memory_ci.memory.episodes import EpisodeFiles, add_derived_episodes
 from memory_ci.memory.git_episodes import (
     derive_episode,
     distinguish_id,
@@ -101,7 +101,7 @@ class EpisodeWriter:
         do not need them. The first access also sets their outcomes, which reverts change.
         """
         base = self._run.base
-        earlier = add_derived(self._run.workspace, self._files, base.sha)
+        earlier = add_derived_episodes(self._run.workspace, self._files, base.sha)
         self.problem = earlier.problem
         episodes = {episode.id: episode for episode in combine(earlier.records)}
         for record in earlier.records:

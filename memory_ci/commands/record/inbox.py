@@ -10,12 +10,12 @@ from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.tally import Tally
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.history import FileVersion, list_versions
-from memory_ci.lifecycle.fold import plan_fold, strip_claims
+from memory_ci.lifecycle.fold import keep_note_text, plan_fold
 from memory_ci.memory.claims import change_of_tip, find_note_claims, mark_unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
@@ -54,13 +54,13 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
             # Anyone can write a note, so of an outsider's only title, body and type are kept; its
             # importance, its origin and the like are reported as claims.
             claims += find_note_claims(note, run.today, "notice")
-            notes.append(strip_claims(note, run.today))
+            notes.append(keep_note_text(note, run.today))
         else:
             notes.append(replace(note, entry=_prove_note(run, note.entry)))
     target_paths = {note.path: draft.path_of(note.scope) for note in notes}
     planned, findings = plan_fold(notes, draft.located, target_paths, outsiders_paths)
     tally.findings += (*findings, *claims, *unsafe)
-    return draft.take(_cite_moved_notes(draft.base, planned))
+    return draft.apply(_cite_moved_notes(draft.base, planned))
 
 
 def _find_unsafe_notes(draft: Draft) -> list[Finding]:
@@ -72,7 +72,7 @@ def _find_unsafe_notes(draft: Draft) -> list[Finding]:
     forgotten = tombstones_at(draft.base)
     findings: list[Finding] = []
     for note in draft.inbox:
-        findings += find_unsafe(note)
+        findings += find_unsafe_entry(note)
         findings += find_forgotten(forgotten, note)
     return findings
 

@@ -219,8 +219,8 @@ class LearnRun:
         # Replies of a command are cached under its text: another command is another model.
         command = self._environ.get(COMMAND_VARIABLE, "") if model.name == "command" else ""
         if not command:
-            return model._replace(kept_as="")
-        return model._replace(kept_as=hashlib.sha256(command.encode()).hexdigest()[:12])
+            return model._replace(cache_name="")
+        return model._replace(cache_name=hashlib.sha256(command.encode()).hexdigest()[:12])
 
 
 def price_history(

@@ -45,7 +45,7 @@ from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
-from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, strip_claims
+from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
@@ -54,7 +54,7 @@ from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.stage import find_project
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
@@ -189,7 +189,7 @@ class Learner:
                 return
             self.tally.history += (replace(commit, files=()) for commit in merged.commits)
             self.tally.covered = merged.tip.sha
-            yield from self._draft.take(changes)
+            yield from self._draft.apply(changes)
             progress(done, history.change_count)
 
     def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
@@ -237,7 +237,7 @@ class Learner:
                 continue
             self.writer.add_declined(request, self._use_finder.find_declined(request))
             self.tally.declined += 1
-            yield from self._draft.take(changes)
+            yield from self._draft.apply(changes)
 
     def learn_unmerged(self) -> Iterator[Change]:
         """Yield the new entries of agent sessions that belong to no merged change.
@@ -252,7 +252,7 @@ class Learner:
             day = unmerged.at.astimezone(UTC).date()
             work = WorkItem(label=unmerged.label, tip="", day=day, names=branch_words)
             _, changes = self._study(work, gathered)
-            yield from self._draft.take(changes)
+            yield from self._draft.apply(changes)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()
         if checkpoints_message:
@@ -332,7 +332,7 @@ class Learner:
             if self._tombstones and find_forgotten(self._tombstones, place):
                 continue
             is_writable = bool(place.path) and not find_fault(note)
-            if not is_writable or not is_proved(note) or any(find_unsafe(place)):
+            if not is_writable or not is_proved(note) or any(find_unsafe_entry(place)):
                 self.tally.problems.append(
                     f"the note {entry.id[:8]} of the session {session_key}: the session does not "
                     "hold its quotes, or the note cannot be written"
@@ -353,7 +353,7 @@ class Learner:
         target = parse_target(entry.scope or "project")
         path = self._draft.path_of(target) if target.name in ("team", "project") else None
         proved = mark_unproved(self._run.base, entry)
-        plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
+        plain = keep_note_text(Located(entry, path or "", 1, target), self._run.today)
         note = replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
         return replace(plain, entry=note)
 

@@ -59,7 +59,7 @@ from memory_ci.memory.forgotten import tombstones_at
 from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
-from memory_ci.memory.model import Model, choose_run_model, trusted_at
+from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.recorded_ranges import list_recorded_commits
 from memory_ci.memory.stage import current_phases
 from memory_ci.memory.workspace import (
@@ -116,7 +116,7 @@ def plan_record(
         UsageError: for an engine that is named and not available.
     """
     ref, base_sha = branch_tip(workspace, options.ref, options.base)
-    base = trusted_at(workspace.repo, base_sha).at(base_sha)
+    base = trust_config_at(workspace.repo, base_sha).at(base_sha)
     run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
     tally = learner.tally
@@ -263,7 +263,7 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Rep
     titles_with_check = {judged.candidate.title for judged in checks if judged.verdict == "written"}
     repeated = [item for item in repeated if item.candidate.title not in titles_with_check]
     tally.judged += [*repeated, *checks]
-    added = run.draft.take([*plan_repeated(run, repeated), *plan_new_rules(run, checks)])
+    added = run.draft.apply([*plan_repeated(run, repeated), *plan_new_rules(run, checks)])
     return Repetitions(added, tuple(plan_checks_of_entries(run, checks)))
 
 
@@ -389,7 +389,7 @@ def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[
         if merged.tip.sha not in counted_tips:
             uses.append(use)
             new_tips.append(merged.tip.sha)
-    reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
+    reinforced = run.draft.apply(plan_reinforcement(uses, run.draft.by_id))
     return reinforced, tuple(new_tips) if reinforced else ()
 
 
@@ -458,7 +458,7 @@ def fetch_sessions(
         RepositoryError: unborn-branch, detached-head.
     """
     _, tip = branch_tip(workspace, ref, base)
-    config = trusted_at(workspace.repo, tip).config
+    config = trust_config_at(workspace.repo, tip).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:
         return ()

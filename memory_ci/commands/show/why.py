@@ -22,7 +22,7 @@ from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.past_index import find_moment
-from memory_ci.memory.screening import find_unsafe, is_unsafe
+from memory_ci.memory.screening import find_unsafe_entry, is_unsafe
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode, EpisodeRecord, UseCount
@@ -248,5 +248,5 @@ def _note_absence(located: Located, today: date, *, is_ranked: bool) -> Iterator
         yield "Nothing is left of the code that it cites: retrieve withholds it."
     if entry.valid_until is not None and entry.valid_until <= today:
         yield f"It is not valid any more since {entry.valid_until}: retrieve does not give it."
-    for finding in find_unsafe(located):
+    for finding in find_unsafe_entry(located):
         yield f"It {finding.message} [{finding.code}]: retrieve does not give it."
