@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from memory_ci.lifecycle.prominence import demote
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
 from memory_ci.lifecycle.settings import SetValue, find_settings, says_change
-from memory_ci.lifecycle.stance import Claim, claims_of, find_opposition
+from memory_ci.lifecycle.stance import Claim, find_opposition, list_claims
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
@@ -87,7 +87,7 @@ def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Locat
     for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
         entry = place.entry
         if entry.status == "active" and entry.adoption != "rejected":
-            for claim in claims_of(entry):
+            for claim in list_claims(entry):
                 subjects[claim.subject][claim].append(place)
     return list(subjects.values())
 

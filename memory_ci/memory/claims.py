@@ -158,20 +158,20 @@ class Claims:
         """
         tips = self._outsiders_commits.get(commit.sha[:SHA_WIDTH])
         if tips is None:
-            return claim.names
+            return claim.all_names
 
         tip_before, tip_after = tips
         proved = self._list_proved_names(claim, tip_before, tip_after)
-        refused = claim.names
-        if proved and _is_request(claim.work):
+        refused = claim.all_names
+        if proved and _is_request(claim.work_name):
             refused = frozenset()
         elif proved:
             # The work itself is proved, so only commits that it does not contain are refused.
-            commit_names = [name for name in claim.names if not _is_request(name)]
+            commit_names = [name for name in claim.all_names if not _is_request(name)]
             refused = frozenset(commit_names) - proved
         if refused:
             revert = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
-            self._refused[commit.sha, claim.work] = revert
+            self._refused[commit.sha, claim.work_name] = revert
         return proved
 
     def _list_proved_names(
@@ -199,18 +199,18 @@ class Claims:
         for request, commits in self._commits_by_request.items():
             if commits == {work}:
                 names.add(request)
-        if not _is_request(claim.work):
+        if not _is_request(claim.work_name):
             # The commits that the work merged are reverted with it.
             before = tip_before if came_with_claim else f"{work}^1"
             shas = [sha[:SHA_WIDTH] for sha in list_committers(self._repo, before, work)]
-            names |= claim.names.intersection(shas)
+            names |= claim.all_names.intersection(shas)
         return frozenset(names)
 
     def _find_work(self, claim: RevertClaim) -> str | None:
         """Return the commit of the claimed work, None if a request has several or it is unknown."""
-        shas = {claim.work}
-        if _is_request(claim.work):
-            shas = self._commits_by_request.get(claim.work, set())
+        shas = {claim.work_name}
+        if _is_request(claim.work_name):
+            shas = self._commits_by_request.get(claim.work_name, set())
         if len(shas) != 1:
             return None
         (sha,) = shas
@@ -225,8 +225,10 @@ def _is_request(name: str) -> bool:
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
     """Yield a finding for each revert that an outsider claims and git does not prove."""
     for revert in refused:
-        requests = [name for name in revert.undoes if _is_request(name)]
-        name = min(requests or revert.undoes)  # a request, as `pr:128`, rather than a commit
+        requests = [name for name in revert.reverted_names if _is_request(name)]
+        name = min(
+            requests or revert.reverted_names
+        )  # a request, as `pr:128`, rather than a commit
         message = (
             f"the commit {revert.sha} says that it reverts {name.replace('pr:', '#')}, "
             "and git does not prove it; its author has no write access, so the claim is ignored"

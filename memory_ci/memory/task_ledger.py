@@ -24,7 +24,7 @@ from memory_ci.lifecycle.reverts import (
     find_reverts,
     is_revert,
     judge_outcome,
-    list_undone,
+    label_reverted_work,
 )
 from memory_ci.memory.eligible import (
     is_routine,
@@ -391,7 +391,7 @@ def list_tasks(
         ledger: the changes.
         tip: the commit whose tree says which of their files are still there.
     """
-    revert_by_name = list_undone(find_reverts(ledger.commits))
+    revert_by_name = label_reverted_work(find_reverts(ledger.commits))
     files = tree_at(workspace.repo, tip).files.values()
     present_paths = frozenset(readable_path(file) for file in files)
     outcomes = EpisodeOutcomes(ledger.episode_files.values())

@@ -206,12 +206,12 @@ class EpisodeWriter:
             if _is_taken_back_in_same_change(revert, reverts, change_tips):
                 continue
             reverted_at = commit_times[revert.sha].astimezone(UTC)
-            self._reverted_names |= revert.undoes
-            self._reverted_names -= revert.restores
+            self._reverted_names |= revert.reverted_names
+            self._reverted_names -= revert.restored_names
             self._amend_reverted(revert, reverted_at)
             self._amend_restored(revert, reverted_at)
         for revert in refused:
-            for episode in self._find_episodes(revert.undoes):
+            for episode in self._find_episodes(revert.reverted_names):
                 outcome = self._outcomes[episode.id]
                 text = f"Not reverted in {revert.label}, which says so."
                 self._amend(
@@ -223,7 +223,7 @@ class EpisodeWriter:
 
         Work that was in place for longer than `KEPT_FOR` keeps its outcome.
         """
-        for episode in self._find_episodes(revert.undoes):
+        for episode in self._find_episodes(revert.reverted_names):
             outcome: Outcome | None = None
             if reverted_at - episode.occurred_at <= KEPT_FOR:
                 outcome = "failure"
@@ -244,7 +244,7 @@ class EpisodeWriter:
         If two amendments had the same time, the worse outcome would count, so this amendment is at
         least a second later than the amendment for the first revert.
         """
-        for episode in self._find_episodes(revert.restores):
+        for episode in self._find_episodes(revert.restored_names):
             first_outcome = self._first_outcomes[episode.id]
             if self._outcomes[episode.id] == first_outcome:
                 continue
@@ -398,5 +398,6 @@ def _is_taken_back_in_same_change(
     if not change_tip:
         return False
     return any(
-        change_tip == change_tips.get(later.sha) and revert.sha in later.undoes for later in reverts
+        change_tip == change_tips.get(later.sha) and revert.sha in later.reverted_names
+        for later in reverts
     )

@@ -69,7 +69,7 @@ def _find_with_earlier(
     reverted_by_outsiders: set[str] = set()
     for revert in reverts:
         if revert.sha in tally.outsiders:
-            reverted_by_outsiders |= revert.undoes
+            reverted_by_outsiders |= revert.reverted_names
     earlier = list_reverting_commits(repo, last_end)
     # Each with the commits before and after it, between which git can prove the revert.
     doubted_commits: dict[str, tuple[str, str]] = {}

@@ -26,7 +26,7 @@ from memory_ci.lifecycle.compaction import list_different_copies, plan_compactio
 from memory_ci.lifecycle.consolidation import plan_consolidation
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.lifecycle.promotion import plan_norm_promotion, plan_promotion
-from memory_ci.lifecycle.reverts import Revert, plan_undone
+from memory_ci.lifecycle.reverts import Revert, plan_revert_effects
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.memory.cite_verdicts import find_days_gone, judge_anchors
 from memory_ci.memory.decision_records import plan_withdrawals
@@ -160,7 +160,7 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
         case "consolidate":
             verdicts = judge_anchors(base.workspace, draft.located, base.sha)
             repointed = draft.apply(plan_repoint(draft.located, verdicts, base.sha))
-            undone = draft.apply(plan_undone(draft.located, upkeep.reverts))
+            undone = draft.apply(plan_revert_effects(draft.located, upkeep.reverts))
             checked = draft.apply(upkeep.checked)
             return (*repointed, *undone, *checked, *plan_consolidation(draft.located, upkeep.today))
         case "promote":
