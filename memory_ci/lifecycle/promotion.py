@@ -258,49 +258,6 @@ def _may_be_promoted(entry: Entry) -> bool:
     return not is_contradicted and not is_personal(entry)
 
 
-class SharedGroup(NamedTuple):
-    """Similar entries of several repositories.
-
-    Attributes:
-        repository_ids: the ids of the repositories.
-        members: the entries, the best first; the scope of each names its repository.
-    """
-
-    repository_ids: frozenset[str]
-    members: tuple[Located, ...]
-
-
-def group_shared_entries(
-    shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
-) -> tuple[SharedGroup, ...]:
-    """Return groups of similar entries of several repositories that global memory does not have.
-
-    The repositories are compared like the scopes of one repository: each becomes a scope `team`
-    whose directory is the repository's id. `_list_repositories` reads the id from there.
-
-    Args:
-        shared: the entries of each repository, by the repository's id.
-        known: the entries of global memory.
-        least: in how many repositories a group must have an entry.
-    """
-    global_scope = ScopeOf("global")
-    entries: list[Located] = []
-    for repository, located in sorted(shared.items()):
-        repository_scope = ScopeOf("team", repository)
-        for place in located:
-            if _may_be_promoted(place.entry):
-                path = f"{repository}/{place.path}"
-                entries.append(Located(place.entry, path, place.line, repository_scope))
-    entries += [Located(place.entry, place.path, place.line, global_scope) for place in known]
-
-    groups = _find_recurring(entries, global_scope, _list_repositories, least)
-    return tuple(SharedGroup(frozenset(_list_repositories(group)), group) for group in groups)
-
-
-def _list_repositories(members: Iterable[Located]) -> set[str]:
-    return {place.scope.where for place in members}
-
-
 class ComparedEntry(NamedTuple):
     """An entry, and the words by which it is compared with others."""
 
@@ -308,12 +265,7 @@ class ComparedEntry(NamedTuple):
     words: frozenset[str]
 
 
-def _find_recurring(
-    places: Sequence[Located],
-    target: ScopeOf,
-    list_sources: Callable[[Iterable[Located]], set[str]] | None = None,
-    least: int = RECURRENCES,
-) -> Iterator[tuple[Located, ...]]:
+def _find_recurring(places: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Located, ...]]:
     """Yield groups of similar entries that enough sources state, the best entry of each first.
 
     A source is a change or a session in which the entry was learned. The best entry is the one that
@@ -324,11 +276,8 @@ def _find_recurring(
     Args:
         places: the entries, those of the target scope included.
         target: the scope that the groups would be promoted to.
-        list_sources: returns the sources of entries; None for their changes and sessions.
-        least: how many sources a group must have.
     """
-    list_sources = list_sources or _list_sources
-    if len(list_sources(places)) < least:
+    if len(_list_sources(places)) < RECURRENCES:
         return
     target_ids = {place.entry.id for place in places if place.scope == target}
     # Only entries that negate the same words and name the same numbers are compared.
@@ -338,7 +287,7 @@ def _find_recurring(
         entries_by_claims[entry_words.claims].append(ComparedEntry(place, entry_words.words))
     groups: list[tuple[Located, ...]] = []
     for compared_entries in entries_by_claims.values():
-        groups += _group_similar(compared_entries, target_ids, list_sources, least)
+        groups += _group_similar(compared_entries, target_ids)
     yield from sorted(groups, key=lambda members: _rank_survival(members[0]))
 
 
@@ -349,10 +298,7 @@ def _rank_survival(place: Located) -> tuple[object, ...]:
 
 
 def _group_similar(
-    compared_entries: Sequence[ComparedEntry],
-    target_ids: Collection[str],
-    list_sources: Callable[[Iterable[Located]], set[str]],
-    least: int,
+    compared_entries: Sequence[ComparedEntry], target_ids: Collection[str]
 ) -> Iterator[tuple[Located, ...]]:
     """Yield groups of similar entries that enough sources state, the best entry of each first.
 
@@ -363,8 +309,6 @@ def _group_similar(
     Args:
         compared_entries: the entries that may be in one group, the best first.
         target_ids: ids of the entries that the target scope has; a group with one is left out.
-        list_sources: returns the sources of entries.
-        least: how many sources a group must have.
     """
     grouped_indices: set[int] = set()
     word_sets = [compared.words for compared in compared_entries]
@@ -377,7 +321,7 @@ def _group_similar(
             continue
         free_indices = [index for index in similar_indices if index not in grouped_indices]
         members = tuple(compared_entries[index].place for index in free_indices)
-        if len(list_sources(members)) >= least:
+        if len(_list_sources(members)) >= RECURRENCES:
             grouped_indices.update(free_indices)
             yield members
 

@@ -429,7 +429,7 @@ MIN_BODY_WORDS = 3
 """The same for a sentence of the body, which depends on the sentences around it."""
 
 
-def list_claims(entry: Entry) -> frozenset[Claim]:
+def parse_entry_claims(entry: Entry) -> frozenset[Claim]:
     """Return the claims of an entry: those of its title and of each sentence of its body."""
     prose = NOT_PROSE.sub("\n", "\n".join(unfenced_lines(entry.body.splitlines())))
     body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", prose))

@@ -24,7 +24,7 @@ from memory_ci.gitrepo.sessionrefs import (
 )
 from memory_ci.gitrepo.squash_trailers import is_revert_of
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.lifecycle.fold import list_claims, mark_claimed
+from memory_ci.lifecycle.fold import list_restricted_fields, mark_unproved_addresses
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.quotes import MAX_MARKS, is_quote_captured
@@ -283,7 +283,7 @@ def mark_unproved(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None)
         is_typed: says of a session's key and words whether a person typed them there; None if only
             captured sessions can prove them.
     """
-    return mark_claimed(entry, _Prover(base, entry, is_typed).is_confirmed)
+    return mark_unproved_addresses(entry, _Prover(base, entry, is_typed).is_confirmed)
 
 
 class _CommitTexts(NamedTuple):
@@ -415,7 +415,7 @@ def _list_sessions(base: Snapshot) -> tuple[StoredSession, ...]:
 
 def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
     """Yield a finding if an outsider's note sets fields that an outsider may not set."""
-    names = list_claims(note, day)
+    names = list_restricted_fields(note, day)
     if names:
         message = f"the author of this note has no write access, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, NOTE_HINT, level)

@@ -15,7 +15,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.blobs import FileContent, TreeFile, read_files
-from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among
+from memory_ci.lifecycle.episodes import combine, count_usage, find_successors_among
 from memory_ci.memory.forgotten import tombstones_at, tombstones_here
 from memory_ci.memory.screening import (
     CREDENTIAL_HINT,
@@ -170,7 +170,7 @@ def load_usage(
         entries: its entries.
     """
     records = load_written(workspace, view).records
-    return count_usage(combine(records), find_heirs_among(entries))
+    return count_usage(combine(records), find_successors_among(entries))
 
 
 def read_episode_files(

@@ -144,14 +144,14 @@ def test_entries_that_must_not_be_one_stay_two(fields: dict[str, Any]) -> None:
 
 def test_a_contradiction_holds_against_what_was_merged_before() -> None:
     one, other = pair(relations=(f"contradicts {make_id(9)}",))
-    heir = make_entry(1, title="Same", body=one.body, supersedes=(make_id(9),))
-    assert compacted(heir, other) == (heir, other)
+    successor = make_entry(1, title="Same", body=one.body, supersedes=(make_id(9),))
+    assert compacted(successor, other) == (successor, other)
 
 
 def test_a_contradiction_of_itself_means_nothing() -> None:
-    heir = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
+    successor = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
     assert [
-        entry.id for entry in compacted(heir, *pair(relations=(f"refutes {make_id(2)}",))[1:])
+        entry.id for entry in compacted(successor, *pair(relations=(f"refutes {make_id(2)}",))[1:])
     ] == [make_id(1)]
 
 

@@ -233,13 +233,13 @@ def _check_episodes(
 
     episode_files = read_episode_files(workspace, files)
     yield from find_episode_findings(episode_files)
-    from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
+    from memory_ci.lifecycle.episodes import find_successors_among, list_feedback
     from memory_ci.lifecycle.utility import compute_utilities
 
     records = chain.from_iterable(file.records for _, file in episode_files)
     # Feedback on an entry that another one superseded counts for its successor.
-    heirs = find_heirs_among(located.entry for located in memory.located)
-    utilities = compute_utilities(list_feedback(records), heirs=heirs)
+    successors = find_successors_among(located.entry for located in memory.located)
+    utilities = compute_utilities(list_feedback(records), successors=successors)
     for located in memory.located:
         utility = utilities.get(located.entry.id)
         if utility is not None and utility.is_low and located.entry.status != "retired":

@@ -58,7 +58,7 @@ from memory_ci.search.strength import (
 from memory_ci.text import NAMES_CODE
 
 if TYPE_CHECKING:
-    from memory_ci.lifecycle.episodes import Heirs
+    from memory_ci.lifecycle.episodes import Successors
     from memory_ci.lifecycle.utility import Utility
     from memory_ci.search.embedders import EmbedderChoice
 
@@ -371,39 +371,39 @@ def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -
     """Read the feedback on entries from the index, and return their utilities.
 
     It takes one query, and one more if some of the entries supersede others: feedback on a
-    superseded entry counts for its heir, the entry that replaced it.
+    superseded entry counts for its successor, the entry that replaced it.
     """
     entries_by_id = {entry.id: entry for entry in entries}
-    heirs = _find_heirs(index, entries_by_id.values())
+    successors = _find_successors(index, entries_by_id.values())
     if not entries_by_id:
         return FeedbackWeights(today)
 
-    counted_feedback = list_feedback(index, {*entries_by_id, *heirs})
+    counted_feedback = list_feedback(index, {*entries_by_id, *successors})
     if not counted_feedback:
         return FeedbackWeights(today)
     # Loaded only for entries that have feedback.
-    from memory_ci.lifecycle.utility import compute_some_utilities, job_of
+    from memory_ci.lifecycle.utility import compute_utilities_of_entries, job_of
 
     feedback = [event for event, _count in counted_feedback]
     ignored_counts: dict[object, int] = {}  # How many entries each job ignored.
     for event, count in counted_feedback:
         if event.kind == "ignored":
             ignored_counts[job_of(event)] = count
-    utilities = compute_some_utilities(feedback, ignored_counts, heirs)
+    utilities = compute_utilities_of_entries(feedback, ignored_counts, successors)
     return FeedbackWeights(today, utilities)
 
 
-def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
+def _find_successors(index: Index, entries: Iterable[Entry]) -> Successors:
     """Return which entries inherit the feedback on superseded entries that no file has any more."""
     superseding = [entry for entry in entries if entry.supersedes]
     if not superseding:
         return {}
-    from memory_ci.lifecycle.episodes import find_heirs
+    from memory_ci.lifecycle.episodes import find_successors
 
     superseded_ids: list[str] = []
     for entry in superseding:
         superseded_ids += entry.supersedes
-    return find_heirs(superseding, list_existing_ids(index, superseded_ids))
+    return find_successors(superseding, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
