@@ -267,7 +267,7 @@ def _list_entry_reminders(located_entries: Iterable[Located], today: date) -> It
     Left out are entries of single sessions, entries with text that must not reach an agent, and
     entries with a check before commits: the check gives a warning, and only where it is violated.
     """
-    from memory_ci.memory.screening import find_unsafe
+    from memory_ci.memory.screening import find_unsafe_entry
 
     for located in located_entries:
         entry = located.entry
@@ -275,7 +275,7 @@ def _list_entry_reminders(located_entries: Iterable[Located], today: date) -> It
             continue
         is_served_by_check = entry.check is not None and entry.when == "before:commit"
         is_of_one_session = located.scope.name == "session"
-        if is_served_by_check or is_of_one_session or any(find_unsafe(located)):
+        if is_served_by_check or is_of_one_session or any(find_unsafe_entry(located)):
             continue
         yield Moment(entry.id, entry.when, _render_entry(entry))
 

@@ -35,7 +35,7 @@ from memory_ci.extraction.engines.meter import cost_bound
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
-from memory_ci.memory.model import Model, choose_run_model, trusted_at
+from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.workspace import Workspace, branch_tip
 from memory_ci.records.candidate import EngineReply, ExistingEntry, Request, Usage
 from memory_ci.records.plan import Plan
@@ -442,9 +442,9 @@ def choose_reusing_model(
         UsageError, EngineError: as `choose_run_model`.
     """
     _, base = branch_tip(workspace, options.ref)
-    trusted = trusted_at(workspace.repo, base)
+    trusted = trust_config_at(workspace.repo, base)
     model = choose_run_model(trusted, base, options.engine, now.date(), environ)
-    return model._replace(is_reusing=True)
+    return model._replace(reuses_stale_replies=True)
 
 
 def split_requests(

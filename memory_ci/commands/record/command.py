@@ -325,12 +325,12 @@ def _write_summary(
     Quotes are shortened as in memory files.
     """
     from memory_ci.commands.health.health import list_health_remarks
-    from memory_ci.memory.apply import trim_plan
+    from memory_ci.memory.apply import trim_plan_quotes
     from memory_ci.memory.workspace import workspace_at
 
     remarks = list_health_remarks(workspace, plan.ref, today())
     settings = workspace_at(workspace.repo, plan.base).config
-    trimmed_plan = trim_plan(plan, settings.evidence.quotes)
+    trimmed_plan = trim_plan_quotes(plan, settings.evidence.quotes)
     file.write(render_summary(trimmed_plan, published, remarks=remarks))
 
 

@@ -22,7 +22,7 @@ from memory_ci.lifecycle.episodes import (
 from memory_ci.lifecycle.reverts import Revert
 from memory_ci.memory.eligible import is_work
 from memory_ci.memory.episode_files import DeletedEpisodes
-from memory_ci.memory.episodes import EpisodeFiles, add_derived
+from memory_ci.memory.episodes import EpisodeFiles, add_derived_episodes
 from memory_ci.memory.git_episodes import (
     derive_episode,
     distinguish_id,
@@ -109,7 +109,7 @@ class EpisodeWriter:
         It is called once, when the first episode is needed, because many runs need none and it
         reads git's history. It also sets `problem`, and the outcomes that reverts change.
         """
-        earlier = add_derived(self._run.workspace, self._episode_files, self._run.base.sha)
+        earlier = add_derived_episodes(self._run.workspace, self._episode_files, self._run.base.sha)
         self.problem = earlier.problem
         episodes = {episode.id: episode for episode in combine(earlier.records)}
         for record in earlier.records:
@@ -233,12 +233,12 @@ class EpisodeWriter:
             if _is_taken_back_in_same_change(revert, proved_reverts, tip_by_commit):
                 continue
             reverted_at = commit_times[revert.sha].astimezone(UTC)
-            self._reverted_names |= revert.undoes
-            self._reverted_names -= revert.restores
+            self._reverted_names |= revert.reverted_names
+            self._reverted_names -= revert.restored_names
             self._amend_reverted(revert, reverted_at)
             self._amend_restored(revert, reverted_at)
         for revert in refused_reverts:
-            for episode in self._find_episodes(revert.undoes):
+            for episode in self._find_episodes(revert.reverted_names):
                 outcome = self._current_outcomes[episode.id]
                 text = f"Not reverted in {revert.label}, which says so."
                 self._add_amendment(
@@ -250,7 +250,7 @@ class EpisodeWriter:
 
         Work that was in place for longer than `KEPT_FOR` keeps its outcome.
         """
-        for episode in self._find_episodes(revert.undoes):
+        for episode in self._find_episodes(revert.reverted_names):
             outcome: Outcome | None = None
             if reverted_at - episode.occurred_at <= KEPT_FOR:
                 outcome = "failure"
@@ -272,7 +272,7 @@ class EpisodeWriter:
         the worse outcome last (`lifecycle.episodes`). So this amendment is dated at least a second
         after the amendment for the first revert.
         """
-        for episode in self._find_episodes(revert.restores):
+        for episode in self._find_episodes(revert.restored_names):
             first_outcome = self._first_outcomes[episode.id]
             if self._current_outcomes[episode.id] == first_outcome:
                 continue
@@ -437,6 +437,6 @@ def _is_taken_back_in_same_change(
     if not change_tip:
         return False
     return any(
-        change_tip == tip_by_commit.get(later.sha) and revert.sha in later.undoes
+        change_tip == tip_by_commit.get(later.sha) and revert.sha in later.reverted_names
         for later in reverts
     )

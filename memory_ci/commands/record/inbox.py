@@ -10,12 +10,12 @@ from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.run_results import RunResults
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.history import FileVersion, list_versions
-from memory_ci.lifecycle.fold import plan_fold, strip_claims
+from memory_ci.lifecycle.fold import keep_note_text, plan_fold
 from memory_ci.memory.claims import change_of_tip, find_note_claims, mark_unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
@@ -54,13 +54,13 @@ def fold_inbox(run: RecordRun, results: RunResults, problems: list[str]) -> tupl
             # Anyone can write a note. Of an outsider's note only title, body and type are kept. Its
             # importance, its origin and the like are mere claims, which are reported.
             claim_findings += find_note_claims(note, run.today, "notice")
-            checked_notes.append(strip_claims(note, run.today))
+            checked_notes.append(keep_note_text(note, run.today))
         else:
             checked_notes.append(replace(note, entry=_prove_note(run, note.entry)))
     target_paths = {note.path: draft.path_of(note.scope) for note in checked_notes}
     changes, fold_findings = plan_fold(checked_notes, draft.located, target_paths, outsiders_paths)
     results.findings += (*fold_findings, *claim_findings, *unsafe_findings)
-    return draft.take(_add_cites_to_moves(draft.base, changes))
+    return draft.apply(_add_cites_to_moves(draft.base, changes))
 
 
 def _find_unsafe_notes(draft: Draft) -> list[Finding]:
@@ -72,7 +72,7 @@ def _find_unsafe_notes(draft: Draft) -> list[Finding]:
     forgotten = tombstones_at(draft.base)
     findings: list[Finding] = []
     for note in draft.inbox:
-        findings += find_unsafe(note)
+        findings += find_unsafe_entry(note)
         findings += find_forgotten(forgotten, note)
     return findings
 

@@ -239,7 +239,7 @@ class LearnRun:
         cache_name = ""
         if command:
             cache_name = hashlib.sha256(command.encode()).hexdigest()[:12]
-        return model._replace(kept_as=cache_name)
+        return model._replace(cache_name=cache_name)
 
 
 def price_history(

@@ -45,7 +45,7 @@ from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
-from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, strip_claims
+from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
@@ -54,7 +54,7 @@ from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.stage import find_project
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
@@ -204,7 +204,7 @@ class Learner:
                 return
             self.results.range_commits += (replace(commit, files=()) for commit in merged.commits)
             self.results.last_change_sha = merged.tip.sha
-            yield from self._draft.take(additions)
+            yield from self._draft.apply(additions)
             progress(done_count, history.change_count)
 
     def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
@@ -254,7 +254,7 @@ class Learner:
                 continue
             self.writer.add_declined(request, self._use_finder.find_declined(request))
             self.results.declined_count += 1
-            yield from self._draft.take(additions)
+            yield from self._draft.apply(additions)
 
     def learn_unmerged(self) -> Iterator[Change]:
         """Yield the new entries of agent sessions that belong to no merged change.
@@ -268,7 +268,7 @@ class Learner:
             branch_words = redact(unmerged.branch.replace("/", " ")).text
             day = unmerged.at.astimezone(UTC).date()
             work = WorkItem(label=unmerged.label, tip="", day=day, names=branch_words)
-            yield from self._draft.take(self._learn_from_work(work, gathered).additions)
+            yield from self._draft.apply(self._learn_from_work(work, gathered).additions)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()
         if checkpoints_message:
@@ -357,7 +357,7 @@ class Learner:
             if self._tombstones and find_forgotten(self._tombstones, located_note):
                 continue
             is_writable = bool(located_note.path) and not find_fault(note)
-            if not is_writable or not is_proved(note) or any(find_unsafe(located_note)):
+            if not is_writable or not is_proved(note) or any(find_unsafe_entry(located_note)):
                 self.results.problems.append(
                     f"the note {entry.id[:8]} of the session {session_key}: the session does not "
                     "hold its quotes, or the note cannot be written"
@@ -385,7 +385,7 @@ class Learner:
         scope = parse_target(entry.scope or "project")
         path = self._draft.path_of(scope) if scope.name in ("team", "project") else None
         note_with_proofs = mark_unproved(self._run.base, entry)
-        stripped = strip_claims(Located(entry, path or "", 1, scope), self._run.today)
+        stripped = keep_note_text(Located(entry, path or "", 1, scope), self._run.today)
         note = replace(
             stripped.entry, evidence=note_with_proofs.evidence, cites=note_with_proofs.cites
         )

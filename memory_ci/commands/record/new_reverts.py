@@ -75,7 +75,7 @@ def _find_effect_on_earlier(
     shas_reverted_by_outsiders: set[str] = set()
     for revert in reverts:
         if revert.sha in results.outsider_commits:
-            shas_reverted_by_outsiders |= revert.undoes
+            shas_reverted_by_outsiders |= revert.reverted_names
     earlier_commits = list_reverting_commits(repo, last_run_end)
     # These need a proof as outsiders' commits do. The value is the range in which git can prove it.
     commits_to_prove = dict(results.outsider_commits)

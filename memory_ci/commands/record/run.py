@@ -58,8 +58,8 @@ from memory_ci.memory.episodes import load_episode_files
 from memory_ci.memory.forgotten import tombstones_at
 from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
-from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
-from memory_ci.memory.model import Model, choose_run_model, trusted_at
+from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
+from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.recorded_ranges import list_recorded_commits
 from memory_ci.memory.stage import current_phases
 from memory_ci.memory.workspace import (
@@ -116,7 +116,7 @@ def plan_record(
         UsageError: for an engine that is named and not available.
     """
     ref, base_sha = branch_tip(workspace, options.ref, options.base)
-    base = trusted_at(workspace.repo, base_sha).at(base_sha)
+    base = trust_config_at(workspace.repo, base_sha).at(base_sha)
     run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
     # Every step below adds to the results, and to the draft of memory in `run`.
@@ -219,7 +219,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     deleted = DeletedEpisodes(base, run.since, rejected_episode_ids)
     writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
 
-    past_keys = list_rejected(base)
+    past_keys = list_rejected_keys(base)
     if options.since is not None:
         past_keys |= list_past_ids(workspace, base.sha)
     return Learner(
@@ -286,7 +286,7 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, results: RunResults)
         judged for judged in judged_requests if judged.candidate.title not in titles_with_check
     ]
     results.judged_candidates += [*without_check, *judged_checks]
-    additions = run.draft.take(
+    additions = run.draft.apply(
         [*plan_repeated(run, without_check), *plan_new_rules(run, judged_checks)]
     )
     return Repetitions(additions, tuple(plan_checks_of_entries(run, judged_checks)))
@@ -436,7 +436,7 @@ def _reinforce(run: RecordRun, results: RunResults) -> Reinforcement:
         if merged.tip.sha not in counted_tips:
             new_uses.append(use)
             new_tips.append(merged.tip.sha)
-    changes = run.draft.take(plan_reinforcement(new_uses, run.draft.by_id))
+    changes = run.draft.apply(plan_reinforcement(new_uses, run.draft.by_id))
     if not changes:
         return Reinforcement()
     return Reinforcement(changes, tuple(new_tips))
@@ -513,7 +513,7 @@ def fetch_sessions(
         RepositoryError: unborn-branch, detached-head.
     """
     _, tip = branch_tip(workspace, ref, base)
-    config = trusted_at(workspace.repo, tip).config
+    config = trust_config_at(workspace.repo, tip).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:
         return ()

@@ -22,11 +22,11 @@ from memory_ci.extraction.support import find_ungrounded
 from memory_ci.gitrepo.history import list_commits_replacing
 from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_setting
-from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
+from memory_ci.lifecycle.compaction import list_different_copies, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
 from memory_ci.lifecycle.episodes import combine
-from memory_ci.lifecycle.promotion import plan_norms, plan_promotion
-from memory_ci.lifecycle.reverts import Revert, plan_undone
+from memory_ci.lifecycle.promotion import plan_norm_promotion, plan_promotion
+from memory_ci.lifecycle.reverts import Revert, plan_revert_effects
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.memory.cite_verdicts import find_days_gone, judge_anchors
 from memory_ci.memory.decision_records import plan_withdrawals
@@ -120,7 +120,7 @@ def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterat
     for step in STEPS:
         if step in steps:
             changes = _merge_updates(_plan_step(step, upkeep, draft))
-            applied_changes = draft.take(changes)
+            applied_changes = draft.apply(changes)
             if applied_changes:
                 yield PlannedStep(step=step, changes=applied_changes)
 
@@ -160,9 +160,9 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     match step:
         case "consolidate":
             verdicts = judge_anchors(base.workspace, draft.located, base.sha)
-            moved_cites = draft.take(plan_repoint(draft.located, verdicts, base.sha))
-            suspects = draft.take(plan_undone(draft.located, upkeep.reverts))
-            check_updates = draft.take(upkeep.check_updates)
+            moved_cites = draft.apply(plan_repoint(draft.located, verdicts, base.sha))
+            suspects = draft.apply(plan_revert_effects(draft.located, upkeep.reverts))
+            check_updates = draft.apply(upkeep.check_updates)
             marks = plan_consolidation(draft.located, upkeep.today)
             return (*moved_cites, *suspects, *check_updates, *marks)
         case "promote":
@@ -170,7 +170,7 @@ def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
         case "retire":
             return _plan_retirements(upkeep, draft)
         case "compact":
-            older = tuple(_find_replaced_copies(base, list_unlike(draft.located)))
+            older = tuple(_find_replaced_copies(base, list_different_copies(draft.located)))
             return plan_compaction(draft.located, older, upkeep.same_entries)
     return ()
 
@@ -197,7 +197,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
         return directories
 
     promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(base))
-    norms = plan_norms(draft.located, today, draft.path_of, read_directories)
+    norms = plan_norm_promotion(draft.located, today, draft.path_of, read_directories)
     return (*promotion.changes, *norms)
 
 

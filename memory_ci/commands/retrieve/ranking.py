@@ -58,7 +58,7 @@ from memory_ci.search.strength import (
 from memory_ci.text import NAMES_CODE
 
 if TYPE_CHECKING:
-    from memory_ci.lifecycle.episodes import Heirs
+    from memory_ci.lifecycle.episodes import Successors
     from memory_ci.lifecycle.utility import Utility
     from memory_ci.search.embedders import EmbedderChoice
 
@@ -405,15 +405,15 @@ def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -
     superseded entry counts for the entries that replaced it.
     """
     entries_by_id = {entry.id: entry for entry in entries}
-    replacements = _find_replacements(index, entries_by_id.values())
+    successors = _find_successors(index, entries_by_id.values())
     if not entries_by_id:
         return FeedbackWeights(today)
 
-    feedback_with_counts = list_feedback(index, {*entries_by_id, *replacements})
+    feedback_with_counts = list_feedback(index, {*entries_by_id, *successors})
     if not feedback_with_counts:
         return FeedbackWeights(today)
     # Loaded only for entries that have feedback.
-    from memory_ci.lifecycle.utility import compute_some_utilities, job_of
+    from memory_ci.lifecycle.utility import compute_utilities_of_entries, job_of
 
     feedback = [event for event, _count in feedback_with_counts]
     # The index counts for each event of kind "ignored" all entries that its job ignored, so each
@@ -422,11 +422,11 @@ def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -
     for event, count in feedback_with_counts:
         if event.kind == "ignored":
             ignored_count_by_job[job_of(event)] = count
-    utilities = compute_some_utilities(feedback, ignored_count_by_job, replacements)
+    utilities = compute_utilities_of_entries(feedback, ignored_count_by_job, successors)
     return FeedbackWeights(today, utilities)
 
 
-def _find_replacements(index: Index, entries: Iterable[Entry]) -> Heirs:
+def _find_successors(index: Index, entries: Iterable[Entry]) -> Successors:
     """Return by the id of a superseded entry the ids of the entries that replaced it.
 
     Only superseded entries that no file has any more are listed: feedback on them counts for the
@@ -435,12 +435,12 @@ def _find_replacements(index: Index, entries: Iterable[Entry]) -> Heirs:
     superseding = [entry for entry in entries if entry.supersedes]
     if not superseding:
         return {}
-    from memory_ci.lifecycle.episodes import find_heirs
+    from memory_ci.lifecycle.episodes import find_successors
 
     superseded_ids: list[str] = []
     for entry in superseding:
         superseded_ids += entry.supersedes
-    return find_heirs(superseding, list_existing_ids(index, superseded_ids))
+    return find_successors(superseding, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
