@@ -14,7 +14,7 @@ import msgspec
 
 from memory_ci.disarm import neutralise
 from memory_ci.gitrepo.blobs import read_files
-from memory_ci.memory.screening import screen
+from memory_ci.memory.screening import screen_file
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -144,7 +144,7 @@ def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
     for file in sorted(files, key=lambda file: file.path):
         if is_fragment(file.path):
             continue
-        file = screen(file)
+        file = screen_file(file)
         if file.scope.name == "institutional":
             lines += _list_norms(file)
         elif file.scope.name == "project":

@@ -24,7 +24,7 @@ from memory_ci.gitrepo.sessionrefs import (
 )
 from memory_ci.gitrepo.squash_trailers import is_revert_of
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.lifecycle.fold import list_claims, mark_claimed
+from memory_ci.lifecycle.fold import list_restricted_fields, mark_unproved_addresses
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.quotes import MAX_MARKS, is_quote_captured
@@ -158,20 +158,20 @@ class Claims:
         """
         tips = self._outsiders_commits.get(commit.sha[:SHA_WIDTH])
         if tips is None:
-            return claim.names
+            return claim.all_names
 
         tip_before, tip_after = tips
         proved = self._list_proved_names(claim, tip_before, tip_after)
-        refused = claim.names
-        if proved and _is_request(claim.work):
+        refused = claim.all_names
+        if proved and _is_request(claim.work_name):
             refused = frozenset()
         elif proved:
             # The work itself is proved, so only commits that it does not contain are refused.
-            commit_names = [name for name in claim.names if not _is_request(name)]
+            commit_names = [name for name in claim.all_names if not _is_request(name)]
             refused = frozenset(commit_names) - proved
         if refused:
             revert = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
-            self._refused[commit.sha, claim.work] = revert
+            self._refused[commit.sha, claim.work_name] = revert
         return proved
 
     def _list_proved_names(
@@ -199,18 +199,18 @@ class Claims:
         for request, commits in self._commits_by_request.items():
             if commits == {work}:
                 names.add(request)
-        if not _is_request(claim.work):
+        if not _is_request(claim.work_name):
             # The commits that the work merged are reverted with it.
             before = tip_before if came_with_claim else f"{work}^1"
             shas = [sha[:SHA_WIDTH] for sha in list_committers(self._repo, before, work)]
-            names |= claim.names.intersection(shas)
+            names |= claim.all_names.intersection(shas)
         return frozenset(names)
 
     def _find_work(self, claim: RevertClaim) -> str | None:
         """Return the commit of the claimed work, None if a request has several or it is unknown."""
-        shas = {claim.work}
-        if _is_request(claim.work):
-            shas = self._commits_by_request.get(claim.work, set())
+        shas = {claim.work_name}
+        if _is_request(claim.work_name):
+            shas = self._commits_by_request.get(claim.work_name, set())
         if len(shas) != 1:
             return None
         (sha,) = shas
@@ -225,8 +225,10 @@ def _is_request(name: str) -> bool:
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
     """Yield a finding for each revert that an outsider claims and git does not prove."""
     for revert in refused:
-        requests = [name for name in revert.undoes if _is_request(name)]
-        name = min(requests or revert.undoes)  # a request, as `pr:128`, rather than a commit
+        requests = [name for name in revert.reverted_names if _is_request(name)]
+        name = min(
+            requests or revert.reverted_names
+        )  # a request, as `pr:128`, rather than a commit
         message = (
             f"the commit {revert.sha} says that it reverts {name.replace('pr:', '#')}, "
             "and git does not prove it; its author has no write access, so the claim is ignored"
@@ -281,7 +283,7 @@ def mark_unproved(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None)
         is_typed: says of a session's key and words whether a person typed them there; None if only
             captured sessions can prove them.
     """
-    return mark_claimed(entry, _Prover(base, entry, is_typed).is_confirmed)
+    return mark_unproved_addresses(entry, _Prover(base, entry, is_typed).is_confirmed)
 
 
 class _CommitTexts(NamedTuple):
@@ -413,7 +415,7 @@ def _list_sessions(base: Snapshot) -> tuple[StoredSession, ...]:
 
 def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
     """Yield a finding if an outsider's note sets fields that an outsider may not set."""
-    names = list_claims(note, day)
+    names = list_restricted_fields(note, day)
     if names:
         message = f"the author of this note has no write access, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, NOTE_HINT, level)

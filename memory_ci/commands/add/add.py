@@ -14,7 +14,7 @@ from memory_ci.errors import FindingsError, UsageError
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import find_forgotten_here
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -152,7 +152,7 @@ def _refuse_forbidden_text(workspace: Workspace, new_entry: Located) -> None:
     """
     for finding in check_length(new_entry):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in (*find_unsafe(new_entry), *find_forgotten_here(workspace, new_entry)):
+    for finding in (*find_unsafe_entry(new_entry), *find_forgotten_here(workspace, new_entry)):
         slug = "forgotten" if finding.code == "forgotten" else "refused-text"
         raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
 
