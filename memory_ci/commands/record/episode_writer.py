@@ -121,7 +121,7 @@ class EpisodeWriter:
     @property
     def known_ids(self) -> frozenset[str]:
         """Ids of episodes and amendments that exist or that a person deleted."""
-        return self._deleted.all | self._written_ids | self.episodes.keys()
+        return self._deleted.ids | self._written_ids | self.episodes.keys()
 
     def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
         """Count the changes of this run whose episode needs no file: git's history gives it.
@@ -133,7 +133,7 @@ class EpisodeWriter:
         deleted_ids: list[str] = []
         for episode in self._unwritten:
             named = distinguish_id(episode, self._written.get(episode.id))
-            if named.id in self._deleted.of_range:
+            if named.id in self._deleted.ids_deleted_in_range:
                 deleted_ids.append(named.id)
             elif episode.action.commit not in recorded_commits:
                 count += 1
@@ -335,7 +335,7 @@ class EpisodeWriter:
     def _add_revertible(self, episode: Episode, episodes: dict[str, Episode]) -> None:
         """Add an episode to those that later changes may revert, unless a person deleted it."""
         named = distinguish_id(episode, episodes.get(episode.id))
-        if named.id in episodes or named.id in self._deleted.of_range:
+        if named.id in episodes or named.id in self._deleted.ids_deleted_in_range:
             return
         episodes[named.id] = named
         self._first_outcomes[named.id] = named.outcome
@@ -359,7 +359,7 @@ class EpisodeWriter:
 
     def _amend(self, amendment: Amendment) -> None:
         """Add an amendment to the records, unless it exists or a person deleted it."""
-        if amendment.id not in self._written_ids | self._deleted.all:
+        if amendment.id not in self._written_ids | self._deleted.ids:
             self._written_ids.add(amendment.id)
             self.records.append(amendment)
 
