@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount_events
 from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = Regex(r"[0-9a-f]{12}")
@@ -100,13 +100,13 @@ def summarize(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
     branch = ""
     touched: dict[str, None] = {}
     for data in metadata:
-        value = raw.fields(raw.decode(data))
-        created_at = raw.time(value, "created_at")
+        value = raw.get_object(raw.decode(data))
+        created_at = raw.get_time(value, "created_at")
         if created_at:
             latest = max(latest, created_at)
-        branch = branch or raw.text(value, "branch")
-        for path in raw.items(value, "files_touched"):
-            touched[raw.text(path)] = None
+        branch = branch or raw.get_text(value, "branch")
+        for path in raw.get_list(value, "files_touched"):
+            touched[raw.get_text(path)] = None
     touched.pop("", None)
     return CheckpointSummary(checkpoint, latest, branch, tuple(touched)[:MAX_TOUCHED])
 
@@ -142,8 +142,8 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
     metadata = reader.read_metadata(f"{folder}{METADATA}")
 
     paths = set(list_paths(folder))
-    for session in raw.items(metadata, "sessions"):
-        paths.add(raw.text(session, "transcript").lstrip("/"))
+    for session in raw.get_list(metadata, "sessions"):
+        paths.add(raw.get_text(session, "transcript").lstrip("/"))
     transcript_numbers: dict[str, int] = {}
     for path in paths:
         match = SESSION.fullmatch(path, len(folder)) if path.startswith(folder) else None
@@ -180,7 +180,7 @@ class _Reader:
         value = raw.decode(data)
         if not isinstance(value, dict):
             self.problems.append(f"{path} is no JSON object")
-        return raw.fields(value)
+        return raw.get_object(value)
 
     def read_sessions(self, folder: str) -> Iterator[CheckpointSession]:
         """Yield the sessions of one folder, each cut to the part after the checkpoint's start.
@@ -252,12 +252,12 @@ class _Reader:
 
 def _list_messages(transcript: bytes) -> list[Any]:
     """Return the messages of an export, which is one JSON value; [] for a transcript of lines."""
-    return raw.items(raw.decode(transcript), "messages")
+    return raw.get_list(raw.decode(transcript), "messages")
 
 
 def _count_events(transcript: bytes, messages: Sequence[Any]) -> int:
     """Return how many events an export has if only `messages`, its first ones, are in it."""
-    export = raw.fields(raw.decode(transcript)) | {"messages": messages}
+    export = raw.get_object(raw.decode(transcript)) | {"messages": messages}
     # Indented, because a file of one line would be read as JSON Lines.
     shorter = msgspec.json.format(msgspec.json.encode(export), indent=1)
     return sum(len(session.events) for session in read_stream(BytesIO(shorter), TRANSCRIPT))
@@ -283,8 +283,8 @@ def _cut_session(
     """
     builder = SessionBuilder(session.agent, session.format, path, session.id)
     builder.events = [replace(event, seq=number) for number, event in enumerate(events)]
-    builder.place = Place(1, raw.time(metadata, "created_at"))
-    for section, text, paths in _iter_summary_texts(raw.fields(metadata, "summary")):
+    builder.place = Place(1, raw.get_time(metadata, "created_at"))
+    for section, text, paths in _iter_summary_texts(raw.get_object(metadata, "summary")):
         builder.add_event(
             "agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section))
         )
@@ -292,8 +292,8 @@ def _cut_session(
     return replace(
         session,
         events=built.events,
-        counts=recount(session.counts, built.events),
-        branch=session.branch or raw.text(metadata, "branch"),
+        counts=recount_events(session.counts, built.events),
+        branch=session.branch or raw.get_text(metadata, "branch"),
         started=built.started,
         ended=built.ended,
     )
@@ -304,11 +304,11 @@ def _iter_summary_texts(summary: dict[str, Any]) -> Iterator[tuple[str, str, tup
 
     An item is a text, or a finding on a file.
     """
-    learnings = raw.fields(summary, "learnings")
+    learnings = raw.get_object(summary, "learnings")
     sections = summary | {f"learnings.{name}": value for name, value in learnings.items()}
     for section, value in sections.items():
         for item in value if isinstance(value, list) else [value]:
-            path = raw.text(item, "path")
-            text = raw.text(item) or raw.text(item, "finding")
+            path = raw.get_text(item, "path")
+            text = raw.get_text(item) or raw.get_text(item, "finding")
             if text.strip():
                 yield section, text, (path,) if path else ()
