@@ -34,8 +34,9 @@ TRANSCRIPT = "full.jsonl"
 METADATA = "metadata.json"
 HASH = "content_hash.txt"
 
-STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
-"""Keys of metadata for the number of lines older than the checkpoint, the newest name first."""
+START_KEY = "checkpoint_transcript_start"
+OLD_START_KEY = "transcript_lines_at_start"
+"""Keys of metadata for the number of lines or messages that are older than the checkpoint."""
 
 SUMMARY = ("part", "summary")  # The label of a model's text about the session.
 
@@ -185,8 +186,9 @@ class _Reader:
     def read_sessions(self, folder: str) -> Iterator[CheckpointSession]:
         """Yield the sessions of one folder, each cut to the part after the checkpoint's start.
 
-        The metadata gives the start: in an export, which is one JSON value, as a number of
-        messages, and in a transcript of lines as a number of lines.
+        The metadata has the start as a number. In a transcript of lines it counts lines. In an
+        export, which is one JSON value, it counts messages. A message may be several events, so
+        the events of the older messages are counted and dropped.
         """
         transcript = self._read_transcript(folder)
         if transcript is None:
@@ -196,18 +198,17 @@ class _Reader:
 
         line_count = transcript.count(b"\n") + (not transcript.endswith(b"\n"))
         messages = _list_messages(transcript)
-        start = self._find_start(folder, metadata, max(line_count, len(messages)))
+        start = self._read_start(folder, metadata, max(line_count, len(messages)))
         if not sessions:
             self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
 
-        older_count = None  # Of events, in an export.
-        if 0 < start <= len(messages):
-            older_count = _count_events(transcript, messages[:start])
+        counts_messages = 0 < start <= len(messages)
+        older_event_count = _count_events(transcript, messages[:start]) if counts_messages else 0
         for session in sessions:
-            if older_count is None:
-                events: Sequence[Event] = _list_events_after_line(session, start)
+            if counts_messages:
+                events: Sequence[Event] = session.events[older_event_count:]
             else:
-                events = session.events[older_count:]
+                events = _list_events_after_line(session, start)
             cut = _cut_session(session, events, metadata, f"{folder}{METADATA}")
             yield CheckpointSession(cut, start)
 
@@ -231,7 +232,7 @@ class _Reader:
             self.problems.append(f"{folder}{HASH} is not the hash of the transcript")
         return transcript
 
-    def _find_start(self, folder: str, metadata: dict[str, Any], line_count: int) -> int:
+    def _read_start(self, folder: str, metadata: dict[str, Any], max_start: int) -> int:
         """Return how many lines or messages of a transcript are older than the checkpoint.
 
         If the number is not valid or too large, add a problem and return 0.
@@ -239,13 +240,14 @@ class _Reader:
         Args:
             folder: the folder of the transcript.
             metadata: the metadata of the transcript, which have the number.
-            line_count: how many lines or messages the transcript has.
+            max_start: how many lines or messages the transcript has.
         """
-        start = metadata.get(STARTS[0]) or metadata.get(STARTS[1]) or 0
-        if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= line_count:
+        start = metadata.get(START_KEY) or metadata.get(OLD_START_KEY) or 0
+        if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= max_start:
             return start
+        metadata_path = f"{folder}{METADATA}"
         self.problems.append(
-            f"{folder}{METADATA} says that line {start!r} of {line_count} is where the part starts"
+            f"{metadata_path} says that line {start!r} of {max_start} is where the part starts"
         )
         return 0
 

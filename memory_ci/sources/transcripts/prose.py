@@ -152,11 +152,11 @@ def looks_program_written(text: str) -> bool:
     >>> looks_program_written("/home/ada/x is <b>bold</b>")
     False
     """
-    words = text.lstrip(INVISIBLE)
+    visible_text = text.lstrip(INVISIBLE)
     patterns = (WRAPPED, HOOK_FEEDBACK, PASTED_TRANSCRIPT, PASTED_FINDING)
-    if any(pattern.match(words) for pattern in patterns):
+    if any(pattern.match(visible_text) for pattern in patterns):
         return True
-    return is_json(words) or is_output(words.splitlines())
+    return is_json(visible_text) or is_output(visible_text.splitlines())
 
 
 def is_output(lines: Sequence[str]) -> bool:
