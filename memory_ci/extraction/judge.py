@@ -30,7 +30,7 @@ from memory_ci.extraction.restatement import (
     split_words,
 )
 from memory_ci.extraction.support import find_ungrounded, find_unsupported
-from memory_ci.extraction.wording import tells_edit, tidy
+from memory_ci.extraction.wording import is_edit_report, tidy_wording
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote, Verdict
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
@@ -260,7 +260,7 @@ class Judge:
         """Return why a learning is only proposed to a person, or None if it may be written."""
         if self.is_rules:
             return self._find_doubt_about_mark(learning)
-        if tells_edit(candidate.title):
+        if is_edit_report(candidate.title):
             return "tells-an-edit"
         unsupported = find_unsupported(learning, self.pieces)
         if unsupported is not None:
@@ -306,7 +306,7 @@ class Judge:
         title = _normalize(learning.title)
         body = _normalize(learning.body)
         if not self.is_rules:
-            title, body = tidy(title, body)
+            title, body = tidy_wording(title, body)
         extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
         target = learning.scope or find_target(extraction_scope, self.case.pieces)
         candidate = Candidate(

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from memory_ci.extraction.reply import Learning
 from memory_ci.extraction.stance import is_opposite
-from memory_ci.extraction.wording import SENTENCE
+from memory_ci.extraction.wording import SENTENCE_BOUNDARY
 from memory_ci.records.event import Evidence
 from memory_ci.regex import Regex
 from memory_ci.secrets import MASK
@@ -35,7 +35,7 @@ MIN_QUOTED_SHARE = 0.2
 DOCUMENT = Regex(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
 """The path of a document."""
 
-END = Regex(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
+END = Regex(rf"{SENTENCE_BOUNDARY.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
 """The end of a sentence, paragraph or item of a list; a single line break is a wrapped line."""
 
 BROAD_CLAIM = Regex(r"\b(?:every|always)\b", re.IGNORECASE)
