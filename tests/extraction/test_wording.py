@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_ci.extraction.gate import BODY_WIDTH, MARKED_TITLE_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.weakness import find_weakness
 from memory_ci.extraction.wording import (
-    compose,
+    compose_wording,
     cut,
     cut_at_sentence,
     make_title,
@@ -18,7 +18,7 @@ from tests.extraction.make import make_mark
 
 
 def test_a_short_statement_becomes_a_title_without_a_body() -> None:
-    assert compose(make_mark("never retry a POST without a key.")) == (
+    assert compose_wording(make_mark("never retry a POST without a key.")) == (
         "Never retry a POST without a key",
         "",
     )
@@ -26,11 +26,11 @@ def test_a_short_statement_becomes_a_title_without_a_body() -> None:
 
 def test_the_scope_is_the_subject_unless_the_text_names_it() -> None:
     assert (
-        compose(make_mark("the slow part was the lookup", scope="where"))[0]
+        compose_wording(make_mark("the slow part was the lookup", scope="where"))[0]
         == "where: the slow part was the lookup"
     )
     assert (
-        compose(make_mark("treat where like context", scope="where"))[0]
+        compose_wording(make_mark("treat where like context", scope="where"))[0]
         == "Treat where like context"
     )
 
@@ -39,9 +39,9 @@ def test_the_scope_is_the_subject_unless_the_text_names_it() -> None:
     "text", ["sanitizeDBName is shared", "bootstrap.go exits early", "`x` is slow", "a/b.py is old"]
 )
 def test_an_identifier_keeps_its_case(text: str) -> None:
-    assert compose(make_mark(text))[0].lower() == text.lower()
-    assert compose(make_mark(text))[0].split(" ")[0][1:] == text.split(" ")[0][1:]
-    assert compose(make_mark("bootstrap.go exits early"))[0] == "bootstrap.go exits early"
+    assert compose_wording(make_mark(text))[0].lower() == text.lower()
+    assert compose_wording(make_mark(text))[0].split(" ")[0][1:] == text.split(" ")[0][1:]
+    assert compose_wording(make_mark("bootstrap.go exits early"))[0] == "bootstrap.go exits early"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_identifier_keeps_its_case(text: str) -> None:
 def test_the_title_of_a_rejection_names_only_the_rejected_option(
     text: str, title: str, body: str | None
 ) -> None:
-    title_and_body = compose(make_mark(text, marker="rejected", scope="prefix"))
+    title_and_body = compose_wording(make_mark(text, marker="rejected", scope="prefix"))
     assert title_and_body == (title, title_and_body[1] if body is None else body)
 
 
@@ -77,7 +77,7 @@ def test_the_title_of_a_rejection_names_only_the_rejected_option(
 def test_a_title_does_not_state_a_fixed_fault_as_a_fact(
     subject: str, fix: str, title: str | None
 ) -> None:
-    actual_title, _ = compose(
+    actual_title, _ = compose_wording(
         make_mark("the group was never read", "root cause", subject=subject, fix=fix)
     )
     assert actual_title == (
@@ -86,7 +86,7 @@ def test_a_title_does_not_state_a_fixed_fault_as_a_fact(
 
 
 def test_the_title_is_the_first_sentence_and_the_body_the_others() -> None:
-    title, body = compose(
+    title, body = compose_wording(
         make_mark("Pools leak. They do so when a worker dies, since nobody closes them.")
     )
     assert title == "Pools leak"
@@ -108,7 +108,7 @@ def test_a_sentence_that_fits_is_the_title_and_needs_no_body() -> None:
         + "so that it works."
     )
     assert TITLE_WIDTH // 2 < len(text) <= TITLE_WIDTH
-    assert compose(make_mark(text)) == (text.rstrip("."), "")
+    assert compose_wording(make_mark(text)) == (text.rstrip("."), "")
 
 
 def test_a_long_sentence_without_a_clause_stays_whole() -> None:
@@ -141,13 +141,13 @@ def test_a_sentence_longer_than_any_title_is_only_proposed_and_is_not_cut_with_d
     ],
 )
 def test_a_title_starts_and_ends_with_whole_words_and_whole_code(text: str, title: str) -> None:
-    title_and_body = compose(make_mark(text))
+    title_and_body = compose_wording(make_mark(text))
     assert title_and_body[0] == title
     assert title not in title_and_body[1]
 
 
 def test_a_body_ends_before_a_code_block_that_would_be_cut() -> None:
-    _, body = compose(make_mark("Pools leak. Do this:\n```\n" + "x = 1\n" * 200 + "```"))
+    _, body = compose_wording(make_mark("Pools leak. Do this:\n```\n" + "x = 1\n" * 200 + "```"))
     assert body == "Do this:"
 
 
@@ -155,11 +155,11 @@ def test_a_root_cause_contains_cause_and_fix() -> None:
     mark = make_mark(
         "the lock was held twice.", "root cause", subject="fix(db): hang on close (GH#12) (#13)"
     )
-    assert compose(mark) == (
+    assert compose_wording(mark) == (
         "The lock was held twice",
         "Fix: Hang on close",
     )
-    assert compose(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
+    assert compose_wording(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
 
 
 def test_the_subject_of_a_fix_is_the_title_if_it_is_specific() -> None:
@@ -168,12 +168,12 @@ def test_the_subject_of_a_fix_is_the_title_if_it_is_specific() -> None:
         "root cause",
         subject="fix: commit per batch to avoid a timeout",
     )
-    assert compose(mark)[0] == "Commit per batch to avoid a timeout"
+    assert compose_wording(mark)[0] == "Commit per batch to avoid a timeout"
 
 
 def test_accents_are_composed_and_compatibility_forms_are_kept() -> None:
     assert (
-        compose(make_mark("wait for\u00a0the cafe\u0301 \u2026 CO\u2082"))[0]
+        compose_wording(make_mark("wait for\u00a0the cafe\u0301 \u2026 CO\u2082"))[0]
         == "Wait for the caf\u00e9 \u2026 CO\u2082"
     )
 
@@ -187,6 +187,6 @@ def test_a_cut_text_is_a_beginning_that_fits(text: str, width: int) -> None:
 
 @given(st.text(alphabet="abc .,;:\n-\u00e9", min_size=1, max_size=900))
 def test_any_statement_keeps_the_limits(text: str) -> None:
-    title, body = compose(make_mark(text, fix=text, marker="root cause"))
+    title, body = compose_wording(make_mark(text, fix=text, marker="root cause"))
     assert len(title) <= MARKED_TITLE_WIDTH
     assert len(body) <= BODY_WIDTH

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
+from memory_ci.lifecycle.compaction import list_different_copies, plan_compaction
 from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
@@ -144,14 +144,14 @@ def test_entries_that_must_not_be_merged_are_unchanged(fields: dict[str, Any]) -
 
 def test_a_contradiction_of_a_merged_entry_prevents_merging() -> None:
     first, second = pair(relations=(f"contradicts {make_id(9)}",))
-    heir = make_entry(1, title="Same", body=first.body, supersedes=(make_id(9),))
-    assert compacted(heir, second) == (heir, second)
+    successor = make_entry(1, title="Same", body=first.body, supersedes=(make_id(9),))
+    assert compacted(successor, second) == (successor, second)
 
 
 def test_a_contradiction_of_itself_is_ignored() -> None:
-    heir = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
+    successor = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
     assert [
-        entry.id for entry in compacted(heir, *pair(relations=(f"refutes {make_id(2)}",))[1:])
+        entry.id for entry in compacted(successor, *pair(relations=(f"refutes {make_id(2)}",))[1:])
     ] == [make_id(1)]
 
 
@@ -410,7 +410,7 @@ def test_ids_are_kept_once_in_order_and_twice_only_with_different_texts(
     ids = [place.entry.id for place in after]
     retired = {place.entry.id for place in before if place.entry.status == "retired"}
     ids_after = {*ids, *(old for place in after for old in place.entry.supersedes)}
-    unlike = {copies[0].entry.id for copies in list_unlike(before)}
+    unlike = {copies[0].entry.id for copies in list_different_copies(before)}
     assert {place.entry.id for place in before} - ids_after <= retired
     assert all(ids.count(entry_id) == 1 for entry_id in ids if entry_id not in unlike)
     assert retired.isdisjoint({*ids} - unlike)

@@ -13,7 +13,7 @@ from memory_ci.lifecycle.reverts import (
     Revert,
     find_reverts,
     find_suspicion,
-    plan_undone,
+    plan_revert_effects,
     restore,
     suspect,
 )
@@ -39,7 +39,7 @@ def commit(number: int, message: str, *parents: int) -> Commit:
 def undone_by(message: str, *before: Commit) -> frozenset[str]:
     """Return the sources that a commit with this message reverts."""
     reverts = find_reverts([*before, commit(90, message)])
-    return reverts[-1].undoes if reverts and reverts[-1].sha == key(90) else frozenset()
+    return reverts[-1].reverted_names if reverts and reverts[-1].sha == key(90) else frozenset()
 
 
 WORK = commit(1, "Retry uploads")
@@ -136,7 +136,7 @@ def test_a_merge_that_quotes_a_revert_undoes_the_pull_request() -> None:
         'Merge pull request #13 from ann/undo\n\nRevert "Upload twice"\n\nReverts acme/shop#12'
     )
     reverts = find_reverts([commit(1, "Start"), commit(90, message, 1, 2)])
-    assert reverts[-1].undoes == {"pr:12"}
+    assert reverts[-1].reverted_names == {"pr:12"}
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_a_pull_request_of_another_repository_is_ignored(message: str) -> None:
 def test_reverts_of_one_second_are_in_the_order_of_history() -> None:
     undo, redo = commit(2, 'Revert "Retry uploads"'), commit(3, 'Reapply "Retry uploads"')
     reverts = find_reverts([WORK, undo, redo])
-    assert [(revert.undoes, revert.restores) for revert in reverts] == [
+    assert [(revert.reverted_names, revert.restored_names) for revert in reverts] == [
         (frozenset({key(1)}), frozenset()),
         (frozenset({key(2)}), frozenset({key(1)})),
     ]
@@ -187,8 +187,8 @@ def test_a_revert_of_a_revert_restores(message: str) -> None:
     back = commit(2, f'Revert "Retry uploads"\n\nThis reverts commit {sha(1)}.')
     again = commit(4, f"Enough\n\nThis reverts commit {sha(3)}.")
     _, second, third = find_reverts([WORK, back, commit(3, message), again])
-    assert (set(second.undoes), set(second.restores)) == ({key(2)}, {key(1)})
-    assert (set(third.undoes), set(third.restores)) == ({key(3), key(1)}, {key(2)})
+    assert (set(second.reverted_names), set(second.restored_names)) == ({key(2)}, {key(1)})
+    assert (set(third.reverted_names), set(third.restored_names)) == ({key(3), key(1)}, {key(2)})
 
 
 def test_reverting_a_merge_that_reverted_its_own_work_restores_nothing() -> None:
@@ -198,7 +198,7 @@ def test_reverting_a_merge_that_reverted_its_own_work_restores_nothing() -> None
     *_, last = find_reverts(
         [base, work, back, merge, commit(5, f"Out\n\nThis reverts commit {sha(4)}.", 4)]
     )
-    assert (set(last.undoes), set(last.restores)) == ({key(2), key(3), key(4)}, set())
+    assert (set(last.reverted_names), set(last.restored_names)) == ({key(2), key(3), key(4)}, set())
 
 
 def located(entry: Entry) -> Located:
@@ -207,7 +207,7 @@ def located(entry: Entry) -> Located:
 
 def after(entry: Entry, reverts: Sequence[Revert]) -> Entry:
     """Return an entry after reverts were applied."""
-    changes = plan_undone([located(entry)], reverts)
+    changes = plan_revert_effects([located(entry)], reverts)
     assert all((c.step, c.kind, c.path) == ("consolidate", "update", "MEMORY.md") for c in changes)
     return changes[0].entry if changes else entry
 
@@ -246,12 +246,14 @@ def test_an_entry_is_marked_once_for_repeated_plans_and_reverts() -> None:
     "source", [None, "", f"commit:{key(7)}", "pr:121", f"pr:13 commit:{key(2)}"]
 )
 def test_entries_of_other_work_are_unchanged(source: str | None) -> None:
-    assert not plan_undone([make_located(1, source=source)], [revert(50, {key(1), "pr:12"})])
+    assert not plan_revert_effects(
+        [make_located(1, source=source)], [revert(50, {key(1), "pr:12"})]
+    )
 
 
 def test_a_retired_entry_of_reverted_work_is_unchanged() -> None:
-    assert plan_undone([make_located(1, source=SOURCE, status="compacted")], [UNDO])
-    assert not plan_undone([make_located(1, source=SOURCE, status="retired")], [UNDO])
+    assert plan_revert_effects([make_located(1, source=SOURCE, status="compacted")], [UNDO])
+    assert not plan_revert_effects([make_located(1, source=SOURCE, status="retired")], [UNDO])
 
 
 def test_an_entry_with_another_source_that_is_not_reverted_is_unchanged() -> None:
@@ -348,8 +350,8 @@ def test_any_history_gives_the_same_result_in_one_run_or_two(
     places = [
         located(make_entry(n, source=f"commit:{key(n)}", importance=0.8)) for n in range(1, 5)
     ]
-    changes = plan_undone(places, reverts)
-    assert plan_undone(random.sample(places, len(places)), reverts) == changes
+    changes = plan_revert_effects(places, reverts)
+    assert plan_revert_effects(random.sample(places, len(places)), reverts) == changes
     whole = [after(place.entry, reverts) for place in places]
     assert [after(after(place.entry, reverts[:cut]), reverts[cut:]) for place in places] == whole
     assert [after(entry, reverts) for entry in whole] == whole

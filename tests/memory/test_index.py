@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
 from memory_ci.memory.index import build_index, synced_index, verify_index
-from memory_ci.memory.screening import screen
+from memory_ci.memory.screening import screen_file
 from memory_ci.memory.workspace import STAGED, index_path
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.report import LoadedFile
@@ -206,7 +206,9 @@ def test_a_changed_file_is_indexed_like_a_new_file(texts: list[str]) -> None:
 
     def read(text: str, digests: Mapping[str, KnownDigests]) -> list[LoadedFile]:
         return [
-            screen(load_file("MEMORY.md", text.encode(), ScopePatterns(), digests["MEMORY.md"]))
+            screen_file(
+                load_file("MEMORY.md", text.encode(), ScopePatterns(), digests["MEMORY.md"])
+            )
         ]
 
     with open_index(None) as index:

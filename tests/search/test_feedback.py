@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.utility import compute_some_utilities, compute_utilities, job_of
+from memory_ci.lifecycle.utility import compute_utilities, compute_utilities_of_entries, job_of
 from memory_ci.records.episode import Feedback, FeedbackKind
 from memory_ci.search.artifact import verify, write_artifact
 from memory_ci.search.builder import open_index, sync
@@ -143,7 +143,7 @@ def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(
         counted = list_feedback(index, ids)
     shares = {job_of(event): count for event, count in counted if event.kind == "ignored"}
     expected = compute_utilities(feedback)
-    some = compute_some_utilities([event for event, _ in counted], shares)
+    some = compute_utilities_of_entries([event for event, _ in counted], shares)
     assert some == {entry: expected[entry] for entry in ids if entry in expected}
 
 

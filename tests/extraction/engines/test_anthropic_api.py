@@ -12,7 +12,7 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.anthropic_api import (
     CLIENTS,
-    CREDENTIALS,
+    CREDENTIAL_VARIABLES,
     AnthropicEngine,
     is_configured,
 )
@@ -197,7 +197,7 @@ def test_a_provider_is_configured_only_by_a_complete_set_of_variables(
     provider: Provider,
 ) -> None:
     settings = EngineConfig(provider=provider)
-    for names in CREDENTIALS[provider]:
+    for names in CREDENTIAL_VARIABLES[provider]:
         assert str(is_configured(dict.fromkeys(names, "x"), settings)).startswith(names[0])
         assert is_configured(dict.fromkeys(names[:-1], "x") | {names[-1]: ""}, settings) is None
 
