@@ -1,4 +1,4 @@
-"""A run that is killed between writing its files and moving the branch: the next command takes the files back."""
+"""Tests of the journal: after a run is killed before its branch moves, the next command restores the files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ commit_series(repo, ref="refs/heads/main", expected=resolve_commit(repo, "refs/h
     commits=[PlannedCommit(files, "memory")], identity=Identity("a", "b"), when=datetime(2026, 1, 1, tzinfo=UTC))
 """
 OF_THE_USER = 'case "$GIT_INDEX_FILE $*" in " "*'
-"""Begins a case of the commands that use the index of the work tree, not one of our own."""
+"""Starts a shell `case` for git commands that use the index of the work tree, not a temporary index."""
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def add_memory(builder: RepoBuilder) -> None:
 
 
 def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A run that writes one file, makes one and removes one, as a process that leads its own group."""
+    """Run a process, as leader of its own group, that writes one file, adds one and removes one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", WRITE, str(cwd or builder.path)]
     return subprocess.run(
@@ -64,7 +64,7 @@ def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.Completed
 
 
 def write_here(builder: RepoBuilder) -> None:
-    """The same run in this process, which is sooner; nothing may kill it."""
+    """Do the same run in this process, which is faster; it must not be killed."""
     repo = find_repository(builder.path)
     commit_series(
         repo,
@@ -79,7 +79,7 @@ def write_here(builder: RepoBuilder) -> None:
 
 
 def is_done(builder: RepoBuilder) -> bool:
-    """Whether index and work tree are at the run's commit, and nothing is left of the journal."""
+    """Return whether index and work tree are at the run's commit and the journal is removed."""
     assert builder.show("main", "MEMORY.md") == "new\n"
     assert not (builder.path / ".git" / JOURNAL).exists()
     builder.git("fsck", "--strict", "--no-dangling")
@@ -138,7 +138,7 @@ def test_a_journal_that_no_run_of_ours_wrote_is_not_followed(
 
 
 def is_taken_back(builder: RepoBuilder) -> bool:
-    """Whether branch, index and work tree are as before the run, and nothing is left of the journal."""
+    """Return whether branch, index and work tree are as before the run and the journal is removed."""
     assert builder.show("main", "MEMORY.md") == "old\n"
     assert not (builder.path / ".git" / JOURNAL).exists()
     builder.git("fsck", "--strict", "--no-dangling")
@@ -149,7 +149,7 @@ def is_taken_back(builder: RepoBuilder) -> bool:
 def killed_by(
     builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, Path], RepoBuilder]:
-    """`killed_by(script, path)` is a copy at `path` of a repository whose run the script of git has killed."""
+    """Return a function: `killed_by(script, path)` copies a repository whose run was killed by a script of git."""
     templates: dict[str, RepoBuilder] = {}
 
     def copy(script: str, path: Path) -> RepoBuilder:
@@ -166,7 +166,7 @@ def killed_by(
 
 
 @pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
-def test_what_a_killed_run_wrote_and_did_not_commit_is_taken_back_by_the_next_command(
+def test_the_next_command_restores_files_that_a_killed_run_wrote_but_did_not_commit(
     killed_by: Callable[[str, Path], RepoBuilder], tmp_path: Path, script: str
 ) -> None:
     builder = killed_by(script, tmp_path / "killed")
@@ -177,7 +177,7 @@ def test_what_a_killed_run_wrote_and_did_not_commit_is_taken_back_by_the_next_co
     assert is_done(builder)
 
 
-def test_a_run_that_is_killed_after_its_branch_moved_is_done(
+def test_a_run_that_is_killed_after_its_branch_moved_is_completed(
     builder: RepoBuilder, wrap_git: Callable[[str], None]
 ) -> None:
     killed(builder, wrap_git, AFTER_THE_BRANCH)
@@ -206,13 +206,13 @@ NEXT_STEPS = {
 
 @pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
 @pytest.mark.parametrize("steps", NEXT_STEPS.values(), ids=NEXT_STEPS)
-def test_whatever_a_person_does_after_a_kill_the_next_run_commits_what_it_has_to_say(
+def test_the_next_run_commits_its_changes_whatever_a_person_does_after_a_kill(
     killed_by: Callable[[str, Path], RepoBuilder],
     tmp_path: Path,
     script: str,
     steps: list[tuple[str, ...]],
 ) -> None:
-    """Nothing counts as committed that is not, so that no later step can take it out unawares."""
+    """Uncommitted changes never count as committed, so that no later step removes them unnoticed."""
     builder = killed_by(script, tmp_path / "killed")
     for step in steps:
         with suppress(
@@ -228,7 +228,7 @@ def test_whatever_a_person_does_after_a_kill_the_next_run_commits_what_it_has_to
 
 
 class StoppedClock:
-    """Who looks at it waits for ever; a git that hangs goes on once somebody waits."""
+    """A clock that stands still; the first sleep lets a hanging git go on."""
 
     def __init__(self, may_go_on: Path) -> None:
         self._may_go_on = may_go_on
@@ -242,13 +242,13 @@ class StoppedClock:
             self._may_go_on.unlink()
 
 
-def test_a_git_that_outlives_its_run_is_waited_for(
+def test_a_git_process_that_outlives_its_run_is_waited_for(
     builder: RepoBuilder,
     wrap_git: Callable[[str], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the journal would be thrown away for a branch that has not moved, and that moves a moment later."""
+    """Otherwise the journal would be removed although the branch moves a moment later."""
     may_go_on = tmp_path / "may-go-on"
     os.mkfifo(may_go_on)
     hangs = f'case "$*" in *update-ref*) kill -KILL $PPID; read -r _ <"{may_go_on}";; esac'
@@ -260,7 +260,7 @@ def test_a_git_that_outlives_its_run_is_waited_for(
 
 
 @pytest.mark.parametrize("stage", [True, False])
-def test_a_file_that_was_changed_since_is_left_alone_and_named_until_it_is_settled(
+def test_a_file_changed_since_the_kill_is_kept_and_reported_until_it_is_resolved(
     builder: RepoBuilder, wrap_git: Callable[[str], None], *, stage: bool
 ) -> None:
     killed(builder, wrap_git, BEFORE_THE_BRANCH)
@@ -277,7 +277,7 @@ def test_a_file_that_was_changed_since_is_left_alone_and_named_until_it_is_settl
     assert is_taken_back(builder)
 
 
-def test_the_files_of_a_linked_work_tree_are_taken_back_from_the_main_one(
+def test_the_files_of_a_linked_work_tree_are_restored_from_the_main_one(
     builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path
 ) -> None:
     builder.branch("work")
@@ -294,7 +294,7 @@ def test_the_files_of_a_linked_work_tree_are_taken_back_from_the_main_one(
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_a_journal_that_is_no_regular_file_is_not_opened(
+def test_a_journal_that_is_not_a_regular_file_is_not_opened(
     builder: RepoBuilder, tmp_path: Path, kind: str
 ) -> None:
     journal = builder.path / ".git" / JOURNAL
@@ -311,7 +311,7 @@ def test_a_journal_that_is_no_regular_file_is_not_opened(
     assert builder.git("status", "--porcelain") == ""
 
 
-def test_the_files_of_a_repository_that_was_moved_since_are_taken_back(
+def test_the_files_are_restored_after_the_repository_was_moved(
     builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path
 ) -> None:
     killed(builder, wrap_git, BEFORE_THE_BRANCH)
@@ -325,7 +325,7 @@ ENDS = {"INT": 130, "TERM": -signal.SIGTERM, "HUP": -signal.SIGHUP}
 
 @pytest.mark.parametrize(("name", "status"), ENDS.items())
 @pytest.mark.parametrize("step", ["update-ref", "checkout-index"])
-def test_a_signal_to_all_processes_of_a_run_waits_for_its_files(
+def test_a_signal_to_the_process_group_is_handled_after_the_files_are_restored(
     builder: RepoBuilder, wrap_git: Callable[[str], None], step: str, name: str, status: int
 ) -> None:
     wrap_git(f'case "$*" in *{step}*) kill -{name} -$PPID; "$GIT" "$@"; exit;; esac')
@@ -345,7 +345,7 @@ def test_a_signal_that_is_ignored_stays_so(
     assert is_done(builder)
 
 
-def test_the_journal_of_a_run_at_work_is_its_own(
+def test_the_journal_of_a_running_process_is_not_used_by_another(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "PAUSE", 0.0)
@@ -360,7 +360,7 @@ def test_the_journal_of_a_run_at_work_is_its_own(
     assert not (builder.path / ".git" / JOURNAL).exists()
 
 
-def test_a_run_takes_back_what_another_left_before_it_writes_its_own_journal(
+def test_a_run_restores_the_files_of_a_killed_run_before_writing_its_own_journal(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     killed(builder, wrap_git, BEFORE_THE_BRANCH)

@@ -1,4 +1,4 @@
-"""Objects are asked of one process that is kept, and of another where that breaks off."""
+"""Tests of reading objects with one long-lived git process, which is replaced when it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Processes = list[subprocess.Popen[bytes]]
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
-    """The processes that were started since the test began."""
+    """Record the git processes that are started from now on."""
     begun: Processes = []
     start = subprocess.Popen.__init__
 
@@ -44,7 +44,7 @@ def started(git_calls: Callable[[], list[str]]) -> int:
     return sum("cat-file" in line for line in git_calls())
 
 
-def test_names_and_contents_are_asked_of_one_process(
+def test_names_and_contents_are_read_by_one_process(
     builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
 ) -> None:
     objects.close_all()
@@ -63,7 +63,7 @@ def test_names_and_contents_are_asked_of_one_process(
     assert started(git_calls) - before == 1
 
 
-def test_where_the_process_is_gone_another_answers(
+def test_a_process_that_ended_is_replaced(
     builder: RepoBuilder, repo: Repository, processes: Processes
 ) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
@@ -78,7 +78,7 @@ def test_where_the_process_is_gone_another_answers(
     ]
 
 
-def test_a_git_without_the_command_answers_too(
+def test_a_git_version_without_the_command_is_supported(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
@@ -91,7 +91,9 @@ def test_a_git_without_the_command_answers_too(
     assert [content.data for content in read_files(repo, files, 100)] == [b"one\n", None]
 
 
-def test_more_is_asked_than_a_pipe_holds(builder: RepoBuilder, repo: Repository) -> None:
+def test_requests_larger_than_a_pipe_buffer_are_answered(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("One", {f"{number}.txt": f"{number}\n" * 9_000 for number in range(70)})
     names = [f"HEAD:{number % 71}.txt" for number in range(5_000)]
     object_ids = find_objects(repo, names)
@@ -105,7 +107,7 @@ def test_more_is_asked_than_a_pipe_holds(builder: RepoBuilder, repo: Repository)
     )
 
 
-def test_another_environment_and_another_repository_at_the_same_place_have_their_own(
+def test_another_environment_or_another_repository_at_the_path_has_its_own_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
     builder = make_repo(tmp_path / "repo")
@@ -120,7 +122,7 @@ def test_another_environment_and_another_repository_at_the_same_place_have_their
     assert sum(process.poll() is None for process in processes) <= objects.MAX_OPEN
 
 
-def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer(
+def test_a_name_that_crashes_git_is_an_error_and_the_next_request_is_answered(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
@@ -129,7 +131,7 @@ def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer
     assert find_commit(repo, "main") == sha
 
 
-def test_a_process_that_does_not_answer_ends_with_the_question(
+def test_an_interrupted_request_ends_its_process(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_: IO[bytes]) -> None:
@@ -149,7 +151,7 @@ def test_a_process_that_does_not_answer_ends_with_the_question(
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only there a pipe is made smaller"
 )
-def test_pipes_may_be_as_small_as_a_page(
+def test_pipes_of_one_page_are_enough(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl

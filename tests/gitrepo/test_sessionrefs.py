@@ -1,4 +1,4 @@
-"""Sessions kept as refs: nothing of the user's is touched, the same is stored once, a remote gets what it lacks."""
+"""Tests of sessions stored as refs: the user's data is untouched, each session is stored once, remotes get new ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
     return builder.git("for-each-ref", "--format=%(refname)", pattern).splitlines()
 
 
-def test_a_session_is_a_commit_without_parents_by_nobody_else(
+def test_a_session_is_a_commit_without_parents_by_memory_ci(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     stored = store(repo, "codex", "s1", {"digest.jsonl": b"one\n", "transcript": b"all\n"}, WHEN)
@@ -70,7 +70,7 @@ def test_a_session_is_a_commit_without_parents_by_nobody_else(
     ]
 
 
-def test_index_work_tree_and_branches_stay_and_no_hook_runs(
+def test_index_work_tree_and_branches_are_unchanged_and_no_hook_runs(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.write("README.md", "changed\n")
@@ -87,7 +87,7 @@ def test_index_work_tree_and_branches_stay_and_no_hook_runs(
     assert refs(builder) == ["refs/heads/main"]
 
 
-def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(
+def test_a_session_is_stored_once_with_the_same_id_in_every_repository(
     repo: Repository, tmp_path: Path
 ) -> None:
     first = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
@@ -99,7 +99,7 @@ def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(
     assert (again.is_new, again.oid, elsewhere_stored.oid) == (False, first.oid, first.oid)
 
 
-def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(
+def test_a_longer_session_replaces_a_shorter_one_and_never_the_reverse(
     repo: Repository,
 ) -> None:
     put(repo)
@@ -109,7 +109,7 @@ def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(
     assert [stored.oid for stored in list_stored(repo)] == [grown]
 
 
-def test_of_two_captures_at_once_the_slower_is_told(
+def test_the_slower_of_two_concurrent_captures_gets_an_error(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     other_commit = builder.sha()
@@ -123,7 +123,7 @@ def test_of_two_captures_at_once_the_slower_is_told(
 
 
 @pytest.mark.parametrize("session_id", HOSTILE)
-def test_a_hostile_id_names_one_ref_below_its_agent_and_nothing_else(
+def test_a_hostile_id_gives_one_ref_below_its_agent(
     builder: RepoBuilder, repo: Repository, session_id: str
 ) -> None:
     ref = session_ref(session_id, session_id)
@@ -136,7 +136,7 @@ def test_a_hostile_id_names_one_ref_below_its_agent_and_nothing_else(
     assert builder.sha("main") == head
 
 
-def test_two_ids_that_look_alike_stay_two() -> None:
+def test_similar_ids_have_different_refs() -> None:
     assert len({session_ref("a", name) for name in ("x.y", "x y", "x-y", "x/y", "x:y")}) == 5
 
 
@@ -154,13 +154,13 @@ def test_digests_are_read_by_one_process_within_a_limit(
     assert len(git_calls()) == before + 1
 
 
-def test_sessions_survive_a_collection_of_garbage(builder: RepoBuilder, repo: Repository) -> None:
+def test_sessions_survive_garbage_collection(builder: RepoBuilder, repo: Repository) -> None:
     put(repo)
     builder.git("gc", "-q", "--prune=now")
     assert [data for _, data in read_stored(repo, list_stored(repo))] == [b"one\n"]
 
 
-def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
+def test_only_sessions_that_a_remote_lacks_are_pushed(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, git_calls: Callable[[], list[str]]
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
@@ -180,7 +180,7 @@ def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
     assert not [ref for ref in refs(bare) if ref.startswith(PUSHED)]
 
 
-def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(
+def test_fetching_sessions_never_overwrites_local_ones(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
@@ -196,7 +196,7 @@ def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(
     assert not (builder.path / ".git" / "FETCH_HEAD").exists()
 
 
-def test_what_is_deleted_is_gone_here_or_there(
+def test_a_session_is_deleted_locally_or_on_a_remote(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
@@ -210,9 +210,7 @@ def test_what_is_deleted_is_gone_here_or_there(
     assert refs(bare) == ["refs/heads/main", session_ref("claude-code", "b")]
 
 
-def test_a_remote_that_is_not_there_is_an_error_that_may_pass(
-    repo: Repository, tmp_path: Path
-) -> None:
+def test_an_unreachable_remote_is_a_temporary_error(repo: Repository, tmp_path: Path) -> None:
     put(repo)
     with pytest.raises(EngineError) as caught:
         push(repo, str(tmp_path / "nowhere"), list_stored(repo))
@@ -220,7 +218,7 @@ def test_a_remote_that_is_not_there_is_an_error_that_may_pass(
     assert len(list_unpushed(repo, str(tmp_path / "nowhere"))) == 1
 
 
-def test_a_remote_that_nobody_knows_is_named_with_the_reason(repo: Repository) -> None:
+def test_the_error_for_an_unknown_remote_names_it(repo: Repository) -> None:
     with pytest.raises(EngineError) as caught:
         list_remote(repo, "nope")
     expected = "the remote 'nope' cannot be used: 'nope' does not appear to be a git repository"
@@ -228,7 +226,7 @@ def test_a_remote_that_nobody_knows_is_named_with_the_reason(repo: Repository) -
     assert "`git remote -v`" in caught.value.hint
 
 
-def test_what_a_remote_and_its_helpers_say_is_one_line_without_a_credential(
+def test_messages_of_a_remote_are_one_line_without_credentials(
     repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     wrap_git(
@@ -244,7 +242,7 @@ def test_what_a_remote_and_its_helpers_say_is_one_line_without_a_credential(
     assert "hunter2" not in caught.value.message
 
 
-def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
+def test_a_remote_that_does_not_answer_is_aborted_with_all_started_processes(
     repo: Repository,
     tmp_path: Path,
     wrap_git: Callable[[str], None],
@@ -273,7 +271,7 @@ def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
 
 
 @pytest.mark.parametrize("date", ["253402300800", "99999999999999999", "-5"])
-def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(
+def test_a_commit_with_an_impossible_date_counts_as_the_oldest(
     builder: RepoBuilder, repo: Repository, date: str
 ) -> None:
     put(repo)
@@ -285,14 +283,14 @@ def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(
     assert [stored.at.year for stored in list_stored(repo)] == [2026, 1970]
 
 
-def test_a_session_that_ended_before_1970_is_kept_under_the_first_date_of_git(
+def test_a_session_that_ended_before_1970_has_the_first_date_of_git(
     repo: Repository,
 ) -> None:
     put(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
     assert [stored.at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
-def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(
+def test_a_ref_that_is_not_a_session_is_neither_listed_nor_fetched(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
@@ -311,7 +309,7 @@ def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(
     assert [stored.key for stored in list_stored(repo)] == ["claude-code:s1"]
 
 
-def test_a_session_that_git_cannot_put_here_keeps_no_other_away(
+def test_a_session_that_cannot_be_fetched_does_not_block_others(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)

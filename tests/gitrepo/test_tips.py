@@ -1,4 +1,4 @@
-"""Tips: the default branch and the work, by one process."""
+"""Tests of the tips of the default branch and the current work, read by one process."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def tips(repo: RepoBuilder) -> tuple[str | None, str]:
     return tips_read.commit, tips_read.work
 
 
-def test_the_work_is_a_branch_beside_the_default_one(tmp_path: Path) -> None:
+def test_the_current_work_is_a_branch_other_than_the_default(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     assert tips(repo) == (None, ""), "nothing is committed yet"
     start = repo.commit("Start")
@@ -25,7 +25,7 @@ def test_the_work_is_a_branch_beside_the_default_one(tmp_path: Path) -> None:
     assert tips(repo) == (start, "")
 
 
-def test_the_remote_says_what_the_default_branch_is(tmp_path: Path) -> None:
+def test_the_remote_defines_the_default_branch(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "shop")
     repo.commit("Start")
     repo.branch("next/2")

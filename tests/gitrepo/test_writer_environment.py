@@ -1,4 +1,4 @@
-"""No hook, setting or variable of the user takes part."""
+"""Tests of the commit writer: no hook, setting or variable of the user takes effect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.repos import RepoBuilder, make_repo
 pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
-def test_no_hook_no_signature_and_no_setting_of_the_user_takes_part(
+def test_hooks_signatures_and_settings_of_the_user_have_no_effect(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
     hooks = builder.path / ".git" / "hooks"

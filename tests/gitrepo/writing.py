@@ -1,4 +1,4 @@
-"""Commits that the writer makes, and what must hold of the repository."""
+"""Functions that write commits, and check the state of the repository."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def write(
 
 
 def state(builder: RepoBuilder) -> tuple[str, ...]:
-    """Everything that a failed write must leave as it was: refs, index, status and the files of the work tree."""
+    """Return everything that a failed write must not change: refs, index, status and files of the work tree."""
     files = sorted(p for p in builder.path.rglob("*") if p.is_file() and ".git" not in p.parts)
     return (
         builder.git("for-each-ref"),
@@ -46,7 +46,7 @@ def state(builder: RepoBuilder) -> tuple[str, ...]:
 
 
 def refused(repo: Repository, commits: Sequence[PlannedCommit], **more: str) -> RepositoryError:
-    """The error of a write, which has left refs, index and work tree as they were."""
+    """Return the error of a write, and check that refs, index and work tree are unchanged."""
     builder = RepoBuilder(repo.root or repo.git_dir)
     before = state(builder)
     with pytest.raises(RepositoryError) as failure:

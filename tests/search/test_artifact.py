@@ -1,4 +1,4 @@
-"""The file that is handed on has the same bytes however the index came about."""
+"""Tests of the index file that is passed on: its bytes do not depend on how it was built."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EDITS = st.dictionaries(
     st.none() | st.lists(ENTRIES, max_size=3).map(tuple),
     min_size=1,
 )
-"""What becomes of some files: their new entries, or None where they are deleted; the others stay."""
+"""Edits: the new entries of some files, or None for a deleted file; other files are unchanged."""
 
 
 def edited(history: Iterable[dict[str, tuple[Entry, ...] | None]]) -> list[Tree]:
@@ -48,7 +48,7 @@ def edited(history: Iterable[dict[str, tuple[Entry, ...] | None]]) -> list[Tree]
 
 
 def artifact(history: Sequence[Tree], working: Path | None, out: Path) -> bytes:
-    """The bytes written after an index at `working` has followed a history of trees."""
+    """Return the bytes that an index at `working` writes after following a history of trees."""
     for tree in history:
         with open_index(working) as index:
             sync(index, tree.oids, tree.load)
@@ -58,7 +58,7 @@ def artifact(history: Sequence[Tree], working: Path | None, out: Path) -> bytes:
 
 @examples(25)
 @given(st.lists(EDITS, min_size=2, max_size=4).map(edited))
-def test_after_any_edits_the_artifact_is_that_of_a_fresh_build(history: list[Tree]) -> None:
+def test_after_any_edits_the_artifact_equals_that_of_a_fresh_build(history: list[Tree]) -> None:
     with TemporaryDirectory() as place:
         followed = artifact(history, Path(place, "index.db"), Path(place, "followed.db"))
         assert artifact(history[-1:], None, Path(place, "elsewhere", "fresh.db")) == followed
@@ -92,7 +92,7 @@ def test_rows_are_numbered_in_order_of_path_and_line(tmp_path: Path) -> None:
     assert rows == [(1, "MEMORY.md", 1), (2, "MEMORY.md", 21), (3, "src/MEMORY.md", 1)]
 
 
-def test_where_it_cannot_be_written_nothing_is_changed(tmp_path: Path) -> None:
+def test_an_artifact_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "out.db").mkdir()
     with pytest.raises(RepositoryError) as refused:
         artifact([make_tree()], None, tmp_path / "out.db")

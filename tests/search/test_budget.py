@@ -1,4 +1,4 @@
-"""Whole entries within a number of characters, and the names of the rest."""
+"""Tests of fitting hits into a budget of characters: whole entries, and the names of the others."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def sizes(hits: tuple[Hit, ...]) -> list[int]:
     return [size(hit) for hit in hits]
 
 
-def test_a_hit_that_is_too_large_is_passed_over_and_a_smaller_one_still_fits() -> None:
+def test_a_hit_that_is_too_large_is_skipped_and_a_smaller_one_is_kept() -> None:
     fitting, dropped = fit(make_hits(40, 80, 30, 31), 100, size)
     assert (sizes(fitting), sizes(dropped)) == ([40, 30], [80, 31])
 
 
-def test_what_fits_to_the_last_character_is_kept() -> None:
+def test_hits_that_fit_exactly_are_kept() -> None:
     fitting, dropped = fit(make_hits(60, 40), 100, size)
     assert (sizes(fitting), dropped) == ([60, 40], ())
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(-5, 200))
-def test_what_is_kept_fits_and_nothing_is_lost(costs: list[int], room: int) -> None:
+def test_kept_hits_fit_and_none_is_lost(costs: list[int], room: int) -> None:
     hits = make_hits(*costs)
     fitting, dropped = fit(hits, room, size)
     assert sum(sizes(fitting)) <= max(room, 0)

@@ -1,4 +1,4 @@
-"""The index equals the tree, whatever was there before."""
+"""Tests of building the index: it equals the tree, whatever the file contained before."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.make import examples, make_entry, make_id
 from tests.search.trees import Tree, make_loaded, make_tree
 
 
-def find_titles(index: Index, *terms: str) -> list[str]:
+def find_ids(index: Index, *terms: str) -> list[str]:
     return [match.located.entry.id for match in search(index, terms)]
 
 
@@ -36,7 +36,7 @@ def built(tree: Tree, path: Path | None = None) -> list[object]:
 
 
 def content(index: Index) -> list[object]:
-    """Everything an index holds or answers, without its own row numbers."""
+    """Return everything that an index stores or answers, without its internal row numbers."""
     index.connection.execute(
         "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
     )
@@ -70,7 +70,7 @@ FILES = st.dictionaries(
 def test_after_any_edits_the_index_equals_a_fresh_build(
     history: list[dict[str, tuple[Entry, ...]]],
 ) -> None:
-    """Edited, renamed, emptied and deleted files: no row of an older version stays."""
+    """Files are edited, renamed, emptied and deleted: no row of an older version may stay."""
     with open_index(None) as index:
         for files in history:
             tree = Tree(files)
@@ -79,7 +79,7 @@ def test_after_any_edits_the_index_equals_a_fresh_build(
             assert report.entries == sum(map(len, files.values()))
 
 
-def test_what_was_edited_away_is_not_found_again(tmp_path: Path) -> None:
+def test_removed_text_is_not_found_again(tmp_path: Path) -> None:
     tree = Tree(
         {
             "MEMORY.md": (make_entry(1, title="old words"),),
@@ -90,8 +90,8 @@ def test_what_was_edited_away_is_not_found_again(tmp_path: Path) -> None:
     edited = Tree({"MEMORY.md": (make_entry(1, title="new words"),)})
     with open_index(tmp_path / "index.db") as index:
         sync(index, edited.oids, edited.load)
-        assert find_titles(index, "old") == []
-        assert find_titles(index, "new") == [make_id(1)]
+        assert find_ids(index, "old") == []
+        assert find_ids(index, "new") == [make_id(1)]
 
 
 def test_only_files_that_are_new_to_the_index_are_read(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_only_files_that_are_new_to_the_index_are_read(tmp_path: Path) -> None:
     assert (report.files_read, report.entries, report.was_rebuilt) == (1, 4, False)
 
 
-def test_without_a_change_nothing_is_read_and_everything_is_known(tmp_path: Path) -> None:
+def test_without_a_change_no_file_is_read(tmp_path: Path) -> None:
     tree = make_tree()
     first = built(tree, tmp_path / "index.db")
     assert built(tree, tmp_path / "index.db") == first
@@ -116,11 +116,11 @@ def test_a_file_without_an_object_id_is_read_every_time(tmp_path: Path) -> None:
     for _ in range(2):
         with open_index(tmp_path / "index.db") as index:
             sync(index, tree.oids | {"MEMORY.md": ""}, tree.load)
-            assert find_titles(index, "retry") == [make_id(0)]
+            assert find_ids(index, "retry") == [make_id(0)]
     assert tree.requests[1] == ["MEMORY.md"]
 
 
-def test_a_file_that_could_not_be_read_is_asked_for_again() -> None:
+def test_an_unreadable_file_is_read_again() -> None:
     tree = make_tree()
 
     def load_all_but_one(paths: Collection[str]) -> Iterator[LoadedFile]:
@@ -132,7 +132,7 @@ def test_a_file_that_could_not_be_read_is_asked_for_again() -> None:
     assert tree.requests[1] == ["MEMORY.md"]
 
 
-def test_an_entry_comes_back_as_it_went_in() -> None:
+def test_an_indexed_entry_is_read_back_unchanged() -> None:
     entry = make_entry(
         1,
         body="a\n\nb ‌ \U0001f600",
@@ -148,14 +148,14 @@ def test_an_entry_comes_back_as_it_went_in() -> None:
         assert list_entries(index) == list(loaded.entries)
 
 
-def test_an_id_that_stands_in_two_files_has_two_rows() -> None:
+def test_an_id_in_two_files_has_two_rows() -> None:
     tree = Tree({"MEMORY.md": (make_entry(1),), "src/MEMORY.md": (make_entry(1),)})
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         assert [located.path for located in list_entries(index)] == ["MEMORY.md", "src/MEMORY.md"]
 
 
-def test_an_exception_in_the_block_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+def test_an_exception_in_the_block_does_not_change_the_file(tmp_path: Path) -> None:
     before = built(make_tree(2), tmp_path / "index.db")
     changed = make_tree(5)
 
@@ -209,7 +209,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_that_cannot_be_trusted_is_built_again(tmp_path: Path, damage: str) -> None:
+def test_an_untrusted_index_is_built_again(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "index.db"
     expected = built(make_tree(50), path)
     DAMAGES[damage](path)
@@ -239,7 +239,7 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(
+def test_an_altered_index_is_not_trusted_even_with_the_same_object_ids(
     tmp_path: Path, part: str
 ) -> None:
     path = tmp_path / "index.db"
@@ -248,14 +248,14 @@ def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(
     tree = make_tree(3)
     with open_index(path) as index:
         assert sync(index, tree.oids, tree.load).was_rebuilt
-        assert find_titles(index, "retry") == [make_id(0), make_id(1), make_id(2)]
+        assert find_ids(index, "retry") == [make_id(0), make_id(1), make_id(2)]
         assert content(index) == expected
 
 
-def test_a_file_from_a_cache_is_proved_once_and_then_known(
+def test_an_index_from_a_cache_is_verified_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy keeps its time of modification, not its time of change; the second opening reads no row for proof."""
+    """A copy keeps its modification time but not its change time; the second opening verifies no row."""
     built(make_tree(3), tmp_path / "index.db")
     restored = tmp_path / "clone" / "index.db"
     restored.parent.mkdir()
@@ -269,7 +269,7 @@ def test_a_file_from_a_cache_is_proved_once_and_then_known(
     assert (len(proofs), tree.requests) == (1, [])
 
 
-def test_an_edit_that_puts_the_time_of_modification_back_is_seen(tmp_path: Path) -> None:
+def test_an_edit_that_restores_the_modification_time_is_detected(tmp_path: Path) -> None:
     path, tree = tmp_path / "index.db", make_tree(3)
     built(tree, path)
     before = path.stat()
@@ -281,28 +281,30 @@ def test_an_edit_that_puts_the_time_of_modification_back_is_seen(tmp_path: Path)
 
 
 @pytest.mark.parametrize("column", ["front", "title", "last_reinforced"])
-def test_damage_that_shows_only_when_it_is_read_is_built_again(tmp_path: Path, column: str) -> None:
+def test_an_index_with_damage_that_is_found_only_on_reading_is_built_again(
+    tmp_path: Path, column: str
+) -> None:
     expected = built(make_tree(3))
     tree = make_tree(3)
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute(f"UPDATE entries SET {column} = CAST(x'ff' AS TEXT)")  # noqa: S608 - of this list
-        assert find_titles(index, "retry") == [make_id(0), make_id(1), make_id(2)]
+        assert find_ids(index, "retry") == [make_id(0), make_id(1), make_id(2)]
         assert content(index) == expected
 
 
-def test_damage_to_a_file_that_was_just_made_is_built_again(tmp_path: Path) -> None:
+def test_a_new_index_that_is_damaged_is_built_again(tmp_path: Path) -> None:
     tree = make_tree(3)
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute("UPDATE entries SET front = x'c1'")
-        assert len(find_titles(index, "retry")) == 3
+        assert len(find_ids(index, "retry")) == 3
         assert not index.is_temporary
     assert len(tree.requests) == 2
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal"])
-def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_one(
+def test_the_journal_of_a_discarded_index_is_not_applied_to_the_new_one(
     tmp_path: Path, suffix: str
 ) -> None:
     path = tmp_path / "index.db"
@@ -320,8 +322,8 @@ def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_o
     assert again.requests == []
 
 
-def test_a_new_file_that_another_process_put_there_is_not_thrown_away(tmp_path: Path) -> None:
-    """Two processes find the same damage; the second must not remove what the first has built meanwhile."""
+def test_a_new_index_of_another_process_is_not_discarded(tmp_path: Path) -> None:
+    """Two processes find the same damage; the second must not remove the index that the first has built."""
     expected = built(make_tree(2), tmp_path / "new.db")
     with open_index(tmp_path / "index.db") as index:
         (tmp_path / "new.db").replace(tmp_path / "index.db")
@@ -334,7 +336,7 @@ def test_a_new_file_that_another_process_put_there_is_not_thrown_away(tmp_path: 
 # --- a place that cannot be used ---
 
 
-def test_where_nothing_can_be_written_the_index_is_in_memory(tmp_path: Path) -> None:
+def test_if_no_file_can_be_written_the_index_is_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file where the directory should be")
     for path in (tmp_path / "file" / "index.db", tmp_path):
         tree = make_tree()
@@ -342,21 +344,21 @@ def test_where_nothing_can_be_written_the_index_is_in_memory(tmp_path: Path) -> 
             sync(index, tree.oids, tree.load)
             assert index.is_temporary
             assert index.reason
-            assert find_titles(index, "retry") == [make_id(0)]
+            assert find_ids(index, "retry") == [make_id(0)]
 
 
-def test_behind_a_lock_that_stays_the_index_is_in_memory(tmp_path: Path) -> None:
+def test_if_the_file_stays_locked_the_index_is_in_memory(tmp_path: Path) -> None:
     path, tree = tmp_path / "index.db", make_tree()
     with open_index(path) as holder:
         with open_index(path, lock_timeout=0) as index:
             sync(index, tree.oids, tree.load)
             assert index.is_temporary
             assert "locked" in index.reason
-            assert find_titles(index, "retry") == [make_id(0)]
+            assert find_ids(index, "retry") == [make_id(0)]
         assert not holder.is_temporary
 
 
-def test_an_index_that_was_asked_for_in_memory_gives_no_reason() -> None:
+def test_an_index_requested_in_memory_has_no_reason() -> None:
     with open_index(None) as index:
         assert index.is_temporary
         assert index.reason == ""
@@ -376,7 +378,9 @@ with open_index(Path(sys.argv[1]), lock_timeout=600) as index:
 
 
 @pytest.mark.parametrize("damage", ["missing", "no database", "other version"])
-def test_processes_that_build_at_once_all_get_the_right_answer(tmp_path: Path, damage: str) -> None:
+def test_processes_that_build_at_the_same_time_all_get_the_right_answer(
+    tmp_path: Path, damage: str
+) -> None:
     path = tmp_path / "index.db"
     built(make_tree(2), path)
     DAMAGES[damage](path)
@@ -391,5 +395,5 @@ def test_processes_that_build_at_once_all_get_the_right_answer(tmp_path: Path, d
     assert built(make_tree(300), path) == built(make_tree(300))
 
 
-def test_the_schema_names_the_tokenizer_that_the_key_names() -> None:
+def test_schema_and_cache_key_name_the_same_tokenizer() -> None:
     assert f"tokenize = '{TOKENIZER}'" in SCHEMA.read_text(encoding="utf-8")

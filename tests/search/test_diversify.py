@@ -1,4 +1,4 @@
-"""Near-duplicates do not fill the answer."""
+"""Tests of diversity: near duplicates do not fill the answer."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def numbers(hits: list[Hit]) -> list[int]:
     return [int(hit.located.entry.id[:8], 16) for hit in hits]
 
 
-def test_a_near_duplicate_gives_way_to_something_else() -> None:
+def test_a_near_duplicate_ranks_below_a_different_entry() -> None:
     first = make_hit(1, 1.0, "retry charges with a key")
     again = make_hit(2, 0.95, "retry charges with key")
     different = make_hit(3, 0.7, "release notes come from fragments")
@@ -53,7 +53,7 @@ def test_two_entries_with_one_id_are_both_served() -> None:
 
 
 @pytest.mark.parametrize("hits", [[], [make_hit(1, 1.0, title="the", body="")]])
-def test_nothing_and_entries_without_words_are_fine(hits: list[Hit]) -> None:
+def test_no_hits_and_entries_without_words_are_accepted(hits: list[Hit]) -> None:
     assert diversify(hits) == hits
 
 
@@ -73,7 +73,7 @@ def test_the_incremental_form_equals_the_definition(texts: list[list[str]]) -> N
 
 
 def by_definition(hits: list[Hit]) -> list[Hit]:
-    """Maximal marginal relevance as the paper writes it."""
+    """Order hits by maximal marginal relevance, as the paper defines it."""
     chosen: list[Hit] = []
 
     def novelty(hit: Hit) -> float:

@@ -1,4 +1,4 @@
-"""Neighbours: what is like an entry by vectors or by words, and who names whom."""
+"""Tests of neighbours: entries that are similar by vectors or by words, and entries that name others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fill(
 
 
 def embed(index: Index, model_id: str = "planned:1", without: str = "") -> None:
-    """Give each entry the vector of the first word of its title."""
+    """Store for each entry the vector of the first word of its title."""
     entries = [place.entry for place in list_entries(index) if place.entry.title != without]
     texts = {text_hash(entry): entry.title.split()[0] for entry in entries}
     store_vectors(
@@ -78,7 +78,7 @@ def fruit(*names: str, **fields: str) -> list[Entry]:
     return [make_entry(number, title=name, **fields) for number, name in enumerate(names, start=1)]
 
 
-def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_entry_itself(
+def test_by_vectors_entries_with_a_cosine_of_at_least_four_fifths_are_similar(
     index: Index,
 ) -> None:
     fill(index, *fruit("apple", "brick", "plum", "away", "pear"))
@@ -90,7 +90,7 @@ def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_en
     )
 
 
-def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Index) -> None:
+def test_at_most_three_are_similar_and_equal_ones_are_ordered_by_id(index: Index) -> None:
     fill(
         index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1))
     )
@@ -103,7 +103,7 @@ def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Inde
     assert MAX_SIMILAR == 3
 
 
-def test_a_copy_in_another_file_is_the_entry_itself_and_one_of_another_counts_once(
+def test_copies_of_the_entry_are_ignored_and_copies_of_others_count_once(
     index: Index,
 ) -> None:
     both = fruit("apple", "pear")
@@ -118,7 +118,7 @@ def test_a_retired_entry_is_similar_to_nothing(index: Index) -> None:
     assert titles(similar(index, 1)) == ["pear"]
 
 
-def test_the_filters_of_a_search_hold(index: Index) -> None:
+def test_the_filters_of_a_search_apply(index: Index) -> None:
     fill(index, *fruit("apple", "pear"), more=[make_entry(3, title="plum")])
     embed(index)
     assert titles(similar(index, 1, scopes=("project",))) == ["pear"]
@@ -151,14 +151,14 @@ def test_an_entry_without_a_vector_and_an_index_with_few_are_compared_by_words(
     assert similar(index, 2).basis == "words", "a third of the entries has no vector"
 
 
-def test_of_two_models_the_one_that_knows_most_texts_is_asked(index: Index) -> None:
+def test_of_two_models_the_one_with_more_vectors_is_used(index: Index) -> None:
     fill(index, *fruit("apple", "pear"))
     embed(index, "a:1", without="pear")
     embed(index, "b:1")
     assert (titles(similar(index, 1)), similar(index, 1).basis) == (["pear"], "vectors")
 
 
-def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Index) -> None:
+def test_several_entries_are_compared_at_once_by_vectors_or_words(index: Index) -> None:
     fill(
         index,
         *(make_entry(number, title="apple", body=str(number)) for number in range(40)),
@@ -185,7 +185,7 @@ def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Inde
         max_size=12,
     )
 )
-def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
+def test_by_words_exactly_the_entries_above_the_threshold_are_found(
     texts: list[frozenset[str]],
 ) -> None:
     entries = [
@@ -200,7 +200,7 @@ def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
     ][:MAX_SIMILAR]
 
 
-def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index: Index) -> None:
+def test_entries_are_found_by_id_in_their_first_place_that_passes_the_filters(index: Index) -> None:
     both = fruit("apple", "pear")
     fill(index, *both, make_entry(3, status="retired"), more=both[:1])
     places_by_id = find_by_ids(index, [make_id(1), make_id(3), make_id(9)])
@@ -208,7 +208,7 @@ def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index:
     assert find_by_ids(index, [make_id(2)], types=("corrective",)) == {}
 
 
-def test_entries_that_name_others_are_listed_with_what_they_name(index: Index) -> None:
+def test_entries_that_name_others_are_listed_with_the_named_ids(index: Index) -> None:
     naming = make_entry(2, relations=(f"supports {make_id(1)}",), supersedes=(make_id(8),))
     fill(index, make_entry(1), naming, make_entry(3, status="retired", supersedes=(make_id(1),)))
     assert list_entries_with_relations(index) == [(make_id(2), naming.relations, naming.supersedes)]

@@ -1,4 +1,4 @@
-"""Similar tasks: alike by their prompts, never the task itself, weighed by what became of them."""
+"""Tests of similar tasks: found by their prompts, without the task itself, weighted by their outcome."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def make_task(title: str, place: int = 0, **fields: Any) -> Task:
 
 
 def twice(title: str) -> dict[str, float]:
-    """The terms of a title as they count in a prompt."""
+    """Return the terms of a title with their weight in a prompt."""
     return {term: 2.0 * count for term, count in count_terms(title).items()}
 
 
 def find(query: str | TaskQuery, *tasks: Task | str, top: int = 2) -> tuple[SimilarTask, ...]:
-    """What may be named to a job among `tasks` and some that have nothing to do with them."""
+    """Return the tasks that are similar to a query, among `tasks` and unrelated ones."""
     corpus = [
         task if isinstance(task, Task) else make_task(task, place)
         for place, task in enumerate(tasks)
@@ -60,12 +60,12 @@ def labels(similar: tuple[SimilarTask, ...]) -> list[str]:
     return [match.task.label for match in similar]
 
 
-def test_a_task_finds_the_one_that_was_like_it() -> None:
+def test_a_task_finds_a_similar_task() -> None:
     assert labels(find("failed charges of the payments client are not retried", RETRY)) == ["#100"]
 
 
 @pytest.mark.parametrize("others", [0, 1, 3, 29])
-def test_a_young_repository_answers_too(others: int) -> None:
+def test_a_repository_with_few_tasks_is_searched(others: int) -> None:
     titles = [RETRY, *(f"{OTHERS[n % len(OTHERS)]} number {n}" for n in range(others))]
     tasks = [make_task(title, place) for place, title in enumerate(titles)]
     query = "charges of the payments client are not retried, failed ones get lost"
@@ -81,7 +81,7 @@ def test_an_unrelated_task_finds_nothing() -> None:
     assert find("the of and", RETRY) == ()
 
 
-def test_who_asks_by_hand_is_shown_the_best_whatever_its_score() -> None:
+def test_a_manual_query_gets_the_best_task_whatever_its_score() -> None:
     query, corpus = (
         "Show a chart of failed charges per month and country on a dashboard of the shop",
         [RETRY, *OTHERS],
@@ -92,7 +92,7 @@ def test_who_asks_by_hand_is_shown_the_best_whatever_its_score() -> None:
     assert find_similar(TaskQuery(query), tasks, prompts, is_gated=True) == ()
 
 
-def test_in_a_long_history_a_score_of_20_and_three_terms_are_asked_for() -> None:
+def test_in_a_long_history_a_score_of_20_and_three_terms_are_required() -> None:
     titles = [
         RETRY,
         *(f"Paint wall {n} of room {n * 7 % 100} in colour {n * 3}" for n in range(YOUNG)),
@@ -106,7 +106,7 @@ def test_in_a_long_history_a_score_of_20_and_three_terms_are_asked_for() -> None
     assert labels(find_similar(TaskQuery("retry failed"), tasks, prompts)) == ["#100"]
 
 
-def test_the_first_line_alone_is_asked() -> None:
+def test_only_the_first_line_of_the_query_is_searched() -> None:
     assert find(f"Paint the wall\n\n{RETRY}, it says", RETRY) == ()
 
 
@@ -121,7 +121,7 @@ def test_titles_weigh_more_and_paths_less_than_prose() -> None:
     assert labels(similar) == ["#101", "#100"]
 
 
-def test_one_word_in_common_makes_no_similar_task() -> None:
+def test_one_common_word_does_not_make_a_similar_task() -> None:
     assert find("Add a login form", RETRY) == ()
     assert find("telemetry", RETRY) == ()
 
@@ -144,13 +144,13 @@ def test_a_task_does_not_find_itself(query: TaskQuery) -> None:
     assert find(query, same_task) == ()
 
 
-def test_work_without_a_branch_is_not_taken_for_any_other_work_without_one() -> None:
+def test_two_tasks_without_a_branch_are_not_the_same() -> None:
     assert find(
         TaskQuery("retry failed charges of payments", branch=""), make_task(RETRY, branch="")
     )
 
 
-def test_at_most_so_many_are_given() -> None:
+def test_the_number_of_tasks_is_limited() -> None:
     several = [
         f"Retry failed charges of payments in the {name}"
         for name in ("client", "worker", "cron job")
@@ -159,7 +159,7 @@ def test_at_most_so_many_are_given() -> None:
     assert len(find("retry failed charges of payments", *several, top=1)) == 1
 
 
-def test_what_succeeded_comes_before_what_was_mended_before_what_failed() -> None:
+def test_successful_tasks_rank_above_fixed_and_failed_ones() -> None:
     outcomes = [
         make_task(RETRY, place, outcome=outcome)
         for place, outcome in enumerate(("failure", "partial", "success"))
@@ -180,7 +180,7 @@ def test_work_whose_files_are_gone_counts_half() -> None:
     assert labels(find("retry failed charges", gone, present))[0] == "#101"
 
 
-def test_a_second_task_says_something_new() -> None:
+def test_the_second_task_differs_from_the_first() -> None:
     twin, other_task = (
         "Retry failed charges in the payments client again",
         "Refund failed charges in the payments worker",
@@ -189,7 +189,7 @@ def test_a_second_task_says_something_new() -> None:
     assert labels(find(query, RETRY, twin, other_task)) == ["#100", "#102"]
 
 
-def test_of_equal_ones_the_newest_is_given() -> None:
+def test_of_equal_tasks_the_newest_is_returned() -> None:
     old, new = make_task(RETRY, 0), make_task(RETRY, 1, merged_on=date(2026, 5, 1))
     assert labels(find("retry failed charges of payments", old, new))[0] == "#101"
 

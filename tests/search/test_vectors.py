@@ -1,4 +1,4 @@
-"""The vector lane: what is kept of a model, what is near, and what is said when something is missing."""
+"""Tests of the vector lane: stored vectors, nearest entries, and messages if something is missing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ FRUIT = {
 
 
 class Planned:
-    """An embedder that knows the vectors of the texts that begin with these words; it remembers what it was asked."""
+    """An embedder with fixed vectors for texts that begin with these words; it keeps its requests."""
 
     def __init__(
         self, vectors: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1"
@@ -85,7 +85,7 @@ def kept_titles(index: Index, model_id: str = "planned:1") -> set[str]:
     }
 
 
-def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
+def test_the_nearest_entries_come_first_with_their_cosine(index: Index) -> None:
     fill(index, "brick", "apple", "pear", "away")
     answer = search_vectors(index, Planned(), "apple")
     assert titles(answer) == ["apple", "pear", "brick", "away"]
@@ -94,7 +94,7 @@ def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
     assert answer.reason == ""
 
 
-def test_what_was_embedded_once_is_not_embedded_again(index: Index) -> None:
+def test_stored_vectors_are_not_computed_again(index: Index) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
     search_vectors(index, embedder, "brick")
@@ -102,7 +102,9 @@ def test_what_was_embedded_once_is_not_embedded_again(index: Index) -> None:
     assert embedder.requests == [("query", 1), ("entry", 2), ("query", 1)]
 
 
-def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index) -> None:
+def test_a_vector_is_kept_when_an_entry_moves_and_removed_when_its_text_changes(
+    index: Index,
+) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
     search_vectors(index, embedder, "apple")
@@ -139,7 +141,7 @@ def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
     assert search_vectors(index, embedder, "apple").reason == ""
 
 
-def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) -> None:
+def test_with_too_few_vectors_the_embedder_is_not_called_and_the_lane_is_off(index: Index) -> None:
     fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 8)))
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
@@ -151,7 +153,7 @@ def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) 
     assert len(search_vectors(index, embedder, "apple").matches) == 40
 
 
-def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Index) -> None:
+def test_both_lanes_search_the_same_entries(index: Index) -> None:
     entries: list[Entry] = [
         make_entry(1, title="apple one", type="corrective"),
         make_entry(2, title="apple two", status="retired"),
@@ -183,7 +185,7 @@ def test_depth_is_counted_after_the_filter(index: Index) -> None:
     assert len(search_vectors(index, Planned(), "apple", depth=0).matches) == 1
 
 
-def test_another_model_sees_no_vector_of_the_first(index: Index) -> None:
+def test_vectors_of_another_model_are_ignored(index: Index) -> None:
     fill(index, "apple", "pear")
     search_vectors(index, Planned(), "apple")
     other_model = Planned({word: (*row, 0.0) for word, row in FRUIT.items()}, "planned:2")
@@ -192,7 +194,7 @@ def test_another_model_sees_no_vector_of_the_first(index: Index) -> None:
     assert kept_titles(index, "planned:1") == kept_titles(index, "planned:2") == {"apple", "pear"}
 
 
-def test_a_model_that_changed_its_dimension_starts_anew(index: Index) -> None:
+def test_vectors_of_another_dimension_are_computed_again(index: Index) -> None:
     fill(index, "apple", "pear")
     search_vectors(index, Planned(), "apple")
     changed = Planned({word: (*row, 0.0) for word, row in FRUIT.items()})
@@ -230,7 +232,7 @@ def test_an_embedder_that_fails_turns_the_lane_off_and_is_quoted(index: Index) -
 
 
 @pytest.mark.parametrize(("count", "is_on"), [(20, True), (4, False)])
-def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
+def test_stored_vectors_are_used_if_a_few_entries_cannot_be_embedded(
     index: Index, count: int, is_on: bool
 ) -> None:
     texts = [f"apple {n}" for n in range(count)]
@@ -246,7 +248,7 @@ def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
-def test_nothing_is_asked_for_nothing(index: Index, text: str) -> None:
+def test_an_empty_query_does_not_call_the_embedder(index: Index, text: str) -> None:
     fill(index, "apple")
     embedder = Planned()
     assert search_vectors(index, embedder, text) == ({}, {}, "")
@@ -257,7 +259,7 @@ def test_nothing_is_asked_for_nothing(index: Index, text: str) -> None:
     ("column", "value"),
     [("hashes", b"odd"), ("data", b"short"), ("dim", 0), ("dim", -2), ("dim", 3), ("hashes", b"")],
 )
-def test_a_row_whose_lengths_do_not_agree_counts_as_none(
+def test_a_row_with_an_inconsistent_length_is_ignored(
     index: Index, column: str, value: object
 ) -> None:
     fill(index, "apple", "pear")
@@ -268,7 +270,7 @@ def test_a_row_whose_lengths_do_not_agree_counts_as_none(
     assert titles(search_vectors(index, embedder, "apple")) == ["apple", "pear"]
 
 
-def test_numbers_that_are_none_in_the_table_are_never_near(index: Index) -> None:
+def test_stored_vectors_with_invalid_numbers_are_never_near(index: Index) -> None:
     fill(index, "apple", "pear")
     search_vectors(index, Planned(), "apple")
     index.connection.execute(
@@ -277,7 +279,7 @@ def test_numbers_that_are_none_in_the_table_are_never_near(index: Index) -> None
     assert list(search_vectors(index, Planned(), "apple").matches.values()) == [0.0, 0.0]
 
 
-def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
+def test_the_table_does_not_depend_on_the_order_of_embedding() -> None:
     tables = []
     for order in (tuple(FRUIT), tuple(reversed(FRUIT))):
         with open_index(None) as index:
@@ -298,7 +300,7 @@ def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
     assert (dim, data) == (2, expected.data.tobytes())
 
 
-def test_missing_names_each_text_once_and_nothing_that_is_not_served(index: Index) -> None:
+def test_missing_texts_are_listed_once_and_only_for_served_entries(index: Index) -> None:
     tree = Tree(
         {"MEMORY.md": (make_entry(1, title="apple"), make_entry(2, title="pear", status="retired"))}
     )
@@ -337,7 +339,7 @@ def test_without_numpy_the_lane_works(index: Index, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(find_model() is None, reason="the extra `vectors` is not installed")
-def test_the_local_model_finds_an_entry_without_a_word_in_common(index: Index) -> None:
+def test_the_local_model_finds_an_entry_without_common_words(index: Index) -> None:
     fill(
         index,
         "Bread needs an hour in the oven",

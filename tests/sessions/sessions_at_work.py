@@ -1,4 +1,4 @@
-"""Sessions, checkpoints and notes of sessions that tests put beside merged changes."""
+"""Functions that make sessions, checkpoints and session notes for merged changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MESSAGE = "Retry charges\n\nThe gateway may be slow."
 
 
 def turns(model: StandIn) -> list[list[str]]:
-    """What people said in sessions, by request."""
+    """Return the words of people in sessions, for each request to the model."""
     return [texts for question in model.requests if (texts := question.texts("text"))]
 
 
@@ -27,7 +27,7 @@ def session_joins(plan: Plan) -> list[Join]:
 
 
 def configure(project: Project, text: str) -> None:
-    """Set the configuration, and let a commit follow: the newest change does not say who reads the evidence."""
+    """Commit a configuration and another commit, because the newest change does not choose its own configuration."""
     project.commit("Configure", {".memory-ci.yaml": text})
     project.commit("Go on")
 
@@ -42,7 +42,7 @@ def checkpoint(data: bytes, name: str = CHECKPOINT, **metadata: Any) -> dict[str
 
 
 def make_note(*prompts: str, at: datetime) -> str:
-    """A note of git-ai, laid out as it does."""
+    """Return a note in the format of git-ai."""
     messages = [{"type": "user", "text": text, "timestamp": at.isoformat()} for text in prompts]
     prompt = {"agent_id": {"tool": "claude", "id": SESSION, "model": "m"}, "messages": messages}
     note = {"schema_version": "authorship/3.0.0", "prompts": {"a8b19b9": prompt}}
@@ -50,7 +50,7 @@ def make_note(*prompts: str, at: datetime) -> str:
 
 
 def make_history(at: datetime, *prompts: str) -> str:
-    """A session as SpecStory keeps it."""
+    """Return a session in the format of SpecStory."""
     spoken = "".join(f"_**User ({at.isoformat()})**_\n\n{text}\n\n---\n\n" for text in prompts)
     start = f"{at:%Y-%m-%d %H:%M:%S}Z"
     return (

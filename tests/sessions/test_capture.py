@@ -1,4 +1,4 @@
-"""Capture: a transcript of this project becomes a ref, redacted; a foreign, hostile or old one does not stay."""
+"""Tests of capture: a transcript of this project becomes a ref, redacted; foreign, hostile and old ones do not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_transcript(
     session: str = "79e9becd",
     now: datetime = NOW,
 ) -> Path:
-    """A transcript of Claude Code with one human turn a word list, a minute apart."""
+    """Write a transcript of Claude Code with a human turn for each text, a minute apart."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
         {
@@ -75,7 +75,7 @@ def stored_text(project: Project) -> str:
     )
 
 
-def test_a_session_is_kept_redacted_and_the_work_tree_stays(
+def test_a_session_is_stored_redacted_and_the_work_tree_is_unchanged(
     project: Project, transcript: Path
 ) -> None:
     status = project.status()
@@ -92,7 +92,7 @@ def test_a_session_is_kept_redacted_and_the_work_tree_stays(
     assert project.status() == status
 
 
-def test_a_session_captured_twice_is_kept_once_and_a_grown_one_replaces_it(
+def test_a_session_is_stored_once_and_replaced_when_it_grows(
     project: Project, transcript: Path
 ) -> None:
     take(project, transcript)
@@ -103,12 +103,14 @@ def test_a_session_captured_twice_is_kept_once_and_a_grown_one_replaces_it(
     assert "And use a key." in stored_text(project)
 
 
-def test_a_dry_run_keeps_nothing(project: Project, transcript: Path) -> None:
+def test_a_dry_run_stores_nothing(project: Project, transcript: Path) -> None:
     assert take(project, transcript, dry_run=True).bytes > 0
     assert list_stored(project.workspace.repo) == ()
 
 
-def test_of_a_database_what_was_made_elsewhere_is_not_taken(project: Project, home: Path) -> None:
+def test_sessions_of_other_projects_in_a_database_are_not_captured(
+    project: Project, home: Path
+) -> None:
     project.write(".memory-ci.yaml", "sessions:\n  keep_days: 0\n")
     path, export = home / OPENCODE, json.loads((SESSIONS / "opencode-export.json").read_text())
     elsewhere = {**export, "info": {**export["info"], "id": "ses_elsewhere"}}
@@ -138,7 +140,7 @@ def test_a_digest_keeps_its_limit(
     assert "Turn 39 " in stored_text(project)
 
 
-def test_what_retention_has_passed_is_deleted_at_the_next_capture(
+def test_sessions_past_retention_are_deleted_by_the_next_capture(
     project: Project, tmp_path: Path
 ) -> None:
     take(project, write_transcript(tmp_path / "a.jsonl", project.path, session="old"))
@@ -163,7 +165,7 @@ def test_a_transcript_of_another_project_is_refused(project: Project, tmp_path: 
     assert slug_of(project, escaping) == "foreign-transcript"
 
 
-def test_the_directory_that_a_transcript_names_beats_what_a_hook_says(
+def test_the_directory_in_a_transcript_overrides_that_of_the_hook(
     project: Project, tmp_path: Path
 ) -> None:
     transcript = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
@@ -208,7 +210,7 @@ def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory", "link", "pipe", "large", "null"])
-def test_a_path_from_outside_that_is_no_file_to_read_is_refused(
+def test_a_path_that_is_not_a_readable_file_is_refused(
     project: Project, transcript: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / ("a\0b" if kind == "null" else kind)
@@ -224,7 +226,7 @@ def test_a_path_from_outside_that_is_no_file_to_read_is_refused(
     assert slug_of(project, path) == "transcript-unreadable"
 
 
-def test_a_file_that_no_reader_knows_is_refused(project: Project, tmp_path: Path) -> None:
+def test_a_file_of_an_unknown_format_is_refused(project: Project, tmp_path: Path) -> None:
     unknown = tmp_path / "notes.txt"
     unknown.write_text("hello\n")
     assert slug_of(project, unknown) == "unknown-transcript"
@@ -245,7 +247,7 @@ def test_the_newest_transcript_of_this_project_is_found(
     assert find_newest_transcript(project.workspace, home) == new
 
 
-def test_a_hook_names_a_transcript_and_whatever_else_it_likes(home: Path) -> None:
+def test_additional_fields_in_the_input_of_a_hook_are_ignored(home: Path) -> None:
     hook_input = {
         "session_id": "s",
         "transcript_path": "~/a.jsonl",
@@ -259,20 +261,20 @@ def test_a_hook_names_a_transcript_and_whatever_else_it_likes(home: Path) -> Non
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"{}", b'{"transcript_path": null}', b'{"transcript_path": 1}', b"\xff"]
 )
-def test_what_is_no_input_of_a_hook_is_refused(data: bytes) -> None:
+def test_invalid_input_of_a_hook_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError) as caught:
         parse_hook_input(data)
     assert caught.value.slug == "bad-hook-input"
 
 
-def test_a_session_older_than_what_is_kept_is_not_kept(project: Project, tmp_path: Path) -> None:
+def test_a_session_older_than_the_retention_is_not_stored(project: Project, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "a.jsonl", project.path)
     captured = take(project, path, NOW + timedelta(days=91))
     assert (captured.is_expired, captured.is_new) == (True, False)
     assert list_stored(project.workspace.repo) == ()
 
 
-def test_secrets_in_ids_and_names_are_kept_nowhere(project: Project, tmp_path: Path) -> None:
+def test_secrets_in_ids_and_names_are_stored_nowhere(project: Project, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "a.jsonl", project.path, session=f"s-{TOKEN}")
     used = {"type": "tool_use", "id": "t", "name": f"mcp {TOKEN}", "input": {}}
     turn = {
@@ -304,7 +306,7 @@ def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(
 
 
 @pytest.mark.parametrize("session", ["a\0b\nc", "\0"])
-def test_an_id_is_kept_without_what_no_line_holds(
+def test_an_id_is_stored_without_unprintable_characters(
     project: Project, tmp_path: Path, session: str
 ) -> None:
     captured = take(project, write_transcript(tmp_path / "a.jsonl", project.path, session=session))
@@ -313,7 +315,7 @@ def test_an_id_is_kept_without_what_no_line_holds(
 
 
 @pytest.mark.parametrize("cwd", ["/a\0b", "/\ud800", "loop"])
-def test_a_directory_that_cannot_be_is_not_in_this_project(
+def test_an_impossible_directory_is_not_in_this_project(
     project: Project, tmp_path: Path, cwd: str
 ) -> None:
     loop = tmp_path / "loop"
@@ -322,6 +324,6 @@ def test_a_directory_that_cannot_be_is_not_in_this_project(
     assert slug_of(project, path) == "foreign-transcript"
 
 
-def test_a_home_of_nobody_is_a_path_like_any_other(project: Project) -> None:
+def test_the_home_of_an_unknown_user_is_an_ordinary_path(project: Project) -> None:
     path, _ = parse_hook_input(b'{"transcript_path": "~nobody-has-this-name/a.jsonl"}')
     assert slug_of(project, path) == "transcript-unreadable"

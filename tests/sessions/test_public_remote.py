@@ -1,4 +1,4 @@
-"""Captured sessions are not sent where strangers read, unless the configuration says so."""
+"""Tests of public remotes: captured sessions are not pushed where strangers can read, unless configured."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answer(status: int) -> Answer:
 @pytest.mark.parametrize(
     ("status", "readers"), [(200, "anybody"), (401, "members"), (404, "members"), (500, "unknown")]
 )
-def test_who_can_read_a_remote_is_asked_without_credentials(
+def test_the_visibility_of_a_remote_is_requested_without_credentials(
     project: Project, status: int, readers: str
 ) -> None:
     project.git("config", "http.extraHeader", "Authorization: Basic c2VjcmV0")
@@ -50,7 +50,7 @@ def test_who_can_read_a_remote_is_asked_without_credentials(
         assert len(server.requests) > request_count
 
 
-def test_sessions_stay_where_strangers_read(project: Project) -> None:
+def test_sessions_are_not_pushed_to_a_public_remote(project: Project) -> None:
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n"}, NOW)
     with serve(lambda request: answer(200)) as server:
         project.git("remote", "add", "origin", f"{server.url}/a/b.git")
@@ -61,7 +61,9 @@ def test_sessions_stay_where_strangers_read(project: Project) -> None:
         assert not [request for request in server.requests if "receive-pack" in request.target]
 
 
-def test_a_directory_is_private_and_false_sends_nothing(project: Project, tmp_path: Path) -> None:
+def test_a_local_directory_is_private_and_the_setting_false_pushes_nothing(
+    project: Project, tmp_path: Path
+) -> None:
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n"}, NOW)
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "bare").path))
     project.commit("Configure", {".memory-ci.yaml": "sessions: {push: false}\n"})
@@ -74,7 +76,7 @@ def test_a_directory_is_private_and_false_sends_nothing(project: Project, tmp_pa
 
 
 @pytest.mark.parametrize(("is_private", "readers"), [(True, "members"), (False, "anybody")])
-def test_a_job_says_who_reads(
+def test_the_variables_of_a_job_state_the_visibility(
     project: Project, tmp_path: Path, is_private: bool, readers: str
 ) -> None:
     project.git("remote", "add", "origin", "https://github.invalid/acme/shop")

@@ -1,4 +1,4 @@
-"""Captured sessions are taken out: those that were named and no other, here and on a remote."""
+"""Tests of deleting captured sessions, locally and on a remote: only the named ones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.project import NOW, Project
 
 @pytest.fixture
 def captured(project: Project, tmp_path: Path) -> Project:
-    """Three sessions, all of them on the remote `origin` too."""
+    """Return a project with three sessions, which the remote `origin` has, too."""
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     repo = project.workspace.repo
     for agent, session in (
@@ -50,21 +50,23 @@ def test_a_session_is_named_by_its_key_its_id_or_its_beginning(
 
 
 @pytest.mark.parametrize("name", ["aaaa", "gemini:aaaaaaaa", "", "cccccccc"])
-def test_a_name_that_fits_none_deletes_nothing(captured: Project, name: str) -> None:
+def test_an_unknown_name_deletes_nothing(captured: Project, name: str) -> None:
     with pytest.raises(UsageError) as caught:
         purge(captured.workspace, ["bbbbbbbb", name])
     assert caught.value.slug == "unknown-session"
     assert len(list_sessions(captured)) == 3
 
 
-def test_all_are_gone_here_and_there_and_nothing_else_is(captured: Project) -> None:
+def test_all_sessions_are_deleted_locally_and_on_the_remote_and_nothing_else(
+    captured: Project,
+) -> None:
     purge(captured.workspace, [], every=True, remote="origin")
     assert (list_sessions(captured), count_refs(captured)) == ([], 0)
     assert captured.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/") == ""
     assert captured.git("ls-remote", "origin", "refs/heads/main") != ""
 
 
-def test_what_is_gone_here_can_still_be_taken_out_of_a_remote(captured: Project) -> None:
+def test_a_session_deleted_locally_can_still_be_deleted_on_a_remote(captured: Project) -> None:
     purge(captured.workspace, [], every=True)
     purge(captured.workspace, ["gemini:bbbbbbbb"], remote="origin")
     assert count_refs(captured) == 2

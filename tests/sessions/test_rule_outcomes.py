@@ -1,4 +1,4 @@
-"""What became of rules in the sessions that were served them."""
+"""Tests of the outcomes of rules in the sessions that they were served to."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OTHER = ["The gateway is slow today.", "Fix the retry in the client."]
 
 
 def serve(project: Project, number: int, at: datetime, **served: tuple[str, ...]) -> None:
-    """Note that a session was served something."""
+    """Record that a session was served entries."""
     sign = Sign(agent="claude-code", session=session_id(number), at=at, **served)  # type: ignore[arg-type]
     note_sign(project.workspace, sign)
 
@@ -50,7 +50,7 @@ def start_of(project: Project, number: int) -> datetime:
     return project.clock.now + number * DAY - timedelta(minutes=1)
 
 
-def test_a_session_that_does_not_hear_the_request_again_followed_it(
+def test_a_session_without_a_repeated_request_followed_the_rule(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, OTHER[0], DRAFT[0])
@@ -60,7 +60,7 @@ def test_a_session_that_does_not_hear_the_request_again_followed_it(
     assert (outcome.sessions, outcome.asked_again, outcome.followed) == (2, 1, 1)
 
 
-def test_what_was_asked_before_the_rule_was_served_is_not_asked_again(
+def test_a_request_before_the_rule_was_served_is_not_a_repetition(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, DRAFT[0])
@@ -76,7 +76,7 @@ def test_a_session_that_was_not_served_the_rule_is_not_counted(
     assert count(project, RULE) == []
 
 
-def test_a_command_that_fails_after_it_was_told_has_failed_again(
+def test_a_command_that_fails_after_its_warning_counts_as_failed_again(
     project: Project, tmp_path: Path
 ) -> None:
     failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", text=OTHER[0])
@@ -101,9 +101,7 @@ def test_commits_name_the_sessions_that_were_served(project: Project, tmp_path: 
     assert (outcome.sessions, outcome.asked_again) == (1, 1)
 
 
-def test_a_request_that_is_told_in_vain_comes_after_others(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_rule_without_effect_ranks_below_others(project: Project, tmp_path: Path) -> None:
     pull = ("Please pull main first.", "Pull main first, please.", "Pull main first")
     both: list[list[str | Record]] = [
         [draft, second] for draft, second in zip(DRAFT, pull, strict=False)

@@ -1,4 +1,4 @@
-"""Which events of a session go to which change, and who said them."""
+"""Tests of assigning the events of a session to changes and authors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.standin import StandIn, by_model, make_learning
 # -- which events go to which change
 
 
-def test_two_changes_that_share_a_session_are_each_given_their_own_events(
+def test_two_changes_that_share_a_session_get_their_own_events(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     start = project.clock.now
@@ -76,7 +76,7 @@ def test_checkpoints_whose_branch_was_not_fetched_are_reported(
 def test_two_text_blocks_of_one_transcript_line_are_two_events(
     project: Project, model: StandIn
 ) -> None:
-    """git-ai's notes have no ids, and what Cursor puts around a person's words stands in the line of the words."""
+    """git-ai's notes have no ids, and Cursor's additions are in the same line as a person's words."""
     at = project.clock.now
     merge_branch(project, "charge", 140, MESSAGE)
     prompt = f"<open_files>\nsrc/client.py\n</open_files>\n<user_query>\n{WORDS}\n</user_query>"
@@ -90,7 +90,7 @@ def test_two_text_blocks_of_one_transcript_line_are_two_events(
 
 
 def outside_event(folder: Path, number: int) -> dict[str, str]:
-    """The environment of a job about a fork's pull request: the forge's own event, and no token."""
+    """Return the variables of a job for a fork's pull request: the event file, and no token."""
     head = {
         "label": "eve:retry",
         "ref": "retry",
@@ -103,7 +103,7 @@ def outside_event(folder: Path, number: int) -> dict[str, str]:
     return {"GITHUB_EVENT_PATH": str(path)}
 
 
-def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
+def test_a_transcript_in_a_forks_change_cannot_be_quoted(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     text = make_history(project.clock.now, WORDS)

@@ -1,4 +1,4 @@
-"""A session that no commit names is joined by its branch, or by the files that it edited."""
+"""Tests of joining a session that no commit names: by its branch, or by the files that it edited."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_session_on_the_branch_while_a_commit_was_made_belongs_to_it(
     assert [(join.change, join.how) for join in joins] == ([("#140", how)] if is_joined else [])
 
 
-def test_a_session_that_belongs_to_nothing_is_not_read(
+def test_a_session_of_no_change_is_not_read(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -70,14 +70,14 @@ def doctor_says(project: Project) -> list[str]:
         ((WORDS, edited()), 24 * 8, ""),
     ],
 )
-def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
+def test_without_a_branch_a_session_is_joined_by_its_edited_files(
     project: Project,
     tmp_path: Path,
     turns: tuple[str | Record, ...],
     hours: int,
     reason: str | None,
 ) -> None:
-    """A push to the branch itself; `reason` is why it was not joined, "" where it has nothing to do with it."""
+    """The push is to the branch itself; `reason` says why it is not joined, or is empty if it is unrelated."""
     keep_session(
         project,
         tmp_path,

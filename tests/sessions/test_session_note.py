@@ -1,4 +1,4 @@
-"""What a session was given does not come again before it changed; what is known of a file comes once."""
+"""Tests of the session note: entries are not served again to a session before they change."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASKED = "charge a card again"
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """Two entries that one task finds, and a norm."""
+    """Return a project with two entries that one task finds, and a norm."""
     entries = [
         make_entry(1, title="Charge a card once", body="Use a key."),
         make_entry(2, title="Charge a card late"),
@@ -32,13 +32,13 @@ def shop(project: Project) -> Project:
 
 
 def ask(shop: Project, **options: object) -> tuple[str, ...]:
-    """The ids that a session is given, which is noted."""
+    """Return the ids that a session is served, which its note records."""
     answer = shop.retrieve(ASKED, **{"session": "s1", **options})
     note_served(shop.workspace, str(options.get("session", "s1")), answer, NOW)
     return list_served_ids(answer)
 
 
-def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Project) -> None:
+def test_a_session_gets_each_entry_once_and_another_session_gets_all(shop: Project) -> None:
     everything = {make_id(1), make_id(2), make_id(3)}
     assert set(ask(shop)) == everything
     assert ask(shop) == ()
@@ -52,7 +52,7 @@ def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Proje
     assert "This session was served 3 entries before; `--all` shows them." in again.notes
 
 
-def test_what_changed_comes_again(shop: Project) -> None:
+def test_a_changed_entry_is_served_again(shop: Project) -> None:
     ask(shop)
     edited = [
         make_entry(1, title="Charge a card once", body="Use two keys."),
@@ -62,7 +62,7 @@ def test_what_changed_comes_again(shop: Project) -> None:
     assert ask(shop) == (make_id(1),)
 
 
-def test_an_entry_comes_again_when_its_code_changed(shop: Project) -> None:
+def test_an_entry_is_served_again_when_its_code_changed(shop: Project) -> None:
     anchor = Anchor(path="src/client.py", commit=shop.git("rev-parse", "HEAD").strip())
     cite = format_anchor(anchor)
     entry = make_entry(1, title="Charge a card with src/client.py", cites=(cite,))
@@ -73,7 +73,7 @@ def test_an_entry_comes_again_when_its_code_changed(shop: Project) -> None:
     assert ask(shop, stale=True) == ()
 
 
-def test_after_compaction_everything_comes_again(shop: Project) -> None:
+def test_after_compaction_everything_is_served_again(shop: Project) -> None:
     first = ask(shop)
     note_cleared(shop.workspace, "s1", NOW)
     assert list_served(shop.workspace, "s1") == frozenset()
@@ -82,7 +82,7 @@ def test_after_compaction_everything_comes_again(shop: Project) -> None:
     assert not note_path(shop.workspace, "unknown").exists()
 
 
-def test_a_damaged_or_foreign_note_holds_nothing_back(shop: Project) -> None:
+def test_a_damaged_or_foreign_note_is_ignored(shop: Project) -> None:
     path = note_path(shop.workspace, "s1")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"\xff\xfe half\n\0")
@@ -92,7 +92,7 @@ def test_a_damaged_or_foreign_note_holds_nothing_back(shop: Project) -> None:
     assert len(list_served_ids(shop.retrieve(ASKED, session="s1"))) == 3
 
 
-def test_notes_of_old_sessions_go(shop: Project) -> None:
+def test_notes_of_old_sessions_are_removed(shop: Project) -> None:
     ask(shop, session="old")
     old = note_path(shop.workspace, "old")
     os.utime(old, (NOW.timestamp() - 40 * 86_400,) * 2)
@@ -102,7 +102,7 @@ def test_notes_of_old_sessions_go(shop: Project) -> None:
 
 
 @pytest.mark.parametrize("session", ["../../config", "", "a/b", "ü" * 5_000])
-def test_no_name_of_a_session_leads_out_of_the_directory(shop: Project, session: str) -> None:
+def test_the_name_of_a_session_cannot_leave_the_directory(shop: Project, session: str) -> None:
     assert note_path(shop.workspace, session).parent == shop.path / ".git/memory-ci/given"
     ask(shop, session=session)
     assert ask(shop, session=session) == ()

@@ -1,4 +1,4 @@
-"""Checkpoints that no commit names, because people fold commits."""
+"""Tests of checkpoints that no commit names because commits were squashed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def keep_checkpoint(
     files: Sequence[str] = ("src/retry.py",),
     text: str = WORDS,
 ) -> None:
-    """Keep a checkpoint of Entire that says when, on which branch and with which files it was made."""
+    """Store a checkpoint of Entire with its time, its branch and its files."""
     data = make_session(text, at=at, branch=branch)
     files_of_checkpoint = checkpoint(
         data, created_at=at.isoformat(), branch=branch, files_touched=list(files)
@@ -110,7 +110,7 @@ def test_a_checkpoint_that_a_later_commit_names_belongs_to_that_commit(
     assert notices(plan) == []
 
 
-def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(
+def test_an_outsiders_change_gets_no_checkpoint_that_it_does_not_name(
     project: Project, model: StandIn
 ) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
@@ -213,7 +213,7 @@ def test_a_checkpoint_of_a_change_that_an_earlier_run_has_read_is_not_read_again
     assert session_joins(model.plan(project, since=first.base)) == []
 
 
-def test_doctor_says_how_many_checkpoints_no_commit_names(project: Project) -> None:
+def test_doctor_counts_checkpoints_that_no_commit_names(project: Project) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
     case = DoctorContext(project.workspace, {}, NOW, sys.executable)
