@@ -1,4 +1,4 @@
-"""The API: what a script does with memory-ci, without its command line."""
+"""Tests of the Python API, which scripts use without the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("name", ["open", "retrieve", "record", "check"])
-def test_the_examples_of_the_api_hold(name: str, project: Project) -> None:
+def test_the_examples_of_the_api_are_correct(name: str, project: Project) -> None:
     tests = doctest.DocTestFinder().find(getattr(Memory, name), name, globs={"Memory": Memory})
     runner = doctest.DocTestRunner()
     for test in tests:
@@ -43,7 +43,7 @@ def test_a_plan_is_applied_and_its_entries_are_listed(project: Project) -> None:
     assert {located.entry.title for located in Memory.open(project.path).entries()} == planned
 
 
-def test_record_applies_its_plan_when_asked_to(project: Project) -> None:
+def test_record_applies_its_plan_on_request(project: Project) -> None:
     Memory.open(project.path).record(dry_run=False)
     assert len(Memory.open(project.path).entries()) == 2
 
@@ -120,7 +120,7 @@ def test_a_plan_is_previewed_and_nothing_is_committed(project: Project) -> None:
 
 
 class CutOff(MemoryCIError):
-    """Raised by a method of `Memory` that a test replaced."""
+    """The error of a method of `Memory` that a test replaced."""
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ BEHIND_MEMORY = {
     "preview_plan",
     "retrieve",
 }
-"""The functions that methods of `Memory` call."""
+"""The names of functions that methods of `Memory` call."""
 
 
 @pytest.mark.parametrize("path", list_front_ends(), ids=lambda path: "/".join(path.parts[-2:]))

@@ -1,11 +1,11 @@
-"""Reports of progress, with and without a listener."""
+"""Tests of progress reports, with and without a listener."""
 
 from __future__ import annotations
 
 from memory_ci import progress
 
 
-def test_a_listener_hears_of_each_item_before_it_is_done() -> None:
+def test_a_listener_is_called_for_each_item_before_it_is_processed() -> None:
     reports: list[tuple[str, int, int]] = []
     with progress.listen(lambda *report: reports.append(report)):
         for number in progress.count("Reading files", [1, 2]):
@@ -18,7 +18,7 @@ def test_a_listener_hears_of_each_item_before_it_is_done() -> None:
     ]
 
 
-def test_nobody_hears_of_what_is_reported_after_the_block() -> None:
+def test_reports_after_the_block_reach_no_listener() -> None:
     reports: list[str] = []
     with progress.listen(lambda label, _done, _total: reports.append(label)):
         pass

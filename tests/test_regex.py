@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled at their first use."""
+"""Tests of regular expressions that are compiled at their first use."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_expression_can_be_compiled() -> None:
     assert count > 100
 
 
-def test_an_expression_does_what_a_compiled_one_does() -> None:
+def test_an_expression_behaves_like_a_compiled_one() -> None:
     lazy, compiled = Regex("(a)|b", re.IGNORECASE), re.compile("(a)|b", re.IGNORECASE)
     for method in ("findall", "split"):
         assert getattr(lazy, method)("xAyb") == getattr(compiled, method)("xAyb")

@@ -1,4 +1,4 @@
-"""The published JSON Schemas say what the code reads."""
+"""Tests of the published JSON Schemas, which must match the code."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SCHEMAS = {
 
 
 def cleaned(node: Any) -> Any:
-    """The schema with descriptions as Python 3.13 has them: it takes the indentation out of docstrings."""
+    """Return the schema with descriptions as in Python 3.13, which removes the indentation of docstrings."""
     if isinstance(node, list):
         return [cleaned(child) for child in node]
     if not isinstance(node, dict):
@@ -44,7 +44,7 @@ def published(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_published_schema_is_that_of_the_record(
+def test_the_published_schema_equals_that_of_the_record(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     record, title = SCHEMAS[name]
@@ -65,7 +65,7 @@ def test_the_published_schema_is_that_of_the_record(
 
 
 @pytest.mark.parametrize("page", REFERENCE["PAGES"])
-def test_the_reference_is_what_the_code_says(page: str) -> None:
+def test_the_reference_equals_the_generated_one(page: str) -> None:
     assert (DOCS / page).read_text("utf-8") == REFERENCE["PAGES"][page](), "make reference"
 
 

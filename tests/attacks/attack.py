@@ -1,4 +1,4 @@
-"""What all attacks share: the rows of the campaign, a client of the launcher, and questions to a repository."""
+"""Shared by the tests of attacks: the cases, a client of the launcher, and functions that run commands and git."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ BOUNDED = "bounded time and memory"
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 SECONDS = 60
-"""Ends a command that waits for ever, such as for a pipe. One that works takes less than one."""
+"""Seconds after which a command that waits for ever, for example for a pipe, is killed; others take less than one."""
 
 
 class Area(NamedTuple):
-    """One line of the table in docs/security.md.
+    """A line of the table in README.md.
 
     Attributes:
-        name: the words of the table.
+        name: the name in the table.
         tried: what the cases do.
-        how: what makes it hold in the product.
+        how: the measure of the product that resists.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Area(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One case of the campaign.
+    """A case of the campaign.
 
     Attributes:
         name: its id, unique within the area.
-        does: what is done, in a few words.
-        holds: what must hold, of the six words above.
-        data: what the test of the area needs to do it.
+        does: a short description of the attack.
+        holds: the promises, of the six above, that must hold.
+        data: what the test of the area needs to carry it out.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A command that has ended. `status` is negative where a signal ended it."""
+    """A command that has ended; `status` is negative if a signal killed it."""
 
     status: int
     stdout: str
@@ -192,7 +192,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "report": ("--json",),
     "show": (ENTRY,),
 }
-"""What these commands need to come as far as git. For all others the words follow from their parameters."""
+"""Arguments with which these commands get as far as calling git. Other commands get one argument for each parameter."""
 
 
 MODES: Mapping[str, tuple[str, ...]] = {
@@ -217,11 +217,11 @@ MODES: Mapping[str, tuple[str, ...]] = {
     "upkeep promote": (),
     "upkeep retire": (),
 }
-"""Other things that commands do, with the words that these need."""
+"""Further modes of commands, with their arguments."""
 
 
 def list_commands() -> list[tuple[str, tuple[str, ...]]]:
-    """Return every command with words that it accepts, the hidden ones and those of groups included."""
+    """Return every command, including hidden ones and those of groups, with arguments that it accepts."""
     commands = [(name, words_for(name, command)) for name, command in walk_commands(main, ())]
     return [*commands, *MODES.items()]
 
@@ -239,7 +239,7 @@ def walk_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[s
 
 
 def words_for(name: str, command: click.Command) -> tuple[str, ...]:
-    """Return the arguments of a command: those of `WORDS`, or one for each parameter that is required."""
+    """Return the arguments of a command: those of `WORDS`, or one for each required parameter."""
     if name in WORDS:
         return WORDS[name]
     words: list[str] = []
@@ -255,10 +255,10 @@ def words_for(name: str, command: click.Command) -> tuple[str, ...]:
 
 
 def log_git(folder: Path) -> dict[str, str]:
-    """Put a `git` first on PATH that writes its arguments to `folder`/argv and then is git.
+    """Put a `git` first on PATH that writes its arguments to `folder`/argv and then runs git.
 
     Returns:
-        the variables with which it is found.
+        the environment variables that make commands use it.
     """
     real = shutil.which("git")
     wrapper = folder / "bin" / "git"
@@ -269,7 +269,7 @@ def log_git(folder: Path) -> dict[str, str]:
 
 
 def call_tool(number: int, tool: str, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return a request of the Model Context Protocol."""
+    """Return a request of the Model Context Protocol that calls a tool."""
     params = {"name": tool, "arguments": arguments}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
@@ -280,7 +280,7 @@ def ask_mcp(
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> Done:
-    """Start the server, send requests one by one, each after the answer to the one before, and end it."""
+    """Start the server, send requests one by one, each after the previous answer, and stop it."""
     client = {
         "protocolVersion": "2025-03-26",
         "capabilities": {},

@@ -1,4 +1,4 @@
-"""The table of the campaign in README.md, made from the cases themselves."""
+"""The table of attacks in README.md, made from the cases."""
 
 from __future__ import annotations
 

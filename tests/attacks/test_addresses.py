@@ -1,4 +1,4 @@
-"""Addresses that others wrote: of a policy, of an organisation's repositories, of a remote."""
+"""Tests of hostile addresses in policies, in lists of an organisation's repositories, and in remotes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_address_runs_nothing_and_gives_nothing_away(
+def test_a_hostile_address_runs_no_command_and_leaks_nothing(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     canary = tmp_path / "canary"

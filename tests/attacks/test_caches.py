@@ -1,4 +1,4 @@
-"""Hostile files below .git/memory-ci: no command waits for one, believes it, or writes through it."""
+"""Tests of hostile files below .git/memory-ci: no command waits for one, trusts it, or writes through it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FILES = (
     "forge-cache/a",
     "replies/a.json",
 )
-"""Those that the commands below leave, and those that need a forge, a model or an embedder."""
+"""The files that the commands below write, and files that need a forge, a model or an embedder."""
 
 PRIVATE = "words of the person that nobody may see\n"
 TASK = "retry a charge in the client"
@@ -158,7 +158,7 @@ ALL_CASES = CASES
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Project:
-    """A project whose commands have left what they leave."""
+    """Return a project with all the files that its commands write."""
     project = make_project(tmp_path_factory.mktemp("caches") / "shop")
     launcher.run(project.path, "init", "--clone", "--agent", "claude-code", env=FIXED_TIME)
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
@@ -184,7 +184,7 @@ def expected(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_command_waits_for_it_or_believes_it(
+def test_no_command_waits_for_or_trusts_a_hostile_cache_file(
     case: str, template: Project, expected: set[str], launcher: Launcher, tmp_path: Path
 ) -> None:
     file, kind = CASES[case].data
@@ -208,7 +208,7 @@ def test_no_command_waits_for_it_or_believes_it(
         assert expected - project.titles() == set()
 
 
-def test_the_files_that_commands_leave_are_all_tried(template: Project) -> None:
+def test_the_cases_include_all_files_that_commands_write(template: Project) -> None:
     folder = template.path / ".git" / "memory-ci"
     files_left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     unknown = {name for name in files_left - set(FILES) if not name.startswith("given/")}

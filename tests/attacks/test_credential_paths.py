@@ -1,4 +1,4 @@
-"""Credentials of many kinds on every path in and out: none is written, served, printed, logged or given to git."""
+"""Tests of credentials of many kinds in every input and output: none is written, served, printed, logged or passed to git."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 COUNT = 48
 SECRETS = {pair[0]: make(pair[1]) for pair in KEYS[:COUNT]}
-"""Made when the tests run: none is in a file of this repository."""
+"""Credentials that are made when the tests run: none is in a file of this repository."""
 
 AREA = Area(
     "credentials on every path",
@@ -46,7 +46,7 @@ TASK = "which key does the client of the gateway use"
 
 
 def leaked(text: str | bytes) -> list[str]:
-    """Return the kinds whose credential stands in a text."""
+    """Return the kinds of credentials that a text contains."""
     data = text if isinstance(text, bytes) else text.encode()
     return [vendor for vendor, secret in SECRETS.items() if secret.encode() in data]
 
@@ -55,7 +55,7 @@ def leaked(text: str | bytes) -> list[str]:
 
 
 def plant(project: Project) -> None:
-    """Put each credential where people write by hand: entries, messages, trailers, authors, names of files."""
+    """Put each credential where people write by hand: entries, messages, trailers, authors, file names."""
     entries = []
     for number, (vendor, secret) in enumerate(SECRETS.items(), start=1):
         title = f"The {vendor} client of the gateway uses {secret}"
@@ -148,7 +148,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", OUT_CASES)
-def test_no_command_prints_one(
+def test_no_command_prints_a_credential(
     case: str, planted: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     project = copy_project(planted, tmp_path / "shop")
@@ -160,7 +160,7 @@ def test_no_command_prints_one(
 
 
 def read_argv(project: Project, launcher: Launcher, folder: Path) -> str:
-    """Return the arguments of all git processes of a day."""
+    """Return the arguments of all git processes of a series of commands."""
     env = {**FIXED_TIME, **log_git(folder)}
     for words in (
         ("record", "--yes"),
@@ -175,7 +175,7 @@ def read_argv(project: Project, launcher: Launcher, folder: Path) -> str:
 
 
 def read_derived(project: Project, launcher: Launcher, folder: Path) -> bytes:
-    """Return what the commands keep below the git directory."""
+    """Return the files that commands write below the git directory."""
     for words in (
         ("record", "--yes"),
         ("index",),
@@ -188,7 +188,7 @@ def read_derived(project: Project, launcher: Launcher, folder: Path) -> bytes:
 
 
 def read_new_commits(project: Project, launcher: Launcher, folder: Path) -> str:
-    """Return what `record` adds: messages, and lines of files."""
+    """Return the messages and file lines that `record` adds."""
     before = project.sha()
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
     diff = project.git("log", "-p", "--format=%B", f"{before}..HEAD")
@@ -245,7 +245,7 @@ READ_CASES = {f"in {name}": Case(f"in {name}", name, HOLDS, read) for name, read
 
 
 @pytest.mark.parametrize("case", READ_CASES)
-def test_none_is_in_what_commands_leave(
+def test_no_credential_is_in_the_output_of_commands(
     case: str, planted: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     text = READ_CASES[case].data(copy_project(planted, tmp_path / "shop"), launcher, tmp_path)
@@ -257,7 +257,7 @@ def test_none_is_in_what_commands_leave(
 
 
 class Entry(NamedTuple):
-    """A way in: words of a command, what it reads, and a file that it is given."""
+    """An input: the arguments of a command, its standard input, and a file for it."""
 
     words: tuple[str, ...]
     stdin: str = ""
@@ -303,7 +303,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def all_bytes(project: Project) -> bytes:
-    """Return every file under a repository and every object of git's."""
+    """Return the content of every file of a repository and of every git object."""
     objects = project.git("cat-file", "--batch", "--batch-all-objects").encode(
         "utf-8", "surrogateescape"
     )
@@ -312,7 +312,7 @@ def all_bytes(project: Project) -> bytes:
 
 
 @pytest.mark.parametrize("case", IN_CASES)
-def test_none_is_written_or_printed(
+def test_no_credential_of_an_input_is_written_or_printed(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     way: Entry = IN_CASES[case].data
@@ -342,7 +342,7 @@ print(json.dumps({"learnings": [{"title": f"Use {told}", "body": f"Use {told}", 
 """
 
 
-def test_none_of_a_models_reply_is_written(
+def test_no_credential_of_a_models_reply_is_written(
     template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     program = make_program(tmp_path / "bin", REPLY, "model")

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only, and a writer that is stopped: a clear error, nothing half, a rerun finishes."""
+"""Tests of a full or read-only disk, and of a stopped process: a clear error, no partial state, a rerun succeeds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AREA = Area(
 HOLDS = (LOST, ERROR, BOUNDED)
 DISKS = {"a full disk": "enospc", "a read-only disk": "erofs"}
 LIMITS = (0, 200, 4000)
-"""Bytes of the largest file that may be written (RLIMIT_FSIZE): git is killed where it would write a larger one."""
+"""Limits of the size of a written file in bytes (RLIMIT_FSIZE): git is killed if it exceeds one."""
 
 COMMITTING = ("record", "compact", "promote", "candidates", "forget")
 STOPPED = ("record", "compact", "forget", "capture", "add", "fmt", "index", "install")
@@ -61,7 +61,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Scene
 
 @pytest.fixture(scope="module")
 def sleeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """A second launcher: the first one works while a command of this one is stopped."""
+    """Yield a second launcher, because the first must work while a command of this one is stopped."""
     launcher = Launcher(tmp_path_factory.mktemp("sleeper"))
     yield launcher
     launcher.close()
@@ -81,12 +81,12 @@ def list_writes(scene: Scene, launcher: Launcher, name: str, place: Path, fault:
 
 
 def choose_writes(count: int) -> list[int]:
-    """Return the first two of `count` writes, one in the middle, and the last: a fault lasts from there on."""
+    """Return the first two of `count` writes, the middle one and the last: the fault lasts from that write on."""
     return sorted({number for number in (1, 2, count // 2, count) if 1 <= number <= count})
 
 
 def list_temporaries(project: Project) -> list[str]:
-    """Return untracked files that the command would not have left."""
+    """Return the untracked files that the command should not have left."""
     names = project.git("ls-files", "--others", "--exclude-standard").splitlines()
     return [
         name for name in names if name.rpartition("/")[2].startswith(".") and name.count(".") > 2
@@ -104,7 +104,7 @@ def assert_sound(project: Project, launcher: Launcher, what: str) -> None:
 
 
 @pytest.mark.parametrize("case", DISK_CASES)
-def test_a_disk_that_takes_nothing_costs_nothing(
+def test_a_full_or_read_only_disk_loses_nothing(
     case: str, scene: Scene, launcher: Launcher, tmp_path: Path
 ) -> None:
     name, fault = DISK_CASES[case].data
@@ -127,7 +127,7 @@ def test_a_disk_that_takes_nothing_costs_nothing(
 
 
 @pytest.mark.parametrize("case", LIMIT_CASES)
-def test_git_that_cannot_write_costs_nothing(
+def test_a_file_size_limit_for_git_loses_nothing(
     case: str, scene: Scene, launcher: Launcher, tmp_path: Path
 ) -> None:
     name = LIMIT_CASES[case].data
@@ -150,7 +150,7 @@ def test_git_that_cannot_write_costs_nothing(
 
 
 @pytest.mark.parametrize("case", STOP_CASES)
-def test_a_run_that_is_stopped_and_goes_on_takes_nothing_from_a_person(
+def test_a_run_that_is_stopped_and_continued_loses_no_work_of_a_person(
     case: str, scene: Scene, launcher: Launcher, sleeper: Launcher, tmp_path: Path
 ) -> None:
     name = STOP_CASES[case].data

@@ -1,4 +1,4 @@
-"""A folder of a cloned repository that is a repository itself: nothing of it is run, and it overwrites no file."""
+"""Tests of a repository inside a folder of a clone: nothing of it is run, and no file is overwritten."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Traps(NamedTuple):
     """A clone with three folders that are repositories.
 
     Attributes:
-        clone: what a person has after `git clone`.
+        clone: the work tree after `git clone`.
         canaries: the folder that gets a file when a program of the attacker runs.
-        precious: the file of the person that the journal names.
+        precious: the user's file that the journal names.
     """
 
     clone: Path
@@ -73,7 +73,7 @@ class Traps(NamedTuple):
     precious: Path
 
     def folders(self) -> dict[str, Path]:
-        """The current folders from which each command is tried."""
+        """Return the current folders from which each command is tried."""
         docs = self.clone / "docs"
         return {
             "work tree": docs / "worktree" / "tree",
@@ -84,7 +84,7 @@ class Traps(NamedTuple):
 
 
 def config_with_programs(canaries: Path) -> str:
-    """Return a configuration in which every key that names a program leaves a canary."""
+    """Return a configuration in which every key that names a program writes a canary."""
     programs = {
         "core": ("fsmonitor", "sshCommand", "pager", "editor", "alternateRefsCommand", "askPass"),
         'filter "x"': ("clean", "smudge"),
@@ -108,7 +108,7 @@ def config_with_programs(canaries: Path) -> str:
 
 
 def move_git_directory(source: Path, target: Path) -> None:
-    """Turn the `.git` of a repository into a folder that git takes into a commit."""
+    """Turn the `.git` of a repository into a folder that can be committed."""
     shutil.move(source / ".git", target)
     for name in ("hooks", "info", "logs"):
         shutil.rmtree(target / name, ignore_errors=True)
@@ -187,7 +187,7 @@ def traps(tmp_path_factory: pytest.TempPathFactory) -> Traps:
 
 @pytest.fixture
 def trap(traps: Traps, tmp_path: Path) -> Traps:
-    """A copy of the clone whose traps leave their marks in a folder of this test."""
+    """Return a copy of the clone whose traps write their canaries to a folder of this test."""
     copy = tmp_path / "clone"
     shutil.copytree(traps.clone, copy, symlinks=True)
     docs = copy / "docs"
@@ -221,7 +221,7 @@ CALL = call_tool(1, "retrieve", {"task": "retry a charge"})
 
 
 def make_event(event: str, folder: Path) -> bytes:
-    """Return what an agent sends to its hook."""
+    """Return the input that an agent sends to its hook."""
     values = {
         "hook_event_name": event,
         "session_id": "s-1",
@@ -235,7 +235,7 @@ def make_event(event: str, folder: Path) -> bytes:
 
 
 def run_in(launcher: Launcher, folder: Path, words: Sequence[str], where: Path) -> Done:
-    """Run a command in `folder`, with what it reads on standard input about `where`."""
+    """Run a command in `folder`, with standard input about `where`."""
     if words[0] == "mcp":
         return ask_mcp(folder, CALL, options=words[1:])
     is_agent = tuple(words[:2]) == ("hook", "agent")
@@ -244,7 +244,7 @@ def run_in(launcher: Launcher, folder: Path, words: Sequence[str], where: Path) 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_command_in_such_a_folder_runs_nothing_of_it(
+def test_a_command_in_an_embedded_repository_runs_nothing_of_it(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     for where, folder in trap.folders().items():
@@ -264,7 +264,7 @@ HOOK_CASES = {
 
 
 @pytest.mark.parametrize("name", HOOK_CASES)
-def test_an_agents_hook_runs_nothing_of_such_a_folder(
+def test_an_agents_hook_runs_nothing_of_an_embedded_repository(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     agent = HOOK_CASES[name].data
@@ -297,7 +297,7 @@ NAMED_CASES = {
 
 
 @pytest.mark.parametrize("name", NAMED_CASES)
-def test_a_folder_that_is_named_at_the_root_runs_nothing(
+def test_naming_an_embedded_repository_at_the_root_runs_nothing(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     words = NAMED_CASES[name].data
@@ -308,8 +308,8 @@ def test_a_folder_that_is_named_at_the_root_runs_nothing(
 ALL_CASES = {**CASES, **HOOK_CASES, **NAMED_CASES}
 
 
-def test_the_traps_are_live(trap: Traps) -> None:
-    """Plain git falls into each: otherwise the cases would hold for no reason."""
+def test_plain_git_runs_the_traps(trap: Traps) -> None:
+    """Otherwise the other tests would pass for no reason."""
     folders = trap.folders()
     plain = RepoBuilder(folders["work tree"])
     plain.git("status")

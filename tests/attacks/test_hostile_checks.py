@@ -1,4 +1,4 @@
-"""Hostile checks in memory, and changes that are to slip by a check: each judged in bounded time, and none by its own word."""
+"""Tests of hostile checks, and of changes that try to evade a check: each is judged in bounded time."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ BYPASS = (BELIEVED, ERROR)
 
 
 class Attack(NamedTuple):
-    """A check of the base, and a change.
+    """A check of the base commit, and a change.
 
     Attributes:
-        verdict: what `verify` must say of the check.
-        files: the files of the change; None takes one out.
+        verdict: the verdict that `verify` must print for the check.
+        files: the files of the change; None deletes one.
     """
 
     check: ChangeCheck

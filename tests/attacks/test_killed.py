@@ -1,4 +1,4 @@
-"""SIGKILL at each write of each writing command, and what a person does next: nothing is lost, a rerun finishes."""
+"""Tests of SIGKILL at each write of each writing command, followed by a person's actions: nothing is lost, a rerun succeeds."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ COMMITTING = frozenset(
         "forget words",
     )
 )
-"""They move the branch."""
+"""Commands that move the branch."""
 
 IN_FULL = ("record", "compact", "candidates", "forget words")
-"""Each of their writes is followed by each aftermath. Of the others, which end as these do, the writes take turns."""
+"""Commands for which each write is combined with each action afterwards; for other commands they take turns."""
 
 COPIES = frozenset(("job-4/MEMORY.md", "job-5/MEMORY.md"))
-"""Of an entry that goes up in `make_scene`."""
+"""The path of an entry that is promoted in `make_scene`."""
 
 HOLDS = (LOST, ERROR, BOUNDED)
 READ_ONLY = frozenset(
@@ -80,7 +80,7 @@ ELSEWHERE = frozenset(
         *("hook merge", "hook pre-commit", "hook pre-push", "hook prepare-commit-msg"),
     )
 )
-"""They write where they are told to, or send, or need a model: other tests are about them."""
+"""Commands that write to a given path, send data or need a model; other tests cover them."""
 
 
 def list_cases() -> Iterator[Case]:
@@ -110,7 +110,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Scene
 
 
 class End(NamedTuple):
-    """A repository after all, as a fresh clone sees it and after a last commit of all files."""
+    """The state of a repository in the end: in a fresh clone, and after a last commit of all files."""
 
     project: Project
     cloned: State
@@ -120,7 +120,7 @@ class End(NamedTuple):
 def go_through(
     scene: Scene, launcher: Launcher, name: str, after: str, place: Path, number: int = 0
 ) -> End:
-    """Run a command, killed before write `number` (0: not at all), and all that follows."""
+    """Kill a command before write `number` (0: not at all), do what follows, and return the end state."""
     writer = WRITERS[name]
     project = copy_for(scene, writer, place)
     writer.prepare(project, launcher)
@@ -134,7 +134,7 @@ def go_through(
 
 
 def count_writes(scene: Scene, launcher: Launcher, name: str, place: Path) -> list[str]:
-    """Return what an undisturbed run writes, in order."""
+    """Return the writes of an undisturbed run in order."""
     writer = WRITERS[name]
     project = copy_for(scene, writer, place / "counted")
     writer.prepare(project, launcher)
@@ -144,7 +144,7 @@ def count_writes(scene: Scene, launcher: Launcher, name: str, place: Path) -> li
 
 
 def assert_whole(project: Project, launcher: Launcher, what: str) -> None:
-    """No file is half, no object is broken, no journal and no temporary file is left."""
+    """Assert that no file is half written, no object broken, and no journal or temporary file left."""
     checked = launcher.run(project.path, "check", "--json")
     assert "unreadable" not in checked.printed, what
     assert checked.status in (0, 1), (what, checked.printed)
@@ -186,7 +186,7 @@ def test_nothing_is_lost_and_a_rerun_finishes(
 
 
 def compare(state: State, control: State, what: str) -> None:
-    """Assert that all is there that an undisturbed run leaves, and nothing else."""
+    """Assert that the state has exactly what an undisturbed run leaves."""
     lost = control.titles - state.titles
     assert lost == set(), f"{what}: a commit of all files takes these learnings out"
     differing = (state.paths ^ control.paths) - {"src/other.py"}  # git may have refused the rebase

@@ -1,4 +1,4 @@
-"""Hostile text through every output: nothing of it moves a cursor, runs in a page, or acts on a forge."""
+"""Tests of hostile text in every output: it moves no cursor, runs nothing in a page, and has no effect on a forge."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BIDI_CHARACTERS = frozenset(
 
 
 class Page(HTMLParser):
-    """What of a page would run, or fetch."""
+    """A parser that collects everything in a page that would run or be fetched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Page(HTMLParser):
 
 
 def assert_plain(text: str) -> None:
-    """No character moves the cursor, rings, hides or turns the line."""
+    """Assert that no character moves the cursor, rings, hides text or changes its direction."""
     assert {c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t"} == set()
     assert set(text) & BIDI_CHARACTERS == set()
 
@@ -112,14 +112,14 @@ def assert_page(text: str) -> None:
 
 
 def without_code(text: str) -> str:
-    """Return Markdown without fences, code spans and comments, in which a forge acts on nothing."""
+    """Return Markdown without fences, code spans and comments, in which a forge ignores commands."""
     text = re.sub(r"(?ms)^(`{3,}|~{3,}).*?^\1", "", text)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     return re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
 
 
 def assert_markdown(text: str) -> None:
-    """On a forge no tag, no link, no image, no mention and no closing word of it would work."""
+    """Assert that a forge would find no tag, link, image, mention or closing keyword."""
     assert_plain(text)
     live = without_code(text)
     assert not re.search(r"<(script|img|a)\b", live, re.I)
@@ -138,14 +138,14 @@ def assert_message(text: str) -> None:
 
 
 def assert_context(text: str) -> None:
-    """For an agent the hints end where ours end."""
+    """Assert that an agent's hints end where our text ends."""
     assert_plain(text)
     assert text.count("</recalled-memory>") <= 1
     assert text.count("<recalled-memory>") <= 1
 
 
 class Output(NamedTuple):
-    """An output: the command, how to read it, and what must hold of it."""
+    """An output: the command, how to read it, and its assertion."""
 
     words: tuple[str, ...]
     check: Callable[[str], None]
@@ -282,7 +282,7 @@ ALL_CASES = CASES
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Hostile text wherever others can write."""
+    """Return a project with hostile text in every place that others can write."""
     folder = tmp_path_factory.mktemp("outputs")
     project = make_project(folder / "shop")
     body = f"Retry the charge in the client.\n\n{HOSTILE}\n{LINES}ESCAPES\n{CLOSING}"
@@ -321,7 +321,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_of_it_acts(
+def test_hostile_text_has_no_effect_in_any_output(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     output = OUTPUTS[case]

@@ -1,4 +1,4 @@
-"""Hostile YAML in front matter, notes, the configuration and a policy: nothing is built of it, the rest is served."""
+"""Tests of hostile YAML in front matter, notes, configuration and policy: it is not expanded, other entries are served."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def front_matter(text: str) -> str:
-    """Return a memory file with an entry that holds `text`, and a good one behind it."""
+    """Return a memory file with an entry that contains `text`, and a valid entry after it."""
     plain = format_entry(make_entry(1, title="Before it"))
     hostile = f"---\nid: {ID}\ntype: procedural\n{text}---\n## Hostile\n\nBody.\n"
     return f"# Memory\n\n{plain}\n{hostile}"
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_costs_no_more_than_itself(
+def test_hostile_yaml_is_read_in_linear_time_and_memory(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     project = copy_project(template, tmp_path / "shop")

@@ -1,4 +1,4 @@
-"""The page of `report` in a real browser: what it loads, runs and shows, and what works without a mouse."""
+"""Tests of the page of `report` in a browser: what it loads, runs and shows, also without a mouse."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
-    """A known repository: three merges, and entries with hostile titles that were given to one of them and used."""
+    """Return the report of a repository with three merges, and entries with hostile titles that were served to one of them."""
     project = make_project(tmp_path_factory.mktemp("browser") / "<b>shop")
     project.git("remote", "add", "origin", "https://github.com/acme/shop.git")
     project.at(datetime(2026, 11, 10, tzinfo=UTC))
@@ -102,7 +102,7 @@ def browser() -> Iterator[Any]:
 
 
 class Opened:
-    """A page, and all that it said or asked for since."""
+    """A page, with its browser messages and the requests since it was opened."""
 
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.page = browser.new_context(**context).new_page()
@@ -126,7 +126,7 @@ def path(overview: Overview, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_full(overview: Overview) -> Overview:
-    """Return a page with thirty entries, with faults and questions, and all that can be said."""
+    """Return a report with thirty entries, with faults and questions, and every kind of text."""
     template = overview.entries[-1]
     entries = [
         replace(
@@ -190,7 +190,7 @@ def full(overview: Overview, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_states(overview: Overview) -> dict[str, Overview]:
-    """Return the page of an empty memory, of one entry, of many, and of a usual one."""
+    """Return the reports of an empty memory, of one entry, of many entries, and of a usual memory."""
     full = make_full(overview)
     newest = full.entries[0]
     assert full.summary is not None
@@ -216,7 +216,7 @@ def make_states(overview: Overview) -> dict[str, Overview]:
 
 
 def make_idle_period(page: Overview, name: str) -> UsePeriod:
-    """Return a period in which nothing happened."""
+    """Return a period without activity."""
     assert page.summary is not None
     period = getattr(page.summary, name)
     return UsePeriod(first=period.first, last=period.last)
@@ -224,7 +224,7 @@ def make_idle_period(page: Overview, name: str) -> UsePeriod:
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that keeps the pictures: REPORT_PICTURES, or a temporary one."""
+    """Return the folder for screenshots: REPORT_PICTURES, or a temporary one."""
     named = os.environ.get("REPORT_PICTURES")
     folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
     folder.mkdir(parents=True, exist_ok=True)
@@ -233,7 +233,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("state", ["empty", "one", "many", "usual"])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("dark", 390)])
-def test_each_state_is_accessible_and_fits_and_its_picture_is_kept(
+def test_each_state_is_accessible_and_fits_and_is_photographed(
     browser: Any, overview: Overview, pictures: Path, state: str, scheme: str, width: int
 ) -> None:
     path = pictures / f"report-{state}.html"
@@ -265,7 +265,7 @@ def opened(browser: Any, path: Path) -> Opened:
     return Opened(browser, path, viewport={"width": 1280, "height": 900})
 
 
-def test_the_page_asks_for_nothing_and_complains_of_nothing(opened: Opened, path: Path) -> None:
+def test_the_page_makes_no_requests_and_logs_no_errors(opened: Opened, path: Path) -> None:
     assert (opened.requests, opened.browser_messages) == ([path.as_uri()], [])
 
 
@@ -278,7 +278,7 @@ def test_each_chart_has_its_marks(opened: Opened, view: str, marks: int) -> None
     assert opened.count(f"#{view} svg[data-size=wide] .role-mark [aria-label]") >= marks
 
 
-def test_bars_lead_to_commits_and_dots_to_entries(opened: Opened, overview: Overview) -> None:
+def test_bars_link_to_commits_and_dots_to_entries(opened: Opened, overview: Overview) -> None:
     links = opened.page.eval_on_selector_all(
         "#time a, #use figure a", "all => all.map(a => a.href.baseVal)"
     )
@@ -286,7 +286,7 @@ def test_bars_lead_to_commits_and_dots_to_entries(opened: Opened, overview: Over
     assert {f"#{entry.id}" for entry in overview.entries} <= set(links)
 
 
-def test_nothing_that_entries_say_is_run_or_hidden(opened: Opened) -> None:
+def test_text_of_entries_is_neither_run_nor_hidden(opened: Opened) -> None:
     page = opened.page
     page.evaluate("id => { location.hash = id }", f"#{make_id(1)}")
     for summary in page.locator("details.entry summary").all():
@@ -355,7 +355,7 @@ def test_a_link_to_an_entry_is_its_id(browser: Any, full: Path) -> None:
     assert page.get_attribute("details.entry[open]", "id") == make_id(29)
 
 
-def test_tab_stops_once_at_a_chart_and_arrows_lead_on(browser: Any, full: Path) -> None:
+def test_a_chart_is_one_tab_stop_with_arrow_keys_inside(browser: Any, full: Path) -> None:
     page = Opened(browser, full, viewport={"width": 1280, "height": 900}).page
     stops = '#use svg[data-size=wide] [tabindex="0"]'
     assert page.locator(stops).count() == 1
@@ -366,7 +366,7 @@ def test_tab_stops_once_at_a_chart_and_arrows_lead_on(browser: Any, full: Path) 
     assert page.locator(stops).get_attribute("xlink:href") != first
 
 
-def test_marks_without_a_link_are_reached_by_keyboard_and_a_link_passes_them(
+def test_marks_without_a_link_are_reached_by_keyboard_and_a_link_skips_them(
     browser: Any,
     overview: Overview,
     tmp_path: Path,
@@ -398,7 +398,7 @@ def test_a_task_is_found_by_typing(browser: Any, path: Path) -> None:
 
 
 def list_violations(page: Any) -> list[tuple[str, str]]:
-    """Return what the accessibility check finds: its rule, and the first element."""
+    """Return the violations of the accessibility check: rule and first element."""
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
     violations = axe.Axe().run(page, options=options).response["violations"]
     return [(violation["id"], violation["nodes"][0]["html"][:200]) for violation in violations]
@@ -443,7 +443,7 @@ def test_an_empty_memory_says_what_to_do_next(
     assert opened.browser_messages == []
 
 
-def test_what_looks_like_a_credential_is_masked(overview: Overview, tmp_path: Path) -> None:
+def test_text_that_looks_like_a_credential_is_masked(overview: Overview, tmp_path: Path) -> None:
     key = f"ghp_{'A1b2C3d4E5' * 4}"
     entries = (
         replace(overview.entries[0], title=key, body=key, quotes=(key,)),

@@ -1,4 +1,4 @@
-"""A model on loopback that answers by a script, in the dialects of Anthropic, OpenAI (chat, responses) and Google."""
+"""A model on localhost that answers by a script, with the APIs of Anthropic, OpenAI (chat, responses) and Google."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPEAKING = ("assistant", "model")
 
 
 class Call(NamedTuple):
-    """A tool that the model calls: "read", "edit" or "shell", and the arguments of a file or a command."""
+    """A tool call of the model: "read", "edit" or "shell", with the arguments of a file or a command."""
 
     tool: str
     path: str = ""
@@ -27,7 +27,13 @@ class Call(NamedTuple):
 
 
 class ModelRequest(NamedTuple):
-    """A request: what came since the model spoke last, the tool whose result is among it ("" for none), and all."""
+    """A request to the model.
+
+    Attributes:
+        new: the text since the model's last reply.
+        tool: the tool whose result is in it, or "".
+        body: the whole request.
+    """
 
     new: str
     result_of: str
@@ -38,8 +44,12 @@ Script = Callable[[ModelRequest], "Call | str"]
 
 
 class Model:
-    """Serves one client at a time. `tools` says how that client names a tool's arguments; `asked` keeps each request
-    of a conversation, `said` each answer.
+    """A server for one client at a time.
+
+    Attributes:
+        tools: maps a call to the client's name and arguments of the tool.
+        requests: the requests of the conversation.
+        replies: the replies of the model.
     """
 
     def __init__(
@@ -74,7 +84,7 @@ class Model:
         return reply
 
     def call(self, reply: Call | str) -> tuple[str, str, Json] | None:
-        """The id, the name and the arguments of a call; None for words."""
+        """Return the id, the name and the arguments of a call, or None for a text."""
         if isinstance(reply, str):
             return None
         name, arguments = self.tools[reply.tool](reply)
@@ -82,7 +92,7 @@ class Model:
 
 
 def _read_new(body: Json) -> tuple[str, bool]:
-    """What came since the model spoke last, and whether a tool's result is among it."""
+    """Return the text since the model's last reply, and whether it contains a tool's result."""
     messages = body.get("messages") or body.get("contents") or body.get("input") or []
     new: list[str] = []
     is_result = False
@@ -108,7 +118,7 @@ def _read_new(body: Json) -> tuple[str, bool]:
 
 
 def read_text(value: Any) -> str:
-    """All words of a part of a request."""
+    """Return all text of a part of a request."""
     if isinstance(value, dict):
         texts = [value[key] for key in TEXTS if key in value]
         return "\n".join(map(read_text, texts)) if texts else json.dumps(value)
@@ -120,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
     of: Model
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the requests are kept."""
+        """Print nothing: the requests are kept."""
 
     def do_HEAD(self) -> None:
         self._send("")
@@ -185,7 +195,7 @@ def _event(chunk: Json) -> str:
 
 
 Answer = tuple[Iterable[Json], Json]
-"""The events of a stream, and the answer in one piece."""
+"""The events of a stream, and the complete answer."""
 
 
 def _messages(call: tuple[str, str, Json] | None, text: str) -> Answer:

@@ -1,7 +1,7 @@
-"""What a real agent does with a check of its commits: `make clients`. A script is the model.
+"""Tests of real agents and checks of commits: `make clients`. A script replaces the model.
 
-In one session it commits with a skip, commits without the line that a check asks for, and makes a
-commit that a check of level fail refuses. Each commit is on a branch of its own.
+In one session it commits with a skip, commits without the line that a check requires, and makes a
+commit that a check of level fail refuses. Each commit is on its own branch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FOLLOWED = {
 
 
 def script(path: str, entry_id: str) -> Callable[[ModelRequest], Call | str]:
-    """Return the model: it does what is asked step by step, and follows each line that it reads."""
+    """Return the script of the model: it works step by step, and follows each line of our hooks."""
     skip = f"Memory-Skip: {entry_id} no user sees it"
     steps = {
         SKIPS: [
@@ -75,7 +75,7 @@ def script(path: str, entry_id: str) -> Callable[[ModelRequest], Call | str]:
 
 
 def _shell(branch: str, *commands: str) -> Call:
-    """Return a call on a new branch; at `git switch -c` Gemini CLI asks a person, for the `-c`."""
+    """Return a shell call on a new branch; for `git switch -c` Gemini CLI would ask a person."""
     return Call("shell", command=" && ".join((f"git checkout -q -b {branch} main", *commands)))
 
 
@@ -83,7 +83,7 @@ def _shell(branch: str, *commands: str) -> Call:
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shop]:
-    """A repository whose default branch has two checks, one of level fail."""
+    """Yield a repository whose default branch has two checks, one of level fail."""
     client: Client = request.param
     if not (FOLDER / client.command[0]).exists():
         pytest.skip(f"{client.package} is not in {FOLDER}")
@@ -112,7 +112,7 @@ def shop(
 
 
 def find_id(shop: Shop) -> str:
-    """Return the id of the check that reminds."""
+    """Return the id of the check that only prints a reminder."""
     head = (shop.folder / "MEMORY.md").read_text().partition(f"## {SAY}\n")[0]
     ids: list[str] = re.findall(r"^id: (\S+)", head, re.MULTILINE)
     return ids[-1]
@@ -120,7 +120,7 @@ def find_id(shop: Shop) -> str:
 
 @pytest.fixture(scope="module")
 def talk(shop: Shop) -> Talk:
-    """One session, after which the branches are as it left them."""
+    """Run one session, and return it; the branches stay as the session leaves them."""
     return shop.talk(SKIPS, COMMITS, ADDS)
 
 
@@ -131,7 +131,7 @@ def _cannot(shop: Shop, request: pytest.FixtureRequest) -> None:
 
 
 def verify(shop: Shop, branch: str) -> dict[str, str]:
-    """Return what became of each check in a branch, by its title."""
+    """Return the outcome of each check on a branch, by title."""
     options = ("--base", "main", "--head", branch, "--format", "json")
     report: dict[str, Any] = json.loads(shop.run("memory-ci", "verify", *options))
     return {outcome["title"]: outcome["verdict"] for outcome in report["checks"]}
@@ -157,7 +157,7 @@ def test_the_line_of_a_violated_check_reaches_the_model_once(talk: Talk) -> None
     assert talk.all_new().count(REMINDED) == 1
 
 
-def test_the_final_commit_has_what_the_line_asks_for(shop: Shop, talk: Talk) -> None:
+def test_the_final_commit_has_what_the_line_requires(shop: Shop, talk: Talk) -> None:
     assert list_files(shop, REMINDS) == [CHANGELOG, FILE]
     assert verify(shop, REMINDS)[SAY] == "followed"
 
@@ -166,16 +166,16 @@ def test_a_commit_that_violates_a_check_of_level_fail_is_refused(talk: Talk) -> 
     assert REFUSED in talk.read_context(ADDS)
 
 
-def test_the_line_of_level_fail_comes_once(talk: Talk) -> None:
+def test_the_line_of_level_fail_is_shown_once(talk: Talk) -> None:
     assert talk.all_new().count(f"{SCHEMA} is not touched (") == 1
 
 
-def test_the_commit_has_what_the_check_of_level_fail_asks_for(shop: Shop, talk: Talk) -> None:
+def test_the_commit_has_what_the_check_of_level_fail_requires(shop: Shop, talk: Talk) -> None:
     assert list_files(shop, FAILS) == ["db/charge.sql", SCHEMA]
     assert verify(shop, FAILS)[DESCRIBE] == "followed"
 
 
-def test_health_counts_what_was_merged(shop: Shop, talk: Talk) -> None:
+def test_health_counts_the_merged_commits(shop: Shop, talk: Talk) -> None:
     for branch in (SKIPPED, REMINDS, FAILS):
         shop.git("switch", "-q", "main")
         shop.git("merge", "-q", "--no-ff", "-m", f"Merge {branch}", branch)

@@ -1,4 +1,4 @@
-"""What a real agent does with a line that comes at its moment: `make clients`. A script is the model.
+"""Tests of real agents and lines that are shown at a moment: `make clients`. A script replaces the model.
 
 The script commits, reads the line, and follows it, as a model should.
 """
@@ -39,11 +39,11 @@ case "$*" in
 *) echo {FILE} ;;
 esac
 """
-"""A stand-in for GitHub's command line, which refuses one option."""
+"""A double of GitHub's command line that refuses one option."""
 
 
 def script(path: str) -> Callable[[ModelRequest], Call | str]:
-    """Return the model: it edits, commits, compares, and follows each line that it is told."""
+    """Return the script of the model: it edits, commits, compares, and follows each line of our hooks."""
     rules = {
         LINE: Call("shell", command=AMEND),
         KNOWN: Call("shell", command=RIGHT),
@@ -69,7 +69,7 @@ def script(path: str) -> Callable[[ModelRequest], Call | str]:
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shop]:
-    """A repository with an agreed norm and a known failure, and a client that may run all."""
+    """Yield a repository with an agreed norm and a known failure, and a client that may run all commands."""
     client: Client = request.param
     if not (FOLDER / client.command[0]).exists():
         pytest.skip(f"{client.package} is not in {FOLDER}")
@@ -102,7 +102,7 @@ def shop(
 
 @pytest.fixture(scope="module")
 def talk(shop: Shop) -> Talk:
-    """One session: it commits twice, and runs the command that is known to fail."""
+    """Run a session that commits twice and runs the command that is known to fail."""
     return shop.talk(COMMITS, COMMITS_AGAIN, COMPARES)
 
 
@@ -116,21 +116,21 @@ def test_the_line_of_a_commit_reaches_the_model(talk: Talk) -> None:
     assert LINE in talk.read_context(COMMITS)
 
 
-def test_the_line_of_a_commit_comes_once_a_session(talk: Talk) -> None:
+def test_the_line_of_a_commit_is_shown_once_a_session(talk: Talk) -> None:
     assert talk.all_new().count(LINE) == 1
 
 
-def test_the_commit_has_the_changelog_that_the_line_asks_for(shop: Shop, talk: Talk) -> None:
+def test_the_commit_has_the_changelog_that_the_line_requires(shop: Shop, talk: Talk) -> None:
     files = shop.git("log", "-1", f"--grep={FIRST}", "--format=", "--name-only")
     assert {FILE, CHANGELOG} <= set(files.splitlines())
 
 
-def test_the_second_commit_is_made_as_well(shop: Shop, talk: Talk) -> None:
+def test_the_second_commit_is_made(shop: Shop, talk: Talk) -> None:
     files = shop.git("log", "-1", f"--grep={SECOND}", "--format=", "--name-only")
     assert {FILE, CHANGELOG} <= set(files.splitlines())
 
 
-def test_a_known_failure_is_told_when_its_command_runs(talk: Talk) -> None:
+def test_a_known_failure_is_shown_when_its_command_runs(talk: Talk) -> None:
     assert KNOWN in talk.read_context(COMPARES)
     assert talk.all_new().count(KNOWN) == 1
 

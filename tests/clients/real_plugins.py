@@ -1,6 +1,6 @@
-"""What people see who install the plugin into a real agent: `make clients`. A script is the model.
+"""Tests of the plugin in real agents: `make clients`. A script replaces the model.
 
-The marketplace is this checkout. One repository has the plugin alone, one also has what `init`
+The marketplace is this checkout. One repository has only the plugin, one also has what `init`
 writes, and one is on a machine without memory-ci.
 """
 
@@ -46,7 +46,7 @@ RETRIEVE = {
     "codex": "mcp__memory_ci.retrieve",
     "copilot": "memory-ci-retrieve",
 }
-"""The tool `retrieve` of the plugin's server, as each agent calls it."""
+"""The name of the tool `retrieve` of the plugin's server in each agent."""
 
 TITLE = "Add a line to CHANGELOG.md in each commit"
 LINE = f"memory-ci: before you commit: {TITLE}"
@@ -88,7 +88,7 @@ def client(request: pytest.FixtureRequest) -> Client:
 def make_shop(
     client: Client, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Shop]]:
-    """Make repositories with an agreed rule, each with a home into which the plugin is installed."""
+    """Yield a function that makes a repository with an agreed rule, and a home with the plugin installed."""
     made: list[Shop] = []
 
     def make(name: str) -> Shop:
@@ -114,13 +114,13 @@ def make_shop(
 
 @pytest.fixture(scope="module")
 def alone(make_shop: Callable[[str], Shop]) -> Talk:
-    """A session with the plugin alone."""
+    """Return a session with only the plugin."""
     return make_shop("alone").talk(ASKS, LOOKS_UP, COMMITS)
 
 
 @pytest.fixture(scope="module")
 def both(make_shop: Callable[[str], Shop], client: Client) -> Talk:
-    """A session with the plugin, in a repository that `init` set up for the same agent."""
+    """Return a session with the plugin in a repository that `init` set up for the same agent."""
     shop = make_shop("both")
     shop.install(client.name)
     return shop.talk(ASKS, COMMITS)
@@ -128,7 +128,7 @@ def both(make_shop: Callable[[str], Shop], client: Client) -> Talk:
 
 @pytest.fixture(scope="module")
 def without(make_shop: Callable[[str], Shop]) -> tuple[Shop, Talk]:
-    """A session with the plugin, where no program of ours is found."""
+    """Return a session with the plugin on a machine without memory-ci."""
     shop = make_shop("without")
     folders = [str(FOLDER), *os.environ["PATH"].split(os.pathsep)]
     others = [folder for folder in folders if not (Path(folder) / "memory-ci").exists()]
@@ -138,10 +138,10 @@ def without(make_shop: Callable[[str], Shop]) -> tuple[Shop, Talk]:
 
 
 def list_tools(talk: Talk) -> set[str]:
-    """The names of the tools that a model was offered in the end.
+    """Return the names of the tools in the last request to the model.
 
-    Codex groups the tools of a server. Claude Code of later versions tells the model their names
-    alone, and describes those that it asks for.
+    Codex groups the tools of a server. Later versions of Claude Code first list only the names, and
+    describe the tools that the model asks for.
     """
     body = talk.requests[-1].body
     names = set()
@@ -155,7 +155,7 @@ def list_tools(talk: Talk) -> set[str]:
 
 
 def read_screen(shop: Shop) -> str:
-    """What the client showed, without blanks: it moves the cursor instead of writing some."""
+    """Return the text on the client's screen without blanks, because it moves the cursor instead of writing some."""
     return "".join((shop.home.parent / "screen.txt").read_text().split())
 
 
@@ -175,7 +175,7 @@ def test_the_agreed_rule_is_in_the_first_request(alone: Talk) -> None:
     assert RECALLED in context
 
 
-def test_what_always_applies_comes_once(alone: Talk) -> None:
+def test_norms_are_served_once(alone: Talk) -> None:
     prompts = (ASKS, COMMITS)  # between them the model asks for it by a tool
     assert sum(alone.read_context(prompt).count(NORM) for prompt in prompts) == 1
 
@@ -188,7 +188,7 @@ def test_a_tool_of_the_server_answers_for_this_repository(alone: Talk) -> None:
     assert ABOUT_FILE in alone.read_context(LOOKS_UP)
 
 
-def test_the_line_of_a_commit_comes_before_it_once(alone: Talk) -> None:
+def test_the_line_of_a_commit_is_shown_once_before_it(alone: Talk) -> None:
     assert LINE in alone.read_context(COMMITS)
     assert alone.all_new().count(LINE) == 1
 
@@ -197,19 +197,19 @@ def test_the_skill_is_listed(alone: Talk) -> None:
     assert SKILL in str(alone.requests[0].body)
 
 
-def test_beside_the_hooks_of_init_one_answers(both: Talk) -> None:
+def test_only_one_answers_if_init_installed_hooks_too(both: Talk) -> None:
     context = both.read_all_contexts()
     assert context.count(NORM) == 1
     assert context.count(RECALLED) == 1
     assert both.all_new().count(LINE) == 1
 
 
-def test_beside_the_server_of_init_the_tools_are_offered_once(both: Talk) -> None:
+def test_the_tools_are_offered_once_if_init_installed_the_server_too(both: Talk) -> None:
     tools = [name for name in list_tools(both) if name.endswith("retrieve")]
     assert len(tools) == 1
 
 
-def test_without_the_program_one_line_says_how_to_get_it(
+def test_without_the_program_one_line_explains_how_to_install_it(
     without: tuple[Shop, Talk], client: Client
 ) -> None:
     shop, talk = without
@@ -219,7 +219,7 @@ def test_without_the_program_one_line_says_how_to_get_it(
         assert talk.all_new().count(MISSING) == 1
 
 
-def test_without_the_program_the_session_goes_on(without: tuple[Shop, Talk]) -> None:
+def test_without_the_program_the_session_continues(without: tuple[Shop, Talk]) -> None:
     _, talk = without
     assert any(GOES_ON in request.new for request in talk.requests)
     assert NORM not in talk.all_new()

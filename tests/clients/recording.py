@@ -1,4 +1,4 @@
-"""A scripted session of a person with a real client, in a repository with memory, and what came of it."""
+"""A scripted session of a person with a real agent in a repository with memory, and its report."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ STILL = 200  # Bytes in two seconds: a cursor that blinks.
 
 
 def script(folder: Path, client: Client) -> Callable[[ModelRequest], Call | str]:
-    """What the model does: it edits the file, leaves the first request for a note, and follows the question."""
+    """Return the script of the model: it edits the file, ignores the first request for a note, and answers the question."""
     path = str(folder / FILE) if client.name != "codex" else FILE
     asked_at = "a person corrected you" if client.name != "opencode" else re.escape(CORRECTS)
     rules = (
@@ -77,14 +77,14 @@ def script(folder: Path, client: Client) -> Callable[[ModelRequest], Call | str]
 
 
 class Talk:
-    """A session: the requests of the model, and how many there were before each prompt. What came of it is added."""
+    """A session: the requests to the model, and the number of requests before each prompt."""
 
     def __init__(self, requests: list[ModelRequest]) -> None:
         self.requests, self.first = requests, dict[str, int]()
         self.commit = self.recorded = self.note = ""
 
     def read_context(self, prompt: str) -> str:
-        """What of ours the model was given from this prompt to the next."""
+        """Return our text in the requests from a prompt to the next."""
         first = self.first[prompt]
         later = [number for number in self.first.values() if number > first]
         return "\n".join(
@@ -99,12 +99,12 @@ class Talk:
 
 
 def _ours(text: str) -> str:
-    """What memory-ci says in a request; Gemini CLI writes `<` in another way."""
+    """Return memory-ci's text in a request; Gemini CLI escapes `<`."""
     return "\n".join(OURS.findall(text.replace("&lt;", "<").replace("&gt;", ">")))
 
 
 class Shop:
-    """A repository with memory, a home, and a client that is set up there."""
+    """A repository with memory, a home directory, and an agent that is set up in it."""
 
     def __init__(self, base: Path, client: Client, programs: list[Path]) -> None:
         self.before = dict[str, bytes]()
@@ -168,7 +168,7 @@ class Shop:
         )
 
     def settings(self) -> dict[str, bytes]:
-        """The files of the work tree and of its git directory that `install` may write into."""
+        """Return the files of the work tree and the git directory that `install` may change."""
         paths = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
         theirs = re.compile(
             rf"{FILE}|MEMORY.md|\.memory/|\.git/(?!config$|hooks/|info/)|\.opencode/(?!plugins/)"
@@ -180,12 +180,12 @@ class Shop:
         }
 
     def notes(self) -> list[str]:
-        """The notes that wait, those without a quote among them."""
+        """Return the pending notes, including those without a quote."""
         places = (".git/memory-ci/notes/*.md", ".memory/inbox/*.md")
         return [path.read_text() for place in places for path in self.folder.glob(place)]
 
     def talk(self, *prompts: str, cwd: Path | None = None) -> Talk:
-        """Type these prompts into the client, and leave it."""
+        """Type prompts into the client, and leave it."""
         start = len(self.model.requests)
         terminal = Terminal(self.client.command, cwd or self.folder, self.environ)
         talk = Talk([])
@@ -218,7 +218,7 @@ class Shop:
         return talk
 
     def _boot(self, terminal: Terminal) -> None:
-        """Wait until it shows nothing new."""
+        """Wait until the client shows nothing new."""
         end = time.monotonic() + PATIENCE
         terminal.wait(self.client.boot)
         while time.monotonic() < end:
@@ -251,7 +251,7 @@ class Shop:
 
 
 def measure(shop: Shop) -> str:
-    """Processor time of the hook at each event, for the first client alone."""
+    """Return the processor time of the hook at each event, for the first client only."""
     if shop.client.name != "claude-code":
         return ""
     read = {"tool_name": "Read", "tool_input": {"file_path": FILE}}
@@ -292,7 +292,7 @@ MARKED = re.compile(
 
 
 def render(shop: Shop, talk: Talk, costs: str) -> str:
-    """The section of a client in the report."""
+    """Return the section of a client for the report."""
     lines = [
         f"## {shop.client.package} {shop.client.version}",
         "",
@@ -334,7 +334,7 @@ def _shorten(match: re.Match[str]) -> str:
 
 
 def put(report: Path, section: str) -> None:
-    """A section into the report, in place of that of the same package."""
+    """Write a section into the report, replacing that of the same package."""
     head, *sections_before = (
         re.split(r"\n## (?=\S+ \d)", report.read_text()) if report.exists() else [HEAD]
     )

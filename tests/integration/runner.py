@@ -1,6 +1,6 @@
-"""The part of a GitHub runner that our composite actions need: expressions in `env:`, bash steps, outputs.
+"""The parts of a GitHub runner that our composite actions need: expressions in `env:`, bash steps, outputs.
 
-Steps with `uses:` are passed over, as those of a cache without a hit.
+Steps with `uses:` are skipped, like those of a cache without a hit.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ EXPRESSION = re.compile(r"\$\{\{ *(.+?) *\}\}")
 
 
 class Finished(NamedTuple):
-    """How an action ended: its outputs and what it printed."""
+    """The result of an action: its outputs and what it printed."""
 
     outputs: Mapping[str, str]
     printed: str
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """The last document of a file; `on` stays a word, which YAML 1.1 takes for a truth value."""
+    """Return the last document of a file; `on` stays a string, which YAML 1.1 reads as true."""
     documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader))
     loaded: dict[str, Any] = documents[-1]
     return loaded
 
 
 class ActionRunner:
-    """Runs actions in a work tree, with the environment that a runner gives."""
+    """Runs actions in a work tree with the environment of a runner."""
 
     def __init__(self, work: Path, scratch: Path, env: Mapping[str, str]) -> None:
         self.work, self.scratch, self.env = work, scratch, env
@@ -40,7 +40,7 @@ class ActionRunner:
         self.temp.mkdir()
 
     def run(self, action: Path, **inputs: str) -> Finished:
-        """Run `action`/action.yml; an input's name has `_` for `-`. A step that fails raises AssertionError."""
+        """Run `action`/action.yml; `_` in an input's name becomes `-`. A failing step raises AssertionError."""
         described = load_yaml(action / "action.yml")
         given_inputs = {name.replace("_", "-"): value for name, value in inputs.items()}
         assert given_inputs.keys() <= described["inputs"].keys()
@@ -69,7 +69,7 @@ class ActionRunner:
     def _step(
         self, action: Path, step: Mapping[str, Any], context: Mapping[str, str]
     ) -> tuple[dict[str, str], str]:
-        """As the runner does it: a script file, `bash --noprofile --norc -eo pipefail` (docs.github.com, `shell`)."""
+        """Run a step like the runner: a script file with `bash --noprofile --norc -eo pipefail` (docs.github.com, `shell`)."""
         script, outputs = self.scratch / "step.sh", self.scratch / "outputs"
         script.write_text(step["run"], encoding="utf-8")
         outputs.write_text("", encoding="utf-8")
@@ -94,7 +94,7 @@ class ActionRunner:
         return read_outputs(outputs.read_text(encoding="utf-8")), done.stdout + done.stderr
 
     def _evaluate(self, text: str, context: Mapping[str, str]) -> str:
-        """Expressions that name a value; of `a || b` the first that is not empty."""
+        """Replace expressions that name a value; `a || b` gives the first that is not empty."""
 
         def value(match: re.Match[str]) -> str:
             return next(
@@ -105,7 +105,7 @@ class ActionRunner:
 
 
 def read_outputs(text: str) -> dict[str, str]:
-    """As a runner reads GITHUB_OUTPUT: `name<<delimiter`, lines, the delimiter."""
+    """Read GITHUB_OUTPUT like a runner: `name<<delimiter`, lines, the delimiter."""
     outputs: dict[str, str] = {}
     lines = iter(text.splitlines())
     for line in lines:

@@ -1,4 +1,4 @@
-"""What a stranger says of the work of others, and a stranger's note."""
+"""Tests of attacks by strangers: claims about the work of others, and notes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tests.make import make_entry
 
 @pytest.fixture
 def learned(attacker: Attacker) -> Attacker:
-    """The same, with honest work recorded: entries of #128 and #139, and their episodes."""
+    """Return the attacker with honest work recorded: entries of #128 and #139, and their episodes."""
     record(attacker)
     return attacker
 
 
 def of_others(attacker: Attacker) -> tuple[object, ...]:
-    """The entries of honest work, and what became of that work."""
+    """Return the entries and the episodes of the honest work."""
     memory = attacker.project.workspace
     episodes = combine(load_episodes(memory, None).records)
     entries = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
@@ -47,9 +47,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("words", SAID.values(), ids=SAID.keys())
-def test_what_a_stranger_says_of_other_work_counts_for_nothing(
-    learned: Attacker, words: str
-) -> None:
+def test_a_strangers_claims_about_other_work_are_ignored(learned: Attacker, words: str) -> None:
     project, before = learned.project, of_others(learned)
     claim = words.format(
         sha=project.git("log", "-1", "--format=%H", "--grep=#128"), id=project.entries()[0].id
@@ -123,7 +121,7 @@ def test_only_the_text_of_a_strangers_note_counts(
 
 
 def test_a_strangers_note_does_not_suppress_another_note(learned: Attacker) -> None:
-    """It has the id of one that waits, and a path that comes before."""
+    """The stranger's note has the id of a pending note, and a path that sorts before it."""
     learned.project.commit(
         "Note", {".memory/inbox/z.md": note_of("Name the branch after its issue")[1]}
     )
@@ -138,7 +136,7 @@ def test_a_strangers_note_does_not_suppress_another_note(learned: Attacker) -> N
 
 
 def test_a_strangers_note_does_not_supersede_entries(learned: Attacker) -> None:
-    """A near-copy of an honest entry, which names it as superseded: its words do not get the evidence of that."""
+    """A near copy that supersedes an honest entry must not get that entry's evidence."""
     honest = next(entry for entry in learned.project.entries() if entry.title == TITLE)
     evil = f"{TITLE} by zanzibar"
     path, text = note_of(

@@ -1,4 +1,4 @@
-"""Credentials in the evidence, and in what a model answers."""
+"""Tests of credentials in the evidence and in a model's answers."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ SECRETS = {"AWS": AWS, "GitHub": GITHUB, "a private key": KEY}
 
 
 def core_of(secret: str) -> str:
-    """The line of it that must be seen nowhere."""
+    """Return the line of a credential that must not be visible anywhere."""
     lines = secret.splitlines()
     return lines[len(lines) // 2]
 
 
 def all_bytes(attacker: Attacker) -> bytes:
-    """Every file under the repository and every object of git's."""
+    """Return the content of every file of the repository and of every git object."""
     project = attacker.project
     objects = project.git("cat-file", "--batch", "--batch-all-objects").encode(
         "utf-8", "surrogateescape"
@@ -34,7 +34,7 @@ def all_bytes(attacker: Attacker) -> bytes:
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
-def test_a_credential_in_the_evidence_is_neither_printed_nor_kept(
+def test_a_credential_in_the_evidence_is_neither_printed_nor_stored(
     attacker: Attacker, secret: str
 ) -> None:
     attacker.add_answer(answer("Use the key that was given", ("Use this", "[redacted:")))

@@ -1,4 +1,4 @@
-"""Words that someone else put into the evidence do not become memory, and transcripts that break readers cost only themselves."""
+"""Tests of attacks on the evidence: words of others do not become memory, and broken transcripts affect only themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WISH = "Please look at the pages of the shop before you go on."
 
 
 class Attack(NamedTuple):
-    """What is put into the scene, and what the report has to say of it."""
+    """An attack: what is put into the repository, and the messages that the report must contain."""
 
     put: Callable[[Attacker], None]
     expected_messages: tuple[str, ...]
@@ -108,7 +108,9 @@ POISONED: dict[str, Attack] = {
 
 
 @pytest.mark.parametrize("attack", POISONED.values(), ids=POISONED.keys())
-def test_words_of_others_do_not_become_memory(attacker: Attacker, attack: Attack) -> None:
+def test_words_of_untrusted_authors_do_not_become_memory(
+    attacker: Attacker, attack: Attack
+) -> None:
     attack.put(attacker)
     assert_repelled(attacker, record(attacker), *attack.expected_messages)
 
@@ -117,7 +119,7 @@ def test_words_of_others_do_not_become_memory(attacker: Attacker, attack: Attack
 
 
 def outside(attacker: Attacker) -> Path:
-    """A transcript that lies beside the repository, and that nobody named."""
+    """Return a transcript outside the repository that no option names."""
     file = attacker.folder / "private.md"
     file.write_text(make_history("private", f"STORE: {DEMAND}"))
     return file
@@ -133,9 +135,7 @@ def test_a_link_out_of_the_repository_is_not_followed(attacker: Attacker) -> Non
     assert EVIL not in attacker.model_input
 
 
-def test_a_link_in_a_directory_that_is_named_is_not_followed(
-    attacker: Attacker, tmp_path: Path
-) -> None:
+def test_a_link_in_a_given_directory_is_not_followed(attacker: Attacker, tmp_path: Path) -> None:
     folder = tmp_path / "sessions"
     folder.mkdir()
     link = {
@@ -167,7 +167,7 @@ HOSTILE_FILES = dict(hostile_files())
 
 
 @pytest.mark.parametrize("data", HOSTILE_FILES.values(), ids=HOSTILE_FILES.keys())
-def test_a_transcript_that_breaks_readers_costs_only_itself(
+def test_a_transcript_that_breaks_readers_affects_only_itself(
     attacker: Attacker, data: bytes
 ) -> None:
     attacker.merges("Add pages\n\nFor it.", {".specstory/history/a.md": data})
@@ -175,7 +175,7 @@ def test_a_transcript_that_breaks_readers_costs_only_itself(
 
 
 def test_a_forged_copy_of_a_session_does_not_hide_the_original(attacker: Attacker) -> None:
-    """A fork that is merged first claims the id, the records and even the name of an honest session."""
+    """A fork that is merged first has the id, the records and the name of an honest session."""
     project = attacker.project
     (stored,) = [
         data for _, data in read_stored(project.workspace.repo, list_stored(project.workspace.repo))
@@ -190,10 +190,10 @@ def test_a_forged_copy_of_a_session_does_not_hide_the_original(attacker: Attacke
 @pytest.mark.parametrize(
     "subject", ["Charge once (#139)", "Merge pull request #139 from ada/honest"]
 )
-def test_an_outsider_does_not_borrow_the_number_of_a_trusted_request(
+def test_an_outsiders_commit_does_not_get_the_trust_of_the_request_in_its_subject(
     attacker: Attacker, subject: str
 ) -> None:
-    """A rebase keeps an outsider's own words: his subject may name any pull request."""
+    """A rebase keeps an outsider's messages, whose subjects may name any pull request."""
     attacker.forks(f"{subject}\n\nFor it.\n\nLearning: {DEMAND}", {"src/pages.py": "x"})
     attacker.rebases()
     assert_repelled(attacker, record(attacker), "untrusted-quote")

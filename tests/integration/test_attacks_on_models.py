@@ -1,4 +1,4 @@
-"""A model that answers what an attacker wants, with or without the words of a trusted person."""
+"""Tests of a model that answers what an attacker wants, with or without quotes of a trusted person."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def test_an_honest_answer_is_written(attacker: Attacker) -> None:
     assert "Keep the retry limit at three" in attacker.project.titles()
 
 
-def test_a_known_entry_is_not_reinforced_by_an_answer_without_words(attacker: Attacker) -> None:
+def test_an_existing_entry_is_not_reinforced_by_an_answer_without_quotes(
+    attacker: Attacker,
+) -> None:
     record(attacker)
     (existing_entry,) = [entry for entry in attacker.project.entries() if entry.title == TITLE]
     attacker.add_answer(answer(TITLE, (REMEMBER, ""), restates=existing_entry.id))
@@ -97,7 +99,7 @@ def test_a_known_entry_is_not_reinforced_by_an_answer_without_words(attacker: At
     ]
 
 
-def test_fields_that_code_decides_are_not_read_from_an_answer(attacker: Attacker) -> None:
+def test_fields_that_only_code_may_set_are_ignored_in_an_answer(attacker: Attacker) -> None:
     owned = {
         "is_marked": True,
         "marker": "directive",

@@ -1,4 +1,4 @@
-"""Who reads the evidence, and what is read, is not decided by the change that is read."""
+"""Tests of attacks on settings: a change does not decide how its own evidence is read."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_author_cannot_make_himself_trusted_by_his_own_change(attacker: Attac
     assert_repelled(attacker, record(attacker), "not trusted")
 
 
-def test_a_base_url_in_the_configuration_has_no_effect_and_is_named(attacker: Attacker) -> None:
+def test_a_base_url_in_the_configuration_has_no_effect_and_is_reported(attacker: Attacker) -> None:
     attacker.forks(
         "Add\n\nFor it.", {".memory-ci.yaml": "engine:\n  base_url: https://zanzibar.example\n"}
     )
@@ -84,7 +84,7 @@ def test_claude_runs_in_an_empty_directory_without_settings_of_the_repository(
     assert attacker.project.status() == ""
 
 
-def test_the_address_of_anthropic_comes_from_the_environment_alone(
+def test_the_address_of_anthropic_is_read_only_from_the_environment(
     attacker: Attacker,
 ) -> None:
     attacker.merges(

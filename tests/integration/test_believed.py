@@ -1,4 +1,4 @@
-"""Who is believed for what: a test for each row of the table in docs/security.md."""
+"""Tests of the table of trust in docs/security.md, one for each row."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Row(NamedTuple):
 
     Attributes:
         put: puts the rule into the repository or its forge.
-        is_written: whether it is written then.
-        engines: who reads it: the rules, and a model that quotes it wherever it stands.
+        is_written: whether the rule is then written.
+        engines: the engines that read it: the rules, and a model that quotes it wherever it is.
     """
 
     put: Callable[[Attacker], None]
@@ -45,7 +45,7 @@ class Row(NamedTuple):
 
 
 def squash(attacker: Attacker, message: str, author: str) -> None:
-    """Merge the request as the forge's button does that makes one commit of it."""
+    """Squash-merge the pull request like the forge's button."""
     attacker.forks(message, PAGE)
     attacker.squashes(f"Add pages (#{NUMBER})\n\n* {message}", author)
 
@@ -101,7 +101,7 @@ ROWS = {
         is_written=False,
     ),
 }
-"""What is believed of words. What is said of other work and of runs has tests of its own, below and in test_attacks_*.py."""
+"""The rows about words. Claims about other work and runs are tested below and in test_attacks_*.py."""
 
 OTHERS = {
     "`Reverts …`, `This reverts commit …` from a fork": "what_a_stranger_says_of_other_work",
@@ -116,7 +116,7 @@ OTHERS = {
 @pytest.mark.parametrize(
     ("row", "engine"), [(name, engine) for name, row in ROWS.items() for engine in row.engines]
 )
-def test_words_count_as_the_table_says(attacker: Attacker, row: str, engine: str) -> None:
+def test_words_have_the_trust_of_the_table(attacker: Attacker, row: str, engine: str) -> None:
     attacker.add_answer(answer(RULE, (RULE, RULE)))
     ROWS[row].put(attacker)
     ran = record(attacker, engine=engine)
@@ -124,8 +124,8 @@ def test_words_count_as_the_table_says(attacker: Attacker, row: str, engine: str
     assert bool(written) == ROWS[row].is_written, ran.printed
 
 
-def test_the_session_that_a_stranger_names_stays_that_of_its_own_work(attacker: Attacker) -> None:
-    """Also if the stranger's work is merged before it."""
+def test_a_session_named_by_a_stranger_stays_with_its_own_change(attacker: Attacker) -> None:
+    """This holds even if the stranger's change is merged first."""
     attacker.project.git("reset", "-q", "--hard", "HEAD~1")
     attacker.forks(f"Add pages\n\nFor the shop.\n\nMemory-Session: {HONEST_SESSION}", PAGE)
     attacker.project.merge(
@@ -140,10 +140,10 @@ def test_the_session_that_a_stranger_names_stays_that_of_its_own_work(attacker: 
 
 @pytest.mark.parametrize("is_rebased", [True, False])
 @pytest.mark.parametrize("is_fork", [True, False])
-def test_trailers_of_a_run_in_a_commit_of_work_move_nothing(
+def test_trailers_of_a_run_in_an_ordinary_commit_have_no_effect(
     attacker: Attacker, *, is_fork: bool, is_rebased: bool
 ) -> None:
-    """Else whoever writes them would hide the work of others from the next run, or have it counted twice."""
+    """Otherwise their author could hide the work of others from the next run, or let it count twice."""
     project = attacker.project
     tip = project.sha()
     trailers = f"Memory-CI-Step: extract\nMemory-CI-Source: {tip}\nMemory-CI-Counted: {tip}"

@@ -1,4 +1,4 @@
-"""Episodes on two branches, merged by git itself: a month that one of them folded, or both."""
+"""Tests of merging branches with episodes by git, where one or both branches folded a month."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shop(template: Project, tmp_path: Path) -> Project:
 
 
 def make_episode(number: int, size: int = 1, text: str = "Done") -> Episode:
-    """An episode of January that is the longer the more files it names."""
+    """Return an episode of January, whose size depends on its number of files."""
     files = tuple(f"src/{number}/{n}/module.py" for n in range(size))
     return Episode(
         id=f"pr-{number}",
@@ -81,7 +81,7 @@ def ids(project: Project) -> list[str]:
 
 
 def part(project: Project, sizes: Sequence[int]) -> None:
-    """Two branches, `side` and `main` (checked out), that begin with episodes of these sizes, from 1 on."""
+    """Make two branches, `side` and `main` (checked out), that both contain episodes of these sizes."""
     tell(project, *(make_episode(number, size) for number, size in enumerate(sizes, 1)))
     project.git("branch", "side")
 
@@ -89,7 +89,7 @@ def part(project: Project, sizes: Sequence[int]) -> None:
 @pytest.mark.parametrize(
     "sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"]
 )
-def test_a_branch_that_adds_to_a_folded_month_merges_and_is_folded_in_later(
+def test_a_branch_that_adds_to_a_folded_month_is_merged_and_folded_later(
     shop: Project, sizes: list[int]
 ) -> None:
     part(shop, sizes)
@@ -111,7 +111,7 @@ def test_a_branch_that_adds_to_a_folded_month_merges_and_is_folded_in_later(
 @pytest.mark.parametrize(
     "sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"]
 )
-def test_a_month_that_both_branches_folded_merges_to_the_documents_of_both(
+def test_a_month_that_both_branches_folded_merges_to_all_documents(
     shop: Project, sizes: list[int], late: int
 ) -> None:
     part(shop, sizes)
@@ -126,7 +126,7 @@ def test_a_month_that_both_branches_folded_merges_to_the_documents_of_both(
     )
 
 
-def test_what_both_branches_folded_in_stands_once_and_in_order(shop: Project) -> None:
+def test_a_document_that_both_branches_folded_is_there_once_and_in_order(shop: Project) -> None:
     part(shop, [1] * 4)
     fold(shop)
     tell(shop, make_episode(9), make_episode(12))
@@ -142,7 +142,7 @@ def test_what_both_branches_folded_in_stands_once_and_in_order(shop: Project) ->
     )
 
 
-def test_two_stories_of_one_id_conflict_within_the_file_alone(shop: Project) -> None:
+def test_two_documents_of_an_id_conflict_within_the_file(shop: Project) -> None:
     part(shop, [1] * 4)
     tell(shop, make_episode(9, text="Ours"), make_episode(10))
     fold(shop)
@@ -162,7 +162,7 @@ def test_two_stories_of_one_id_conflict_within_the_file_alone(shop: Project) -> 
     )
 
 
-def test_new_episodes_that_are_like_folded_ones_merge_where_only_exact_renames_are_looked_for(
+def test_new_episodes_similar_to_folded_ones_merge_if_only_exact_renames_are_detected(
     shop: Project,
 ) -> None:
     like = [
@@ -184,7 +184,7 @@ def test_new_episodes_that_are_like_folded_ones_merge_where_only_exact_renames_a
     assert sorted(ids(shop)) == sorted(episode.id for episode in like)
 
 
-def test_resolve_merges_episodes_where_nothing_is_installed(shop: Project) -> None:
+def test_resolve_merges_episodes_without_an_installed_driver(shop: Project) -> None:
     shop.git("config", "--remove-section", "merge.memory-ci")
     shop.commit("Without", {".gitattributes": None})
     part(shop, [1] * 4)
@@ -196,7 +196,7 @@ def test_resolve_merges_episodes_where_nothing_is_installed(shop: Project) -> No
     assert ids(shop) == ["pr-1", "pr-2", "pr-3", "pr-4", "pr-7", "pr-9"]
 
 
-def test_an_episode_that_both_branches_tell_differently_conflicts_in_its_own_file(
+def test_an_episode_that_both_branches_changed_conflicts_in_its_own_file(
     shop: Project,
 ) -> None:
     shop.git("branch", "side")

@@ -1,4 +1,4 @@
-"""What others wrote reaches the terminal as text: nothing of it moves the cursor, hides or rings."""
+"""Tests of hostile text at the terminal: control characters are printed as escapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = r"\x1b[2J"
 
 @pytest.fixture
 def hostile(project: Project) -> Project:
-    """An entry whose body clears the screen, in a commit whose subject does so too."""
+    """Return a project with an entry whose body clears the screen, in a commit whose subject does so, too."""
     entry = make_entry(1, title="Mind the bell", body="One\ttwo\n\nthree\x7f")
     project.commit(f"Add {ESCAPE} it", {"MEMORY.md": "# Memory\n\n" + format_entry(entry)})
     return project
@@ -45,7 +45,7 @@ def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
     assert ESCAPE not in result.stdout
 
 
-def test_an_error_prints_what_it_names_as_text(
+def test_an_error_prints_names_as_text(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / f"no {ESCAPE} repository"
@@ -76,7 +76,7 @@ def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> 
     assert "on a\\u202eb, now at" in run("record", "--branch", "a\u202eb").stdout
 
 
-def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: Project) -> None:
+def test_standard_error_of_a_job_contains_no_runner_command(project: Project) -> None:
     for command in (
         "##[set-output name=job;]record",
         "x\n::set-env name=PATH::/tmp",
@@ -93,7 +93,7 @@ def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: 
 
 
 PRINTING = [["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["doctor"], ["verify"]]
-"""Commands that print for people. What a runner obeys is known in one place: one runner tries them all."""
+"""Commands that print for people; all are tried with the syntax of one runner."""
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ PRINTING = [["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["do
     ],
     ids=["actions", "azure", "teamcity"],
 )
-def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(
+def test_output_of_a_job_for_people_contains_no_runner_command(
     project: Project, runner: dict[str, str], hostile: str, commands: list[list[str]]
 ) -> None:
     entry = format_entry(
@@ -128,9 +128,7 @@ def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(
         )
 
 
-def test_json_is_printed_without_characters_that_a_terminal_obeys(
-    run: Run, project: Project
-) -> None:
+def test_json_is_printed_without_control_characters(run: Run, project: Project) -> None:
     body = "One \x7f\x9b2J \u202eowt"
     project.commit("Mind", {"MEMORY.md": format_entry(make_entry(1, body=body))})
     printed = run("show", make_id(1), "--at", "HEAD", "--json").stdout

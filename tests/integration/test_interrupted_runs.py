@@ -1,4 +1,4 @@
-"""Signals aimed at the moment a run moves a branch: no learning is lost, no commit of the user undoes it.
+"""Tests of signals at the moment a run moves a branch: no learning is lost, no later commit undoes it.
 
 MEMORY_CI_SIGNALS=200 pytest tests/integration/test_interrupted_runs.py sends that many; -s prints the figures.
 """
@@ -44,14 +44,14 @@ COMMANDS = {
     "capture": (("sessions", "--capture", "../session.jsonl"), SESSIONS),
     "index": (("index",), INDEX),
 }
-"""Each command, and what moves when it does its work."""
+"""Each command, and the path that changes when it does its work."""
 
 ORDER = ("record", "compact", "promote", "record", "capture", "index")
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Merged work to learn from, and entries to compact and to promote."""
+    """Return a project with merged work to learn from, and entries to compact and promote."""
     project = make_project(tmp_path_factory.mktemp("template") / "shop")
     near_duplicates = [
         make_entry(n, title="Retry with a key", body=f"{BODY}{' again' * (n - 1)}") for n in (1, 2)
@@ -68,7 +68,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def write_session(project: Project) -> None:
-    """A transcript of the project's own, beside it."""
+    """Write a transcript of the project next to it."""
     fields = {
         "type": "user",
         "uuid": "u",
@@ -114,12 +114,12 @@ sys.addaudithook(Aim())
 from memory_ci.__main__ import main
 main()
 """
-"""A command that sends a signal to its own group at a step after something moved: before it opens, renames or removes a
-file, or starts a program."""
+"""A command that signals its own process group at a step after a path changed. A step is the opening, renaming or
+removal of a file, or the start of a program."""
 
 
 def start(project: Project, *args: str, aim: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """The command as a process that leads its own group."""
+    """Start the command as leader of its own process group."""
     command = [sys.executable, *(("-c", AIMED, *aim) if aim else ("-m", "memory_ci")), *args]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     quiet = subprocess.DEVNULL
@@ -134,7 +134,7 @@ def start(project: Project, *args: str, aim: Sequence[str] = ()) -> subprocess.P
 
 
 def state_of(path: Path) -> object:
-    """What is there: a directory changes when something is put into it, a file when it is written or replaced."""
+    """Return the state of a path, which changes when a directory gets a file, or a file is written or replaced."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -143,7 +143,7 @@ def state_of(path: Path) -> object:
 
 
 def shoot(project: Project, name: str, number: int, steps: int) -> bool:
-    """Send a signal to the group of a command, `steps` steps after it moved something; whether it still had so many."""
+    """Send a signal to a command's group `steps` steps after the change; return whether it got that far."""
     args, watched = COMMANDS[name]
     before = state_of(project.path / watched)
     process = start(project, *args, aim=(str(project.path / watched), str(number), str(steps)))
@@ -153,7 +153,7 @@ def shoot(project: Project, name: str, number: int, steps: int) -> bool:
 
 
 def ids(project: Project) -> set[str]:
-    """The ids by which learnings are found in the last commit."""
+    """Return the ids in the last commit by which learnings are found."""
     paths = project.git("ls-files", "*MEMORY.md").splitlines()
     entries = [entry for path in paths for entry in project.entries(path)]
     return {name for entry in entries for name in (entry.id, *entry.supersedes)}

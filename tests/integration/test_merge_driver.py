@@ -1,4 +1,4 @@
-"""The merge driver, started by git itself; what happens without it; and the inbox, which needs none."""
+"""Tests of the merge driver run by git, of merges without it, and of the inbox, which needs none."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def put(project: Project, *entries: Entry) -> str:
 
 
 def diverge(project: Project, base: int = 1) -> Project:
-    """Two branches, `main` (checked out) and `side`, that each add an entry and count entry 1 once."""
+    """Make two branches, `main` (checked out) and `side`, that each add an entry and reinforce entry 1 once."""
     before = [numbered(number) for number in range(1, base + 1)]
     counted = [numbered(1, reinforcement_count=1), *before[1:]]
     put(project, *before)
@@ -54,7 +54,7 @@ def diverge(project: Project, base: int = 1) -> Project:
 
 
 def expected(base: int = 1) -> str:
-    """What `main` and `side` are together."""
+    """Return the merge of `main` and `side`."""
     numbers = range(2, base + 3)
     return text_of(numbered(1, reinforcement_count=2), *(numbered(number) for number in numbers))
 
@@ -66,7 +66,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def plain(template: Project, tmp_path: Path) -> Project:
-    """A clone in which nothing is installed."""
+    """Return a clone in which nothing is installed."""
     return copy_project(template, tmp_path / "shop")
 
 
@@ -87,18 +87,18 @@ def test_two_branches_that_add_to_one_file_merge_with_every_entry_intact(
     assert installed.check().is_ok
 
 
-def test_a_rebase_swaps_the_sides_and_gives_the_same_file(installed: Project) -> None:
+def test_a_rebase_gives_the_same_file_as_a_merge(installed: Project) -> None:
     diverge(installed).checkout("side")
     installed.git("rebase", "-q", "main")
     assert installed.show("HEAD", "MEMORY.md") == expected()
 
 
-def test_a_cherry_pick_brings_the_entry(installed: Project) -> None:
+def test_a_cherry_pick_adds_the_entry(installed: Project) -> None:
     diverge(installed).git("cherry-pick", "side")
     assert installed.show("HEAD", "MEMORY.md") == expected()
 
 
-def test_a_stash_is_popped_onto_a_file_that_went_on(installed: Project) -> None:
+def test_a_stash_is_popped_onto_a_file_that_has_changed(installed: Project) -> None:
     put(installed, numbered(1))
     installed.write("MEMORY.md", text_of(numbered(1), numbered(3)))
     installed.git("stash", "-q")
@@ -137,7 +137,7 @@ def test_an_entry_that_both_changed_stops_the_merge_with_markers_around_it_alone
     assert {finding.code for finding in installed.check().findings} == {"conflict-marker"}
 
 
-def test_the_driver_imports_nothing_that_lies_in_the_merged_work_tree(installed: Project) -> None:
+def test_the_driver_imports_no_module_of_the_merged_work_tree(installed: Project) -> None:
     diverge(installed)
     for trap in ("memory_ci/__init__.py", "click.py", "msgspec.py"):
         installed.write(trap, "import pathlib\npathlib.Path('trapped').touch()\n")
@@ -160,7 +160,7 @@ def test_a_driver_that_cannot_start_leaves_the_merge_to_git(
     assert make_id(3) in text
 
 
-def test_the_driver_speaks_of_the_file_and_says_how_it_went(tmp_path: Path) -> None:
+def test_the_driver_prints_the_file_and_its_result(tmp_path: Path) -> None:
     for name, body in (("base", ""), ("ours", "a"), ("theirs", "b")):
         (tmp_path / name).write_text(text_of(numbered(1, body=body)))
     command = [
@@ -184,7 +184,7 @@ def test_the_driver_speaks_of_the_file_and_says_how_it_went(tmp_path: Path) -> N
     )
 
 
-def test_without_the_driver_check_finds_the_markers_that_were_committed(plain: Project) -> None:
+def test_without_the_driver_check_finds_committed_markers(plain: Project) -> None:
     diverge(plain)
     with pytest.raises(AssertionError):
         plain.merge("side")
@@ -193,7 +193,7 @@ def test_without_the_driver_check_finds_the_markers_that_were_committed(plain: P
     assert "conflict-marker" in {finding.code for finding in plain.check("HEAD").findings}
 
 
-def test_without_the_driver_check_finds_an_entry_that_a_clean_text_merge_doubled(
+def test_without_the_driver_check_finds_an_entry_duplicated_by_a_text_merge(
     plain: Project,
 ) -> None:
     put(plain, *map(numbered, (1, 5)))
@@ -206,9 +206,9 @@ def test_without_the_driver_check_finds_an_entry_that_a_clean_text_merge_doubled
 
 
 def merge_on_server(bare: RepoBuilder, branch: str) -> None:
-    """Merge a branch into main as a forge does: in a bare repository, with neither work tree nor driver.
+    """Merge a branch into main like a forge: in a bare repository, without work tree and driver.
 
-    git merge-tree is from git 2.38 on; it exits with 1, and the helper raises, if anything conflicts.
+    git merge-tree needs git 2.38; it exits with 1, and the helper raises, if anything conflicts.
     """
     tree = bare.git("merge-tree", "--write-tree", "main", branch).splitlines()[0]
     commit = bare.git("commit-tree", tree, "-p", "main", "-p", branch, "-m", f"Merge {branch}")
@@ -216,7 +216,7 @@ def merge_on_server(bare: RepoBuilder, branch: str) -> None:
 
 
 def merge_in_scratch_clone(bare: RepoBuilder, branch: str, scratch: Path) -> None:
-    """The same for an older git: a clone without driver or attributes."""
+    """Merge like `merge_on_server` with an older git: in a clone without driver and attributes."""
     if not scratch.exists():
         bare.git("clone", "-q", str(bare.path), str(scratch))
     clone = RepoBuilder(scratch, bare.clock)

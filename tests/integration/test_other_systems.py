@@ -1,4 +1,4 @@
-"""Systems without what POSIX has: the same commands, and the same bytes in commits and index."""
+"""Tests on systems without POSIX functions: the same commands write the same bytes to commits and index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ for name in "setsid killpg fork getuid geteuid pwrite fchmod O_NOFOLLOW O_CLOEXE
 for name in ("SIGHUP", "SIGALRM", "alarm", "pthread_sigmask"):
     delattr(signal, name)
 """
-"""For `sitecustomize`: Windows as far as modules and functions go; paths, shells and open files stay as they are."""
+"""Text of `sitecustomize` that hides modules and functions which Windows lacks; paths, shells and files are unchanged."""
 
 VERBS = (
     ("record",),
@@ -55,7 +55,7 @@ def run_verbs(project: Project, extra: dict[str, str]) -> list[str]:
     return outputs
 
 
-def test_the_same_commands_give_the_same_commits_where_posix_is_missing(tmp_path: Path) -> None:
+def test_the_same_commands_give_the_same_commits_without_posix(tmp_path: Path) -> None:
     made = []
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_POSIX)
     for name, extra in (
@@ -69,7 +69,7 @@ def test_the_same_commands_give_the_same_commits_where_posix_is_missing(tmp_path
     assert made[0] == made[1]
 
 
-def test_a_lock_is_had_by_one(tmp_path: Path) -> None:
+def test_a_lock_is_exclusive(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
     first, second = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)

@@ -1,4 +1,4 @@
-"""A note that an agent marked, and what git does before it is committed: nothing is lost, doubled or in the way."""
+"""Tests of an agent's note before it is committed: git commands do not lose, repeat or obstruct it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with our hooks, in which a session was taught something, and edited the client."""
+    """Return a project with our hooks and a session that made a note and edited the client."""
     made = copy_project(template, tmp_path / "shop")
     (made.path / ".git/hooks").mkdir(exist_ok=True)
     for hook in ("pre-commit", "prepare-commit-msg"):
@@ -82,7 +82,7 @@ def holds(project: Project, rev: str = "HEAD") -> int:
     return project.git("log", "--format=", "--name-only", rev).split("\n").count(NOTE)
 
 
-def test_it_leaves_the_work_tree_and_the_index_alone_and_is_listed(project: Project) -> None:
+def test_a_pending_note_changes_neither_work_tree_nor_index_and_is_listed(project: Project) -> None:
     assert project.status() == f" M {CLIENT}"
     assert project.git("ls-files", ".memory/inbox") == ""
     (place,) = load_pending(project.workspace)
@@ -95,7 +95,7 @@ def test_it_leaves_the_work_tree_and_the_index_alone_and_is_listed(project: Proj
 @pytest.mark.parametrize(
     "words", [["-am", "x"], ["-m", "x", "-i", CLIENT], ["-a", "-m", "x", "--signoff"]]
 )
-def test_a_commit_of_the_session_s_work_takes_it_along_once(
+def test_a_commit_of_the_sessions_work_includes_the_note_once(
     project: Project, words: list[str]
 ) -> None:
     project.git("commit", "-q", *words)
@@ -107,13 +107,13 @@ def test_a_commit_of_the_session_s_work_takes_it_along_once(
     assert (holds(project), list((project.path / ".git/memory-ci/notes").iterdir())) == (1, [])
 
 
-def test_what_is_staged_by_hand_takes_it_along(project: Project) -> None:
+def test_a_commit_of_manually_staged_work_includes_the_note(project: Project) -> None:
     project.git("add", CLIENT)
     project.git("commit", "-qm", "x")
     assert (holds(project), project.status()) == (1, "")
 
 
-def test_a_commit_of_a_path_holds_that_path_alone(project: Project) -> None:
+def test_a_commit_of_a_path_contains_only_that_path(project: Project) -> None:
     project.git("commit", "-qm", "x", CLIENT)
     assert (holds(project), project.status(), len(read_pending(project.workspace))) == (0, "", 1)
     project.write(README, "more\n")
@@ -128,14 +128,14 @@ def test_a_commit_of_a_path_holds_that_path_alone(project: Project) -> None:
     assert (holds(project), project.status()) == (1, "")
 
 
-def test_other_work_does_not_take_it_along(project: Project) -> None:
+def test_a_commit_of_other_work_does_not_include_the_note(project: Project) -> None:
     project.write(README, "by hand\n")
     project.git("add", README)
     project.git("commit", "-qm", "By hand")
     assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
 
 
-def test_a_stash_leaves_it(project: Project) -> None:
+def test_a_stash_does_not_change_the_note(project: Project) -> None:
     project.git("stash")
     assert project.status() == ""
     project.git("stash", "pop")
@@ -143,7 +143,7 @@ def test_a_stash_leaves_it(project: Project) -> None:
     assert (holds(project), project.status()) == (1, "")
 
 
-def test_a_rebase_leaves_it(project: Project) -> None:
+def test_a_rebase_does_not_change_the_note(project: Project) -> None:
     project.git("rebase", "-q", "--autostash", "beside")
     assert len(read_pending(project.workspace)) == 1
     project.git("commit", "-qam", "x")
@@ -153,7 +153,9 @@ def test_a_rebase_leaves_it(project: Project) -> None:
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_pull_with_a_rebase_leaves_it(project: Project, tmp_path: Path, is_committed: bool) -> None:
+def test_pull_with_a_rebase_does_not_change_the_note(
+    project: Project, tmp_path: Path, is_committed: bool
+) -> None:
     remote = Project(project.bare(tmp_path / "remote.git").path)
     remote.git("update-ref", "refs/heads/main", "refs/heads/beside")
     project.git("remote", "add", "origin", str(remote.path))
@@ -166,7 +168,7 @@ def test_pull_with_a_rebase_leaves_it(project: Project, tmp_path: Path, is_commi
     assert (holds(project), project.status()) == (1, "")
 
 
-def test_an_amended_commit_has_it_once(project: Project) -> None:
+def test_an_amended_commit_has_the_note_once(project: Project) -> None:
     project.git("commit", "-qam", "x")
     project.write(CLIENT, "more\n")
     project.git("commit", "-qa", "--amend", "--no-edit")
@@ -174,7 +176,7 @@ def test_an_amended_commit_has_it_once(project: Project) -> None:
     assert (holds(project), project.status(), read_pending(project.workspace)) == (1, "", {})
 
 
-def test_to_amend_words_alone_takes_nothing_along(project: Project) -> None:
+def test_amending_only_the_message_does_not_include_the_note(project: Project) -> None:
     project.git("commit", "-q", "--amend", "-m", "Better words")
     assert (holds(project), project.status(), len(read_pending(project.workspace))) == (
         0,
@@ -185,7 +187,7 @@ def test_to_amend_words_alone_takes_nothing_along(project: Project) -> None:
 
 @pytest.mark.parametrize("is_all", [True, False])
 @pytest.mark.parametrize("after", ["commit", "stash", "agent"])
-def test_a_commit_that_is_given_up_loses_nothing(
+def test_an_aborted_commit_does_not_lose_the_note(
     project: Project, is_all: bool, after: str
 ) -> None:
     project.git("add", *([] if is_all else [CLIENT]))
@@ -207,12 +209,12 @@ def test_a_commit_that_is_given_up_loses_nothing(
     assert (holds(project), len(read_pending(project.workspace))) == (1, 0)
 
 
-def test_without_hooks_it_waits(project: Project) -> None:
+def test_without_hooks_the_note_stays_pending(project: Project) -> None:
     project.git("commit", "-qam", "x", "--no-verify")
     assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
 
 
-def test_what_was_committed_elsewhere_is_not_committed_again(project: Project) -> None:
+def test_a_note_that_was_committed_elsewhere_is_not_committed_again(project: Project) -> None:
     project.git("checkout", "-qb", "work")
     project.git("commit", "-qam", "x")
     project.git("checkout", "-q", "main")
@@ -221,14 +223,14 @@ def test_what_was_committed_elsewhere_is_not_committed_again(project: Project) -
     assert (holds(project), holds(project, "work")) == (0, 1)
 
 
-def test_a_merge_takes_nothing_along(project: Project) -> None:
+def test_a_merge_does_not_include_the_note(project: Project) -> None:
     project.git("stash")
     project.git("merge", "-q", "--no-ff", "--no-commit", "beside")
     project.git("commit", "-qm", "Merge")
     assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
 
 
-def test_of_a_session_that_edited_nothing_any_commit_takes_it_along(project: Project) -> None:
+def test_any_commit_includes_the_note_of_a_session_without_edits(project: Project) -> None:
     project.git("checkout", CLIENT)
     shutil.rmtree(project.path / ".git/memory-ci/given")
     project.write(README, "by hand\n")
@@ -236,7 +238,7 @@ def test_of_a_session_that_edited_nothing_any_commit_takes_it_along(project: Pro
     assert holds(project) == 1
 
 
-def test_a_linked_work_tree_has_notes_of_its_own(project: Project, tmp_path: Path) -> None:
+def test_a_linked_work_tree_has_its_own_notes(project: Project, tmp_path: Path) -> None:
     linked = Project(project.worktree(tmp_path / "linked", "side").path)
     teach(linked, 2)
     linked.git("commit", "-qam", "x")
@@ -245,7 +247,7 @@ def test_a_linked_work_tree_has_notes_of_its_own(project: Project, tmp_path: Pat
     assert len(read_pending(project.workspace)) == 1
 
 
-def test_where_an_agent_may_not_write_to_the_git_directory_its_next_hook_does(
+def test_the_next_hook_writes_a_note_that_the_agent_could_not_write_to_the_git_directory(
     project: Project,
 ) -> None:
     place = project.path / ".git/memory-ci/notes"
@@ -274,7 +276,7 @@ def transcript(project: Project, text: str = SAID) -> Path:
 
 
 @pytest.mark.parametrize("place", ["detached", "linked", "without hooks"])
-def test_a_note_that_no_commit_took_is_found_beside_the_captured_session(
+def test_a_note_in_no_commit_is_found_with_the_captured_session(
     project: Project, tmp_path: Path, place: str
 ) -> None:
     desk = project
@@ -309,7 +311,7 @@ def test_a_note_that_no_commit_took_is_found_beside_the_captured_session(
     )
 
 
-def test_what_is_committed_and_beside_the_session_is_one_learning(project: Project) -> None:
+def test_a_note_in_a_commit_and_with_the_session_is_one_learning(project: Project) -> None:
     capture(project.workspace, transcript(project), NOW)
     project.git("commit", "-qam", "x")
     project.record()
@@ -317,7 +319,7 @@ def test_what_is_committed_and_beside_the_session_is_one_learning(project: Proje
     assert project.git("ls-files", ".memory/inbox") == ""
 
 
-def test_words_that_the_session_does_not_prove_are_no_learning(project: Project) -> None:
+def test_a_note_whose_quote_the_session_does_not_prove_is_not_a_learning(project: Project) -> None:
     capture(project.workspace, transcript(project, "Retry it where you like."), NOW)
     project.at(NOW).commit("x\n\nMemory-Session: claude-code:s1", {README: "x\n"})
     plan = project.plan()
@@ -325,7 +327,7 @@ def test_words_that_the_session_does_not_prove_are_no_learning(project: Project)
     assert any("a note of the session claude-code:s1" in problem for problem in plan.problems)
 
 
-def test_a_thousand_notes_are_looked_through_at_once(project: Project) -> None:
+def test_a_thousand_notes_are_searched_with_few_git_calls(project: Project) -> None:
     first = next((project.path / ".git/memory-ci/notes").iterdir())
     for number in range(2, 1_002):
         name = first.name.replace(make_id(1), make_id(number))

@@ -1,4 +1,4 @@
-"""The doorbell of a push: captured sessions travel with it, and whatever happens to them, the push goes on."""
+"""Tests of the pre-push hook: captured sessions are pushed too, and their failures never stop the push."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SESSION = "refs/memory-ci/sessions/codex/s1"
 
 @pytest.fixture
 def project(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with our hooks, a bare remote, and a commit to push; our interpreter finds this checkout."""
+    """Return a project with our hooks, a bare remote, and a commit to push; our interpreter imports this checkout."""
     made = make_project(tmp_path / "shop")
     made.git("remote", "add", "origin", str(made.bare(tmp_path / "origin.git").path))
     install(made.workspace, sys.executable)
@@ -34,7 +34,7 @@ def project(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPa
 
 
 def push_traced(project: Project, log: Path) -> list[str]:
-    """The git commands that a push started, its hooks' among them, as git itself noted them."""
+    """Push, and return the git commands that ran, including those of hooks, from git's trace."""
     environment = {**os.environ, "GIT_TRACE": str(log)}
     subprocess.run(
         ["git", "push", "-q", "origin", "main"], cwd=project.path, env=environment, check=True
@@ -57,14 +57,14 @@ def is_pushed(project: Project) -> bool:
     )
 
 
-def test_a_push_takes_the_sessions_along(project: Project) -> None:
+def test_a_push_includes_the_sessions(project: Project) -> None:
     capture(project)
     project.git("push", "-q", "origin", "main")
     assert is_pushed(project)
     assert SESSION in on_remote(project)
 
 
-def test_with_nothing_captured_the_hook_asks_what_is_kept_and_whether_memory_was_left_alone(
+def test_without_captured_sessions_the_hook_runs_few_git_commands(
     project: Project, tmp_path: Path
 ) -> None:
     hook = project.path / ".git" / "hooks" / "pre-push"
@@ -78,7 +78,7 @@ def test_with_nothing_captured_the_hook_asks_what_is_kept_and_whether_memory_was
     )
 
 
-def test_what_was_pushed_is_not_pushed_again(project: Project, tmp_path: Path) -> None:
+def test_sessions_are_pushed_once(project: Project, tmp_path: Path) -> None:
     capture(project)
     assert push_traced(project, tmp_path / "first").count("push") == 2, (
         "the test's own, and ours without its hook"
@@ -87,7 +87,7 @@ def test_what_was_pushed_is_not_pushed_again(project: Project, tmp_path: Path) -
     assert push_traced(project, tmp_path / "second").count("push") == 1
 
 
-def test_sessions_stay_here_if_the_configuration_says_so(project: Project) -> None:
+def test_sessions_are_not_pushed_if_the_configuration_forbids_it(project: Project) -> None:
     project.write(".memory-ci.yaml", "sessions:\n  push: false\n")
     capture(project)
     project.git("push", "-q", "origin", "main")
@@ -112,9 +112,7 @@ def test_a_remote_that_refuses_sessions_still_gets_the_branch(
     assert SESSION in on_remote(project), "what failed is tried again"
 
 
-def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(
-    project: Project, tmp_path: Path
-) -> None:
+def test_an_existing_hook_gets_gits_input_and_can_refuse(project: Project, tmp_path: Path) -> None:
     capture(project)
     previous = project.write(
         f".git/hooks/{name_previous_hook('pre-push')}",
@@ -140,7 +138,7 @@ def nudged(project: Project, *args: str) -> bool:
 
 
 @pytest.mark.parametrize("has_previous", [False, True])
-def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(
+def test_pushing_a_tag_or_deleting_a_branch_gives_no_nudge(
     project: Project, has_previous: bool
 ) -> None:
     if has_previous:
@@ -159,7 +157,7 @@ def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(
     assert not nudged(project, "main"), "there is nothing to push"
 
 
-def test_a_captured_session_does_not_come_with_a_clone(project: Project, tmp_path: Path) -> None:
+def test_a_clone_contains_no_captured_session(project: Project, tmp_path: Path) -> None:
     capture(project)
     project.git("push", "-q", "origin", "main")
     project.git("clone", "-q", str(tmp_path / "origin.git"), str(tmp_path / "clone"))

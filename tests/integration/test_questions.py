@@ -1,4 +1,4 @@
-"""What a whole command asks of git: nothing twice, and not more than it needs."""
+"""Tests of the git processes of whole commands: none is repeated, and their number is limited."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.in_project
 
 
 class Question(NamedTuple):
-    """A git process: its arguments, where it ran, with which index, and what it was given to read."""
+    """A git process: its arguments, its directory, its index file, and its input."""
 
     args: tuple[str, ...]
     cwd: str
@@ -28,7 +28,7 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """All that is asked of git from now on."""
+    """The git processes that are started from now on."""
 
     def __init__(self) -> None:
         self.questions: list[Question] = []
@@ -49,13 +49,13 @@ class Questions:
         return sum(question.args[0] == "git" for question in self.questions)
 
     def twice(self, where: Path) -> list[Question]:
-        """What was asked more than once of the repository at `where`."""
+        """Return the processes that ran more than once for the repository at `where`."""
         counted = Counter(question for question in self.questions if question.cwd == str(where))
         return [question for question, count in counted.items() if count > 1]
 
 
 class OverheardPipe:
-    """The input of a program; what is written to it is noted."""
+    """The standard input of a process, which records what is written."""
 
     def __init__(self, pipe: IO[bytes], questions: Questions) -> None:
         self._pipe = pipe
@@ -114,7 +114,7 @@ def toy_template(project_template: Project, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A small history: code, a merged decision, entries that cite code, and what a run recorded of all that."""
+    """Return a small history: code, a merged decision, entries that cite code, and the records of a run."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
     copy = copy_project(toy_template, tmp_path / "shop")
     monkeypatch.chdir(copy.path)
@@ -135,7 +135,7 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("list", 4),
     ],
 )
-def test_a_command_asks_git_nothing_twice(
+def test_a_command_runs_no_git_process_twice(
     toy: Project, run: Run, questions: Questions, command: str, most: int
 ) -> None:
     run(*command.split())
@@ -148,7 +148,7 @@ DIRECTORIES = 60
 
 @pytest.fixture
 def monorepo(toy: Project, run: Run) -> Project:
-    """The toy with many directories that have code and memory of their own, and an index."""
+    """Return the small history with many directories that have code and memory, and an index."""
     files = {}
     for number in range(DIRECTORIES):
         entry = make_entry(100 + number, title=f"Part {number} keeps its own cache")
@@ -168,7 +168,7 @@ def monorepo(toy: Project, run: Run) -> Project:
         ("record --dry-run", 19, DIRECTORIES + 15),
     ],
 )
-def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
+def test_many_directories_are_read_once_and_unchanged_ones_not_at_all(
     monorepo: Project, run: Run, questions: Questions, command: str, processes: int, blobs: int
 ) -> None:
     memory = monorepo.show("HEAD", "parts/p07/MEMORY.md").replace(
@@ -187,7 +187,7 @@ def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
     assert len(read) <= blobs
 
 
-def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(
+def test_learnings_of_a_directory_with_its_own_memory_are_written_there(
     monorepo: Project, run: Run
 ) -> None:
     because = "Decision: caches are per part rather than shared, because parts are deployed alone."
@@ -203,7 +203,7 @@ def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(
 
 @pytest.fixture
 def ruled(toy: Project) -> Project:
-    """The small history, with a check of files and one of text, and a branch that breaks both."""
+    """Return the small history with a check of files and a check of text, and a branch that violates both."""
     checks = (WithCheck(("src/**",), ("CHANGELOG.md",)), AbsentCheck(("src/**",), "print"))
     entries = [make_entry(number, check=check) for number, check in enumerate(checks, start=7)]
     toy.commit("Rules", {"team/MEMORY.md": "\n".join(map(format_entry, entries))})
@@ -221,7 +221,7 @@ def ruled(toy: Project) -> Project:
         ("hook commit-msg .git/COMMIT_EDITMSG", 12),
     ],
 )
-def test_checks_of_a_change_ask_git_nothing_twice(
+def test_checks_of_a_change_run_no_git_process_twice(
     ruled: Project, run: Run, questions: Questions, command: str, most: int
 ) -> None:
     ruled.write("src/b.py", "print(2)\n")

@@ -1,4 +1,4 @@
-"""What the Action installs: locked by hash, within the ranges of the package, and named with its licence."""
+"""Tests of the packages that the Action installs: locked by hash, within our ranges, listed with their licences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def read_lock(path: Path) -> dict[str, list[str]]:
-    """Versions by package; each requirement must be one version with hashes, and nothing else."""
+    """Return the versions by package; each requirement must be one version with hashes."""
     versions: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         words = re.fullmatch(
@@ -28,7 +28,7 @@ def read_lock(path: Path) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
-def test_a_lock_holds_what_the_package_asks_for(lock: Path) -> None:
+def test_a_lock_contains_the_dependencies_of_the_package(lock: Path) -> None:
     dependencies = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(lock.stem, [])]
     held = read_lock(lock)
     for requirement in map(Requirement, dependencies):

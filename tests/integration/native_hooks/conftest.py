@@ -1,4 +1,4 @@
-"""A repository with all native hooks installed, for the tests of what they do."""
+"""Fixtures for tests of native hooks: a repository with all of them installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_projec
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Three branches beside main, each with memory of its own, and changes in the work tree; no hook yet."""
+    """Return a repository with three branches beside main, each with its own memory, and local changes; no hooks."""
     made = make_project(tmp_path_factory.mktemp("template") / "shop")
     made.commit("Base", {"MEMORY.md": note(1), "src/client.py": "base\n"})
     start = made.sha()
@@ -44,7 +44,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of what fired."""
+    """Return the file in which hooks write their names."""
     fired = tmp_path / "fired"
     fired.touch()
     monkeypatch.setenv("FIRED", str(fired))
@@ -56,7 +56,7 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The same with all hooks installed, its index warm."""
+    """Return the template with all hooks installed and the index built."""
     made = copy_project(template, tmp_path_factory.mktemp("installed") / "shop")
     for hook in HOOKS:
         made.write(f".git/hooks/{hook}", NOTING).chmod(0o755)
@@ -67,5 +67,5 @@ def installed(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Pr
 
 @pytest.fixture
 def project(installed: Project, tmp_path: Path, mark: Path, background: Background) -> Project:
-    """A copy with all hooks installed, its index warm."""
+    """Return a copy with all hooks installed and the index built."""
     return copy_project(installed, tmp_path / "shop")
