@@ -75,10 +75,12 @@ def _list_existing(workspace: Workspace, view: str | None, paths: Sequence[str])
     return {file.path for file in list_view(workspace, view, pathspecs)}
 
 
-def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[BlamedLines, ...]:
-    """Return the lines that were written by the work that an entry was learned from.
+def list_lines_of_entry(
+    workspace: Workspace, prefix: str, view: str | None
+) -> tuple[BlamedLines, ...]:
+    """Return the lines of code whose last change is the work that an entry was learned from.
 
-    Lines that later work has replaced are left out. At most MAX_FILES files are blamed.
+    At most MAX_FILES files are blamed.
 
     Args:
         workspace: the repository.
@@ -88,9 +90,9 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
-    loaded = load_memory(workspace, view)
-    entry = find_entry(loaded.located, prefix, loaded.findings).entry
-    memory = BlamedMemory(loaded.located, _map_episodes(workspace, view))
+    all_entries = load_memory(workspace, view)
+    entry = find_entry(all_entries.located, prefix, all_entries.findings).entry
+    memory = BlamedMemory(all_entries.located, _map_episodes(workspace, view))
     paths = _list_changed_files(entry, memory.episodes)
     existing_paths = _list_existing(workspace, view, paths)
 
@@ -180,7 +182,7 @@ def _find_numbers(repo: Repository, hunks: Sequence[BlamedRange]) -> dict[str, i
 
 
 def _list_served(episode: Episode | None, titles: Mapping[str, str]) -> tuple[NamedEntry, ...]:
-    """List the entries that the work of an episode was served or used."""
+    """List the entries that were served in the work of an episode, or that the work used."""
     if episode is None:
         return ()
     served_ids = [served.id for served in episode.retrieved]

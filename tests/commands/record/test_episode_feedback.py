@@ -56,7 +56,7 @@ def test_work_on_the_same_topic_is_shown_and_does_not_reinforce(known: Project) 
     assert ("touched", "pr:150") in said(known)
     assert all(kind != "touched" for kind, _ in said(known, 2))
     why = explain_entry(known.workspace, make_id(1), TODAY)
-    assert (why.given, why.used, why.touched) == (1, 1, 1)
+    assert (why.served_count, why.used_count, why.related_count) == (1, 1, 1)
     assert utility(known) == pytest.approx(0.7)
 
 
@@ -66,7 +66,7 @@ def test_being_given_or_ignored_never_raises_the_utility_of_an_entry(known: Proj
             known.commit("\n".join(("Charge", "", *trailers)), {"src/client.py": known.sha()})
         known.record()
         (entry,) = (entry for entry in known.entries() if entry.id == make_id(2))
-        factors = explain_entry(known.workspace, make_id(2)[:8], TODAY).factors
+        factors = explain_entry(known.workspace, make_id(2)[:8], TODAY).rank_factors
         return (
             entry.reinforcement_count,
             entry.last_reinforced,

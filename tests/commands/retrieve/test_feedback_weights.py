@@ -230,14 +230,14 @@ def test_what_was_said_of_an_entry_that_was_merged_away_counts_for_the_one_that_
     assert dict(hit_of(zoo, 2).factors)["utility"] == pytest.approx(0.75 + 0.5 * 0.9)
     found = explain_entry(zoo.workspace, make_id(2), TODAY)
     assert found.utility == pytest.approx(0.9)
-    assert [heard.ref for heard in found.heard] == ["pr:1", "pr:2"]
+    assert [feedback.ref for feedback in found.feedback] == ["pr:1", "pr:2"]
 
 
 def test_an_older_entry_that_is_still_in_memory_keeps_what_was_said_of_it(zoo: Project) -> None:
     absorb(zoo, is_held=True)
     tell(zoo, said(9, "confirmed", "pr:1"))
     assert dict(hit_of(zoo, 2).factors)["utility"] == 1.0
-    assert explain_entry(zoo.workspace, make_id(2), TODAY).heard == ()
+    assert explain_entry(zoo.workspace, make_id(2), TODAY).feedback == ()
 
 
 def test_the_utility_by_feedback_begins_where_the_merged_entries_came_to(zoo: Project) -> None:
