@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memory_ci.cli.common import ask_text, confirm
 from memory_ci.cli.plain import say
 from memory_ci.commands.setup import init
-from memory_ci.commands.setup.ci_files import TAG, Release, need_release, parse_release
+from memory_ci.commands.setup.ci_files import RELEASE_TAG, Release, need_release, parse_release
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.commands.setup.init import Ci, InitOptions
 from memory_ci.config import CONFIG_FILE
@@ -113,7 +113,7 @@ def _ask_for_release(*, must_be_tag: bool) -> Release | None:
         The release, None for an empty answer.
     """
     question = (
-        f"Install memory-ci there from which repository? OWNER/REPO@{TAG} "
+        f"Install memory-ci there from which repository? OWNER/REPO@{RELEASE_TAG} "
         "(empty: leave them out for now):"
     )
     while True:

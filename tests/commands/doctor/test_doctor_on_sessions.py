@@ -38,15 +38,17 @@ def test_each_part_of_an_agent_has_a_row_that_tells_when_it_was_heard_of(healthy
     reads, asked, captures, server = probes(healthy, "agents")
     assert (reads.state, asked.state, captures.state, server.state) == ("skip", "ok", "ok", "ok")
     assert reads.remedy.startswith("start claude-code here")
-    assert ("may write them" in asked.what, ".mcp.json" in server.what) == (True, True)
+    assert ("may write them" in asked.message, ".mcp.json" in server.message) == (True, True)
     note_sign(healthy.workspace, Sign(agent="claude-code", session="s1", at=NOW))
-    assert "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].what
+    assert (
+        "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].message
+    )
     install(
         healthy.workspace,
         sys.executable,
         agents=["claude-code"],
-        is_reading=False,
-        is_asking=False,
+        serves_memory=False,
+        asks_for_notes=False,
         is_mcp=False,
     )
     assert states(healthy) == ["skip", "skip", "ok"]
@@ -59,7 +61,9 @@ def test_who_committed_work_that_was_given_memory_is_told_with_the_day(healthy: 
         f"Two\n\n{given}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"}
     )
     healthy.commit("Three\n\nMemory-Session: gemini:0a1d", {"a.py": "3\n"})
-    (told,) = [one.what for one in probes(healthy, "agents") if "last committed by" in one.what]
+    (told,) = [
+        one.message for one in probes(healthy, "agents") if "last committed by" in one.message
+    ]
     assert "codex on 2026-11-21" in told
     assert "jules on 2026-11-21" in told
     assert "gemini" not in told
@@ -70,11 +74,11 @@ def test_a_work_tree_that_an_agent_does_not_read_in_is_told(
 ) -> None:
     healthy.git("worktree", "add", "-q", str(tmp_path / "other"))
     *_, told = probes(healthy, "agents")
-    assert (told.state, "reads nothing in the work tree" in told.what) == ("warn", True)
+    assert (told.state, "reads nothing in the work tree" in told.message) == ("warn", True)
     install(open_workspace(tmp_path / "other"), sys.executable, agents=["claude-code"])
     assert "warn" not in states(healthy)
     note_sign(open_workspace(tmp_path / "other"), Sign(agent="claude-code", session="s1", at=NOW))
-    assert probes(healthy, "agents")[-1].what.startswith(
+    assert probes(healthy, "agents")[-1].message.startswith(
         "claude-code last read at 2026-11-21 12:00 in the work tree"
     )
 
@@ -83,7 +87,7 @@ def test_an_agent_that_reads_by_a_plugin_is_told_with_its_last_sign(project: Pro
     note_sign(project.workspace, Sign(agent="codex", session="s1", at=NOW))
     (told,) = probes(project, "agents")
     assert told.state == "ok"
-    assert told.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")
+    assert told.message.startswith("codex last read at 2026-11-21 12:00, by a plugin")
 
 
 def test_hooks_in_the_home_are_told(project: Project) -> None:
@@ -116,7 +120,7 @@ def test_what_was_merged_before_capture_was_set_up_has_no_session_and_need_not(
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
     date_capture(healthy, healthy.clock.now)
     probe = one(healthy, "sessions")
-    assert (probe.state, probe.what) == ("skip", "nothing was merged since capture was set up")
+    assert (probe.state, probe.message) == ("skip", "nothing was merged since capture was set up")
     healthy.commit("Set memory-ci up", {".memory-ci.yaml": "# ours\n"})
     assert one(healthy, "sessions").state == "skip"
     healthy.commit("Work since", {"a.txt": "since\n"})
@@ -141,7 +145,7 @@ def test_capture_that_is_set_up_and_records_nothing_is_told(healthy: Project) ->
     assert probe.state == "warn"
     assert (
         "none of the last 10 merged changes has a session, though sessions are captured"
-        in probe.what
+        in probe.message
     )
 
 

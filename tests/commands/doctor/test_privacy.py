@@ -55,13 +55,13 @@ def test_what_leaves_is_named_with_its_place_and_day(project: Project, tmp_path:
         == "out"
     )
     assert (
-        rows["sessions"].what
+        rows["sessions"].message
         == "1 session, 1 with notes, to origin since 2026-11-21; strangers cannot read it"
     )
-    assert "links to what people said" in rows["memory"].what
-    assert "since 2026-01-05" in rows["memory"].what
-    assert "openai" in rows["embedder"].what
-    assert rows["holdout"].what.startswith("10% of sessions")
+    assert "links to what people said" in rows["memory"].message
+    assert "since 2026-01-05" in rows["memory"].message
+    assert "openai" in rows["embedder"].message
+    assert rows["holdout"].message.startswith("10% of sessions")
 
 
 def test_sessions_on_a_public_remote_are_something_to_do(project: Project) -> None:
