@@ -33,7 +33,7 @@ from memory_ci.findings import printable
 
 if TYPE_CHECKING:
     from memory_ci.commands.check.check import CheckReport
-    from memory_ci.commands.check.fix import Moved
+    from memory_ci.commands.check.fix import MovedEntry
     from memory_ci.memory.workspace import Workspace
     from memory_ci.store.manual_notes import AdoptedNote
 
@@ -170,7 +170,7 @@ class Fixes(NamedTuple):
     """
 
     adopted: tuple[AdoptedNote, ...]
-    moved: tuple[Moved, ...]
+    moved: tuple[MovedEntry, ...]
     formatted: tuple[str, ...]
 
 
@@ -184,7 +184,7 @@ def _fix(
     from memory_ci.commands.check.fix import adopt_by_hand, format_memory, move_to_inbox
 
     adopted: tuple[AdoptedNote, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[MovedEntry, ...] = ()
     if not paths:
         adopted = adopt_by_hand(current_workspace, today(), dry_run=dry_run)
         moved = move_to_inbox(current_workspace, base, dry_run=dry_run)
@@ -275,7 +275,8 @@ def show_report(
     if output_format == "json":
         echo_json(_to_json(report))
     elif output_format == "github":
-        import secrets  # with the next import 3 ms, which `check` saves at each commit
+        # Imported only here: they take 3 ms, and a commit waits for `check`, which does not.
+        import secrets
 
         from memory_ci.findings import render_annotations
 
@@ -351,12 +352,12 @@ def _backtest(name: str | None, since: str | None, as_json: bool) -> None:
         since: an age such as `90d`, or a revision; None for all of history.
         as_json: print JSON.
     """
-    from memory_ci.commands.check.tested_rules import list_tested_rules
+    from memory_ci.commands.check.tested_rules import list_tested_checks
     from memory_ci.sessions.backtest_text import export_backtests, find_address, render_backtests
     from memory_ci.sessions.backtests import run_backtest
 
     current_workspace = open_current_workspace()
-    rules = list_tested_rules(current_workspace, name, today())
+    rules = list_tested_checks(current_workspace, name, today())
     with progress("Judging history"):
         results = run_backtest(current_workspace, rules, since, today())
     address = find_address(current_workspace.repo)

@@ -81,7 +81,7 @@ def test_each_week_counts_its_merges_and_what_memory_became(
         "the week of the work that taught an entry, not of the run that learned it"
     )
     assert weeks[date(2026, 1, 5)][1] > 0
-    newest = overview.weeks[-2].newest
+    newest = overview.weeks[-2].newest_merge
     assert newest.url == f"https://github.com/acme/shop/commit/{shop.sha('HEAD~1')}"
 
 
@@ -97,13 +97,14 @@ def test_weeks_before_the_history_begins_are_not_drawn(shop: Project, tmp_path: 
 def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None:
     used, given = overview.entries[0], find(overview, "Never charge a card twice")
     assert [
-        (one.given, one.used) for one in (find(overview, "Always charge a card twice"), given)
+        (one.served_count, one.used_count)
+        for one in (find(overview, "Always charge a card twice"), given)
     ] == [(0, 0), (1, 0)]
     assert [one.what for one in given.life] == ["learned", "served", "corrected"]
     assert given.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
-    assert sum(one.used for one in overview.entries) == 1
+    assert sum(one.used_count for one in overview.entries) == 1
     assert used.status == "active"
-    assert find(overview, "Always charge a card twice").others == (
+    assert find(overview, "Always charge a card twice").relations == (
         ("contradicts", "Never charge a card twice"),
     )
     assert find(overview, "Ask first").life[-1].what == "retired"
@@ -125,7 +126,7 @@ def test_a_task_is_what_a_job_asked_and_its_parts_add_up_to_its_score(overview: 
     assert (zebra.task, asked.task) == ("zebra", "charge a card after a timeout")
     assert {one.state for one in zebra.found} <= {"weak"}
     assert {one.state for one in asked.found} >= {"given"}
-    assert dict(asked.budget)["for this task"] > 0
+    assert dict(asked.answer_parts)["for this task"] > 0
     for one in asked.found:
         assert sum(value for _, value in one.parts) == pytest.approx(one.score, abs=0.001)
 

@@ -93,7 +93,7 @@ def test_a_session_that_is_not_merged_yet_counts_as_served(kept: Project) -> Non
 
 
 def test_without_the_words_of_sessions_nothing_is_said_of_repetitions(kept: Project) -> None:
-    assert not summarise(kept).is_heard
+    assert not summarise(kept).has_session_words
 
 
 def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(
@@ -104,7 +104,7 @@ def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     keep_asking(project, tmp_path, *DRAFT[:4])
     summary = summarise(project)
-    assert summary.is_heard
+    assert summary.has_session_words
     assert (summary.recent.repetitions, summary.recent.although_written) == (0, 0)
     assert (summary.before.repetitions, summary.before.although_written) == (2, 2)
     assert summary.asked_again == ()
@@ -148,7 +148,7 @@ def test_contradictions_and_stale_code_are_faults_the_worst_first(project: Proje
     assert faulty[make_id(1)] == faulty[make_id(2)] == ["contradicted"]
     assert page.summary.faulty[0] == make_id(4)
     assert page.summary.faulty[-1] == make_id(3)
-    assert page.summary.compared == 2
+    assert page.summary.compared_count == 2
     (pay,) = [file for file in page.files if file.path == "src/pay.py"]
     assert (pay.cover, pay.stale_id) == ("stale", make_id(3))
 
@@ -178,7 +178,7 @@ def test_the_life_of_an_entry_holds_the_work_of_those_that_it_superseded(project
     serve(project, "served", date(2026, 11, 1), 1)
     serve(project, "used", date(2026, 11, 2), 1, used=1)
     (life,) = (entry for entry in gather(project).entries if entry.id == heir.id)
-    assert (life.given, life.used) == (2, 1)
+    assert (life.served_count, life.used_count) == (2, 1)
     assert [step.text for step in life.life if step.what in ("served", "used")] == [
         "served",
         "used",
