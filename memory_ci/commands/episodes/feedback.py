@@ -227,15 +227,16 @@ def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
     return None
 
 
-def _is_same_commit(commit: str, sha: str) -> bool:
+def _is_same_commit(episode_sha: str, reference_sha: str) -> bool:
     """Return whether two commit ids, one of them or both abbreviated, name one commit.
 
     Args:
-        commit: the commit of an episode, "" if it has none; a very short id matches nothing.
-        sha: the id in a reference.
+        episode_sha: the commit of an episode, "" if it has none. Files may hold an id that is too
+            short to name one commit, so such an id is not taken for the beginning of the other.
+        reference_sha: the id in a reference, which is long enough.
     """
-    if not commit:
+    if not episode_sha:
         return False
-    if commit.startswith(sha):
+    if episode_sha.startswith(reference_sha):
         return True
-    return len(commit) >= SHORTEST_COMMIT and sha.startswith(commit)
+    return len(episode_sha) >= SHORTEST_COMMIT and reference_sha.startswith(episode_sha)

@@ -156,9 +156,10 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
     from memory_ci.commands.record.run import fetch_sessions
     from memory_ci.commands.record.run_options import RecordOptions
 
-    replies = place / "replies.jsonl"
-    if replies.exists() and replies.stat().st_size:
-        drawn = DrawnSet(0, 0, 0, write_sheets(place, SEED))
+    replies_file = place / "replies.jsonl"
+    has_replies = replies_file.exists() and replies_file.stat().st_size > 0
+    if has_replies:
+        drawn = DrawnSet(sheets=write_sheets(place, SEED))
     else:
         repository = open_current_workspace()
         problems = fetch_sessions(repository, None, os.environ)
@@ -176,8 +177,8 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
             )
 
     lines = []
-    if drawn.of:
-        lines.append(f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered")
+    if drawn.total:
+        lines.append(f"{drawn.windows} of {drawn.total} windows, {drawn.answered} answered")
     lines += [f"To fill in: {place / sheet}" for sheet in drawn.sheets]
     show(drawn, lines or [f"No windows to draw; nothing was written to {place}"], as_json)
 
@@ -194,7 +195,7 @@ def init() -> None:
     Example:
       memory-ci eval init
     """
-    from memory_ci.commands.evaluate.evaluate_retrieval import init_golden
+    from memory_ci.commands.evaluate.evaluate_retrieval import derive_golden_file
 
-    path, count = init_golden(open_current_workspace())
+    path, count = derive_golden_file(open_current_workspace())
     say(f"{count} queries in {path}")

@@ -157,10 +157,13 @@ def derive_golden(
 
 
 def _paraphrase(entry: Entry, entry_counts: Counter[str]) -> str:
-    """Return the words of the title but its rarest, and the rarest words that only the body has.
+    """Return a task that an entry answers, in words that differ from its title.
+
+    It has the words of the title without the rarest one, by which the entry would be found too
+    easily. Then come the rarest words that are in the body and not in the title.
 
     Args:
-        entry: the entry; where its body adds too few words the result is "".
+        entry: the entry; if its body adds too few words the result is "".
         entry_counts: in how many entries each word is.
     """
     title_words = _list_unique_words(entry.title, STOP_WORDS)

@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.api import Memory
-from memory_ci.commands.episodes.episode import Noted, create_episode, mark_important
+from memory_ci.commands.episodes.episode import SavedEpisode, create_episode, mark_important
 from memory_ci.commands.episodes.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.commands.episodes.recall import MAX_LIMIT, RecallQuery, recall_episodes
 from memory_ci.commands.episodes.text import quote_for_agent
@@ -415,11 +415,11 @@ def _list_scores(hits: Iterable[RecalledEpisode]) -> tuple[EpisodeScore, ...]:
     return tuple(records)
 
 
-def _report_noted(noted: Noted) -> tuple[str, Kept]:
+def _report_noted(noted: SavedEpisode) -> tuple[str, Kept]:
     """Return the answer on an episode that was written, with a note on keys that were left out."""
     notes: tuple[str, ...] = ()
-    if noted.left_out:
-        keys = ", ".join(noted.left_out)
+    if noted.dropped_keys:
+        keys = ", ".join(noted.dropped_keys)
         notes = (f"Left out, because it is not in this repository: {keys}.",)
     kept = Kept(noted.episode.id, noted.path, noted.is_new, notes)
     return _report(kept, "Commit it with your work.")
