@@ -24,7 +24,14 @@ from mcp.shared.exceptions import MCPError
 
 from memory_ci import __version__
 from memory_ci.commands.mcp.arguments import Arguments, Failure
-from memory_ci.commands.mcp.tools import ENTRY, INSTITUTIONAL, TOOLS, Caller, Tool, read_resource
+from memory_ci.commands.mcp.tools import (
+    ENTRY_URI_PREFIX,
+    INSTITUTIONAL_URI,
+    TOOLS,
+    Caller,
+    Tool,
+    read_resource,
+)
 from memory_ci.errors import EngineError, MemoryCIError
 from memory_ci.findings import printable_lines
 from memory_ci.text import shorten
@@ -82,7 +89,7 @@ class RequestHandlers:
         """List the resources without parameters."""
         resource = types.Resource(
             name="institutional",
-            uri=INSTITUTIONAL,
+            uri=INSTITUTIONAL_URI,
             description="What always applies in this repository, as untrusted hints.",
             mime_type="text/markdown",
         )
@@ -94,7 +101,7 @@ class RequestHandlers:
         """List the resources with parameters."""
         template = types.ResourceTemplate(
             name="entry",
-            uri_template=f"{ENTRY}{{id}}",
+            uri_template=f"{ENTRY_URI_PREFIX}{{id}}",
             description="One entry of memory, by its id or the start of it, as an untrusted hint.",
             mime_type="text/markdown",
         )
@@ -200,8 +207,8 @@ def _describe(tool: Tool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=_schema(tool.takes),
-        output_schema=_schema(tool.gives),
+        input_schema=_schema(tool.argument_type),
+        output_schema=_schema(tool.result_type),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes,
             destructive_hint=False,
@@ -226,7 +233,7 @@ def _parse(tool: Tool, arguments: dict[str, Any]) -> Arguments:
         MCPError: they do not fit the schema.
     """
     try:
-        return msgspec.convert(arguments, tool.takes)
+        return msgspec.convert(arguments, tool.argument_type)
     except msgspec.ValidationError as error:
         message = _shorten_lines(f"bad arguments for {tool.name}: {error}")
         raise MCPError(types.INVALID_PARAMS, message) from None

@@ -267,7 +267,7 @@ def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(
         find_subject(project.workspace, entry.id, None)
     assert caught.value.slug == "unknown-entry"
     assert done.commit[:7] in caught.value.message
-    assert find_subject(project.workspace, entry.id, "words").what == "words"
+    assert find_subject(project.workspace, entry.id, "words").kind == "words"
 
 
 def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> None:
@@ -277,11 +277,11 @@ def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> N
             50, title="Never retry a charge without a key", evidence=("accepted by Ann Author",)
         )
     )
-    assert find_subject(here, make_id(50)[:8], None).what == "entry"
-    assert find_subject(here, "ann author", None).what == "person"
-    assert find_subject(here, "Bob <bob@example.org>", None).what == "person"
-    assert find_subject(here, "something else", None).what == "words"
-    assert find_subject(here, "ann author", "words").what == "words"
+    assert find_subject(here, make_id(50)[:8], None).kind == "entry"
+    assert find_subject(here, "ann author", None).kind == "person"
+    assert find_subject(here, "Bob <bob@example.org>", None).kind == "person"
+    assert find_subject(here, "something else", None).kind == "words"
+    assert find_subject(here, "ann author", "words").kind == "words"
     subject = find_subject(here, "Ann Author", None)
     apply_forget(here, subject, project.path, SALT, NOW)
     text = project.show("HEAD", f".memory/inbox/{make_id(50)}.md")
@@ -303,7 +303,7 @@ def test_global_memory_is_named_where_it_is_configured(
     (tmp_path / "notes" / "MEMORY.md").write_text("Ask the kestrel umbra first\n")
     monkeypatch.chdir(tmp_path / "notes")
     subject = find_subject(project.workspace, "kestrel umbra", None)
-    left = plan_forget(project.workspace, subject, tmp_path).left
+    left = plan_forget(project.workspace, subject, tmp_path).places_for_person
     assert [place.kind for place in left] == ["global"] * is_named
 
 
@@ -367,11 +367,12 @@ def test_other_branches_and_messages_are_named_with_their_request(project: Proje
     project.checkout("main")
     subject = find_subject(project.workspace, "zephyr gateway", None)
     places = [
-        (one.kind, one.where) for one in plan_forget(project.workspace, subject, project.path).left
+        (one.kind, one.location)
+        for one in plan_forget(project.workspace, subject, project.path).places_for_person
     ]
     assert places == [("branch", "refs/heads/old")]
     plan = plan_forget(project.workspace, subject, project.path)
-    assert any("pull request 9" in one.where for one in plan.places if one.kind == "message")
+    assert any("pull request 9" in one.location for one in plan.places if one.kind == "message")
     assert "zephyr" not in msgspec.json.encode(plan).decode()
 
 

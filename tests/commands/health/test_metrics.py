@@ -310,9 +310,11 @@ def test_crewship_s_coherence_and_efficiency_are_mean_cosines() -> None:
 
 
 def test_crewship_s_metrics_without_data_are_none() -> None:
-    assert {score_neighbour_cosines([], "").value, score_hits([], "").value, score_indexed(0, 0).value} == {
-        None
-    }
+    assert {
+        score_neighbour_cosines([], "").value,
+        score_hits([], "").value,
+        score_indexed(0, 0).value,
+    } == {None}
     assert score_linked(0, 0).value is None
 
 
