@@ -19,10 +19,12 @@ from memory_ci.records.names import AUDIENCE
 from memory_ci.regex import Regex
 
 # Environment variables.
-INDEX = "MEMORY_CI_ORG_INDEX"  # A directory, a server, or URLs of files with their digests.
-AUDIENCES = "MEMORY_CI_ORG_AUDIENCES"  # The audiences of the job.
+INDEX_VARIABLE = (
+    "MEMORY_CI_ORG_INDEX"  # A directory, a server, or URLs of files with their digests.
+)
+AUDIENCES_VARIABLE = "MEMORY_CI_ORG_AUDIENCES"  # The audiences of the job.
 # The credential for the host of the files.
-TOKEN = "MEMORY_CI_ORG_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_VARIABLE = "MEMORY_CI_ORG_TOKEN"  # noqa: S105 - the name of a variable
 
 DEFAULT_AUDIENCES = ("public", "internal")
 MAX_BYTES = 2_000_000_000  # Bytes of one file that is fetched.
@@ -43,23 +45,26 @@ class RemoteFile(NamedTuple):
     digest: str
 
 
-def choose_audiences(environ: Mapping[str, str], wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
+def choose_audiences(
+    environ: Mapping[str, str], configured: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Return the audiences, such as `internal`, whose entries a job may read.
 
     Args:
         environ: the environment, which names them; without the variable, public and internal.
-        wanted: return only those among these, if there are any.
+        configured: the audiences of the configuration, to which the result is limited; () does not
+            limit it.
 
     Raises:
         UsageError: bad-audience.
     """
     audiences: tuple[str, ...] = DEFAULT_AUDIENCES
-    if environ.get(AUDIENCES):
-        audiences = tuple(re.split(r"[\s,]+", environ[AUDIENCES].strip()))
+    if environ.get(AUDIENCES_VARIABLE):
+        audiences = tuple(re.split(r"[\s,]+", environ[AUDIENCES_VARIABLE].strip()))
     check_audiences(audiences)
-    if not wanted:
+    if not configured:
         return audiences
-    return tuple(audience for audience in audiences if audience in wanted)
+    return tuple(audience for audience in audiences if audience in configured)
 
 
 def check_audiences(names: tuple[str, ...]) -> None:
@@ -117,7 +122,7 @@ def _parse_files(address: str) -> list[RemoteFile]:
             "Name a directory, or https://…/internal.db#sha256=DIGEST,"
             " several with blanks between them."
         )
-        raise UsageError(f"{INDEX} names no index", slug="bad-org-index", hint=hint)
+        raise UsageError(f"{INDEX_VARIABLE} names no index", slug="bad-org-index", hint=hint)
     return files
 
 
@@ -155,7 +160,7 @@ def _download(url: str, environ: Mapping[str, str]) -> bytes:
     from memory_ci.forge.http import Budget, Transport  # Other addresses need no client.
 
     parts = urlsplit(url)
-    token = environ.get(TOKEN, "").strip()
+    token = environ.get(TOKEN_VARIABLE, "").strip()
     secret_headers = {"authorization": f"Bearer {token}"} if token else {}
     transport = Transport(
         f"{parts.scheme}://{parts.netloc}",
@@ -172,5 +177,8 @@ def _download(url: str, environ: Mapping[str, str]) -> bytes:
 
 def _make_error(url: str, problem: str) -> EngineError:
     message = f"the organisation's index at {urlsplit(url).hostname} {problem}"
-    hint = f"Compare {INDEX} with the manifest beside the file; for a private store set {TOKEN}."
+    hint = (
+        f"Compare {INDEX_VARIABLE} with the manifest beside the file; "
+        f"for a private store set {TOKEN_VARIABLE}."
+    )
     return EngineError(message, slug="org-digest", hint=hint)

@@ -89,9 +89,10 @@ def test_what_a_server_answers_is_what_files_answer(org: Organisation) -> None:
         [engine.search(["note", "pay"], OrgFilters(), ["public", "internal"], 9)] for engine in both
     )
     assert [
-        [(m.located, m.repository, m.head, round(m.lexical, 9)) for m in found] for found in first
+        [(m.located, m.repository, m.commit, round(m.lexical, 9)) for m in found] for found in first
     ] == [
-        [(m.located, m.repository, m.head, round(m.lexical, 9)) for m in found] for found in second
+        [(m.located, m.repository, m.commit, round(m.lexical, 9)) for m in found]
+        for found in second
     ]
     for engine in both:
         engine.close()
