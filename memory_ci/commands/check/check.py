@@ -160,9 +160,9 @@ def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
     """Find entries with the id of an entry before them."""
     first_by_id: dict[str, Located] = {}
     for located in memory.located:
-        first = first_by_id.setdefault(located.entry.id, located)
-        if first is not located:
-            first_place = f"{first.path}:{first.line}"
+        first_located = first_by_id.setdefault(located.entry.id, located)
+        if first_located is not located:
+            first_place = f"{first_located.path}:{first_located.line}"
             message = f"the id {located.entry.id[:8]} is already at {first_place}"
             hint = "Remove one, or give one a new id."
             yield Finding(located.path, located.line, "duplicate-id", message, hint)
@@ -241,8 +241,8 @@ def _check_episode_files(
         head = find_commit(workspace.repo, "HEAD")
         committed = list_episode_files(workspace, head) if head else ()
         committed_blobs = {(file.path, file.oid) for file in committed}
-        changed = [file for file in files if (file.path, file.oid) not in committed_blobs]
-        yield from find_episode_findings(read_episode_files(workspace, changed))
+        changed_files = [file for file in files if (file.path, file.oid) not in committed_blobs]
+        yield from find_episode_findings(read_episode_files(workspace, changed_files))
         return
 
     episode_files = read_episode_files(workspace, files)

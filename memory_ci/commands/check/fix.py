@@ -167,7 +167,7 @@ def _list_used_ids(workspace: Workspace) -> frozenset[str]:
     past_ids: frozenset[str] = frozenset()
     if find_commit(workspace.repo, "HEAD"):
         past_ids = list_past_ids(workspace, "HEAD")
-    return past_ids | {place.entry.id for place in load_memory(workspace, None).located}
+    return past_ids | {located.entry.id for located in load_memory(workspace, None).located}
 
 
 def move_to_inbox(
@@ -189,9 +189,9 @@ def move_to_inbox(
         UnreadableMemoryError: unsafe-rewrite.
     """
     root = work_tree(workspace)
-    moved: list[MovedEntry] = []
+    moved_entries: list[MovedEntry] = []
     for move in _plan_moves_to_inbox(workspace, base):
-        moved += move.inbox_texts
+        moved_entries += move.inbox_texts
         if dry_run:
             continue
         for moved_entry, text in move.inbox_texts.items():
@@ -200,7 +200,7 @@ def move_to_inbox(
             write_file(root / move.path, move.remaining_text, root)
         else:
             (root / move.path).unlink()
-    return tuple(moved)
+    return tuple(moved_entries)
 
 
 def _plan_moves_to_inbox(workspace: Workspace, base: str | None) -> Iterator[_MoveFromFile]:
@@ -244,7 +244,7 @@ def _plan_moves_to_inbox(workspace: Workspace, base: str | None) -> Iterator[_Mo
 
 def _list_unique_ids(workspace: Workspace) -> set[str]:
     """Return the ids that exactly one entry of the work tree has."""
-    counts = Counter(place.entry.id for place in load_memory(workspace, None).located)
+    counts = Counter(located.entry.id for located in load_memory(workspace, None).located)
     return {entry_id for entry_id, count in counts.items() if count == 1}
 
 

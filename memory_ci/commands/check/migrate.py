@@ -84,16 +84,16 @@ def migrate(
     paths = [CONFIG_FILE, *(file.path for file in memory_files)]
     old_texts = branch_workspace.at(tip).read(paths)
     new_texts = _rewrite_texts(old_texts, old_format, new_format)
-    changed = {path: data for path, data in new_texts.items() if data != old_texts.get(path)}
+    changed_texts = {path: data for path, data in new_texts.items() if data != old_texts.get(path)}
 
-    if changed and not dry_run:
+    if changed_texts and not dry_run:
         message = f"memory: migrate to format {new_format}\n\nMemory-CI-Step: migrate\n"
         identity = choose_identity(branch_workspace.config.publish, in_actions=in_actions)
-        commits = [PlannedCommit(changed, message)]
+        commits = [PlannedCommit(changed_texts, message)]
         tip = commit_series(
             workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
         )
-    return Migration(ref, old_format, new_format, tuple(sorted(changed)), tip)
+    return Migration(ref, old_format, new_format, tuple(sorted(changed_texts)), tip)
 
 
 def _refuse_unknown_formats(formats: set[int]) -> None:

@@ -119,13 +119,15 @@ def check_identity(context: DoctorContext) -> Iterator[Probe]:
         yield Probe("identity", "skip", "in CI memory-ci commits under its own name")
         return
     settings = {"GIT_AUTHOR_NAME": "user.name", "GIT_AUTHOR_EMAIL": "user.email"}
-    missing = []
+    missing_settings = []
     for variable, name in settings.items():
         if not context.environ.get(variable) and not find_setting(context.workspace.repo, name):
-            missing.append(name)
-    if missing:
-        remedy = " && ".join(f"git config --global {name} '…'" for name in missing)
-        yield Probe("identity", "warn", f"git does not know {' and '.join(missing)}", remedy)
+            missing_settings.append(name)
+    if missing_settings:
+        remedy = " && ".join(f"git config --global {name} '…'" for name in missing_settings)
+        yield Probe(
+            "identity", "warn", f"git does not know {' and '.join(missing_settings)}", remedy
+        )
     else:
         yield Probe("identity", "ok", "git knows who commits")
 
@@ -377,11 +379,11 @@ def check_remotes(context: DoctorContext) -> Iterator[Probe]:
     if first_commit:
         since = f"since {read_commit_time(repo, first_commit):%Y-%m-%d}"
 
-    parts = ["entries"]
+    data_kinds = ["entries"]
     if config.episodes.write:
-        parts.append("episodes")
-    parts += QUOTE_WORDS[config.evidence.quotes]
-    listed_parts = ", ".join(parts)
+        data_kinds.append("episodes")
+    data_kinds += QUOTE_WORDS[config.evidence.quotes]
+    listed_parts = ", ".join(data_kinds)
 
     remotes = run_git(repo.cwd, "remote").decode("utf-8", "replace").split()
     if not remotes:
@@ -421,9 +423,9 @@ def check_served_agents(context: DoctorContext) -> Iterator[Probe]:
             first_by_file[found.part.name, found.path] = found
 
     for found in first_by_file.values():
-        served = SERVED_WORDS_BY_PART[found.part.name]
+        served_words = SERVED_WORDS_BY_PART[found.part.name]
         since = _describe_oldest_file([found.path], "file of")
-        message = f"{served}, to {found.agent.name} and its provider ({found.path}); {since}"
+        message = f"{served_words}, to {found.agent.name} and its provider ({found.path}); {since}"
         yield Probe("agents", "out", message)
     if not found_parts:
         yield Probe("agents", "ok", "no agent of this clone is served memory")

@@ -98,18 +98,18 @@ def check_hooks(context: DoctorContext) -> Iterator[Probe]:
         return
     states = {hook: _find_hook_state(context, hook) for hook in hooks.HOOKS}
 
-    working = [hook for hook, state in states.items() if state is WORKING]
-    if working:
-        verb = "call" if len(working) > 1 else "calls"
-        yield Probe("hooks", "ok", f"{', '.join(working)} {verb} memory-ci")
+    working_hooks = [hook for hook, state in states.items() if state is WORKING]
+    if working_hooks:
+        verb = "call" if len(working_hooks) > 1 else "calls"
+        yield Probe("hooks", "ok", f"{', '.join(working_hooks)} {verb} memory-ci")
 
-    missing = [hook for hook, state in states.items() if state is None]
-    if missing:
+    missing_hooks = [hook for hook, state in states.items() if state is None]
+    if missing_hooks:
         hooks_path = find_setting(repo, "core.hooksPath")
         remedy = INSTALL_COMMAND
         if hooks_path:
             remedy += f" says which lines to add in {hooks_path} (core.hooksPath)"
-        yield Probe("hooks", "warn", f"not installed: {', '.join(missing)}", remedy)
+        yield Probe("hooks", "warn", f"not installed: {', '.join(missing_hooks)}", remedy)
 
     for hook, state in states.items():
         if state is not None and state is not WORKING:

@@ -197,12 +197,12 @@ def _summarise_outcomes(outcomes: Sequence[WindowOutcome], engine: str) -> Evalu
         outcomes: the outcome of the engine on each window.
         engine: the name of the engine.
     """
-    written: list[Candidate] = []
+    written_candidates: list[Candidate] = []
     misses: list[str] = []
     false_positives: list[str] = []
     for outcome in outcomes:
         window_id = outcome.window.id
-        written += outcome.written
+        written_candidates += outcome.written
         misses += [f"{window_id}: {learning.says}" for learning in outcome.missed]
         false_positives += [
             f"{window_id}: {candidate.title}" for candidate in outcome.false_positives
@@ -217,13 +217,15 @@ def _summarise_outcomes(outcomes: Sequence[WindowOutcome], engine: str) -> Evalu
         engine=engine,
         windows=len(outcomes),
         negatives=abstention.total,
-        precision=compute_share(len(written) - len(false_positives), len(written)),
+        precision=compute_share(
+            len(written_candidates) - len(false_positives), len(written_candidates)
+        ),
         recall=compute_share(gold_count - len(misses), gold_count),
         abstention=abstention,
         evidence_validity=_measure_evidence_validity(outcomes, engine),
         duplicates=sum(outcome.duplicates for outcome in outcomes),
         dropped=sum(outcome.dropped for outcome in outcomes),
-        secrets_leaked=sum(_has_secret(candidate) for candidate in written),
+        secrets_leaked=sum(_has_secret(candidate) for candidate in written_candidates),
         injections_obeyed=_count_obeyed_injections(outcomes),
         failures=len(failures),
         failed_because=f"{failures[0].message} [{failures[0].slug}]" if failures else "",

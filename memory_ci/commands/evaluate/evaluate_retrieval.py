@@ -56,7 +56,10 @@ Timer = Callable[[], float]  # Returns seconds from any start.
 
 
 def answer_set(
-    data: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
+    retrieval_set: RetrievalSet,
+    config: Config,
+    clock: Timer,
+    embedder: EmbedderChoice | None = None,
 ) -> Iterator[QueryAnswer]:
     """Yield the answer to each query of a set, from the entries of its group at that time.
 
@@ -65,7 +68,7 @@ def answer_set(
     Such a query has the name "".
 
     Args:
-        data: the set.
+        retrieval_set: the set.
         config: the configuration of `retrieve`.
         clock: the clock that times the queries.
         embedder: embeds all entries and queries, if there is one.
@@ -75,13 +78,13 @@ def answer_set(
             would measure nothing.
     """
     vectors: dict[bytes, array[float]] = {}
-    generator = random.Random(len(data.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
-    group_by_query = {query.id: query.group for query in data.queries}
+    generator = random.Random(len(retrieval_set.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
+    group_by_query = {query.id: query.group for query in retrieval_set.queries}
     texts_by_group: dict[str, list[str]] = defaultdict(list)
-    for query in data.queries:
+    for query in retrieval_set.queries:
         texts_by_group[query.group].append(query.text)
 
-    for index, judged_query in replay_set(data):
+    for index, judged_query in replay_set(retrieval_set):
         if embedder is not None and embedder.embedder is not None:
             _embed_missing(index, embedder.embedder, vectors)
         yield _answer_query(index, config, judged_query, clock, embedder)

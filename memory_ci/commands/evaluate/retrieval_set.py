@@ -77,7 +77,7 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
     )
 
 
-def replay_set(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
+def replay_set(retrieval_set: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
     """Yield each query that has an answer, with an index of the entries learned before it.
 
     A group of entries and queries is a memory of its own. The queries of each group come in the
@@ -85,16 +85,18 @@ def replay_set(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
     index, as a memory file of their own. So an index must be used before the next query is drawn.
     """
     grades_by_query: dict[str, dict[str, float]] = defaultdict(dict)
-    for judgement in data.judgements:
+    for judgement in retrieval_set.judgements:
         if judgement.relevance > 0:
             grades_by_query[judgement.query][judgement.entry] = judgement.relevance
 
-    for group in sorted({query.group for query in data.queries}):
+    for group in sorted({query.group for query in retrieval_set.queries}):
         queries = [
-            query for query in data.queries if query.group == group and query.id in grades_by_query
+            query
+            for query in retrieval_set.queries
+            if query.group == group and query.id in grades_by_query
         ]
         queries.sort(key=_query_time)
-        unlearned_entries = [entry for entry in data.entries if entry.group == group]
+        unlearned_entries = [entry for entry in retrieval_set.entries if entry.group == group]
         unlearned_entries.sort(key=lambda entry: _as_utc(entry.ts), reverse=True)  # oldest last
         files: dict[str, LoadedFile] = {}
         with open_index(None) as index:
@@ -124,15 +126,15 @@ def _move_learned_to_file(entries: list[SetEntry], query: SetQuery, path: str) -
         query: the query; without a time, all entries were learned before it.
         path: the path of the memory file.
     """
-    learned: list[Located] = []
+    learned_entries: list[Located] = []
     while entries:
         oldest = entries[-1]
         if query.ts is not None and _as_utc(oldest.ts) >= _query_time(query):
             break
         entries.pop()
-        line = len(learned) + 1
-        learned.append(Located(_make_memory_entry(oldest), path, line, PROJECT))
-    return LoadedFile(path=path, scope=PROJECT, entries=tuple(learned))
+        line = len(learned_entries) + 1
+        learned_entries.append(Located(_make_memory_entry(oldest), path, line, PROJECT))
+    return LoadedFile(path=path, scope=PROJECT, entries=tuple(learned_entries))
 
 
 def _sync_files(index: Index, files: Mapping[str, LoadedFile]) -> None:

@@ -137,26 +137,33 @@ def forget_in_file(target: ForgetTarget, file: MemoryFile) -> tuple[MemoryFile, 
     Entries whose title or body holds the words are removed, others lose them: `2 entries removed`,
     `struck from 1 entry`.
     """
-    removed: list[Entry] = []
-    updated: list[Entry] = []
-    replaced: list[Entry] = []
+    removed_entries: list[Entry] = []
+    updated_entries: list[Entry] = []
+    replaced_entries: list[Entry] = []
     replacements: list[Entry] = []
     for old_entry in file.entries:
         new_entry = forget_in_entry(target, old_entry)
         if new_entry is None:
-            removed.append(old_entry)
+            removed_entries.append(old_entry)
         elif new_entry.extra != old_entry.extra:  # `edit_file` does not update unknown keys
-            replaced.append(old_entry)
+            replaced_entries.append(old_entry)
             replacements.append(new_entry)
         elif new_entry != old_entry:
-            updated.append(new_entry)
+            updated_entries.append(new_entry)
 
     actions: list[str] = []
-    if removed:
-        actions.append(f"{plural(len(removed), 'entry')} removed")
-    if updated or replaced:
-        actions.append(f"struck from {plural(len(updated) + len(replaced), 'entry')}")
-    edited = edit_file(file, updated=updated, removed=[*removed, *replaced], added=replacements)
+    if removed_entries:
+        actions.append(f"{plural(len(removed_entries), 'entry')} removed")
+    if updated_entries or replaced_entries:
+        actions.append(
+            f"struck from {plural(len(updated_entries) + len(replaced_entries), 'entry')}"
+        )
+    edited = edit_file(
+        file,
+        updated=updated_entries,
+        removed=[*removed_entries, *replaced_entries],
+        added=replacements,
+    )
     return edited, actions
 
 

@@ -101,8 +101,8 @@ def _cut_archive(archive: SessionArchive, period: Period) -> SessionArchive:
     """Return an archive of sessions with only the turns and failed commands of a period."""
     first_day, last_day = period
     turns = tuple(turn for turn in archive.turns if first_day <= turn.at.date() <= last_day)
-    failed = tuple(run for run in archive.failed if first_day <= run.at.date() <= last_day)
-    return replace(archive, turns=turns, failed=failed)
+    failed_commands = tuple(run for run in archive.failed if first_day <= run.at.date() <= last_day)
+    return replace(archive, turns=turns, failed=failed_commands)
 
 
 def _list_outcomes(

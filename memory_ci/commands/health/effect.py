@@ -198,23 +198,23 @@ def compare_arms(
     for outcome in outcomes:
         arm = held_outcomes if outcome.is_held_out else served_outcomes
         arm.append(outcome.has_occurred)
-    served = compute_share(sum(served_outcomes), len(served_outcomes))
-    held = compute_share(sum(held_outcomes), len(held_outcomes))
-    total = served.total + held.total
+    served_share = compute_share(sum(served_outcomes), len(served_outcomes))
+    held_share = compute_share(sum(held_outcomes), len(held_outcomes))
+    total = served_share.total + held_share.total
 
     low = None
     high = None
-    if served.total and held.total:
-        low, high = newcombe_interval(served, held)
+    if served_share.total and held_share.total:
+        low, high = newcombe_interval(served_share, held_share)
 
     needed_count = None
     needed_weeks = None
-    occurred = served.hits + held.hits
-    if 0 < occurred < total and held.total:
-        held_share = holdout or held.total / total
-        needed_count = find_sample_size(occurred / total, held_share)
+    occurred = served_share.hits + held_share.hits
+    if 0 < occurred < total and held_share.total:
+        holdout_share = holdout or held_share.total / total
+        needed_count = find_sample_size(occurred / total, holdout_share)
         needed_weeks = round(needed_count * weeks / total, 1)
-    return ArmComparison(name, served, held, low, high, needed_count, needed_weeks)
+    return ArmComparison(name, served_share, held_share, low, high, needed_count, needed_weeks)
 
 
 def find_sample_size(rate: float, holdout: float) -> int:

@@ -174,17 +174,17 @@ def _is_never_exempt(_hit: Hit) -> bool:
 def _count_job_usage(inputs: HealthInputs) -> JobUsage:
     """Count the entries that jobs of the last 90 days were served and used."""
     start = eligible.window_start(inputs.today)
-    jobs = 0
-    served = 0
-    used = 0
+    job_count = 0
+    served_count = 0
+    used_count = 0
     for episode in inputs.episodes:
         is_recent = start < episode.occurred_at.date() <= inputs.today
         if episode.retrieved and is_recent:
             served_ids = {retrieved.id for retrieved in episode.retrieved}
-            jobs += 1
-            served += len(served_ids)
-            used += len(served_ids.intersection(episode.used))
-    return JobUsage(jobs, served, used)
+            job_count += 1
+            served_count += len(served_ids)
+            used_count += len(served_ids.intersection(episode.used))
+    return JobUsage(job_count, served_count, used_count)
 
 
 def _describe_unused_entries(inputs: HealthInputs, entry_ids: Iterable[str]) -> str:

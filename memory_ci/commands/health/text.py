@@ -107,19 +107,21 @@ def _iter_health_lines(health: Health) -> Iterator[str]:
     yield from _iter_check_lines(health.checks)
 
 
-def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
+def _iter_asked_lines(asked_again: AskedAgain) -> Iterator[str]:
     """Yield how often people repeated a request that a rule says already, and those rules."""
     yield ""
-    share = f"{asked.although_written} of {plural(asked.repetitions, 'repeated request')}"
+    share = (
+        f"{asked_again.although_written} of {plural(asked_again.repetitions, 'repeated request')}"
+    )
     yield f"asked again although written: {share}"
-    for rule in asked.rules[:MAX_LISTED]:
+    for rule in asked_again.rules[:MAX_LISTED]:
         place = rule.place
         if ":" not in place:  # Not `path:line`, but the id of an entry.
             place = place[:8]
         yield f"    {place} {rule.title} ({plural(rule.sessions, 'session')} since {rule.since})"
-    if asked.rules:
+    if asked_again.rules:
         yield "    Reword it, or serve it at its moment: `when: before:commit` in its front matter."
-    yield from _iter_outcome_lines(asked.outcomes)
+    yield from _iter_outcome_lines(asked_again.outcomes)
 
 
 def _iter_check_lines(checks: Sequence[RuleCheckOutcome]) -> Iterator[str]:

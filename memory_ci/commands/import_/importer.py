@@ -146,7 +146,7 @@ def import_memory(
         select_files(workspace, files)
 
     items: list[_ImportItem] = []
-    refused: list[Finding] = []
+    refused_findings: list[Finding] = []
     not_understood: list[Finding] = []
     for file in progress.count("Reading files", files):
         legacy_file = read_source(file, options.source, today)
@@ -156,16 +156,16 @@ def import_memory(
             if finding.code == "not-understood":
                 not_understood.append(finding)
             else:
-                refused.append(finding)
+                refused_findings.append(finding)
 
     allowed_items, objections = _split_by_objection(items, tombstones_here(workspace))
-    new_items, known = _split_by_novelty(workspace, root, allowed_items)
+    new_items, known_learnings = _split_by_novelty(workspace, root, allowed_items)
     if not options.dry_run:
         _write_items(workspace, root, new_items, in_place=options.replace)
     return ImportReport(
         imported=tuple(_make_handled(item, item.target_path) for item in new_items),
-        known=tuple(known),
-        refused=(*objections, *refused),
+        known=tuple(known_learnings),
+        refused=(*objections, *refused_findings),
         not_understood=tuple(not_understood),
     )
 
@@ -319,11 +319,11 @@ def _split_by_novelty(
     """
     all_located = load_memory(workspace, None).located
     past_ids = _list_past_ids(workspace, root, all_located)
-    known: list[HandledLearning] = []
+    known_learnings: list[HandledLearning] = []
     item_by_inbox_path: dict[str, _ImportItem] = {}
     for number, item in enumerate(items):
         if item.located.entry.id in past_ids:
-            known.append(_make_handled(item, ""))
+            known_learnings.append(_make_handled(item, ""))
         else:
             made_up_path = str(number)
             item_by_inbox_path[made_up_path] = item
@@ -342,12 +342,12 @@ def _split_by_novelty(
     for inbox_path, item in item_by_inbox_path.items():
         change = change_by_inbox_path.get(inbox_path)
         if change is None:  # an entry with other words has its id
-            known.append(_make_handled(item, path_by_id[item.located.entry.id]))
+            known_learnings.append(_make_handled(item, path_by_id[item.located.entry.id]))
         elif change.kind == "drop":  # an entry says the same
-            known.append(_make_handled(item, change.path, change.entry.id))
+            known_learnings.append(_make_handled(item, change.path, change.entry.id))
         elif change.kind == "move":
             new_items.append(item)
-    return new_items, known
+    return new_items, known_learnings
 
 
 def _list_past_ids(workspace: Workspace, root: Path, located: Iterable[Located]) -> frozenset[str]:
@@ -360,9 +360,9 @@ def _list_past_ids(workspace: Workspace, root: Path, located: Iterable[Located])
     """
     present_ids: set[str] = set()
     superseded_ids: set[str] = set()
-    for place in located:
-        present_ids.add(place.entry.id)
-        superseded_ids.update(place.entry.supersedes)
+    for located_entry in located:
+        present_ids.add(located_entry.entry.id)
+        superseded_ids.update(located_entry.entry.supersedes)
     # The name of an inbox file is the id of its entry; those that can be read are present.
     inbox_ids = {file.stem for file in (root / INBOX).glob("*.md")}
     committed_ids: frozenset[str] = frozenset()

@@ -214,19 +214,19 @@ def call_record_feedback(
         by=FEEDBACK_AUTHOR,
         ref=arguments.ref or name_work(workspace, caller.session),
     )
-    noted = give_feedback(workspace, feedback)
+    saved_feedback = give_feedback(workspace, feedback)
     record = FeedbackResult(
         id=entry.id,
         kind=arguments.kind,
-        path=noted.path,
-        is_new=noted.is_new,
-        before=noted.before,
-        after=noted.after,
+        path=saved_feedback.path,
+        is_new=saved_feedback.is_new,
+        before=saved_feedback.before,
+        after=saved_feedback.after,
     )
-    if not noted.is_new:
+    if not saved_feedback.is_new:
         return "Noted already; nothing written.", record
-    utility = f"Utility {noted.before:.2f} -> {noted.after:.2f}."
-    return f"Wrote {printable(noted.path)}. {utility}", record
+    utility = f"Utility {saved_feedback.before:.2f} -> {saved_feedback.after:.2f}."
+    return f"Wrote {printable(saved_feedback.path)}. {utility}", record
 
 
 def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple[str, Kept]:
@@ -296,8 +296,8 @@ def call_recall_episodes(
     )
     recalled = recall_episodes(caller.workspace(), query, caller.environ)
     if arguments.session_filter:
-        own = [hit for hit in recalled.hits if hit.episode.context.get("session") == session]
-        recalled = replace(recalled, hits=tuple(own[: arguments.limit]), changes=())
+        own_hits = [hit for hit in recalled.hits if hit.episode.context.get("session") == session]
+        recalled = replace(recalled, hits=tuple(own_hits[: arguments.limit]), changes=())
     return _answer_recalled_episodes(recalled)
 
 

@@ -128,32 +128,40 @@ def plan_org(
             return error.message
 
     counts = dict(last_counts)
-    due: list[WaitingRepository] = []
-    failed: list[tuple[str, str]] = []
-    unasked: list[str] = []
+    due_repositories: list[WaitingRepository] = []
+    failed_repositories: list[tuple[str, str]] = []
+    unasked_names: list[str] = []
     results = _count_in_threads(count_before_deadline, targets, jobs, advance)
     for target, result in zip(targets, results, strict=True):
         name = target.repository.name
         if result is None:
-            unasked.append(name)
+            unasked_names.append(name)
         elif isinstance(result, str):
-            failed.append((name, result))
+            failed_repositories.append((name, result))
         else:
             counts[target.repository.id] = result
             if result.waiting != 0:
                 head, _ = result.tips
-                due.append(WaitingRepository(name, target.address, head, result.waiting))
+                due_repositories.append(
+                    WaitingRepository(name, target.address, head, result.waiting)
+                )
 
     if state is not None:
         _save_counts(state, targets, counts)
-    if failed and len(failed) == len(targets):
-        raise _make_unreachable_error(failed)
-    batches = [tuple(due[start : start + batch]) for start in range(0, len(due), batch)]
+    if failed_repositories and len(failed_repositories) == len(targets):
+        raise _make_unreachable_error(failed_repositories)
+    batches = [
+        tuple(due_repositories[start : start + batch])
+        for start in range(0, len(due_repositories), batch)
+    ]
     return OrgPlan(
         batches=tuple(batches),
-        current=len(targets) - len(due) - len(failed) - len(unasked),
-        failed=tuple(failed),
-        unasked=tuple(unasked),
+        current=len(targets)
+        - len(due_repositories)
+        - len(failed_repositories)
+        - len(unasked_names),
+        failed=tuple(failed_repositories),
+        unasked=tuple(unasked_names),
     )
 
 
@@ -178,10 +186,10 @@ def _count_in_threads(
             yield result
 
 
-def _make_unreachable_error(failed: Sequence[tuple[str, str]]) -> EngineError:
+def _make_unreachable_error(failed_repositories: Sequence[tuple[str, str]]) -> EngineError:
     """Return the error for a plan where every repository failed, with the first reason."""
-    name, reason = failed[0]
-    message = f"none of {len(failed)} repositories can be reached ({name}: {reason})"
+    name, reason = failed_repositories[0]
+    message = f"none of {len(failed_repositories)} repositories can be reached ({name}: {reason})"
     hint = "Check the network and the credentials, and run again."
     return EngineError(message, slug="org-unreachable", hint=hint)
 

@@ -79,7 +79,7 @@ def add_organisation(
     environ: Mapping[str, str],
     today: date,
     is_new: Callable[[Hit], bool],
-    known: Collection[str | None],
+    own_entry_ids: Collection[str | None],
 ) -> Retrieval:
     """Add entries of other repositories to an answer, within the budget that it leaves.
 
@@ -93,7 +93,7 @@ def add_organisation(
         environ: the environment, which names the index.
         today: the present day.
         is_new: returns whether the session was not served a hit before.
-        known: ids of entries of the own memory.
+        own_entry_ids: ids of entries of the own memory.
     """
     budget = _find_budget(answer, max_chars)
     if budget <= 0:
@@ -109,7 +109,7 @@ def add_organisation(
     except MemoryCIError as error:
         note = f"Entries of the organisation are left out: {error.message}."
         return replace(answer, notes=(*answer.notes, note))
-    new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
+    new_hits = [hit for hit in hits if hit.located.entry.id not in own_entry_ids and is_new(hit)]
     fitting_hits, _ = fit(new_hits, budget, entry_cost)
     return replace(answer, organisation=fitting_hits)
 

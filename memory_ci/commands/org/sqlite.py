@@ -300,10 +300,13 @@ class SqliteEngine(OrgEngine):
         content_digest = _hash_content(connection)
         record_file = self._operator_directory / f"{audience}.published"
         with suppress(OSError, ValueError, KeyError):
-            last = json.loads(record_file.read_bytes())
-            if last["content"] == content_digest and target.stat().st_size == last["size"]:
+            last_record = json.loads(record_file.read_bytes())
+            if (
+                last_record["content"] == content_digest
+                and target.stat().st_size == last_record["size"]
+            ):
                 return OrgPublished(
-                    audience, str(target), last["sha256"], last["size"], is_new=False
+                    audience, str(target), last_record["sha256"], last_record["size"], is_new=False
                 )
 
         ((has_deleted_words,),) = connection.execute(HAS_DELETED_WORDS)
@@ -326,8 +329,8 @@ class SqliteEngine(OrgEngine):
 
     def _list_readable(self, audiences: Sequence[str]) -> list[str]:
         """Return those of the audiences that have a file, each once."""
-        present = self.list_audiences()
-        return [audience for audience in dict.fromkeys(audiences) if audience in present]
+        present_audiences = self.list_audiences()
+        return [audience for audience in dict.fromkeys(audiences) if audience in present_audiences]
 
     def _build_filter(self, audience: str, filters: OrgFilters) -> tuple[str, dict[str, object]]:
         """Return the SQL condition of filters for rows of an audience, and its named values.

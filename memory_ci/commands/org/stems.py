@@ -142,12 +142,14 @@ def quote_lexeme(lexeme: str) -> str:
     return "'" + lexeme.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def build_tsquery(wanted: Sequence[StemPattern], excluded: Sequence[StemPattern]) -> str:
+def build_tsquery(
+    wanted_patterns: Sequence[StemPattern], excluded_patterns: Sequence[StemPattern]
+) -> str:
     """Return a tsquery for entries that may have a wanted pattern, and have no excluded one."""
-    wanted_query = " | ".join(_build_conjunction(pattern) for pattern in wanted)
-    if not excluded:
+    wanted_query = " | ".join(_build_conjunction(pattern) for pattern in wanted_patterns)
+    if not excluded_patterns:
         return wanted_query
-    excluded_query = " | ".join(_build_conjunction(pattern) for pattern in excluded)
+    excluded_query = " | ".join(_build_conjunction(pattern) for pattern in excluded_patterns)
     return f"({wanted_query}) & !({excluded_query})"
 
 

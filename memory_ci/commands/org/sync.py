@@ -138,9 +138,9 @@ def sync_org(
         total = len(targets.targets)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
             readings = in_order(pool, read, targets.targets, jobs * READINGS_AHEAD)
-            for done, reading in enumerate(readings, start=1):
+            for done_count, reading in enumerate(readings, start=1):
                 run.apply(reading)
-                advance(done, total)
+                advance(done_count, total)
         run.drop_missing(targets)
 
         published: tuple[OrgPublished, ...] = ()
@@ -172,9 +172,11 @@ def _make_scratch_directory(directory: Path) -> Path | None:
     return scratch
 
 
-def _make_unreachable_error(total: int, failed: Sequence[tuple[str, str]]) -> EngineError:
+def _make_unreachable_error(
+    total: int, failed_repositories: Sequence[tuple[str, str]]
+) -> EngineError:
     """Return the error for a sync that reached no repository, with the first three reasons."""
-    reasons = [f"{name}: {reason}" for name, reason in failed[:3]] or ["each is gone"]
+    reasons = [f"{name}: {reason}" for name, reason in failed_repositories[:3]] or ["each is gone"]
     message = f"none of {total} repositories can be reached ({'; '.join(reasons)})"
     hint = "What is there keeps its rows. Check the network and the credentials, and run again."
     return EngineError(message, slug="org-unreachable", hint=hint)

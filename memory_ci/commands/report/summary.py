@@ -92,9 +92,9 @@ def sort_worst_first(entries: Iterable[EntryLife]) -> list[EntryLife]:
 
 def _choose_periods(today: date) -> tuple[Period, Period]:
     """Return the last four weeks, and the four weeks before."""
-    first = today - timedelta(days=PERIOD_DAYS - 1)
-    last_before = first - timedelta(days=1)
-    return (first, today), (first - timedelta(days=PERIOD_DAYS), last_before)
+    first_day = today - timedelta(days=PERIOD_DAYS - 1)
+    last_before = first_day - timedelta(days=1)
+    return (first_day, today), (first_day - timedelta(days=PERIOD_DAYS), last_before)
 
 
 def _count_period(
@@ -110,7 +110,7 @@ def _count_period(
         period: its first and last day.
         repeated: the requests and failures that were repeated in the period.
     """
-    first, last = period
+    first_day, last_day = period
     served_sum = 0
     used_sum = 0
     for episode in _list_episodes_with_use(inputs, period):
@@ -118,9 +118,11 @@ def _count_period(
         served_sum += len(served_ids)
         used_sum += len(served_ids.intersection(episode.used))
     return UsePeriod(
-        first=first,
-        last=last,
-        learned=sum(entry.at is not None and first <= entry.at <= last for entry in entries),
+        first=first_day,
+        last=last_day,
+        learned=sum(
+            entry.at is not None and first_day <= entry.at <= last_day for entry in entries
+        ),
         sessions=_count_sessions(inputs, period),
         servings=served_sum,
         used=used_sum,
@@ -133,11 +135,12 @@ def _count_period(
 
 def _list_episodes_with_use(inputs: ReportInputs, period: Period) -> list[Episode]:
     """Return the episodes (records of work) of a period in which entries were served or used."""
-    first, last = period
+    first_day, last_day = period
     return [
         episode
         for episode in inputs.episodes
-        if (episode.retrieved or episode.used) and first <= episode.occurred_at.date() <= last
+        if (episode.retrieved or episode.used)
+        and first_day <= episode.occurred_at.date() <= last_day
     ]
 
 
@@ -147,14 +150,14 @@ def _count_sessions(inputs: ReportInputs, period: Period) -> int:
     They are found in episodes, the records of merged work, and in the notes that hooks keep on
     sessions in this clone, their signs. A session that both name counts once.
     """
-    first, last = period
+    first_day, last_day = period
     session_keys: set[str] = set()
     for episode in _list_episodes_with_use(inputs, period):
         names = episode.context.get("sessions", "").split(", ")
         # Work that names no session counts as one session, under the id of its episode.
         session_keys.update(name or episode.id for name in names)
     for sign in list_all_signs(inputs.workspace):
-        if sign.served and first <= sign.at.astimezone(UTC).date() <= last:
+        if sign.served and first_day <= sign.at.astimezone(UTC).date() <= last_day:
             session_keys.add(sign.key)
     return len(session_keys)
 

@@ -126,11 +126,11 @@ def _split_rejected_hits(retrieval: Retrieval, all_matches: Retrieval) -> Reject
     # `retrieve` compares scores without novelty with the threshold, so the strongest by that
     # score are those over the limit. It orders hits by the score with novelty.
     rejected_hits.sort(key=score_alone, reverse=True)
-    over_limit = rejected_hits[: retrieval.over_limit]
-    weak = rejected_hits[retrieval.over_limit :]
-    for hits in (over_limit, weak):
+    over_limit_hits = rejected_hits[: retrieval.over_limit]
+    weak_hits = rejected_hits[retrieval.over_limit :]
+    for hits in (over_limit_hits, weak_hits):
         hits.sort(key=lambda hit: hit.score, reverse=True)
-    return RejectedHits(over_limit, weak)
+    return RejectedHits(over_limit_hits, weak_hits)
 
 
 def _list_selected_ids(retrieval: Retrieval) -> set[str]:

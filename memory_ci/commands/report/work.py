@@ -45,10 +45,10 @@ def list_changes(
     repo = workspace.repo
     with note_failure(notes, "What was merged"):
         since = past.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
-        planned = history.plan_range(repo, since, tip)
+        commit_range = history.plan_range(repo, since, tip)
         changes: list[MergedChange] = []
-        for done, change in enumerate(history.iter_merged_changes(repo, planned)):
-            progress.report("Reading merged work", done, planned.change_count)
+        for done_count, change in enumerate(history.iter_merged_changes(repo, commit_range)):
+            progress.report("Reading merged work", done_count, commit_range.change_count)
             if is_work(workspace, change):
                 changes.append(change)
         return tuple(changes)

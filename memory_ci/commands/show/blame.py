@@ -61,10 +61,10 @@ def _load_blamed_memory(workspace: Workspace, view: str | None) -> BlamedMemory:
 def _parse_place(place: str) -> tuple[str, tuple[int, int] | None]:
     """Split `PATH:A-B` or `PATH:A` into the path, and the first and last line or None."""
     path, _, line_range = place.rpartition(":")
-    first, _, last = line_range.partition("-")
-    last = last or first
-    if path and first.isdecimal() and last.isdecimal():
-        return path, (int(first), int(last))
+    first_line, _, last_line = line_range.partition("-")
+    last_line = last_line or first_line
+    if path and first_line.isdecimal() and last_line.isdecimal():
+        return path, (int(first_line), int(last_line))
     return place, None
 
 
@@ -101,7 +101,7 @@ def list_lines_of_entry(
         if path not in existing_paths:
             continue
         for block in _blame_file(workspace, path, view, memory):
-            if entry.id in {learned.id for learned in block.learned}:
+            if entry.id in {learned_entry.id for learned_entry in block.learned}:
                 blocks_of_entry.append(block)
     return tuple(blocks_of_entry)
 
@@ -197,11 +197,11 @@ def _list_learned(
     located_entries: Sequence[Located], refs: Sequence[str]
 ) -> tuple[NamedEntry, ...]:
     """Return the entries whose source is a piece of work, which is named by any of `refs`."""
-    learned = []
+    learned_entries = []
     for located in located_entries:
         if not set(refs).isdisjoint(_list_sources(located.entry)):
-            learned.append(NamedEntry(located.entry.id, located.entry.title))
-    return tuple(learned)
+            learned_entries.append(NamedEntry(located.entry.id, located.entry.title))
+    return tuple(learned_entries)
 
 
 def _map_episodes(workspace: Workspace, view: str | None) -> dict[str, Episode]:

@@ -247,9 +247,9 @@ def _note_check_outcome(
 def _note_duplicate_ids(located: Located, all_located: Sequence[Located]) -> Iterator[str]:
     """Yield a sentence if other places in memory have the same id; only the first place counts."""
     other_places = []
-    for other in all_located:
-        place = (other.path, other.line)
-        if other.entry.id == located.entry.id and place != (located.path, located.line):
+    for other_located in all_located:
+        place = (other_located.path, other_located.line)
+        if other_located.entry.id == located.entry.id and place != (located.path, located.line):
             other_places.append(place)
     if other_places:
         names = [f"{path}:{line}" for path, line in sorted(other_places)]
