@@ -226,9 +226,15 @@ def _read_queue(repository: Workspace, view: _View) -> Queue:
     """Return the questions of a view; candidates are those since the last record run."""
     from memory_ci.commands.record.run import fetch_sessions
     from memory_ci.commands.record.run_options import RecordOptions
-    from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_start, list_queue
+    from memory_ci.commands.review.queue import (
+        CANDIDATE_KINDS,
+        ENTRY_KINDS,
+        STALE,
+        find_last_start,
+        list_queue,
+    )
 
-    wanted = view.kinds or PROPOSED | KEPT
+    wanted = view.kinds or CANDIDATE_KINDS | ENTRY_KINDS
     if view.stale:
         wanted = STALE
     since = view.since

@@ -15,7 +15,9 @@ from typing import NamedTuple
 from memory_ci.records.candidate import Question, QuestionKind
 from memory_ci.regex import Regex
 
-ASKED = Regex(r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII)
+ASKED_LINE = Regex(
+    r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII
+)
 """The record of one question: `asked:2026-11-16:3f2ab91c`."""
 
 PAUSE_DAYS = 90
@@ -127,7 +129,7 @@ def record_week(
         if question.key in answered:
             line = line._replace(state="answered")
         current[question.key] = line
-    other_lines = [line for line in lines if not ASKED.fullmatch(line)]
+    other_lines = [line for line in lines if not ASKED_LINE.fullmatch(line)]
     asked_lines = sorted(f"{line.state}:{line.day}:{key}" for key, line in current.items())
     return other_lines + asked_lines
 
@@ -139,7 +141,7 @@ def _parse_asked_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
     """
     last_records: dict[str, AskedLine] = {}
     for text in lines:
-        match = ASKED.fullmatch(text)
+        match = ASKED_LINE.fullmatch(text)
         if match is None:
             continue
         try:

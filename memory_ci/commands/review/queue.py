@@ -58,11 +58,13 @@ from memory_ci.sessions.repetitions import REPETITION
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
 
-MOST_PASSED = 0.3  # The share of ignored and skipped changes above which a check is asked about.
-LEAST_JUDGED = 5  # Changes that a check must have been about.
+MAX_IGNORED_SHARE = (
+    0.3  # The share of ignored and skipped changes above which a check is asked about.
+)
+MIN_JUDGED_CHANGES = 5  # Changes that a check must have been about.
 MAX_QUOTED = 120  # Characters of words that a question quotes.
 
-PROPOSED: frozenset[QuestionKind] = LISTED | {"quarantined"}
+CANDIDATE_KINDS: frozenset[QuestionKind] = LISTED | {"quarantined"}
 """Questions about candidates that were not written."""
 
 STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
@@ -71,7 +73,7 @@ STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
 DOUBTED: frozenset[QuestionKind] = frozenset({"contradiction", "unused"})
 """Questions about entries that people contradict or nobody needs."""
 
-KEPT: frozenset[QuestionKind] = STALE | {"contradiction", "unused", "promotion"}
+ENTRY_KINDS: frozenset[QuestionKind] = STALE | {"contradiction", "unused", "promotion"}
 """Questions about entries."""
 
 
@@ -98,7 +100,7 @@ def list_queue(
     options: RecordOptions,
     now: datetime,
     environ: Mapping[str, str],
-    kinds: Collection[QuestionKind] = PROPOSED | KEPT,
+    kinds: Collection[QuestionKind] = CANDIDATE_KINDS | ENTRY_KINDS,
     *,
     progress: OnProgress = ignore_progress,
 ) -> Queue:
@@ -124,7 +126,7 @@ def list_queue(
     ref, base = branch_tip(workspace, options.ref, options.base)
     since: str | None = None
     candidates: tuple[Judged, ...] = ()
-    if not PROPOSED.isdisjoint(kinds):
+    if not CANDIDATE_KINDS.isdisjoint(kinds):
         run_options = _choose_range(replace(options, ref=ref, base=base))
         plan = plan_record(workspace, run_options, now.date(), progress, environ)
         since = plan.since
@@ -132,7 +134,7 @@ def list_queue(
 
     questions = tuple(list_questions(workspace, base, candidates, now, kinds))
     week = Week()
-    if set(kinds) == PROPOSED | KEPT:
+    if set(kinds) == CANDIDATE_KINDS | ENTRY_KINDS:
         committed = workspace_at(workspace.repo, base)
         week = find_week(committed, base, questions, now.date())
     return Queue(ref=ref, base=base, since=since, found=questions, week=week)
@@ -164,7 +166,7 @@ def list_questions(
     base: str,
     judged: Iterable[Judged],
     now: datetime,
-    kinds: Collection[QuestionKind] = PROPOSED | KEPT,
+    kinds: Collection[QuestionKind] = CANDIDATE_KINDS | ENTRY_KINDS,
 ) -> Iterator[Question]:
     """Yield questions about the entries of a commit and the candidates of a run.
 
@@ -181,7 +183,7 @@ def list_questions(
     committed = workspace_at(workspace.repo, base)
     draft = Draft(committed.at(base))
     declined_keys = {line.split()[0] for line in read_rejected(draft.base)}
-    if not PROPOSED.isdisjoint(kinds):
+    if not CANDIDATE_KINDS.isdisjoint(kinds):
         entries = [*draft.entries, *(place.entry for place in draft.inbox)]
         for question in _list_proposed(tuple(judged), declined_keys, entries):
             if question.kind in kinds:
@@ -218,7 +220,7 @@ def find_week(
     return choose_week(questions, asked_lines, today, workspace.config.review.per_week)
 
 
-def note_asked(
+def record_asked(
     workspace: Workspace,
     base: str,
     asked: Sequence[Question],
@@ -467,8 +469,8 @@ def _list_doubted_checks(
             continue
         # Of the changes that the check is about, the outcome counts the last ones.
         counted_changes = min(outcome.applicable, LAST)
-        is_often_ignored = outcome.last_passed > MOST_PASSED * counted_changes
-        if counted_changes >= LEAST_JUDGED and is_often_ignored:
+        is_often_ignored = outcome.last_passed > MAX_IGNORED_SHARE * counted_changes
+        if counted_changes >= MIN_JUDGED_CHANGES and is_often_ignored:
             why = (
                 f"its check was ignored or skipped in {outcome.last_passed} of the last "
                 f"{counted_changes}"

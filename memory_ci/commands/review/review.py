@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from memory_ci.anchors.anchors import format_anchor, parse_anchor
 from memory_ci.commands.add.add import Added, add_entry, draft_entry, split_text
 from memory_ci.commands.record.global_promotion import promote_globally
-from memory_ci.commands.review.queue import STALE, Queue, note_asked
+from memory_ci.commands.review.queue import STALE, Queue, record_asked
 from memory_ci.errors import UsageError
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.gitrepo.repo import find_setting
@@ -238,7 +238,7 @@ def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: d
     declined = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
     ]
-    return note_asked(workspace, queue.base, asked, answers.answered, today, more=declined)
+    return record_asked(workspace, queue.base, asked, answers.answered, today, more=declined)
 
 
 def _describe(answers: Answers) -> str:
