@@ -27,13 +27,13 @@ from memory_ci.lifecycle.reverts import (
     label_reverted_work,
 )
 from memory_ci.memory.eligible import (
+    clean_message,
     is_routine,
     is_work,
     list_paragraphs,
     list_prose,
     merged_on,
     own_commits,
-    prose_of,
     title_of,
 )
 from memory_ci.memory.episodes import list_episode_files
@@ -517,7 +517,7 @@ def _is_task(workspace: Workspace, change: MergedChange, revert_shas: Collection
 def _summarise_change(change: MergedChange) -> FinishedChange:
     """Return the data of a merged change from which a task is made, with credentials masked."""
     title = title_of(change)
-    prose = mask_secrets("\n\n".join(prose_of(commit) for commit in change.commits))
+    prose = mask_secrets("\n\n".join(clean_message(commit) for commit in change.commits))
     files = _list_remaining_files(change)
     return FinishedChange(
         title=title,

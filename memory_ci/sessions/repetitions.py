@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
-from memory_ci.extraction.norms import is_conduct
+from memory_ci.extraction.norms import is_conduct_request
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import save_if_changed
 from memory_ci.gitrepo.edits import blame_lines
@@ -141,7 +141,7 @@ def _is_conduct(text: str) -> bool:
     clause = read_clause(text)
     names_document = any(term.startswith("@") for term in clause.terms)
     is_about_agent = clause.is_complaint or clause.is_lasting or names_document
-    return is_conduct(text, is_about_agent=is_about_agent)
+    return is_conduct_request(text, is_about_agent=is_about_agent)
 
 
 def _order_by_outcome(

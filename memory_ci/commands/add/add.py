@@ -223,12 +223,12 @@ def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
     Raises:
         UsageError: too-many-marks.
     """
-    from memory_ci.memory.quotes import MAX_MARKS
+    from memory_ci.memory.quotes import MAX_QUOTES_PER_SESSION
 
     mark = f"session:{session_key}#".encode()
     count = sum(data.count(mark) for data in _read_texts(workspace).values())
-    if count >= MAX_MARKS:
-        message = f"the session {session_key} added {MAX_MARKS} quotes already"
+    if count >= MAX_QUOTES_PER_SESSION:
+        message = f"the session {session_key} added {MAX_QUOTES_PER_SESSION} quotes already"
         hint = "Tell the person; anybody adds a note without a quote."
         raise UsageError(message, slug="too-many-marks", hint=hint)
 

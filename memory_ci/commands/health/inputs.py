@@ -85,7 +85,7 @@ class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     def list_questions(self) -> list[MergedChange]:
         """Return the newest merged changes whose titles memory could answer, oldest first."""
-        changes = eligible.list_title_queries(self.workspace, self.changes, self.episodes)
+        changes = eligible.list_question_changes(self.workspace, self.changes, self.episodes)
         return changes[-MAX_QUESTIONS:]
 
     def list_unreached_ids(self, reached_ids: Set[str]) -> tuple[str, ...]:

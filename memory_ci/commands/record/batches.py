@@ -589,6 +589,6 @@ def expect_usage(model: Model, prompt: Prompt) -> Usage:
     It is the upper bound if the engine has one, else the tokens of a reply of usual length.
     """
     if isinstance(model.engine, AnthropicEngine):
-        return replace(model.engine.expect(prompt), is_batch=has_batches(model))
+        return replace(model.engine.estimate_usage(prompt), is_batch=has_batches(model))
     tokens = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
     return Usage(input_tokens=tokens, output_tokens=REPLY_TOKENS)

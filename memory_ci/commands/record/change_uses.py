@@ -13,7 +13,7 @@ from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.reinforcement import list_named_ids
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.memory.claims import Copies, list_ids
+from memory_ci.memory.claims import OriginalCommits, list_ids
 from memory_ci.records.candidate import Judged
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import HOLDOUT_TRAILER, SERVED_TRAILER, USED_TRAILER
@@ -68,7 +68,7 @@ class UseFinder:
         self._draft = run.draft
         self._repo = run.workspace.repo
         self._buried_trailers = BuriedTrailers(self._repo, run.base.sha)
-        self._copies = Copies(self._repo, run.since)
+        self._original_commits = OriginalCommits(self._repo, run.since)
 
     def find(
         self,
@@ -133,7 +133,7 @@ class UseFinder:
         trailers of the commits that it was squashed from, and the text of the pull request.
         """
         # A copy of a commit, such as a cherry-pick, has the same trailers: they count once.
-        texts = [commit.message for commit in member_commits if self._copies.is_original(commit)]
+        texts = [commit.message for commit in member_commits if self._original_commits.add(commit)]
         if merged.tip not in member_commits:
             return texts
         request_shas = request.commits if request else ()

@@ -129,7 +129,7 @@ class EpisodeWriter:
     @property
     def known_ids(self) -> frozenset[str]:
         """Ids of episodes and amendments that exist or that a person deleted."""
-        return self._deleted_episodes.all | self._written_ids | self.episodes.keys()
+        return self._deleted_episodes.ids | self._written_ids | self.episodes.keys()
 
     def describe_unwritten(self, recorded_commits: Set[str]) -> Unwritten:
         """Count the changes of this run whose episode needs no file: git's history gives it.
@@ -145,7 +145,7 @@ class EpisodeWriter:
         for episode in self._unwritten_episodes:
             # Two changes may have one id, such as a request merged twice: the second gets another.
             episode_id = distinguish_id(episode, self._written_by_id.get(episode.id)).id
-            if episode_id in self._deleted_episodes.of_range:
+            if episode_id in self._deleted_episodes.ids_deleted_in_range:
                 deleted_ids.append(episode_id)
             elif episode.action.commit not in recorded_commits:
                 change_count += 1
@@ -368,10 +368,10 @@ class EpisodeWriter:
 
         Args:
             episode: the episode of a change of this run.
-            episodes: all episodes by id, to which it is added.
+            episodes: ids episodes by id, to which it is added.
         """
         episode = distinguish_id(episode, episodes.get(episode.id))
-        if episode.id in episodes or episode.id in self._deleted_episodes.of_range:
+        if episode.id in episodes or episode.id in self._deleted_episodes.ids_deleted_in_range:
             return
         episodes[episode.id] = episode
         self._first_outcomes[episode.id] = episode.outcome
@@ -395,7 +395,7 @@ class EpisodeWriter:
 
     def _add_amendment(self, amendment: Amendment) -> None:
         """Add an amendment to the records, unless it exists or a person deleted it."""
-        if amendment.id not in self._written_ids | self._deleted_episodes.all:
+        if amendment.id not in self._written_ids | self._deleted_episodes.ids:
             self._written_ids.add(amendment.id)
             self.records.append(amendment)
 

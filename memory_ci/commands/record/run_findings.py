@@ -13,7 +13,7 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.history import plan_range
 from memory_ci.gitrepo.record_commits import find_lost_cursor
 from memory_ci.gitrepo.repo import head_branch, is_ancestor
-from memory_ci.memory.claims import unproved
+from memory_ci.memory.claims import report_unproved_claim
 from memory_ci.memory.workspace import (
     Snapshot,
     build_memory_test,
@@ -97,4 +97,4 @@ def find_unproved_claims(run: RecordRun, results: RunResults, reverts: NewRevert
         "no forge was asked who may write: statements of commits on other work "
         "(reverts, Memory-Retrieved, Memory-Used) count for all extraction.trusted_authors"
     )
-    return [unproved(message, "notice")]
+    return [report_unproved_claim(message, "notice")]

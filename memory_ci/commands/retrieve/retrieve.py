@@ -220,9 +220,9 @@ def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked
     """Note for `memory-ci doctor` whether the embedder answered, if it was called."""
     if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
-    from memory_ci.memory.embedding import note_embedder  # Here, for it takes 1 ms.
+    from memory_ci.memory.embedding import save_embedder_state  # Here, for it takes 1 ms.
 
-    note_embedder(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
+    save_embedder_state(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
 
 
 def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
