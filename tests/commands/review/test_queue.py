@@ -40,7 +40,7 @@ def queue_of(project: Project, since: str | None = None, today: date = TODAY) ->
 
 
 def list_found(project: Project, since: str | None = None, today: date = TODAY) -> list[Question]:
-    return list(queue_of(project, since, today).found)
+    return list(queue_of(project, since, today).questions)
 
 
 def say(
