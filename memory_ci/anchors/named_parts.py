@@ -207,7 +207,7 @@ def _list_code_parts(path: str, text: str, code: Code) -> Iterator[FilePart]:
         if is_in_definition:
             continue
         indices = range(line.start, line.stop)
-        is_docstring = code.lexer is PYTHON_LEXER and code.string_indices.issuperset(indices)
+        is_docstring = code.lexer is PYTHON_LEXER and code.literal_indices.issuperset(indices)
         if is_docstring:
             continue
         words = code.normalize(line.start, line.stop).words

@@ -135,11 +135,11 @@ class EnclosingDefinition(NamedTuple):
 
     Attributes:
         definition: the definition.
-        is_filled: whether the lines are all of it; they may leave out its decorators.
+        is_whole: whether the lines hold all of it, apart from its decorators.
     """
 
     definition: Definition
-    is_filled: bool
+    is_whole: bool
 
 
 class _Scope(NamedTuple):
@@ -241,8 +241,8 @@ def find_enclosing(path: str, text: str, lines: tuple[int, int]) -> EnclosingDef
     if innermost is None:
         return None
     ((_, innermost_stop),) = innermost.spans
-    is_filled = words_end == innermost_stop and first_word <= innermost.heads[0]
-    return EnclosingDefinition(innermost, is_filled)
+    is_whole = words_end == innermost_stop and first_word <= innermost.heads[0]
+    return EnclosingDefinition(innermost, is_whole)
 
 
 def find_mentioned_definition(path: str, text: str, prose: str) -> Definition | None:

@@ -235,12 +235,12 @@ def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | Non
     old_numbers = [number for number, _ in old_lines]
     old_texts = [text for _, text in old_lines]
     new_texts = [text for _, text in new_lines]
-    for _, start, end, new_start, new_end in list_differences(old_texts, new_texts):
-        offset = _find_offset(old_numbers, start, end, lines)
+    for difference in list_differences(old_texts, new_texts):
+        offset = _find_offset(old_numbers, difference.old_start, difference.old_stop, lines)
         if offset is None:
             continue
-        last_changed = max(new_start, new_end - 1)
-        index = min(new_start + offset, last_changed, len(new_lines) - 1)
+        last_changed = max(difference.new_start, difference.new_stop - 1)
+        index = min(difference.new_start + offset, last_changed, len(new_lines) - 1)
         if index < 0:
             return 1
         number, _ = new_lines[index]
