@@ -36,7 +36,7 @@ from memory_ci.store.episodes import (
     list_texts,
     month_path,
     parse_episode_file,
-    run_path,
+    run_file_path,
 )
 from memory_ci.store.layout import EPISODES
 from memory_ci.store.ranges import Recorded, RecordedRange, format_recorded, parse_recorded
@@ -168,7 +168,7 @@ def _join_files(
     """
     if len(records) <= most:
         return files
-    joined_file = EpisodeFile(run_path(records), format_episode_records(records).decode())
+    joined_file = EpisodeFile(run_file_path(records), format_episode_records(records).decode())
     if [*_check_file(joined_file, base.tree.modes)]:
         return files
     replaced_paths = {episode_record_path(record) for record in records}
@@ -338,7 +338,7 @@ def _format_expected(records: Sequence[EpisodeRecord]) -> EpisodeFile | None:
     kinds = {type(record) for record in records}
     if len(kinds) != 1:
         return None
-    return EpisodeFile(run_path(records), format_episode_records(records).decode())
+    return EpisodeFile(run_file_path(records), format_episode_records(records).decode())
 
 
 def _list_valid_ids(action: Action) -> set[str]:

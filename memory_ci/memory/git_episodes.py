@@ -180,7 +180,7 @@ def load_derived(
     """
     episodes_by_id = {record.id: record for record in written if isinstance(record, Episode)}
     known_commits = {episode.action.commit for episode in episodes_by_id.values()}
-    removed_ids = frozenset(recorded.without)
+    removed_ids = frozenset(recorded.removed_ids)
     episodes: list[Episode] = []
     derived = _read_ranges(workspace, recorded.ranges, forgotten)
     for episode in derived.episodes:

@@ -43,7 +43,7 @@ def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dic
 
     recorded = parse_recorded(before or b"")
     new_range = RecordedRange(since, plan.until, plan.unwritten.stage)
-    removed_ids = dict.fromkeys((*recorded.without, *plan.unwritten.removed))
+    removed_ids = dict.fromkeys((*recorded.removed_ids, *plan.unwritten.removed))
     extended = Recorded(_add_range(repo, recorded.ranges, new_range), tuple(removed_ids))
     after = format_recorded(extended)
     if after == before or extended == recorded:
