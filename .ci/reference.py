@@ -243,7 +243,7 @@ LIMITS = {
         commands.org.targets.MAX_LIST commands.org.targets.MAX_BYTES
         commands.org.targets.MAX_ENTRIES commands.org.records.LONGEST
         commands.org.search.MAX_SHARE commands.org.search.DEADLINE_SECONDS
-        commands.org.sync.SECONDS commands.org.address.SECONDS commands.org.promote.MAX_PROPOSED
+        commands.org.sync.SECONDS commands.org.address.SECONDS
     """,
 }
 """The constants that limit what a user meets, by section; their comments explain them."""

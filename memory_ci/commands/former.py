@@ -147,7 +147,6 @@ REMOVED_OPTIONS: dict[str, dict[str, str]] = {
         "--scope": "filter the output of --json",
         "--status": "filter the output of --json",
     },
-    "org promote": {"--least": "three repositories have to say it"},
     "org search": {"--top": "ten entries are printed"},
     "premortem": {
         "--directory": "run it in that directory",

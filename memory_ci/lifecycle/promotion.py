@@ -237,47 +237,6 @@ def _may_move(entry: Entry) -> bool:
     return not is_disputed and not is_personal(entry)
 
 
-class SharedGroup(NamedTuple):
-    """Similar entries of several repositories.
-
-    Attributes:
-        repository_ids: the ids of the repositories.
-        members: the entries, the best first; the scope of each names its repository.
-    """
-
-    repository_ids: frozenset[str]
-    members: tuple[Located, ...]
-
-
-def plan_shared(
-    shared: Mapping[str, Sequence[Located]], known: Iterable[Located], least: int = RECURRENCES
-) -> tuple[SharedGroup, ...]:
-    """Return groups of entries that several repositories say and global memory does not.
-
-    Args:
-        shared: the entries of each repository, by the repository's id.
-        known: the entries of global memory.
-        least: in how many repositories a group must be said.
-    """
-    target = ScopeOf("global")
-    places: list[Located] = []
-    for repository, located in sorted(shared.items()):
-        # `_list_repositories` reads the repository of an entry from its scope.
-        scope = ScopeOf("team", repository)
-        for place in located:
-            if _may_move(place.entry):
-                path = f"{repository}/{place.path}"
-                places.append(Located(place.entry, path, place.line, scope))
-    places += [Located(place.entry, place.path, place.line, target) for place in known]
-
-    groups = _find_recurring(places, target, _list_repositories, least)
-    return tuple(SharedGroup(frozenset(_list_repositories(group)), group) for group in groups)
-
-
-def _list_repositories(members: Iterable[Located]) -> set[str]:
-    return {place.scope.where for place in members}
-
-
 class ComparedEntry(NamedTuple):
     """An entry, and the words by which it is compared with others."""
 
@@ -285,13 +244,8 @@ class ComparedEntry(NamedTuple):
     words: frozenset[str]
 
 
-def _find_recurring(
-    places: Sequence[Located],
-    target: ScopeOf,
-    list_sources: Callable[[Iterable[Located]], set[str]] | None = None,
-    least: int = RECURRENCES,
-) -> Iterator[tuple[Located, ...]]:
-    """Yield groups of similar entries that enough sources say, the best entry first.
+def _find_recurring(places: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Located, ...]]:
+    """Yield groups of similar entries that `RECURRENCES` sources say, the best entry first.
 
     Each entry is compared with the best of its group, and is in one group at most. A group that has
     an entry of the target scope is left out: the target has it already.
@@ -299,11 +253,8 @@ def _find_recurring(
     Args:
         places: the entries, those of the target scope included.
         target: the scope that the groups would be promoted to.
-        list_sources: returns the sources of entries; None for their changes and sessions.
-        least: how many sources a group must have.
     """
-    list_sources = list_sources or _list_sources
-    if len(list_sources(places)) < least:
+    if len(_list_sources(places)) < RECURRENCES:
         return
     target_ids = {place.entry.id for place in places if place.scope == target}
     # Only entries with the same claims are compared.
@@ -313,7 +264,7 @@ def _find_recurring(
         by_claims[entry_words.claims].append(ComparedEntry(place, entry_words.words))
     groups: list[tuple[Located, ...]] = []
     for compared in by_claims.values():
-        groups += _group_similar(compared, target_ids, list_sources, least)
+        groups += _group_similar(compared, target_ids)
     yield from sorted(groups, key=lambda members: _survival_order(members[0]))
 
 
@@ -323,10 +274,7 @@ def _survival_order(place: Located) -> tuple[object, ...]:
 
 
 def _group_similar(
-    compared: Sequence[ComparedEntry],
-    target_ids: Collection[str],
-    list_sources: Callable[[Iterable[Located]], set[str]],
-    least: int,
+    compared: Sequence[ComparedEntry], target_ids: Collection[str]
 ) -> Iterator[tuple[Located, ...]]:
     """Yield groups of similar entries, as `_find_recurring` does, among entries with one claim.
 
@@ -336,8 +284,6 @@ def _group_similar(
     Args:
         compared: the entries in the order of survival.
         target_ids: ids of the entries that the target scope has.
-        list_sources: returns the sources of entries.
-        least: how many sources a group must have.
     """
     grouped: set[int] = set()
     word_sets = [item.words for item in compared]
@@ -349,7 +295,7 @@ def _group_similar(
             continue
         free = [index for index in similar if index not in grouped]
         members = tuple(compared[index].place for index in free)
-        if len(list_sources(members)) >= least:
+        if len(_list_sources(members)) >= RECURRENCES:
             grouped.update(free)
             yield members
 

@@ -76,7 +76,7 @@ READ_ONLY = frozenset(
 ELSEWHERE = frozenset(
     (
         *("eval draw", "eval extraction", "eval init", "eval retrieval", "learn"),
-        *("org plan", "org promote", "org search", "org status", "org sync", "org verify"),
+        *("org plan", "org search", "org status", "org sync", "org verify"),
         *("hook merge", "hook pre-commit", "hook pre-push", "hook prepare-commit-msg"),
     )
 )

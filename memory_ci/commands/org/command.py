@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -86,7 +86,6 @@ JOBS = 8  # Repositories that are read at a time.
 SECONDS = 120  # The time limit of each git process.
 MAX_HITS = 10
 MATRIX_SIZE = 256  # Jobs of one matrix on GitHub.
-MIN_REPOSITORIES = 3  # Repositories that must share an entry before it is proposed.
 
 
 @click.group("org")
@@ -264,62 +263,6 @@ def plan_command(
         unasked = plural(len(plan.unasked), "repository")
         click.echo(f"not searched, because the time was over: {unasked}", err=True)
     raise SystemExit(1 if plan.failed or plan.unasked else 0)
-
-
-@org_command.command("promote")
-@index_option
-@option("--audience", "audiences", multiple=True, metavar="NAME", help="Default: public.")
-@option("--push", choices=["none", "pr"], default="none", help="pr: by a request.")
-@change_options
-def promote_command(
-    index: str,
-    audiences: tuple[str, ...],
-    push: Literal["none", "pr"],
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """Propose entries that several repositories have to the organisation's own repository.
-
-    This is the repository of the current directory. Entries that its memory has or rejected, or
-    that an earlier request held, are not proposed. All readers of this repository can read the
-    proposals: name only audiences whose entries they may read.
-
-    \b
-    Example:
-      memory-ci org promote --index /srv/memory --dry-run
-      memory-ci org promote --index /srv/memory --push pr
-    """
-    from memory_ci.cli.plain import open_committed_workspace
-    from memory_ci.commands.org.address import check_audiences
-    from memory_ci.commands.org.promote import promote_shared
-    from memory_ci.memory.workspace import branch_name
-
-    check_audiences(audiences)
-    workspace = open_committed_workspace()
-    promotion = promote_shared(
-        workspace,
-        index,
-        audiences or ("public",),
-        now(),
-        os.environ,
-        least=MIN_REPOSITORIES,
-        push=push,
-        dry_run=dry_run,
-    )
-    lines = []
-    if promotion.proposed and dry_run:
-        lines.append(f"would propose {plural(len(promotion.proposed), 'entry')}:")
-    for shared in promotion.proposed:
-        title = shorten(shared.entry.title, 120)
-        lines.append(f"{shared.entry.id[:8]} {title} (said in {shared.said_in})")
-    if promotion.tip and push == "none":
-        branch = branch_name(workspace, None).removeprefix("refs/heads/")
-        lines.append(f"committed on {branch}, now at {promotion.tip[:12]}")
-    if promotion.url:
-        lines.append(promotion.url)
-    if promotion.reason:
-        lines.append(promotion.reason)
-    show(promotion, (printable(line) for line in lines), as_json)
 
 
 def _iter_report_lines(report: OrgReport) -> Iterator[str]:

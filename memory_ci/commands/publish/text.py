@@ -48,7 +48,6 @@ CLOSED = "Nothing is left to propose.\n\n"
 
 TITLE_WIDTH = 120
 QUOTE_WIDTH = 240
-SHARED_BODY_WIDTH = 600
 
 SECTIONS = ("Changed", "Retired", "Moved")
 
@@ -76,13 +75,6 @@ WAITING_INTRODUCTION = (
     "What you leave is not asked again for 90 days. `memory-ci review` has more answers.",
 )
 
-SHARED_INTRODUCTION = (
-    "Several repositories say these. Take an entry out on this branch and it is not proposed "
-    "again;",
-    "a branch on which people committed is left as it is. "
-    "Merge what the organisation is to remember.",
-)
-
 
 class Links(msgspec.Struct, frozen=True):
     """Address prefixes for the number of a pull request and the id of a commit.
@@ -105,20 +97,6 @@ class Effect(msgspec.Struct, frozen=True):
     entries_after: int
     chars_after: int
     limit: int
-
-
-class SharedEntry(msgspec.Struct, frozen=True):
-    """An entry that several repositories have.
-
-    Attributes:
-        entry: the entry.
-        said_in: the names of the repositories.
-        sources: the name, the address, the commit and the id of the entry in each repository.
-    """
-
-    entry: Entry
-    said_in: str
-    sources: tuple[tuple[str, str, str, str], ...]
 
 
 class TaskAnswers(msgspec.Struct, frozen=True):
@@ -190,30 +168,6 @@ class Proposed(msgspec.Struct, frozen=True):
 def render_pull_request(proposed: Proposed) -> str:
     """Render the text of a pull request as Markdown; the same input gives the same text."""
     return cut_lines(_list_lines(proposed), MAX_BYTES, CUT)
-
-
-def render_shared(shared_entries: Sequence[SharedEntry], keys: Iterable[str]) -> str:
-    """Render the text of the pull request that proposes entries to an organisation's memory.
-
-    Args:
-        shared_entries: the proposed entries, which several repositories have.
-        keys: the keys of all that is proposed.
-    """
-    lines = [_render_keys(sorted(keys)), *SHARED_INTRODUCTION]
-    for shared in shared_entries:
-        title = code_span(shorten(shared.entry.title, TITLE_WIDTH))
-        body = code_span(shorten(shared.entry.body, SHARED_BODY_WIDTH))
-        lines += ["", f"### {title}", "", body, ""]
-        for name, address, commit, entry_id in shared.sources:
-            repository = _link_repository(name, address)
-            lines.append(f"- {repository} at {code_span(commit[:12])}, entry {code_span(entry_id)}")
-    return cut_lines(lines, MAX_BYTES, CUT)
-
-
-def _link_repository(name: str, address: str) -> str:
-    """Return a link to a repository in Markdown, or its name if the address is not safe to link."""
-    is_linkable = address.startswith("https://") and set(address).isdisjoint(" ()<>")
-    return f"[{code_span(name)}]({address})" if is_linkable else code_span(name)
 
 
 def _render_keys(keys: Iterable[str]) -> str:

@@ -95,30 +95,6 @@ def test_the_index_has_two_names_and_a_variable(run: Run, org: Organisation) -> 
     assert "MEMORY_CI_ORG_INDEX" in missing.stderr
 
 
-def test_promote_says_what_it_did(run: Run, org: Organisation, project: Project) -> None:
-    for name in ("pay", "keys", "web"):
-        org.add(name, "Retry a payment only with the idempotency key that it was first sent with")
-    org.write("pay internal", "keys public", "web public")
-    run("org", "sync", str(org.list), "--out", str(org.index))
-    promote = (
-        "org",
-        "promote",
-        "--index",
-        str(org.index),
-        "--audience",
-        "internal",
-        "--audience",
-        "public",
-    )
-    before = project.git("rev-parse", "main")
-    assert run(*promote, "--dry-run").stdout.startswith("would propose 1 entry:\n")
-    assert project.git("rev-parse", "main") == before
-    done = run(*promote).stdout
-    assert done.endswith(f"committed on main, now at {project.git('rev-parse', 'main')[:12]}\n")
-    assert "would" not in done
-    assert run(*promote, "--dry-run").stdout == "no new entry occurs in that many repositories\n"
-
-
 @pytest.mark.parametrize(
     ("argv", "slug"),
     [
