@@ -45,7 +45,7 @@ from memory_ci.records.names import MIN_SHA_WIDTH, SHA_WIDTH
 from memory_ci.records.retrieval import Outcome, Task
 from memory_ci.search.similar_tasks import (
     PromptIndex,
-    build_prompts,
+    build_prompt_index,
     count_terms,
 )
 from memory_ci.secrets import find_secrets, mask_secrets
@@ -382,7 +382,7 @@ def list_tasks(
     for change in declined:
         tasks.append(_build_task(change, undone, present_paths, ledger.renames))
 
-    prompts = build_prompts([change.terms for change in (*ledger.changes, *declined)])
+    prompts = build_prompt_index([change.terms for change in (*ledger.changes, *declined)])
     return tuple(tasks), prompts
 
 
@@ -448,7 +448,7 @@ def _build_task(
         number=change.number,
         branch=change.branch,
         files=len(change.files),
-        still=len(paths),
+        remaining_count=len(paths),
         outcome=outcome,
         why=why,
         is_merged=is_merged,

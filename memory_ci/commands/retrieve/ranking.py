@@ -27,13 +27,13 @@ from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import Corpus, build_terms
 from memory_ci.search.rank import (
-    Lane,
-    Place,
+    EntryPlace,
+    EntryScores,
     Traits,
     Weights,
     diversify,
     fuse,
-    get_place,
+    get_entry_place,
     order_corrections,
     rank,
 )
@@ -92,8 +92,8 @@ class Ranked(msgspec.Struct, frozen=True):
     strength: Strength
     margin: float
     feedback: FeedbackWeights
-    relevance: Lane
-    cosines: Lane = {}
+    relevance: EntryScores
+    cosines: EntryScores = {}
     mode: Mode = "lexical"
     reason: str = ""
 
@@ -101,7 +101,7 @@ class Ranked(msgspec.Struct, frozen=True):
 class _VectorLane(msgspec.Struct, frozen=True):
     """Cosines by place, the entries that only vectors match, and how the lane answered."""
 
-    cosines: Lane = {}
+    cosines: EntryScores = {}
     matches: tuple[Match, ...] = ()
     mode: Mode = "lexical"
     reason: str = ""
@@ -144,7 +144,7 @@ def rank_task(
         index, task, relevance, request.filters, embedder=embedder, depth=match_depth
     )
     matches = [*matches, *vectors.matches]
-    entries = {get_place(match.located): match.located.entry for match in matches}
+    entries = {get_entry_place(match.located): match.located.entry for match in matches}
     feedback_weights = find_feedback_weights(index, entries.values(), today)
     if vectors.cosines:
         margin += max(vectors.cosines.values()) - COSINE_SHIFT
@@ -169,7 +169,7 @@ def rank_task(
 def _search_vectors(
     index: Index,
     task: str,
-    lexical: Lane,
+    lexical: EntryScores,
     filters: Filters,
     *,
     embedder: EmbedderChoice | None,
@@ -228,9 +228,9 @@ def rank_about(
     ]
 
     matches = tuple(Match(located, 1.0) for located in (*citing_entries, *team_entries))
-    relevance = {get_place(located): 1.0 for located in citing_entries}
+    relevance = {get_entry_place(located): 1.0 for located in citing_entries}
     for located in team_entries:
-        relevance[get_place(located)] = TEAM_RELEVANCE
+        relevance[get_entry_place(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
     feedback_weights = find_feedback_weights(index, entries, today)
     ranked = Ranked(
@@ -276,7 +276,7 @@ def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) ->
     """
     hits = []
     for hit in rank(matches, weights, ranked.relevance):
-        cosine = ranked.cosines.get(get_place(hit.located))
+        cosine = ranked.cosines.get(get_entry_place(hit.located))
         if cosine is not None:
             hit = replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
         hits.append(ranked.feedback.mark(hit))
@@ -285,8 +285,8 @@ def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) ->
 
 def weigh_again(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
     """Rank the candidates again with their truth factor, and drop those whose factor is 0."""
-    places = {get_place(hit.located) for hit in ranked.hits}
-    matches = [match for match in ranked.matches if get_place(match.located) in places]
+    places = {get_entry_place(hit.located) for hit in ranked.hits}
+    matches = [match for match in ranked.matches if get_entry_place(match.located) in places]
     return _rank_matches(ranked, matches, replace(ranked.weights, truth=truth_of))
 
 
@@ -326,7 +326,7 @@ def make_weights(options: RetrieveOptions, feedback_weights: FeedbackWeights) ->
         prominence=weigh_prominence,
         traits=feedback_weights.traits,
         utility=feedback_weights.utility,
-        touched=feedback_weights.touched,
+        touch_count=feedback_weights.touched,
         session=options.session,
     )
 
@@ -408,7 +408,7 @@ def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
 
 def _find_session_neighbours(
     index: Index, matches: Iterable[Match]
-) -> Mapping[Place, Sequence[Place]]:
+) -> Mapping[EntryPlace, Sequence[EntryPlace]]:
     """Return for each matching note of a session the matching notes before and after it.
 
     Notes are named by their path and line. A note that names code has no neighbours.
@@ -416,8 +416,8 @@ def _find_session_neighbours(
     note_places = set()
     for match in matches:
         if match.located.entry.session and not may_be_judged(match.located):
-            note_places.add(get_place(match.located))
-    neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
+            note_places.add(get_entry_place(match.located))
+    neighbours: defaultdict[EntryPlace, list[EntryPlace]] = defaultdict(list)
     if len(note_places) < 2:
         return neighbours
 

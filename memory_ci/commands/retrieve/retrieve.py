@@ -27,9 +27,9 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hints, Hit, Retrieval, Withheld
 from memory_ci.search.query import build_terms
-from memory_ci.search.rank import fit
+from memory_ci.search.rank import fit_hits
 from memory_ci.search.search import list_findings
-from memory_ci.search.strength import MAX_HITS, drop_weak, list_near
+from memory_ci.search.strength import MAX_HITS, drop_weak, list_strong
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
         is_near = ranked.margin >= 0
         strong_hits = _list_strong(job, strong_hits, is_near=is_near)
         if is_near:
-            over_limit_count = sum(hit not in strong_hits for hit in list_near(ordered))
+            over_limit_count = sum(hit not in strong_hits for hit in list_strong(ordered))
         weak_count = len(ordered) - len(strong_hits) - over_limit_count
     new_hits = [hit for hit in strong_hits if job.session.is_new(hit)]
     return _Selection(
@@ -322,10 +322,10 @@ def _fit_to_budget(
         selection: the hits that are worth serving.
         budget: how many characters all entries have.
     """
-    hits, dropped = fit(selection.hits, budget, entry_cost)
+    hits, dropped = fit_hits(selection.hits, budget, entry_cost)
     is_line_reserved = norms.dropped or job.request.walk
     if dropped and not is_line_reserved:  # The line that names dropped hits needs space, too.
-        hits, dropped = fit(selection.hits, budget - MAX_LEFT_OUT, entry_cost)
+        hits, dropped = fit_hits(selection.hits, budget - MAX_LEFT_OUT, entry_cost)
 
     hit_ids = {hit.located.entry.id for hit in hits}
     return Retrieval(

@@ -79,13 +79,13 @@ def recall_tasks(workspace: Workspace, task: str) -> RecalledTasks:
         tips = read_tips(workspace.repo)
         if tips.commit is not None:
             tasks = load_tasks(workspace, tips.commit)
-            similar = _find_similar(tasks, task, tips, MAX_TASKS, is_gated=True)
+            similar = _find_similar(tasks, task, tips, MAX_TASKS, is_hint=True)
             return RecalledTasks(similar, tasks)
     return RecalledTasks((), None)
 
 
 def _find_similar(
-    tasks: CachedTasks, task: str, tips: Tips, top: int, *, is_gated: bool = False
+    tasks: CachedTasks, task: str, tips: Tips, top: int, *, is_hint: bool = False
 ) -> tuple[SimilarTask, ...]:
     """Return the changes that are similar to a task, which may be a number as `#128`.
 
@@ -101,7 +101,7 @@ def _find_similar(
                 title = change.title
                 break
         query = TaskQuery(title, number=number)
-    return find_similar(query, tasks.tasks, tasks.prompts, top, is_gated=is_gated)
+    return find_similar(query, tasks.tasks, tasks.prompts, top, is_hint=is_hint)
 
 
 def find_hints(

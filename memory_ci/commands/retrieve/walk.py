@@ -25,7 +25,7 @@ from memory_ci.search.neighbours import (
     find_similar,
     list_entries_with_relations,
 )
-from memory_ci.search.rank import fit
+from memory_ci.search.rank import fit_hits
 
 STEP = 0.5
 """Factor of one step: an entry scores STEP x the hit's score x the weight of the relation."""
@@ -104,7 +104,7 @@ def add_related(
     new_hits = with_edits(workspace, judged_hits[:free_places], tree)
 
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
-    served, dropped = fit(new_hits, remaining_chars, entry_cost)
+    served, dropped = fit_hits(new_hits, remaining_chars, entry_cost)
     notes = retrieval.notes
     if any(result.basis == "words" for result in similar):
         notes = (*notes, BY_WORDS)
