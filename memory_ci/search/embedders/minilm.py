@@ -191,7 +191,10 @@ def _apply(dense: Dense, state: Array) -> Array:
 
 
 def _make_layer(
-    tensors: dict[str, Array], number: int, matrices: Sequence[Array], np: Any
+    tensors: dict[str, Array],
+    number: int,
+    matrices: Sequence[Array],
+    np: Any,  # noqa: ANN401 - a module without types
 ) -> Layer:
     """Return a layer of the network. Its query, key and value are one matrix, for one product.
 
