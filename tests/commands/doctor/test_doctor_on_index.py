@@ -14,7 +14,7 @@ from memory_ci.memory.embedding import (
     EmbedderNote,
     build_vectors,
     load_embedder_note,
-    note_embedder,
+    save_embedder_state,
 )
 from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import index_path
@@ -140,13 +140,13 @@ def test_words_alone_leave_no_note(healthy: Project) -> None:
 def test_a_note_holds_the_first_day_of_a_failure_and_is_written_only_when_it_changes(
     healthy: Project,
 ) -> None:
-    note_embedder(healthy.workspace, TODAY - timedelta(days=3))
-    note_embedder(healthy.workspace, TODAY - timedelta(days=2), "no answer")
-    note_embedder(healthy.workspace, TODAY, "no answer")
+    save_embedder_state(healthy.workspace, TODAY - timedelta(days=3))
+    save_embedder_state(healthy.workspace, TODAY - timedelta(days=2), "no answer")
+    save_embedder_state(healthy.workspace, TODAY, "no answer")
     assert load_embedder_note(healthy.workspace) == EmbedderNote(
         TODAY - timedelta(days=3), TODAY - timedelta(days=2), "no answer"
     )
     path = healthy.path / ".git/memory-ci/vectors.json"
     before = path.stat().st_ino
-    note_embedder(healthy.workspace, TODAY, "no answer")
+    save_embedder_state(healthy.workspace, TODAY, "no answer")
     assert path.stat().st_ino == before

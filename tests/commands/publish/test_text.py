@@ -148,7 +148,7 @@ def test_many_entries_have_a_box_each_although_not_all_have_room_for_their_words
     text = render_pull_request(
         Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
     )
-    assert (text.count("- [x]"), len(parse_boxes(text.replace("- [x]", "- [ ]")).unticked)) == (
+    assert (text.count("- [x]"), len(parse_boxes(text.replace("- [x]", "- [ ]")).unticked_ids)) == (
         SHOWN_BOXES,
     ) * 2
     assert 60 < text.count("  - said:") < SHOWN_BOXES
@@ -273,7 +273,7 @@ def test_no_text_leaves_its_code_span(text: str) -> None:
 def test_words_of_a_command_are_no_keys() -> None:
     text = "- [x] `A` <!-- entry a1111111-0 -->\n- [x] `B` <!-- entry b2222222-0 -->\n"
     told, unclear = apply_comments(text, ["/memory drop b222 as a copy"])
-    assert parse_boxes(told).unticked == {"b2222222-0"}
+    assert parse_boxes(told).unticked_ids == {"b2222222-0"}
     assert unclear == ("/memory drop b222 as a copy",)
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
-from memory_ci.commands.retrieve.similar import similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks
 from memory_ci.errors import FindingsError
 from memory_ci.memory import git_episodes
 from memory_ci.memory.apply import preview_plan
@@ -248,7 +248,7 @@ def test_tasks_have_the_outcome_that_an_amendment_states(recorded_project: Proje
     recorded_project.commit(
         "Say more", {episode_record_path(amendment): format_episode_record(amendment)}
     )
-    similar = similar_tasks(recorded_project.workspace, "round cents of the ledger down again")
+    similar = list_similar_tasks(recorded_project.workspace, "round cents of the ledger down again")
     assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
 
 

@@ -173,11 +173,11 @@ def test_questions_come_the_most_useful_first(project: Project) -> None:
 
 
 def test_the_history_of_an_entry_includes_superseded_entries(project: Project) -> None:
-    heir = make_entry(2, title="Ask before each release", supersedes=(make_id(1),))
-    project.commit("Keep", {"MEMORY.md": format_entry(heir)})
+    successor = make_entry(2, title="Ask before each release", supersedes=(make_id(1),))
+    project.commit("Keep", {"MEMORY.md": format_entry(successor)})
     serve(project, "served", date(2026, 11, 1), 1)
     serve(project, "used", date(2026, 11, 2), 1, used=1)
-    (life,) = (entry for entry in gather(project).entries if entry.id == heir.id)
+    (life,) = (entry for entry in gather(project).entries if entry.id == successor.id)
     assert (life.given, life.used) == (2, 1)
     assert [step.text for step in life.life if step.what in ("served", "used")] == [
         "served",
