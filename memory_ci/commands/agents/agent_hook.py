@@ -406,15 +406,15 @@ def _find_transcript(event: AgentEvent, hook_repo: HookRepository) -> Path:
     path = Path(event.transcript).expanduser()
     if event.agent not in ("copilot", "cursor", "opencode"):
         return path
-    from memory_ci.gitrepo.sessionrefs import SAFE
+    from memory_ci.gitrepo.sessionrefs import REF_PART
 
-    if event.agent == "copilot" and SAFE.fullmatch(event.session):
+    if event.agent == "copilot" and REF_PART.fullmatch(event.session):
         return Path.home() / ".copilot/session-state" / event.session / "events.jsonl"
     if event.agent == "opencode" and event.session:
         from memory_ci.sources.transcripts.registry import OPENCODE
 
         return Path.home() / OPENCODE
-    if event.agent == "cursor" and not event.transcript and SAFE.fullmatch(event.session):
+    if event.agent == "cursor" and not event.transcript and REF_PART.fullmatch(event.session):
         from memory_ci.sources.transcripts.registry import find_cursor_session
 
         return find_cursor_session(Path.home(), hook_repo.start, event.session) or path

@@ -28,7 +28,7 @@ from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.search.embedders import choose_embedder
 from memory_ci.search.glance import Glance, glance
-from memory_ci.search.vectors import LEAST_COVERAGE
+from memory_ci.search.vectors import MIN_COVERAGE
 from memory_ci.sessions import checkpoints, session_join
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.memory_files import load_file
@@ -206,7 +206,7 @@ def check_vectors(context: DoctorContext) -> Iterator[Probe]:
     if note.failed_on is not None:
         what = f"they fail since {note.failed_on}: {note.reason}; {last_use}"
         yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
-    elif vector_count < LEAST_COVERAGE * entry_count:
+    elif vector_count < MIN_COVERAGE * entry_count:
         count = f"{vector_count} of {entry_count} entries"
         what = f"{count} have vectors of {choice.reason}; {last_use}"
         yield Probe("vectors", "warn", what, EMBED)

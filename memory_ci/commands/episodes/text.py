@@ -59,8 +59,8 @@ def _episode_line(hit: RecalledEpisode, address: str) -> str:
     if subjects:
         facts.append(shorten(": ".join(subjects), MAX_TITLE))
     file_count = len(episode.action.files)
-    if file_count and hit.still is not None:
-        facts.append(f"still {hit.still} of {file_count} files")
+    if file_count and hit.remaining_count is not None:
+        facts.append(f"still {hit.remaining_count} of {file_count} files")
     outcome = "tried, did not work" if episode.outcome == "failure" else episode.outcome
     title = shorten(situation.summary or episode.text, MAX_TITLE)
     link = link_to(address, episode.action.pr, episode.action.commit)

@@ -27,13 +27,13 @@ from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import Corpus, build_terms
 from memory_ci.search.rank import (
-    Lane,
-    Place,
+    EntryPlace,
+    EntryScores,
     Traits,
     Weights,
     diversify,
     fuse,
-    get_place,
+    get_entry_place,
     order_corrections,
     rank,
 )
@@ -98,8 +98,8 @@ class Ranked(msgspec.Struct, frozen=True):
     strength: Strength
     margin: float
     feedback: FeedbackWeights
-    relevance: Lane
-    cosines: Lane = {}
+    relevance: EntryScores
+    cosines: EntryScores = {}
     mode: Mode = "lexical"
     reason: str = ""
 
@@ -114,7 +114,7 @@ class _VectorLane(msgspec.Struct, frozen=True):
         reason: why it did not, or not fully.
     """
 
-    cosines: Lane = {}
+    cosines: EntryScores = {}
     new_matches: tuple[Match, ...] = ()
     mode: Mode = "lexical"
     reason: str = ""
@@ -162,7 +162,7 @@ def rank_task(
         relevance = fuse(relevance, vectors.cosines)
 
     all_matches = (*matches, *vectors.new_matches)
-    entries = {get_place(match.located): match.located.entry for match in all_matches}
+    entries = {get_entry_place(match.located): match.located.entry for match in all_matches}
     feedback_weights = find_feedback_weights(index, entries.values(), today)
     weights = make_weights(options, feedback_weights)
     hits = _rank_matches(all_matches, weights, relevance, vectors.cosines, feedback_weights)
@@ -183,7 +183,7 @@ def rank_task(
 def _search_vectors(
     index: Index,
     task: str,
-    scores_by_words: Lane,
+    scores_by_words: EntryScores,
     filters: Filters,
     *,
     embedder: EmbedderChoice | None,
@@ -245,9 +245,9 @@ def rank_about(
     ]
 
     matches = tuple(Match(located, lexical=1.0) for located in (*citing_entries, *team_entries))
-    relevance = {get_place(located): 1.0 for located in citing_entries}
+    relevance = {get_entry_place(located): 1.0 for located in citing_entries}
     for located in team_entries:
-        relevance[get_place(located)] = TEAM_RELEVANCE
+        relevance[get_entry_place(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
     feedback_weights = find_feedback_weights(index, entries, today)
     weights = make_weights(options, feedback_weights)
@@ -286,8 +286,8 @@ def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
 def _rank_matches(
     matches: Sequence[Match],
     weights: Weights,
-    relevance: Lane,
-    cosines: Lane,
+    relevance: EntryScores,
+    cosines: EntryScores,
     feedback_weights: FeedbackWeights,
 ) -> list[Hit]:
     """Return matches as hits, best first, with their cosine and their number of feedback events.
@@ -301,7 +301,7 @@ def _rank_matches(
     """
     hits = []
     for hit in rank(matches, weights, relevance):
-        cosine = cosines.get(get_place(hit.located))
+        cosine = cosines.get(get_entry_place(hit.located))
         if cosine is not None:
             hit = replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
         hits.append(feedback_weights.mark(hit))
@@ -310,8 +310,8 @@ def _rank_matches(
 
 def rank_by_truth(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
     """Rank the candidates again with their truth factor, and drop those whose factor is 0."""
-    places = {get_place(hit.located) for hit in ranked.hits}
-    matches = [match for match in ranked.matches if get_place(match.located) in places]
+    places = {get_entry_place(hit.located) for hit in ranked.hits}
+    matches = [match for match in ranked.matches if get_entry_place(match.located) in places]
     weights = replace(ranked.weights, truth=truth_of)
     return _rank_matches(matches, weights, ranked.relevance, ranked.cosines, ranked.feedback)
 
@@ -357,7 +357,7 @@ def make_weights(options: RetrieveOptions, feedback_weights: FeedbackWeights) ->
         prominence=weigh_prominence,
         traits=feedback_weights.traits,
         utility=feedback_weights.utility,
-        touched=feedback_weights.touched,
+        touch_count=feedback_weights.touched,
         session=options.session,
     )
 
@@ -445,7 +445,7 @@ def _find_successors(index: Index, entries: Iterable[Entry]) -> Successors:
 
 def _find_session_neighbours(
     index: Index, matches: Iterable[Match]
-) -> Mapping[Place, Sequence[Place]]:
+) -> Mapping[EntryPlace, Sequence[EntryPlace]]:
     """Return for each matching note of a session the matching notes before and after it.
 
     A place is the path and line of a note. Notes about code stand for themselves: they have no
@@ -455,8 +455,8 @@ def _find_session_neighbours(
     for match in matches:
         names_code = can_be_compared_with_code(match.located)
         if match.located.entry.session and not names_code:
-            matching_places.add(get_place(match.located))
-    neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
+            matching_places.add(get_entry_place(match.located))
+    neighbours: defaultdict[EntryPlace, list[EntryPlace]] = defaultdict(list)
     if len(matching_places) < 2:
         return neighbours
 

@@ -37,9 +37,9 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hints, Hit, Retrieval, Withheld
 from memory_ci.search.query import build_terms
-from memory_ci.search.rank import fit
+from memory_ci.search.rank import fit_hits
 from memory_ci.search.search import list_findings
-from memory_ci.search.strength import MAX_HITS, drop_weak, list_near
+from memory_ci.search.strength import MAX_HITS, drop_weak, list_strong
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
         is_memory_close = ranked.margin >= 0  # Else only hits on touched paths are served.
         close_hits = _list_close_hits(job, close_hits, is_memory_close=is_memory_close)
         if is_memory_close:
-            over_limit_count = sum(hit not in close_hits for hit in list_near(ordered))
+            over_limit_count = sum(hit not in close_hits for hit in list_strong(ordered))
         weak_count = len(ordered) - len(close_hits) - over_limit_count
     new_hits = [hit for hit in close_hits if job.session.is_new(hit)]
     return _Selection(
@@ -344,11 +344,11 @@ def _fit_to_budget(
         selection: the hits that are worth serving.
         entry_chars: how many characters all entries have.
     """
-    served_hits, dropped_hits = fit(selection.hits, entry_chars, entry_cost)
+    served_hits, dropped_hits = fit_hits(selection.hits, entry_chars, entry_cost)
     # A line names dropped hits (at most `MAX_LEFT_OUT` characters). `entry_chars` may allow for it.
     is_line_reserved = norms.dropped or job.request.adds_related
     if dropped_hits and not is_line_reserved:
-        served_hits, dropped_hits = fit(selection.hits, entry_chars - MAX_LEFT_OUT, entry_cost)
+        served_hits, dropped_hits = fit_hits(selection.hits, entry_chars - MAX_LEFT_OUT, entry_cost)
 
     # A norm that did not fit its own budget may be served as a hit.
     served_ids = {hit.located.entry.id for hit in served_hits}

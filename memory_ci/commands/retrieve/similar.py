@@ -109,7 +109,7 @@ def _find_similar(
                 title = change.title
                 break
         query = TaskQuery(title, number=number)
-    return find_similar(query, past_changes.tasks, past_changes.prompts, top, is_gated=only_close)
+    return find_similar(query, past_changes.tasks, past_changes.prompts, top, is_hint=only_close)
 
 
 def find_hints(

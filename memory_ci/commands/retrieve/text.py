@@ -25,7 +25,7 @@ def render_task(task: Task) -> str:
     """
     title = shorten(task.title, TASK_WIDTH)
     decision = "merged" if task.is_merged else "declined"
-    remaining = f", still {task.still} of {task.files} files" if task.files else ""
+    remaining = f", still {task.remaining_count} of {task.files} files" if task.files else ""
     outcome = "tried, did not work" if task.outcome == "failure" else task.outcome
     reason = f": {task.why}" if task.why else ""
     return f"{task.label} {title} ({decision} {task.merged_on}{remaining}; {outcome}{reason})"

@@ -25,7 +25,7 @@ from memory_ci.search.neighbours import (
     find_similar,
     list_entries_with_relations,
 )
-from memory_ci.search.rank import fit
+from memory_ci.search.rank import fit_hits
 
 STEP_FACTOR = 0.5
 """A related entry scores STEP_FACTOR x the hit's score x the weight of the relation."""
@@ -105,7 +105,7 @@ def add_related(
     new_hits = with_edits(workspace, judged_hits[:free_count], tree)
 
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
-    served_hits, dropped_hits = fit(new_hits, remaining_chars, entry_cost)
+    served_hits, dropped_hits = fit_hits(new_hits, remaining_chars, entry_cost)
     notes = retrieval.notes
     if any(result.basis == "words" for result in similar):
         notes = (*notes, BY_WORDS)
