@@ -15,7 +15,7 @@ from memory_ci.errors import FindingsError, UsageError
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import find_forgotten_here
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -176,7 +176,7 @@ def _refuse_forbidden_text(workspace: Workspace, new_entry: Located) -> None:
         message = f"not added: {length_finding.message}"
         raise FindingsError(message, slug="refused-text", hint=length_finding.hint)
 
-    text_findings = chain(find_unsafe(new_entry), find_forgotten_here(workspace, new_entry))
+    text_findings = chain(find_unsafe_entry(new_entry), find_forgotten_here(workspace, new_entry))
     text_finding = next(text_findings, None)
     if text_finding is not None:
         slug = "forgotten" if text_finding.code == "forgotten" else "refused-text"
@@ -254,12 +254,12 @@ def _refuse_quote_over_limit(workspace: Workspace, session_key: str) -> None:
     Raises:
         UsageError: too-many-marks.
     """
-    from memory_ci.memory.quotes import MAX_MARKS
+    from memory_ci.memory.quotes import MAX_QUOTES_PER_SESSION
 
     mark = f"session:{session_key}#".encode()
     count = sum(data.count(mark) for data in _read_memory_texts(workspace).values())
-    if count >= MAX_MARKS:
-        message = f"the session {session_key} added {MAX_MARKS} quotes already"
+    if count >= MAX_QUOTES_PER_SESSION:
+        message = f"the session {session_key} added {MAX_QUOTES_PER_SESSION} quotes already"
         hint = "Tell the person; anybody adds a note without a quote."
         raise UsageError(message, slug="too-many-marks", hint=hint)
 

@@ -14,7 +14,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.screening import find_credentials, screen
+from memory_ci.memory.screening import find_credentials, screen_file
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     STAGED,
@@ -31,7 +31,7 @@ from memory_ci.records.check import CheckOutcome
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import may_have_prose
-from memory_ci.store.manual_notes import find_remarks
+from memory_ci.store.manual_notes import list_note_findings
 
 LOW_UTILITY_HINT = (
     "`memory-ci show ID --why` lists its feedback. Correct it, retire it, or confirm it by "
@@ -114,10 +114,10 @@ def _check_memory_files(
         findings.update(loaded_file.findings)
         # Text outside of entries, or in a form that is not canonical.
         is_prose_allowed = may_have_prose(path, workspace.config.scopes)
-        findings.update(find_remarks(content.parsed, may_have_prose=is_prose_allowed))
+        findings.update(list_note_findings(content.parsed, may_have_prose=is_prose_allowed))
         # Credentials, injections and hidden characters, which must not be in memory.
         findings.update(find_credentials(path, content.data))
-        findings.update(screen(loaded_file, credentials=False).findings)
+        findings.update(screen_file(loaded_file, with_credentials=False).findings)
     return LoadedMemory(tuple(loaded_files)), findings
 
 
@@ -247,13 +247,13 @@ def _check_episode_files(
 
     episode_files = read_episode_files(workspace, files)
     yield from find_episode_findings(episode_files)
-    from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
+    from memory_ci.lifecycle.episodes import find_successors_among, list_feedback
     from memory_ci.lifecycle.utility import compute_utilities
 
     records = chain.from_iterable(file.records for _, file in episode_files)
-    # Feedback on a superseded entry counts for the entries that replaced it, its heirs.
-    heirs = find_heirs_among(located.entry for located in memory.located)
-    utilities = compute_utilities(list_feedback(records), heirs=heirs)
+    # Feedback on a superseded entry counts for the entries that replaced it, its successors.
+    successors = find_successors_among(located.entry for located in memory.located)
+    utilities = compute_utilities(list_feedback(records), successors=successors)
     for located in memory.located:
         utility = utilities.get(located.entry.id)
         if utility is not None and utility.is_low and located.entry.status != "retired":

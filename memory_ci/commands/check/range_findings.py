@@ -18,7 +18,7 @@ from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.repo import Repository, find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.upkeep import CiteComparison, report_changed_cites
+from memory_ci.lifecycle.upkeep import CiteChange, report_changed_cites
 from memory_ci.memory.cite_verdicts import judge_views
 from memory_ci.memory.cites import CiteKey, Verdicts, read_texts
 from memory_ci.memory.edits import add_last_edits
@@ -127,17 +127,17 @@ def find_entries_with_changed_code(start: Snapshot, head: Snapshot) -> tuple[Fin
     old_files = {key: start.tree.files.get(old_verdicts[key].path) for key in changed_cites}
     new_files = {key: head.tree.files.get(new_verdicts[key].path) for key in changed_cites}
     texts = _read_texts(workspace.repo, [*old_files.values(), *new_files.values()])
-    comparisons = []
+    cite_changes = []
     for cite_key in changed_cites:
-        comparison = CiteComparison(
+        cite_change = CiteChange(
             entry_by_cite[cite_key],
             old_verdicts[cite_key],
             new_verdicts[cite_key],
             texts[old_files[cite_key]],
             texts[new_files[cite_key]],
         )
-        comparisons.append(comparison)
-    return report_changed_cites(comparisons)
+        cite_changes.append(cite_change)
+    return report_changed_cites(cite_changes)
 
 
 def _read_texts(repo: Repository, files: Iterable[TreeFile | None]) -> dict[TreeFile | None, str]:

@@ -42,7 +42,7 @@ from memory_ci.search.embedders import (
     EmbedderChoice,
     Vectors,
 )
-from memory_ci.search.rank import fit
+from memory_ci.search.rank import fit_hits
 from memory_ci.search.strength import drop_weak
 from memory_ci.search.vectors import list_missing_texts, store_vectors
 from memory_ci.store.files import write_file
@@ -267,7 +267,7 @@ def _answer_query(
     strong_hits = drop_weak(hits, is_near=is_near, is_exempt=_is_never_exempt)
     empty_retrieval = Retrieval(task=query.text, mode=ranked.mode)
     budget = request.max_chars - context_cost(empty_retrieval)
-    served_hits, _ = fit(strong_hits, budget, entry_cost)
+    served_hits, _ = fit_hits(strong_hits, budget, entry_cost)
     seconds = clock() - start
     return QueryAnswer(
         query=query,

@@ -34,7 +34,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
 from memory_ci.records.retrieval import Hit
-from memory_ci.search.neighbours import LEAST_JACCARD
+from memory_ci.search.neighbours import MIN_JACCARD
 from memory_ci.search.strength import drop_weak
 from memory_ci.text import plural
 
@@ -74,7 +74,7 @@ def _measure_reachability(inputs: HealthInputs, evident_ids: Set[str]) -> Measur
     # To compare words is slow, so only entries that are not reached otherwise are compared.
     unreached_ids = frozenset(entry.id for entry in inputs.entries) - reached_ids
     if unreached_ids:
-        reached_ids |= metrics.find_similar_entries(inputs.entries, LEAST_JACCARD, unreached_ids)
+        reached_ids |= metrics.find_similar_entries(inputs.entries, MIN_JACCARD, unreached_ids)
     missing_ids = inputs.list_unreached_ids(reached_ids)
     total = len(inputs.active)
     reachability = metrics.score_reachability(total - len(missing_ids), total)
@@ -90,7 +90,7 @@ def _measure_coverage(inputs: HealthInputs) -> Measurement:
     for entry in inputs.entries:
         change_names |= metrics.parse_source_names(entry)
     for episode in inputs.episodes:
-        change_names |= eligible.names_of_episode(episode)
+        change_names |= eligible.list_episode_names(episode)
 
     judged_count = 0
     if inputs.view.tip and inputs.changes:
@@ -155,7 +155,7 @@ def _list_changes_without_hit(
         is_near = ranked.margin >= 0  # else the best match is below what is served
         strong_hits = drop_weak(ranked.hits, is_near=is_near, is_exempt=_is_never_exempt)
 
-        change_names = eligible.names_of(change)
+        change_names = eligible.list_names(change)
         hits_of_others = []
         for hit in strong_hits:
             source_names = metrics.parse_source_names(hit.located.entry)

@@ -29,7 +29,7 @@ from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.memory.forgotten import find_forgotten, tombstones_here
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_credentials, find_unsafe
+from memory_ci.memory.screening import find_credentials, find_unsafe_entry
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -289,7 +289,7 @@ def _find_objections(item: _ImportItem, forgotten: Tombstones) -> Iterator[Findi
     """
     located = item.located
     yield from check_length(located)
-    yield from find_unsafe(located)
+    yield from find_unsafe_entry(located)
     yield from find_forgotten(forgotten, located)
     try:
         text = format_entry(located.entry)

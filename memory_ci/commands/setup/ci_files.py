@@ -18,7 +18,7 @@ from memory_ci import __version__
 from memory_ci.cli.manual import list_urls
 from memory_ci.errors import UsageError
 from memory_ci.regex import Regex
-from memory_ci.store.yamltext import YamlTextError, YamlToken, format_flow_scalar, list_tokens
+from memory_ci.store.yamltext import YamlEvent, YamlTextError, format_flow_scalar, list_events
 
 RELEASE_NAME = Regex(
     r"(?:(?P<host>https://[\w.:-]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)"
@@ -287,18 +287,18 @@ def remove_blocks(text: str) -> str | None:
     return text
 
 
-EMPTY_TOKEN_COUNT = 2
-"""The tokens of a YAML text without content: the start and the end of the stream."""
+EMPTY_EVENT_COUNT = 2
+"""The events of a YAML text without content: the start and the end of the stream."""
 
-CLOSING_TOKEN_COUNT = 3
-"""The last tokens of a YAML mapping: the ends of the mapping, of the document, of the stream.
+CLOSING_EVENT_COUNT = 3
+"""The last events of a YAML mapping: the ends of the mapping, of the document, of the stream.
 
-As many tokens start it.
+As many events start it.
 """
 
 
-class TokenSpan(NamedTuple):
-    """The indices of the first and the last token of a value in a list of YAML tokens."""
+class EventSpan(NamedTuple):
+    """The indices of the first and the last event of a value in a list of YAML events."""
 
     first: int
     last: int
@@ -310,13 +310,13 @@ def list_keys(text: str) -> dict[str, tuple[str, ...]]:
     Raises:
         YamlTextError: the text is no YAML mapping with a key a line.
     """
-    tokens = list_tokens(text)
-    if len(tokens) <= EMPTY_TOKEN_COUNT:
+    events = list_events(text)
+    if len(events) <= EMPTY_EVENT_COUNT:
         return {}
     keys: dict[str, tuple[str, ...]] = {}
-    for key, span in _map_value_spans(tokens).items():
-        value_tokens = tokens[span.first : span.last + 1]
-        keys[key] = tuple(token.value for token in value_tokens if token.kind == "Scalar")
+    for key, span in _map_value_spans(events).items():
+        value_events = events[span.first : span.last + 1]
+        keys[key] = tuple(event.value for event in value_events if event.kind == "Scalar")
     return keys
 
 
@@ -326,15 +326,15 @@ def add_keys(text: str, lines: str) -> str:
     Raises:
         YamlTextError: the edit would change the rest of the text.
     """
-    tokens = list_tokens(text)
-    if len(tokens) == EMPTY_TOKEN_COUNT:
-        token_index = 1  # between the start and the end of the stream
+    events = list_events(text)
+    if len(events) == EMPTY_EVENT_COUNT:
+        event_index = 1  # between the start and the end of the stream
     else:
-        _map_value_spans(tokens)  # raises if the text cannot be edited
-        token_index = len(tokens) - CLOSING_TOKEN_COUNT
+        _map_value_spans(events)  # raises if the text cannot be edited
+        event_index = len(events) - CLOSING_EVENT_COUNT
     row_count = len(ROW_TEXT.findall(text))
-    expected_tokens = _list_expected_tokens(tokens, token_index, lines)
-    return _insert_block(text, row_count, fence(lines), expected_tokens)
+    expected_events = _list_expected_events(events, event_index, lines)
+    return _insert_block(text, row_count, fence(lines), expected_events)
 
 
 def add_items(text: str, key: str, lines: str) -> str:
@@ -348,20 +348,20 @@ def add_items(text: str, key: str, lines: str) -> str:
     Raises:
         YamlTextError: `key` is no list with an item a line, or the edit would change the rest.
     """
-    tokens = list_tokens(text)
-    span = _map_value_spans(tokens)[key]
-    list_start = tokens[span.first]
+    events = list_events(text)
+    span = _map_value_spans(events)[key]
+    list_start = events[span.first]
     start_row, column = list_start.start
     if list_start.kind != "SequenceStart" or list_start.is_flow:
         raise YamlTextError(start_row, f"`{key}` is no list with an item a line")
 
-    # Tokens that end a nested collection have no text, and may lie behind following comments.
-    item_tokens = tokens[span.first + 1 : span.last]
-    last_text_end = max(token.end for token in item_tokens if token.end > token.start)
+    # Events that end a nested collection have no text, and may lie behind following comments.
+    item_events = events[span.first + 1 : span.last]
+    last_text_end = max(event.end for event in item_events if event.end > event.start)
     row = _find_end_row(text, last_text_end, column)
     block = indent(fence(lines), " " * column)
-    expected_tokens = _list_expected_tokens(tokens, span.last, lines)
-    return _insert_block(text, row, block, expected_tokens)
+    expected_events = _list_expected_events(events, span.last, lines)
+    return _insert_block(text, row, block, expected_events)
 
 
 def _find_end_row(text: str, end: tuple[int, int], column: int) -> int:
@@ -391,7 +391,7 @@ def _find_end_row(text: str, end: tuple[int, int], column: int) -> int:
 
 
 def _insert_block(
-    text: str, row: int, block: str, expected_tokens: Sequence[tuple[str, ...]]
+    text: str, row: int, block: str, expected_events: Sequence[tuple[str, ...]]
 ) -> str:
     """Return a text with a block before a row.
 
@@ -399,10 +399,10 @@ def _insert_block(
         text: the YAML text.
         row: the number of the row, from 0.
         block: the block to put in.
-        expected_tokens: the kind and value of each token that the result must have.
+        expected_events: the kind and value of each event that the result must have.
 
     Raises:
-        YamlTextError: the result has other tokens, or its blocks cannot be removed again.
+        YamlTextError: the result has other events, or its blocks cannot be removed again.
     """
     rows = ROW_TEXT.findall(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -411,32 +411,32 @@ def _insert_block(
         block = newline + block.removesuffix(newline)
     new_text = "".join([*rows[:row], block, *rows[row:]])
 
-    new_tokens = [token.details for token in list_tokens(new_text)]
+    new_events = [event.details for event in list_events(new_text)]
     is_removable = remove_blocks(new_text) == remove_blocks(text)
-    if new_tokens != expected_tokens or not is_removable:
+    if new_events != expected_events or not is_removable:
         raise YamlTextError(row, "a block inserted here would change the meaning of the rest")
     return new_text
 
 
-def _list_expected_tokens(
-    tokens: Sequence[YamlToken], index: int, lines: str
+def _list_expected_events(
+    events: Sequence[YamlEvent], index: int, lines: str
 ) -> list[tuple[str, ...]]:
-    """Return the kind and value of each token that a text has after lines are put into it.
+    """Return the kind and value of each event that a text has after lines are put into it.
 
     Args:
-        tokens: the tokens of the text.
-        index: the index of the token before which the lines are put.
+        events: the events of the text.
+        index: the index of the event before which the lines are put.
         lines: the lines, as a YAML text of their own.
     """
-    # The new lines lose the tokens that the text has already: the start and the end of the stream,
+    # The new lines lose the events that the text has already: the start and the end of the stream,
     # and, unless the text is empty, of the document and the collection.
-    edge_count = 1 if len(tokens) == EMPTY_TOKEN_COUNT else CLOSING_TOKEN_COUNT
-    new_tokens = list_tokens(lines)[edge_count:-edge_count]
-    return [token.details for token in (*tokens[:index], *new_tokens, *tokens[index:])]
+    edge_count = 1 if len(events) == EMPTY_EVENT_COUNT else CLOSING_EVENT_COUNT
+    new_events = list_events(lines)[edge_count:-edge_count]
+    return [event.details for event in (*events[:index], *new_events, *events[index:])]
 
 
-def _map_value_spans(tokens: Sequence[YamlToken]) -> dict[str, TokenSpan]:
-    """Return where the value of each key of the top mapping is among the tokens of a text.
+def _map_value_spans(events: Sequence[YamlEvent]) -> dict[str, EventSpan]:
+    """Return where the value of each key of the top mapping is among the events of a text.
 
     Raises:
         YamlTextError: the text is no single document, or no mapping with a key a line.
@@ -445,26 +445,26 @@ def _map_value_spans(tokens: Sequence[YamlToken]) -> dict[str, TokenSpan]:
     starts: list[int] = []
     mapping_depth = 3  # in the stream, the document and the mapping
     depth = 0
-    for index, token in enumerate(tokens):
-        if token.kind.endswith("End"):
+    for index, event in enumerate(events):
+        if event.kind.endswith("End"):
             depth -= 1
         elif depth == mapping_depth:
             starts.append(index)
-        if token.kind.endswith("Start"):
+        if event.kind.endswith("Start"):
             depth += 1
 
-    if [token.kind for token in tokens].count("DocumentStart") != 1:
+    if [event.kind for event in events].count("DocumentStart") != 1:
         raise YamlTextError(0, "not one YAML document")
-    top_token = tokens[2]  # after the starts of the stream and of the document
-    if top_token.kind != "MappingStart" or top_token.is_flow:
-        raise YamlTextError(top_token.start[0], "not a mapping with a key a line")
+    top_event = events[2]  # after the starts of the stream and of the document
+    if top_event.kind != "MappingStart" or top_event.is_flow:
+        raise YamlTextError(top_event.start[0], "not a mapping with a key a line")
 
     key_starts = starts[::2]
     value_starts = starts[1::2]
-    next_starts = [*key_starts[1:], len(tokens) - CLOSING_TOKEN_COUNT]
-    spans: dict[str, TokenSpan] = {}
+    next_starts = [*key_starts[1:], len(events) - CLOSING_EVENT_COUNT]
+    spans: dict[str, EventSpan] = {}
     for key_start, first, next_start in zip(key_starts, value_starts, next_starts, strict=True):
-        spans[tokens[key_start].value] = TokenSpan(first, next_start - 1)
+        spans[events[key_start].value] = EventSpan(first, next_start - 1)
     return spans
 
 
