@@ -123,11 +123,11 @@ def check_command(
 
     if new_format is not None:
         refuse_other_parameters(ctx, "new_format", ("dry_run", "as_json"))
-        _migrate(None if new_format == NEWEST_FORMAT else new_format, dry_run, as_json)
+        _migrate_branch(None if new_format == NEWEST_FORMAT else new_format, dry_run, as_json)
         return
     if backtest is not None:
         refuse_other_parameters(ctx, "backtest", ("since", "as_json"))
-        _backtest(None if backtest == ALL_CHECKS else backtest, since, as_json)
+        _backtest_checks(None if backtest == ALL_CHECKS else backtest, since, as_json)
         return
     if since is not None:
         raise click.UsageError("--since belongs to --backtest.")
@@ -139,7 +139,7 @@ def check_command(
         refuse_other_parameters(ctx, "fix", ("range_text", "dry_run", "as_json", extra_parameter))
 
     current_workspace = open_current_workspace(is_quiet=True)  # its warnings are findings here
-    fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
+    fixes = _fix_files(current_workspace, paths, base, dry_run) if fix else None
     checked_view = STAGED if staged else None
     report = Memory(current_workspace, checked_view).check(paths)
     if range_text is not None:
@@ -174,7 +174,7 @@ class Fixes(NamedTuple):
     formatted: tuple[str, ...]
 
 
-def _fix(
+def _fix_files(
     current_workspace: Workspace, paths: Sequence[Path], base: str | None, dry_run: bool
 ) -> Fixes:
     """Rewrite memory files of the work tree for `check --fix`.
@@ -326,7 +326,7 @@ def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) 
     show(merged, lines, as_json)
 
 
-def _migrate(new_format: int | None, dry_run: bool, as_json: bool) -> None:
+def _migrate_branch(new_format: int | None, dry_run: bool, as_json: bool) -> None:
     """Rewrite the memory files of a branch in a format, None for the newest, by one commit."""
     from memory_ci.commands.check.migrate import migrate
 
@@ -344,7 +344,7 @@ def _migrate(new_format: int | None, dry_run: bool, as_json: bool) -> None:
     show(migration, lines, as_json)
 
 
-def _backtest(name: str | None, since: str | None, as_json: bool) -> None:
+def _backtest_checks(name: str | None, since: str | None, as_json: bool) -> None:
     """Print how checks judge the past merged changes of the default branch.
 
     Args:

@@ -30,7 +30,7 @@ from memory_ci.records.report import Finding
 
 SESSION_TRAILER = "Memory-Session"
 CO_AUTHOR_TRAILER = "Co-authored-by"
-TRAILERS = (STEP, SESSION_TRAILER, CO_AUTHOR_TRAILER)
+MACHINE_TRAILERS = (STEP, SESSION_TRAILER, CO_AUTHOR_TRAILER)
 """The trailers of commits that no person alone made."""
 
 PRIORITY_HINT = (
@@ -252,8 +252,8 @@ def _find_machine_author(workspace: Workspace, commit: Commit) -> str:
 
     The author and the trailers of the message say it.
     """
-    values_by_trailer: dict[str, list[str]] = {name: [] for name in TRAILERS}
-    for name, value in find_trailers(commit.message, TRAILERS):
+    values_by_trailer: dict[str, list[str]] = {name: [] for name in MACHINE_TRAILERS}
+    for name, value in find_trailers(commit.message, MACHINE_TRAILERS):
         values_by_trailer[name].append(value)
     author = f"{commit.author} <{commit.email}>"
     co_authors = values_by_trailer[CO_AUTHOR_TRAILER]

@@ -86,7 +86,7 @@ def resolve_branch(
         base = find_default_branch(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
     resolve_commit(repo, base)  # raises for an unknown revision, before anything is merged
 
-    conflicting_paths = _merge(workspace, python, ref, base, dry_run)
+    conflicting_paths = _merge_base(workspace, python, ref, base, dry_run)
     if conflicting_paths:
         paths = ", ".join(conflicting_paths)
         message = f"{base} and {name} conflict in {paths}; nothing was merged"
@@ -115,7 +115,9 @@ def find_default_branch(repo: Repository, remote: str = "origin") -> str:
     return default
 
 
-def _merge(workspace: Workspace, python: str, ref: str, base: str, dry_run: bool) -> Sequence[str]:
+def _merge_base(
+    workspace: Workspace, python: str, ref: str, base: str, dry_run: bool
+) -> Sequence[str]:
     """Merge a base into a branch, and return the paths that conflict.
 
     Args:

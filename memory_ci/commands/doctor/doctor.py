@@ -75,11 +75,11 @@ def diagnose(
     Raises:
         RepositoryError: not-a-repository.
     """
-    workspace, configuration = _open(start)
+    workspace, configuration = _open_workspace(start)
     context = DoctorContext(workspace, environ, now, python, is_online)
     probes = [configuration]
     for name, check in progress.count("Looking", tuple(checks)):
-        probes += _run(name, check, context)
+        probes += _run_check(name, check, context)
     return Diagnosis(tuple(_mask_credentials(probe) for probe in probes))
 
 
@@ -87,7 +87,7 @@ def _mask_credentials(probe: Probe) -> Probe:
     return replace(probe, message=mask_secrets(probe.message), remedy=mask_secrets(probe.remedy))
 
 
-def _open(start: Path) -> tuple[Workspace, Probe]:
+def _open_workspace(start: Path) -> tuple[Workspace, Probe]:
     """Return the workspace around a directory, and a probe of its configuration.
 
     If the configuration cannot be read, the workspace has the defaults.
@@ -108,7 +108,7 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     return workspace, Probe("configuration", "warn", messages, findings[0].hint)
 
 
-def _run(name: str, check: DoctorCheck, context: DoctorContext) -> tuple[Probe, ...]:
+def _run_check(name: str, check: DoctorCheck, context: DoctorContext) -> tuple[Probe, ...]:
     """Return the probes of a check, or one probe for the error that it raises."""
     try:
         return tuple(check(context))

@@ -460,7 +460,7 @@ def _describe_oldest_file(paths: Iterable[Path], label: str) -> str:
     return f"{label} {datetime.fromtimestamp(min(times), UTC):%Y-%m-%d}"
 
 
-PRIVACY: tuple[tuple[str, DoctorCheck], ...] = (
+PRIVACY_CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
     ("model", check_model),
     ("embedder", check_embedder),
     ("collector", check_collector),

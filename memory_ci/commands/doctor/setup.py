@@ -40,7 +40,7 @@ PROGRAM_CALL = Regex(r"^[^#\n]*\bmemory-ci[ \t]+(?:ci|record|verify)\b", re.MULT
 DRIVER_CALL = Regex(r"\bmemory[-_]ci hook merge\b")
 """The call in the command of our merge driver: `python -P -m memory_ci hook merge %O %A %B`."""
 
-VERSION = Regex(r"v?(?P<number>\d+(?:\.\d+)*)")
+VERSION_REF = Regex(r"v?(?P<number>\d+(?:\.\d+)*)")
 """A released version as a revision: `v1.4.0` or `1`."""
 
 REMOTE_HOST = Regex(
@@ -423,7 +423,7 @@ def _judge_pins(name: str, path: str, pins: Iterable[Pin]) -> list[Probe]:
     probes: list[Probe] = []
     for pin in pins:
         ref = pin.ref
-        version = VERSION.fullmatch(ref)
+        version = VERSION_REF.fullmatch(ref)
         if OWNER_PLACEHOLDER.search(pin.address):
             message = f"{path} still names the placeholder OWNER: {pin.address}"
             remedy = f"Put the account that holds memory-ci for OWNER in {path}."

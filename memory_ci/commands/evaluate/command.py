@@ -28,9 +28,9 @@ from memory_ci.records.config import EngineConfig, EngineName
 if TYPE_CHECKING:
     from memory_ci.commands.evaluate.records import Comparison
 
-WINDOWS = 40
-SEED = 1  # The same windows are drawn from the same work.
-MARGIN = 0.02  # How far a measure may worsen.
+WINDOW_COUNT = 40
+DRAW_SEED = 1  # The same windows are drawn from the same work.
+WORSENING_MARGIN = 0.02  # How far a measure may worsen.
 SET_FILES = ("entries.jsonl", "queries.jsonl", "qrels.jsonl")
 
 
@@ -123,7 +123,7 @@ def retrieval(
             )
         if rev is not None:
             comparison = evaluate_retrieval.compare_golden(
-                repository, goldens, answers, rev, margin=MARGIN, clock=time.perf_counter
+                repository, goldens, answers, rev, margin=WORSENING_MARGIN, clock=time.perf_counter
             )
 
     qualities = evaluate_retrieval.measure(answers)
@@ -159,7 +159,7 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
     replies_file = place / "replies.jsonl"
     has_replies = replies_file.exists() and replies_file.stat().st_size > 0
     if has_replies:
-        drawn = DrawnSet(sheets=write_sheets(place, SEED))
+        drawn = DrawnSet(sheets=write_sheets(place, DRAW_SEED))
     else:
         repository = open_current_workspace()
         problems = fetch_sessions(repository, None, os.environ)
@@ -169,8 +169,8 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
                 repository,
                 options,
                 place,
-                count=WINDOWS,
-                seed=SEED,
+                count=WINDOW_COUNT,
+                seed=DRAW_SEED,
                 now=now(),
                 environ=os.environ,
                 progress=advance,

@@ -248,7 +248,7 @@ def list_publish_refs(repo: Repository) -> tuple[str, ...]:
 
 # -- derived data
 
-UNREADABLE = "it cannot be read, or is too large to search"
+UNREADABLE_PROBLEM = "it cannot be read, or is too large to search"
 
 
 def plan_derived_files(workspace: Workspace, target: ForgetTarget) -> Iterator[FileChange]:
@@ -294,7 +294,7 @@ def _plan_derived_file(target: ForgetTarget, path: Path, location: str) -> FileC
         try:
             data = read_regular(path, MAX_FILE_BYTES)
         except OSError:
-            action = f"deleted: {UNREADABLE}"
+            action = f"deleted: {UNREADABLE_PROBLEM}"
         else:
             if not target.is_held_in(data):
                 return None
@@ -320,7 +320,7 @@ def _plan_waiting_note(
     try:
         data = read_regular(path, MAX_FILE_BYTES)
     except OSError:
-        action = f"{UNREADABLE}: look yourself"
+        action = f"{UNREADABLE_PROBLEM}: look yourself"
         return FileChange(HeldPlace("note", location, action, needs_person=True), path, None)
     if not target.is_held_in(data):
         return None

@@ -29,7 +29,7 @@ FIRST_MADE = 2
 Period = tuple[date, date]
 """The first and the last day of a period."""
 
-EVER: Period = (date.min, date.max)
+ALL_TIME: Period = (date.min, date.max)
 
 
 class RepeatedRequest(NamedTuple):
@@ -54,7 +54,7 @@ def count_asked_again(snapshot: Snapshot) -> AskedAgain | None:
     Raises:
         RepositoryError: git-failed.
     """
-    counts = count_asked_again_in(snapshot, [EVER])
+    counts = count_asked_again_in(snapshot, [ALL_TIME])
     return counts[0] if counts else None
 
 

@@ -27,7 +27,7 @@ from memory_ci.memory.workspace import Workspace, workspace_at
 from memory_ci.sessions.nudge import find_nudge
 
 MAX_ON_PAGE = 5_000  # Active entries; a page of a job does not wait for the health of more.
-MONTHS = 12
+MAX_MONTHS = 12
 
 
 def measure_health(
@@ -68,7 +68,7 @@ def measure_history(
     today: date,
     profile: Profile | None = None,
     environ: Mapping[str, str] | None = None,
-    limit: int = MONTHS,
+    limit: int = MAX_MONTHS,
 ) -> tuple[Health, ...]:
     """Return the health today and at the end of each month before, newest first.
 

@@ -52,7 +52,7 @@ def render_health_line(health: Health) -> str:
     It has how many metrics reach their targets, the counts behind the weakest one and what to do
     about it, and how much served entries are used (the basis of the metric `efficiency`).
     """
-    parts = [f"Health: {_summarise(health)}."]
+    parts = [f"Health: {_summarise_metrics(health)}."]
     weakest = health.weakest
     if weakest is not None and weakest.advice:
         parts += [f"{weakest.name.capitalize()}: {weakest.basis}.", weakest.advice]
@@ -62,7 +62,7 @@ def render_health_line(health: Health) -> str:
     return printable(" ".join(parts))
 
 
-def _summarise(health: Health) -> str:
+def _summarise_metrics(health: Health) -> str:
     """Return a line: how many metrics reach their targets, and which metric is furthest below."""
     weakest = health.weakest
     if weakest is None or weakest.value is None:
@@ -82,7 +82,7 @@ def _summarise(health: Health) -> str:
 
 def _iter_health_lines(health: Health) -> Iterator[str]:
     """Yield the table of metrics, advice on those below their targets, and other counts."""
-    yield f"Health of memory: {_summarise(health)}"
+    yield f"Health of memory: {_summarise_metrics(health)}"
     if health.commit is None:
         measured_tree = "The work tree"
     elif health.commit:

@@ -209,10 +209,10 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     path = mask_secrets(str(file))
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
-            return _unreadable(path, f"is over the limit of {MAX_FILE_BYTES} bytes")
+            return _report_unreadable_file(path, f"is over the limit of {MAX_FILE_BYTES} bytes")
         data = file.read_bytes()
     except OSError as error:
-        return _unreadable(path, f"cannot be read: {error.strerror}")
+        return _report_unreadable_file(path, f"cannot be read: {error.strerror}")
     if source != "claude-code":
         return read_dated_sections(path, data, source)
     named_files: frozenset[str] = frozenset()
@@ -223,7 +223,7 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     return read_auto_memory(path, data, today, is_named=is_named)
 
 
-def _unreadable(path: str, message: str) -> LegacyFile:
+def _report_unreadable_file(path: str, message: str) -> LegacyFile:
     return LegacyFile(findings=(build_not_understood(path, 1, message),))
 
 

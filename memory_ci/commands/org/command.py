@@ -82,8 +82,8 @@ def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return places(github(gitlab(command)))
 
 
-JOBS = 8  # Repositories that are read at a time.
-SECONDS = 120  # The time limit of each git process.
+READER_JOBS = 8  # Repositories that are read at a time.
+GIT_SECONDS = 120  # The time limit of each git process.
 MAX_HITS = 10
 MATRIX_SIZE = 256  # Jobs of one matrix on GitHub.
 
@@ -137,8 +137,8 @@ def sync_command(
             gather,
             os.environ,
             now(),
-            jobs=JOBS,
-            seconds=SECONDS,
+            jobs=READER_JOBS,
+            seconds=GIT_SECONDS,
             dry_run=dry_run,
             advance=advance,
         )
@@ -188,7 +188,7 @@ def verify_command(index: str, as_json: bool) -> None:
 
     with progress("Verifying") as advance:
         differences, count = verify_org(
-            index, os.environ, jobs=JOBS, seconds=SECONDS, advance=advance
+            index, os.environ, jobs=READER_JOBS, seconds=GIT_SECONDS, advance=advance
         )
     lines = [printable(f"{difference.name}: {difference.what}") for difference in differences]
     if not differences:
@@ -250,7 +250,7 @@ def plan_command(
             batch=MATRIX_SIZE,
             state=state,
             deadline=None,
-            jobs=JOBS,
+            jobs=READER_JOBS,
             advance=advance,
         )
     due_repositories = list(chain.from_iterable(plan.batches))

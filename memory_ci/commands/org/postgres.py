@@ -118,8 +118,10 @@ class PostgresEngine(OrgEngine):
         filter_values = _bind_filters(filters)
         matches: list[OrgMatch] = []
         for audience in self._list_readable(audiences):
-            with self._snapshot(audience) as connection:
-                matches += self._search(connection, audience, frequencies, filter_values, depth)
+            with self._read_transaction(audience) as connection:
+                matches += self._search_audience(
+                    connection, audience, frequencies, filter_values, depth
+                )
         matches.sort(key=_rank_key)
         return matches[:depth]
 
@@ -129,8 +131,8 @@ class PostgresEngine(OrgEngine):
         entry_count = 0
         count_by_term = dict.fromkeys(terms, 0)
         for audience in self._list_readable(audiences):
-            with self._snapshot(audience) as connection:
-                counts = self._count(connection, audience, pattern_by_term.values())
+            with self._read_transaction(audience) as connection:
+                counts = self._count_in_audience(connection, audience, pattern_by_term.values())
             entry_count += counts.entries
             for term, pattern in pattern_by_term.items():
                 count_by_term[term] += counts.by_pattern[pattern]
@@ -143,17 +145,19 @@ class PostgresEngine(OrgEngine):
         """
         operator_connection = self._require_connection(server.OPERATOR)
         with self._server.translate_errors():
-            audiences = operator_connection.execute(statements.AUDIENCES).fetchall()
+            audiences = operator_connection.execute(statements.LIST_AUDIENCES).fetchall()
         heads = []
         for (audience,) in audiences:
             if self._find_connection(audience) is not None:
-                for repo_id, name, link, commit, entries in self._query(audience, statements.HEADS):
+                for repo_id, name, link, commit, entries in self._query(
+                    audience, statements.LIST_HEADS
+                ):
                     repository = OrgRepository(repo_id, name, link, audience)
                     heads.append(OrgHead(repository, commit, entries))
         return sorted(heads, key=lambda head: head.repository.id)
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
-        rows = self._query(repository.audience, statements.RECORDS, (repository.id,))
+        rows = self._query(repository.audience, statements.ENTRY_RECORDS, (repository.id,))
         entries = [read_entry_row(tuple(unpack(record))) for (record,) in rows]
         return sorted(entries, key=lambda located: (located.path, located.line, located.entry.id))
 
@@ -177,7 +181,7 @@ class PostgresEngine(OrgEngine):
 
     def state(self) -> bytes:
         """Return the operator's state, or b""."""
-        rows = self._query(server.OPERATOR, statements.STATE)
+        rows = self._query(server.OPERATOR, statements.OPERATOR_STATE)
         return bytes(rows[0][0]) if rows else b""
 
     def save_state(self, data: bytes) -> None:
@@ -227,7 +231,7 @@ class PostgresEngine(OrgEngine):
                 copy.write_row((*columns, digest, record, *_list_stem_columns(stemmed)))
         _add_words(connection, stems)
 
-    def _search(
+    def _search_audience(
         self,
         connection: Connection,
         audience: str,
@@ -248,7 +252,7 @@ class PostgresEngine(OrgEngine):
             filter_values: the parameters of `CANDIDATES` for the filters.
             depth: the number of matches.
         """
-        counts = self._count(connection, audience, frequencies)
+        counts = self._count_in_audience(connection, audience, frequencies)
         mean_words = counts.words / counts.entries if counts.entries else 1.0
         weighted = weigh_patterns(frequencies, counts)
         best: list[ScoredRow] = []
@@ -267,7 +271,7 @@ class PostgresEngine(OrgEngine):
             end = max(end, count_patterns_to_read(weighted, least_score))
         return _read_matches(connection, audience, best)
 
-    def _count(
+    def _count_in_audience(
         self, connection: Connection, audience: str, patterns: Iterable[StemPattern]
     ) -> AudienceCounts:
         """Count the entries and words of an audience, and the entries that contain each pattern.
@@ -319,11 +323,11 @@ class PostgresEngine(OrgEngine):
     def _query(
         self, audience: str, query: LiteralString, values: Sequence[object] = ()
     ) -> list[Row]:
-        with self._snapshot(audience) as connection:
+        with self._read_transaction(audience) as connection:
             return connection.execute(query, values).fetchall()
 
     @contextmanager
-    def _snapshot(self, audience: str) -> Iterator[Connection]:
+    def _read_transaction(self, audience: str) -> Iterator[Connection]:
         """Open a transaction for the block, which reads one state of a database.
 
         A query that runs past the deadline is ended by the server.
@@ -348,7 +352,7 @@ class PostgresEngine(OrgEngine):
         self._count_cache.pop(audience, None)
         self._changed_audiences[audience] = None
         with self._server.translate_errors(), connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (server.LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (server.TRANSACTION_LOCK,))
             yield connection
 
     def _require_connection(self, audience: str) -> Connection:

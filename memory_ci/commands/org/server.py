@@ -119,7 +119,7 @@ class OrgServer:
         """
         key = self._make_key(database)
         while (connection := _pop_idle_connection(key)) is not None:
-            self._watch(connection)
+            self._end_at_deadline(connection)
             with suppress(psycopg.Error):  # The server may have ended the connection.
                 connection.execute("")
                 return connection
@@ -128,7 +128,7 @@ class OrgServer:
         connection_string, _ = key
         with self.translate_errors():
             connection = self._connect(connection_string, database)
-        self._watch(connection)
+        self._end_at_deadline(connection)
         return connection
 
     def keep_connection(self, database: str, connection: Connection) -> None:
@@ -177,7 +177,7 @@ class OrgServer:
                 text = text.replace(secret, "…")
         return text
 
-    def _watch(self, connection: Connection) -> None:
+    def _end_at_deadline(self, connection: Connection) -> None:
         """Start a timer that shuts the connection down at the deadline.
 
         A server ends a statement itself at its timeout; the timer is for a server that does not
@@ -311,8 +311,8 @@ OPERATOR_MIGRATIONS = (
     """,
 )
 
-LOCK = 0x6D636958  # "mciX": the advisory lock of a transaction that writes.
-WRITER_LOCK = LOCK + 1  # The lock of one writer, for as long as its engine is open.
+TRANSACTION_LOCK = 0x6D636958  # "mciX": the advisory lock of a transaction that writes.
+WRITER_LOCK = TRANSACTION_LOCK + 1  # The lock of one writer, for as long as its engine is open.
 GRANTS = (
     sql.SQL("GRANT CONNECT ON DATABASE {0} TO {0}"),
     sql.SQL("GRANT USAGE ON SCHEMA memory_org TO {0}"),
@@ -337,7 +337,7 @@ def migrate(connection: Connection, database: str, scripts: Sequence[LiteralStri
         database: its name.
         scripts: the scripts of all versions, oldest first.
     """
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (TRANSACTION_LOCK,))
     connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
     connection.execute("CREATE TABLE IF NOT EXISTS memory_org.version (number integer NOT NULL)")
     version = check_version(connection, scripts, may_be_older=True)

@@ -73,7 +73,7 @@ SELECT {COLUMNS} FROM entries AS e
 WHERE e.path >= ? AND e.path < ?
 ORDER BY e.path, e.line, e.id
 """  # noqa: S608
-HEADS = "SELECT id, name, link, head, entries FROM repositories ORDER BY id"
+LIST_HEADS = "SELECT id, name, link, head, entries FROM repositories ORDER BY id"
 BEST_ROWS = f"""
 SELECT {BM25} AS lexical, e.id, e.path, e.line, e.row
 FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
@@ -213,7 +213,7 @@ class SqliteEngine(OrgEngine):
     def _read_heads(self) -> Iterator[OrgHead]:
         """Yield the heads of all repositories, from the file of each audience."""
         for audience in self.list_audiences():
-            rows = self._query(audience, HEADS, (), tuple)
+            rows = self._query(audience, LIST_HEADS, (), tuple)
             for repository_id, name, link, commit, entries in rows:
                 yield OrgHead(OrgRepository(repository_id, name, link, audience), commit, entries)
 
@@ -296,7 +296,7 @@ class SqliteEngine(OrgEngine):
             audience: the audience.
             target: the published file.
         """
-        connection = self._connect(audience)
+        connection = self._connect_to_audience(audience)
         content_digest = _hash_content(connection)
         record_file = self._operator_directory / f"{audience}.published"
         with suppress(OSError, ValueError, KeyError):
@@ -373,7 +373,7 @@ class SqliteEngine(OrgEngine):
             EngineError: org-damaged.
         """
         try:
-            yield self._connect(audience)
+            yield self._connect_to_audience(audience)
         except (sqlite3.DatabaseError, OSError, ValueError, TypeError) as error:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
                 raise TimeoutError from error
@@ -385,7 +385,7 @@ class SqliteEngine(OrgEngine):
             )
             raise EngineError(message, slug="org-damaged", hint=hint) from error
 
-    def _connect(self, audience: str) -> sqlite3.Connection:
+    def _connect_to_audience(self, audience: str) -> sqlite3.Connection:
         if audience not in self._connections:
             self._connections[audience] = self._open_file(f"{audience}.db")
         return self._connections[audience]
@@ -422,7 +422,7 @@ def _bound_paths(repository_id: str) -> tuple[str, str]:
 def _hash_content(connection: sqlite3.Connection) -> str:
     """Hash the schema and the heads of the repositories, which determine all rows of a file."""
     content = hashlib.sha256(json.dumps(ORG_IDENTITY).encode())
-    for row in connection.execute(HEADS):
+    for row in connection.execute(LIST_HEADS):
         content.update(repr(row).encode("utf-8", "surrogateescape"))
     return content.hexdigest()
 

@@ -33,9 +33,9 @@ UPDATE memory_org.words SET entries = memory_org.words.entries - held.entries
 FROM held WHERE word = held.lexeme
 """
 ADD_AUDIENCE = "INSERT INTO memory_org.audiences VALUES (%s) ON CONFLICT DO NOTHING"
-AUDIENCES = "SELECT audience FROM memory_org.audiences ORDER BY audience"
-HEADS = "SELECT id, name, link, head, entries FROM memory_org.repositories"
-RECORDS = "SELECT record FROM memory_org.entries WHERE repository = %s"
+LIST_AUDIENCES = "SELECT audience FROM memory_org.audiences ORDER BY audience"
+LIST_HEADS = "SELECT id, name, link, head, entries FROM memory_org.repositories"
+ENTRY_RECORDS = "SELECT record FROM memory_org.entries WHERE repository = %s"
 COUNT_ENTRIES_AND_WORDS = """
 SELECT entries, words,
     (SELECT json_object_agg(word, entries)::text FROM memory_org.words WHERE word = ANY(%s))
@@ -60,5 +60,5 @@ SELECT e.row, e.record, r.id, r.name, r.link, r.head FROM memory_org.entries AS 
 JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
 """
 DATABASE_SIZE = "SELECT pg_database_size(current_database())"
-STATE = "SELECT data FROM memory_org.state"
+OPERATOR_STATE = "SELECT data FROM memory_org.state"
 SET_TIMEOUT = "SELECT set_config('statement_timeout', %s, true)"

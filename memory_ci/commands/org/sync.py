@@ -262,7 +262,7 @@ class _SyncRun:
         head = self._heads.get(repository.id)
         if head is not None and head.repository.audience != repository.audience:
             # Readers of the old audience must not see it any longer.
-            self._drop(head)
+            self._drop_repository(head)
 
         state = self._old_states.get(repository.id)
         if state is None:
@@ -329,7 +329,7 @@ class _SyncRun:
 
         for repo_id in dict.fromkeys(dropped_ids):
             if repo_id in self._heads:
-                self._drop(self._heads[repo_id])
+                self._drop_repository(self._heads[repo_id])
             self.states.pop(repo_id, None)
         if is_complete:
             for repo_id in self.states.keys() - listed_ids:
@@ -361,7 +361,7 @@ class _SyncRun:
             is_dry_run=self._dry_run,
         )
 
-    def _drop(self, head: OrgHead) -> None:
+    def _drop_repository(self, head: OrgHead) -> None:
         self._names_by_effect["dropped"].append(head.repository.name)
         if not self._dry_run:
             self._engine.drop(head.repository.id)

@@ -222,7 +222,7 @@ class _TargetGatherer:
             self._add_forge_repository(forge_repository, line)
             return
         repository = OrgRepository(address, name, f"https://{address}", audience)
-        self._add(OrgTarget(repository, line.address, is_gone=is_gone, problem=problem))
+        self._add_target(OrgTarget(repository, line.address, is_gone=is_gone, problem=problem))
 
     def add_unnamed(self) -> None:
         """Add the repositories of listings that no line names."""
@@ -255,7 +255,7 @@ class _TargetGatherer:
         path = address.rstrip(os.sep) or address
         name = Path(path).name.removesuffix(".git")
         link = Path(path).as_uri() if Path(path).is_absolute() else path
-        self._add(OrgTarget(OrgRepository(link, name, link, audience), path))
+        self._add_target(OrgTarget(OrgRepository(link, name, link, audience), path))
 
     def _find_forge(self, address: str) -> OrgForge | None:
         """Return the forge of an address, if there is a token for it."""
@@ -306,9 +306,9 @@ class _TargetGatherer:
         repository = OrgRepository(
             forge_repository.id, forge_repository.name, forge_repository.link, audience
         )
-        self._add(OrgTarget(repository, address, forge_repository.stamp, is_listed=True))
+        self._add_target(OrgTarget(repository, address, forge_repository.stamp, is_listed=True))
 
-    def _add(self, target: OrgTarget) -> None:
+    def _add_target(self, target: OrgTarget) -> None:
         self._targets.setdefault(target.repository.id, target)
 
 

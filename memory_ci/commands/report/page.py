@@ -103,7 +103,16 @@ QUESTION_TEXTS: dict[QuestionKind, str] = {
 }
 """What each kind of question asks."""
 
-FACTORS = ["relevance", "prominence", "age", "scope", "truth", "utility", "novelty", "organisation"]
+SCORE_FACTORS = [
+    "relevance",
+    "prominence",
+    "age",
+    "scope",
+    "truth",
+    "utility",
+    "novelty",
+    "organisation",
+]
 """The factors of a score in the order of their colours: the same colour in each chart."""
 
 Spec = dict[str, Any]
@@ -300,7 +309,7 @@ def _draw_chart(
     return "".join(charts)
 
 
-def _milliseconds(day: date) -> int:
+def _to_milliseconds(day: date) -> int:
     """Return the milliseconds since 1970, as Vega counts time."""
     return (day - date(1970, 1, 1)).days * 86_400_000
 
@@ -314,8 +323,8 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
         dots += _list_memory_dots(week)
     spec["datasets"] = {"bars": bars, "dots": dots}
 
-    start = _milliseconds(weeks[0].start)
-    end = _milliseconds(weeks[-1].start + timedelta(days=7))
+    start = _to_milliseconds(weeks[0].start)
+    end = _to_milliseconds(weeks[-1].start + timedelta(days=7))
     dot_chart, bar_chart = spec["vconcat"]  # one above the other, with the same axis of time
     for chart in (dot_chart, bar_chart):
         chart["width"] = width - WEEKS_MARGIN
@@ -337,8 +346,8 @@ def _make_merge_bar(week: WorkWeek, today: date) -> Row:
     tomorrow = today + timedelta(days=1)
     newest = week.newest_merge
     return {
-        "at": _milliseconds(week.start),
-        "end": _milliseconds(min(sunday, tomorrow)),
+        "at": _to_milliseconds(week.start),
+        "end": _to_milliseconds(min(sunday, tomorrow)),
         "count": week.merges,
         "url": newest.url,
         "description": f"Week of {week.start}: {week.merges} merged, the newest {newest.label}",
@@ -359,7 +368,7 @@ def _list_memory_dots(week: WorkWeek) -> list[Row]:
     )
     return [
         {
-            "at": _milliseconds(middle_of_week),
+            "at": _to_milliseconds(middle_of_week),
             "name": name,
             "count": count,
             "url": link.url,
@@ -483,12 +492,12 @@ def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
     spec["datasets"] = {"parts": bar_parts, "scores": score_marks}
 
     encoding = spec["layer"][0]["encoding"]
-    scale = {"domain": FACTORS}
+    scale = {"domain": SCORE_FACTORS}
     encoding["color"]["scale"] = scale
     encoding["stroke"]["scale"] = scale
     legend = encoding["color"]["legend"]
     legend["columns"] = width // LEGEND_COLUMN
-    legend["values"] = [name for name in FACTORS if name in factor_names]
+    legend["values"] = [name for name in SCORE_FACTORS if name in factor_names]
     spec["width"] = width - TASK_MARGIN
 
 

@@ -56,10 +56,10 @@ def list_changes(
 
 
 def _first_monday(today: date) -> date:
-    return _monday(today) - timedelta(weeks=WEEKS - 1)
+    return _monday_of(today) - timedelta(weeks=WEEKS - 1)
 
 
-def _monday(day: date) -> date:
+def _monday_of(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
@@ -83,7 +83,7 @@ def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator
     """
     weeks: defaultdict[date, WeekCounts] = defaultdict(WeekCounts)
     for change in inputs.changes:
-        week = _monday(merged_on(change))
+        week = _monday_of(merged_on(change))
         weeks[week].merges += 1
         weeks[week].newest_merge = inputs.links.link_commit(change.tip.sha)
 
@@ -93,14 +93,14 @@ def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator
         # A candidate counts in the week of the first change that it was found in.
         merge_day = inputs.merge_days.get(question.suggestion.changes[0])
         if merge_day is not None:
-            weeks[_monday(merge_day)].candidates += 1
+            weeks[_monday_of(merge_day)].candidates += 1
 
     _add_memory_commits(inputs, weeks)
 
     for located in inputs.located:
         day = inputs.find_day_of_work(located.entry)
         if day is not None:
-            weeks[_monday(day)].learned += 1
+            weeks[_monday_of(day)].learned += 1
 
     first_monday = _find_first_week(inputs)
     shown_mondays = [monday for monday in weeks if first_monday <= monday <= inputs.today]
@@ -120,7 +120,7 @@ def _find_first_week(inputs: ReportInputs) -> date:
     has_older_commits = past.find_commit_of_day(repo, inputs.tip, first_monday - timedelta(days=1))
     if has_older_commits:
         return first_monday
-    mondays_of_changes = [_monday(merged_on(change)) for change in inputs.changes]
+    mondays_of_changes = [_monday_of(merged_on(change)) for change in inputs.changes]
     return max(first_monday, min(mondays_of_changes))
 
 
@@ -144,7 +144,7 @@ def _add_memory_commits(inputs: ReportInputs, weeks: defaultdict[date, WeekCount
         if not has_changed_entries:
             continue
         day = line_count.committed_at.astimezone(UTC).date()
-        week = weeks[_monday(day)]
+        week = weeks[_monday_of(day)]
         week.retired += max(line_count.added["status: retired"], 0)
         if not week.newest_memory_commit.label:
             week.newest_memory_commit = inputs.links.link_commit(line_count.sha)

@@ -253,7 +253,7 @@ ROW_TEXT = Regex(r"[^\n]*\n|[^\n]+")  # A line with its end; the last one may la
 
 def fence(text: str, note: str = BLOCK_NOTE) -> str:
     """Return a text in a block; each of its lines has an end."""
-    return f"{BLOCK_BEGIN} {_digest(text)} {note}\n{text}{BLOCK_END}\n"
+    return f"{BLOCK_BEGIN} {_digest_of(text)} {note}\n{text}{BLOCK_END}\n"
 
 
 def list_blocks(text: str) -> tuple[str, ...]:
@@ -469,7 +469,7 @@ def _map_value_spans(events: Sequence[YamlEvent]) -> dict[str, EventSpan]:
 
 
 def _is_block_changed(block: re.Match[str]) -> bool:
-    return block["digest"] != _digest(_block_content(block))
+    return block["digest"] != _digest_of(_block_content(block))
 
 
 def _block_content(block: re.Match[str]) -> str:
@@ -477,5 +477,5 @@ def _block_content(block: re.Match[str]) -> str:
     return dedent(block["content"].replace("\r", ""))
 
 
-def _digest(text: str) -> str:
+def _digest_of(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:8]

@@ -17,11 +17,11 @@ from memory_ci.store.steps import InstallStep, read_text
 
 SCRIPT_FILE = ".memory-ci-setup.sh"
 CLOUD_MARK = "# memory-ci init --cloud"
-SCRIPT = (
+SETUP_SCRIPT = (
     Path(__file__).with_name("cloud_setup.sh").read_text("utf-8").replace("@VERSION@", __version__)
 )
 COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
-COPILOT = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
+COPILOT_STEPS = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
 
 
 class Cloud(NamedTuple):
@@ -44,7 +44,10 @@ SETUP_SCRIPT_REMARK = "put `{call}` into the setup script of the environment"
 CLOUDS = {
     "claude-web": Cloud(("claude-code",), remark=SETUP_SCRIPT_REMARK),
     "copilot-cloud": Cloud(
-        ("copilot",), COPILOT_FILE, COPILOT, f"add the step `- run: {{call}}` to {COPILOT_FILE}"
+        ("copilot",),
+        COPILOT_FILE,
+        COPILOT_STEPS,
+        f"add the step `- run: {{call}}` to {COPILOT_FILE}",
     ),
     "codex-cloud": Cloud(remark=SETUP_SCRIPT_REMARK),
     "jules": Cloud(remark="put `{call}` into the initial setup of the repository in Jules"),
@@ -71,7 +74,7 @@ def set_up_cloud(
     options = AgentOptions(place="shared", is_mcp=False)
     edits = plan_agents(root, (*cloud.hooks, "agents-md"), options, made_file)
 
-    steps = [_write_outdated_file(root, SCRIPT_FILE, SCRIPT, dry_run)]
+    steps = [_write_outdated_file(root, SCRIPT_FILE, SETUP_SCRIPT, dry_run)]
     if cloud.file:
         steps.append(_write_outdated_file(root, cloud.file, cloud.text, dry_run))
     steps += [apply_agent_edit(edit, made_file, dry_run) for edit in edits]

@@ -43,7 +43,7 @@ Part = Literal["hooks", "retrieve", "ask", "mcp"]
 
 ALL_AGENTS = "all"
 
-RENAMED = (
+RENAMED_HOOKS_TEXT = (
     "\nHooks of ours that you had changed are renamed and not run. "
     "Where lines of your own belong: `memory-ci help agents`"
 )
@@ -180,7 +180,7 @@ def show_steps(
         for path in paths:
             say(f"{label} {path}")
     if any(step.result == "renamed" for step in steps):
-        say(RENAMED)
+        say(RENAMED_HOOKS_TEXT)
 
 
 def _clear_home(dry_run: bool, as_json: bool) -> None:
@@ -414,7 +414,7 @@ def _set_up_repository(
         installed_agents = guess_agents(work_tree(current_workspace), Path.home())
         answers = ask_for_parts(current_workspace, options, installed_agents)
         options, agents, asked_history = answers
-    preview = _preview(current_workspace, history, as_json) if history else None
+    preview = _preview_history(current_workspace, history, as_json) if history else None
     if options.pre_commit or options.ci != "none":
         release = need_release(options.release, must_be_tag=options.ci == "gitlab")
         options = replace(options, release=release)
@@ -442,7 +442,7 @@ def _set_up_repository(
         say(f"\nCommit them to the default branch.{then}")
     if asked_history:
         # At the end: an interruption of it leaves everything set up.
-        _preview(current_workspace, asked_history, as_json)
+        _preview_history(current_workspace, asked_history, as_json)
 
 
 class _InitResults(NamedTuple):
@@ -506,7 +506,7 @@ def _write_parts(
     return _InitResults(file_steps, agent_steps, cloud_steps, remark)
 
 
-def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
+def _preview_history(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
     """Return a preview of learnings from older work, and print it unless JSON is printed later.
 
     Args:

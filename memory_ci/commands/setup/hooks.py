@@ -65,8 +65,8 @@ fi
 """
 """The same for a hook with standard input, which both hooks read."""
 
-PACKAGE = Path(__file__).parents[2]
-HOOK_FOLDERS = (PACKAGE / "_hooks", PACKAGE.parent / "hooks")
+PACKAGE_FOLDER = Path(__file__).parents[2]
+HOOK_FOLDERS = (PACKAGE_FOLDER / "_hooks", PACKAGE_FOLDER.parent / "hooks")
 """The folders of our hooks: in an installed wheel, and in a checkout."""
 
 MODULE_ARGUMENTS = ["-P", "-m", "memory_ci"]

@@ -19,7 +19,13 @@ import msgspec
 from memory_ci.commands.setup import ci_files
 from memory_ci.commands.setup.ci_files import Release
 from memory_ci.commands.setup.clients import AGENTS, Agent
-from memory_ci.commands.setup.cloud import CLOUD_MARK, COPILOT, COPILOT_FILE, SCRIPT, SCRIPT_FILE
+from memory_ci.commands.setup.cloud import (
+    CLOUD_MARK,
+    COPILOT_FILE,
+    COPILOT_STEPS,
+    SCRIPT_FILE,
+    SETUP_SCRIPT,
+)
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
@@ -358,7 +364,7 @@ def _plan_whole_files(root: Path) -> Iterator[FileEdit]:
     These are the files of memory, and the set-up files of agents in the cloud. Nothing is said of a
     file at the path of a set-up file that has no mark of ours: somebody else wrote it.
     """
-    written_texts = {**MEMORY_FILE_TEXTS, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}
+    written_texts = {**MEMORY_FILE_TEXTS, SCRIPT_FILE: SETUP_SCRIPT, COPILOT_FILE: COPILOT_STEPS}
     for path, written_text in written_texts.items():
         old_text = _read_file(root, path)
         is_former_config = path == CONFIG_FILE and old_text == FORMER_CONFIG_TEXT

@@ -17,7 +17,7 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace, work_tree
 
-HISTORY = "90d"
+DEFAULT_HISTORY = "90d"
 CI_NAMES: dict[Ci, str] = {"github": "GitHub Actions", "gitlab": "GitLab CI"}
 AGENT_NAMES = {
     "claude-code": "Claude Code",
@@ -75,7 +75,7 @@ def ask_for_parts(
             "Preview possible learnings from 90 days of merged work, and the price of a model?"
         )
         if confirm(question, default=True):
-            history = HISTORY
+            history = DEFAULT_HISTORY
     return SetupAnswers(options, agents, history)
 
 

@@ -111,7 +111,7 @@ def _describe_importance_and_recency(factors: Mapping[str, float]) -> str:
 def _list_rank_figures(explanation: RankExplanation) -> Iterator[str]:
     """Yield the numbers that the rank of an entry depends on, a table of labels and values."""
     yield f"prominence {explanation.prominence:.3f}"
-    yield from _bars(explanation.prominence_factors)
+    yield from _draw_bars(explanation.prominence_factors)
     events = plural(explanation.judging_count, "event")
     low_mark = " (low)" if explanation.has_low_utility else ""
     yield f"utility    {explanation.utility:.3f} from {events}{low_mark}"
@@ -127,7 +127,7 @@ def _list_rank_figures(explanation: RankExplanation) -> Iterator[str]:
 
     if explanation.rank_factors:
         yield "ranking    what it has in common with a task, times"
-        yield from _bars(explanation.rank_factors)
+        yield from _draw_bars(explanation.rank_factors)
     yield from (f"cites      {format_verdict(verdict)}" for verdict in explanation.verdicts)
     yield from explanation.notes
 
@@ -151,7 +151,7 @@ def _join_non_empty(separator: str, *parts: str) -> str:
     return separator.join(part for part in parts if part)
 
 
-def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
+def _draw_bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
     """Yield a line for each factor, with a bar in proportion to the largest, or to 1."""
     largest = max(1.0, *(value for _, value in factors))
     for name, value in factors:
@@ -251,7 +251,9 @@ class _Tree:
             other_id = _other_end(edge, node_id)
             is_last = number == len(edges)
             branch = "└─" if is_last else "├─"
-            prefix = f"{indent}{branch} {edge.kind} {edge.weight:.2f} {_arrow(edge, node_id)}"
+            prefix = (
+                f"{indent}{branch} {edge.kind} {edge.weight:.2f} {_choose_arrow(edge, node_id)}"
+            )
             if other_id not in undescribed_ids:
                 self.lines.append(f"{prefix} {other_id[:ID_WIDTH]} (above)")
                 continue
@@ -264,7 +266,7 @@ def _other_end(edge: Edge, node_id: str) -> str:
     return edge.target if edge.source == node_id else edge.source
 
 
-def _arrow(edge: Edge, node_id: str) -> str:
+def _choose_arrow(edge: Edge, node_id: str) -> str:
     if edge.kind == "similar":
         return "~"
     return "→" if edge.source == node_id else "←"

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.commands.doctor.doctor import diagnose
-from memory_ci.commands.doctor.machine import PRIVACY
+from memory_ci.commands.doctor.machine import PRIVACY_CHECKS
 from memory_ci.commands.doctor.records import Probe
 from memory_ci.gitrepo.sessionrefs import store
 from memory_ci.sessions.active_session import push_sessions
@@ -18,7 +18,7 @@ from tests.project import NOW, Project
 
 
 def look(project: Project, **environ: str) -> dict[str, Probe]:
-    diagnosis = diagnose(project.path, environ, NOW, sys.executable, checks=PRIVACY)
+    diagnosis = diagnose(project.path, environ, NOW, sys.executable, checks=PRIVACY_CHECKS)
     assert not [probe for probe in diagnosis.probes if probe.state == "fail"]
     return {probe.name: probe for probe in diagnosis.probes}
 

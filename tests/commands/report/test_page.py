@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from memory_ci.commands.report.page import (
     COVER_SIGNS,
-    FACTORS,
     FILLERS,
     QUESTION_TEXTS,
+    SCORE_FACTORS,
     render_report,
 )
 from memory_ci.commands.report.records import (
@@ -227,15 +227,15 @@ def draw_task(*names: str) -> dict[str, object]:
 
 def test_a_factor_has_the_same_colour_in_each_chart() -> None:
     first, second = draw_task("relevance", "age"), draw_task("utility", "relevance", "scope")
-    assert first["scale"] == second["scale"] == {"domain": FACTORS}
+    assert first["scale"] == second["scale"] == {"domain": SCORE_FACTORS}
     assert isinstance(first["legend"], dict)
     assert first["legend"]["values"] == ["relevance", "age"]
 
 
 def test_every_factor_of_a_score_has_a_colour() -> None:
     (hit,) = rank([Match(make_located(1), 1.0)], Weights(prominence=lambda _: 1.0))
-    assert {name for name, _ in hit.factors} <= set(FACTORS)
-    assert len(FACTORS) <= len(SPECS["config"]["range"]["category"])
+    assert {name for name, _ in hit.factors} <= set(SCORE_FACTORS)
+    assert len(SCORE_FACTORS) <= len(SPECS["config"]["range"]["category"])
 
 
 @pytest.mark.parametrize(
