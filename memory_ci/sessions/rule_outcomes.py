@@ -19,7 +19,7 @@ from memory_ci.records.repetition import RuleOutcome
 from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.requests import is_same_request
 from memory_ci.sessions.session_archive import SessionArchive
-from memory_ci.sessions.session_note import list_all_signs
+from memory_ci.sessions.session_note import list_all_activities
 
 FAILING_FORM = "before:command "
 """The beginning of the moment of a known failure; the form of the command follows."""
@@ -48,11 +48,11 @@ def read_served_times(workspace: Workspace, episodes: Iterable[Episode] = ()) ->
     """
     entries: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     requests: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
-    for sign in list_all_signs(workspace):  # the earliest first
-        for entry_id in sign.served:
-            entries[entry_id].setdefault(sign.key, sign.at)
-        for key in sign.served_requests:
-            requests[key].setdefault(sign.key, sign.at)
+    for activity in list_all_activities(workspace):  # the earliest first
+        for entry_id in activity.served:
+            entries[entry_id].setdefault(activity.key, activity.at)
+        for key in activity.served_requests:
+            requests[key].setdefault(activity.key, activity.at)
     for episode in episodes:
         sessions = episode.context.get("sessions", "")
         for session in filter(None, sessions.split(", ")):

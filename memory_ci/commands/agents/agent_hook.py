@@ -171,7 +171,12 @@ def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple
     directory. This needs no configuration, which takes time to read.
     """
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.session_note import Sign, list_unserved, note_sign, read_head
+    from memory_ci.sessions.session_note import (
+        SessionActivity,
+        list_unserved_files,
+        note_activity,
+        read_head,
+    )
 
     files = [place.start / path for path in event.paths]
     files = [file for file in files if file.is_file()]
@@ -179,7 +184,7 @@ def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple
         return tuple(str(file) for file in files)
     bare = place.bare
     if event.edited:
-        sign = Sign(
+        activity = SessionActivity(
             agent=event.agent,
             session=event.session,
             at=now,
@@ -187,8 +192,8 @@ def _list_new_files(event: AgentEvent, place: HookPlace, now: datetime) -> tuple
             edited=tuple(repository_path(bare, place.start / path) for path in event.edited),
             branch=read_head(bare),
         )
-        note_sign(bare, sign)
-    return tuple(str(file) for file in list_unserved(bare, event.session, files))
+        note_activity(bare, activity)
+    return tuple(str(file) for file in list_unserved_files(bare, event.session, files))
 
 
 def _serve(
@@ -281,8 +286,8 @@ def _note_served(
         Whether to ask the agent now to say later which entries helped: once a session, and at each
         start.
     """
-    from memory_ci.sessions.served_ids import HELD_OUT
-    from memory_ci.sessions.session_note import Sign, claim_event, note_sign
+    from memory_ci.sessions.served_ids import HELD_OUT_PREFIX
+    from memory_ci.sessions.session_note import SessionActivity, claim_event, note_activity
 
     if not ids:
         return False
@@ -290,10 +295,12 @@ def _note_served(
     is_first_time = not event.session or claim_event(
         workspace, event.session, "told how to say what helped", now
     )
-    served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
+    served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT_PREFIX))
     if served_ids and event.session:
-        sign = Sign(agent=event.agent, session=event.session, at=now, served=served_ids)
-        note_sign(workspace, sign)
+        activity = SessionActivity(
+            agent=event.agent, session=event.session, at=now, served=served_ids
+        )
+        note_activity(workspace, activity)
     return is_first_time or event.kind == "start"
 
 
@@ -307,9 +314,9 @@ def _finish(event: AgentEvent, place: HookPlace, now: datetime, asks: bool) -> s
     """
     is_end = event.kind == "end"
     if is_end and event.session:
-        from memory_ci.sessions.session_note import note_end
+        from memory_ci.sessions.session_note import note_session_end
 
-        note_end(place.workspace, event.agent, event.session, now)
+        note_session_end(place.workspace, event.agent, event.session, now)
     if event.session:
         from memory_ci.sessions.marked_notes import collect_notes
 
@@ -335,7 +342,7 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
     from memory_ci.sessions.capture import keep_sessions, read_repository_sessions
-    from memory_ci.sessions.session_note import Sign, note_sign, read_head
+    from memory_ci.sessions.session_note import SessionActivity, note_activity, read_head
 
     workspace = place.workspace
     sessions = read_repository_sessions(
@@ -347,14 +354,14 @@ def _capture(event: AgentEvent, place: HookPlace, now: datetime) -> None:
     for session in sessions:
         edited = list_edited(session) if session.id == event.session else ()
         if edited:
-            sign = Sign(
+            activity = SessionActivity(
                 agent="codex",
                 session=session.id,
                 at=now,
                 edited=tuple(repository_path(workspace, place.start / path) for path in edited),
                 branch=read_head(workspace),
             )
-            note_sign(workspace, sign)
+            note_activity(workspace, activity)
 
 
 def _find_transcript(event: AgentEvent, place: HookPlace) -> Path:

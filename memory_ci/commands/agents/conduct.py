@@ -20,7 +20,7 @@ from memory_ci.records.check import RuleCheck
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.sessions import moments
-from memory_ci.sessions.moments import Moment, Point
+from memory_ci.sessions.moments import AgentAction, TimedLine
 from memory_ci.sessions.rule_table import load_rules, save_rules
 from memory_ci.sources.agent_events import OURS, AgentEvent
 from memory_ci.text import shorten
@@ -69,7 +69,7 @@ def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
         due = [*list_violated(rules, event, start, common_dir, now.date()), *due]
     if not due:
         return ""
-    claimed = moments.claim_due(common_dir, event.session, _drop_unsafe(due))
+    claimed = moments.claim_due_lines(common_dir, event.session, _drop_unsafe(due))
     if claimed:
         _note_served(f"{event.agent}:{event.session}", start, now, claimed)
     return _join_lines(claimed)
@@ -90,9 +90,9 @@ def claim_git_hook_lines(start: Path, key: str, command: str, now: datetime) -> 
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return ""
-    due = moments.list_due(moments.load_moments(common_dir), Point(command))
+    due = moments.select_due_lines(moments.load_timed_lines(common_dir), AgentAction(command))
     session = key.partition(":")[2]
-    claimed = moments.claim_due(common_dir, session, _drop_unsafe(due))
+    claimed = moments.claim_due_lines(common_dir, session, _drop_unsafe(due))
     if claimed:
         _note_served(key, start, now, claimed)
     return _join_lines(claimed)
@@ -109,11 +109,11 @@ def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[st
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return frozenset(ids)
-    due = [Moment(entry_id, "before:commit", "") for entry_id in ids]
-    return frozenset(moment.id for moment in moments.claim_due(common_dir, session, due))
+    due = [TimedLine(entry_id, "before:commit", "") for entry_id in ids]
+    return frozenset(moment.id for moment in moments.claim_due_lines(common_dir, session, due))
 
 
-def _drop_unsafe(due: Sequence[Moment]) -> list[Moment]:
+def _drop_unsafe(due: Sequence[TimedLine]) -> list[TimedLine]:
     """Return the lines without those that hold credentials or hidden text.
 
     They are checked again because anybody may have written the table in the git directory.
@@ -125,7 +125,7 @@ def _drop_unsafe(due: Sequence[Moment]) -> list[Moment]:
     return [moment for moment in due if not is_unsafe(moment.line)]
 
 
-def _join_lines(due: Iterable[Moment]) -> str:
+def _join_lines(due: Iterable[TimedLine]) -> str:
     lines = [neutralise(shorten(moment.line, MAX_SERVED)) for moment in due]
     return "".join(f"{line}\n" for line in lines)
 
@@ -158,10 +158,10 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     for line in pending:
         if line.when != "start":
             text = _render_moment(line.text, line.when, "not agreed yet")
-            pending_moments.append(Moment(line.key[:8], line.when, text))
+            pending_moments.append(TimedLine(line.key[:8], line.when, text))
     common_dir = workspace.repo.common_dir
     entry_moments = _list_entry_moments(located, now.date())
-    moments.save_moments(common_dir, [*entry_moments, *pending_moments])
+    moments.save_timed_lines(common_dir, [*entry_moments, *pending_moments])
     save_rules(common_dir, _list_base_rules(workspace, located))
     moments.delete_notes(common_dir, (now - NOTES_KEPT).timestamp())
 
@@ -218,7 +218,7 @@ def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[R
     return list_rules(workspace_at(workspace.repo, base).at(base)) if base else []
 
 
-def _note_served(key: str, start: Path, now: datetime, due: Sequence[Moment]) -> None:
+def _note_served(key: str, start: Path, now: datetime, due: Sequence[TimedLine]) -> None:
     """Note that a session was served the entries of some lines, for its trailer and for reports.
 
     Args:
@@ -233,26 +233,27 @@ def _note_served(key: str, start: Path, now: datetime, due: Sequence[Moment]) ->
     from memory_ci.gitrepo.repo import find_repository
     from memory_ci.memory.workspace import configure
     from memory_ci.sessions.served_ids import record_served
-    from memory_ci.sessions.session_note import Sign, note_sign
+    from memory_ci.sessions.session_note import SessionActivity, note_activity
 
     workspace = configure(Workspace(find_repository(start), Config()))
     record_served(workspace, ids, now)
     agent, _, session = key.partition(":")
-    note_sign(workspace, Sign(agent=agent, session=session, at=now, served=ids))
+    note_activity(workspace, SessionActivity(agent=agent, session=session, at=now, served=ids))
 
 
 def _note_served_requests(
     workspace: Workspace, event: AgentEvent, now: datetime, keys: tuple[str, ...]
 ) -> None:
     """Note the keys of the requests that a session was served at its start."""
-    from memory_ci.sessions.session_note import Sign, note_sign
+    from memory_ci.sessions.session_note import SessionActivity, note_activity
 
-    note_sign(
-        workspace, Sign(agent=event.agent, session=event.session, at=now, served_requests=keys)
+    note_activity(
+        workspace,
+        SessionActivity(agent=event.agent, session=event.session, at=now, served_requests=keys),
     )
 
 
-def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Moment]:
+def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[TimedLine]:
     """Yield the entries that agents are served later than at the start of a session.
 
     The key `when` of an entry says at which moment, such as before a commit. Entries of single
@@ -268,7 +269,7 @@ def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Mom
         is_of_one_session = place.scope.name == "session"
         if is_served_by_check or is_of_one_session or any(find_unsafe(place)):
             continue
-        yield Moment(entry.id, entry.when, _render_entry(entry))
+        yield TimedLine(entry.id, entry.when, _render_entry(entry))
 
 
 def _render_entry(entry: Entry) -> str:

@@ -20,7 +20,13 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace
 from memory_ci.regex import Regex
 from memory_ci.sessions.marked_notes import list_note_ids
-from memory_ci.sessions.session_note import Sign, claim_event, list_signs, note_sign, read_head
+from memory_ci.sessions.session_note import (
+    SessionActivity,
+    claim_event,
+    list_activities,
+    note_activity,
+    read_head,
+)
 from memory_ci.sources.agent_events import AgentEvent
 
 MAX_NUDGES = 3  # requests of each kind in a session
@@ -78,7 +84,7 @@ def note_prompt(
     if may_ask and len(event.prompt) <= MAX_DOUBT and DOUBT.search(event.prompt):
         doubted_ids = _list_last_served(workspace, event.session)
 
-    sign = Sign(
+    activity = SessionActivity(
         agent=event.agent,
         session=event.session,
         at=now,
@@ -88,7 +94,7 @@ def note_prompt(
         branch=read_head(workspace),
         head=find_commit(workspace.repo, "HEAD") or "",
     )
-    note_sign(workspace, sign)
+    note_activity(workspace, activity)
     if doubted_ids and _claim_request(workspace, event.session, "doubt", now):
         return render_feedback_request(doubted_ids[:MAX_DOUBTED])
     if steers and _claim_request(workspace, event.session, "nudge", now):
@@ -99,10 +105,10 @@ def note_prompt(
 def _list_last_served(workspace: Workspace, session: str) -> list[str]:
     """Return the ids of entries that were served since the last prompt, the newest first."""
     ids: dict[str, None] = {}
-    for sign in reversed(list_signs(workspace, session)):
-        if sign.is_prompt:
+    for activity in reversed(list_activities(workspace, session)):
+        if activity.is_prompt:
             break
-        ids |= dict.fromkeys(sign.served)
+        ids |= dict.fromkeys(activity.served)
     return list(ids)
 
 
@@ -124,8 +130,10 @@ def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
     """
     if event.is_again:  # The agent goes on because of an earlier question at the end of this turn.
         return ""
-    prompts = [sign for sign in list_signs(workspace, event.session) if sign.is_prompt]
-    corrections = [sign for sign in prompts if sign.steers]
+    prompts = [
+        activity for activity in list_activities(workspace, event.session) if activity.is_prompt
+    ]
+    corrections = [activity for activity in prompts if activity.steers]
     if not corrections and prompts and _has_refused(workspace, event):
         corrections = prompts[-1:]
     if not corrections:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from memory_ci.sessions import moments
-from memory_ci.sessions.moments import Moment, Point
+from memory_ci.sessions.moments import AgentAction, TimedLine
 from memory_ci.sources.agent_events import READ_AFTER, READ_BEFORE, AgentEvent, reads_answer
 
 
@@ -35,7 +35,7 @@ def is_quiet(event: AgentEvent, start: Path) -> bool:
     return not list_due_lines(event, start, common_dir)
 
 
-def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> list[Moment]:
+def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> list[TimedLine]:
     """Return the lines of the table that are due at a tool call, each once.
 
     Args:
@@ -46,12 +46,12 @@ def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> l
     points = _list_points(event, start) if event.session else []
     if common_dir is None or not points:
         return []
-    table = moments.load_moments(common_dir)
-    due = [moment for point in points for moment in moments.list_due(table, point)]
+    table = moments.load_timed_lines(common_dir)
+    due = [moment for point in points for moment in moments.select_due_lines(table, point)]
     return list(dict.fromkeys(due))
 
 
-def _list_points(event: AgentEvent, start: Path) -> list[Point]:
+def _list_points(event: AgentEvent, start: Path) -> list[AgentAction]:
     """Return the points of an agent's work that an event reaches, at which lines may be due.
 
     The point before a command or edit is the event before the tool call; for agents that read no
@@ -59,10 +59,10 @@ def _list_points(event: AgentEvent, start: Path) -> list[Point]:
     """
     points = []
     if event.is_failure:
-        points.append(Point(event.command, is_failure=True))
+        points.append(AgentAction(event.command, is_failure=True))
     reading_agents = READ_BEFORE if event.is_before else READ_AFTER
     if event.agent in reading_agents and (event.command or event.edited):
-        points.append(Point(event.command, _list_edited(event, start)))
+        points.append(AgentAction(event.command, _list_edited(event, start)))
     return points
 
 

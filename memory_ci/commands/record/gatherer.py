@@ -190,13 +190,13 @@ class Gatherer:
             how = "named by its commit" if is_named_by_commit else "named by the forge"
             events += self._read_request(request, merged.label, how, joins)
         session_events: list[Event] = []
-        for joined in self._finder.find(merged, request):
+        for joined in self._finder.find_sessions(merged, request):
             joins.append(
                 Join(
                     change=merged.label,
                     kind="session",
                     id=joined.session.key,
-                    how=joined.how,
+                    how=joined.reason,
                     events=len(joined.events),
                 )
             )
