@@ -184,7 +184,7 @@ LIMITS = {
     "Entries and notes": """
         records.entry.MAX_CHARS extraction.gate.MARKED_TITLE_WIDTH extraction.gate.TITLE_WIDTH
         extraction.gate.BODY_WIDTH extraction.entries.MAX_AKA anchors.subjects.MAX_CITES
-        memory.quotes.MAX_CHARS memory.quotes.MAX_MARKS lifecycle.relations.MIN_PREFIX
+        memory.quotes.MAX_CHARS memory.quotes.MAX_QUOTES_PER_SESSION lifecycle.relations.MIN_PREFIX
         memory.workspace.MAX_FILE_BYTES cli.plain.MAX_INPUT config.MAX_BYTES
     """,
     "What is read": """
@@ -206,8 +206,8 @@ LIMITS = {
         commands.retrieve.options.MAX_CHARS commands.retrieve.norms.MAX_NORM_CHARS
         commands.retrieve.retrieve.MAX_ABOUT commands.retrieve.text.HOOK_CHARS
         commands.retrieve.text.HINT_LINES commands.retrieve.text.HINT_CHARS
-        search.query.MAX_CHARS memory.past_tasks.MAX_CHANGES search.vectors.MAX_AT_QUERY
-        search.vectors.LEAST_COVERAGE commands.mcp.tools.MAX_CHARS
+        search.query.MAX_CHARS memory.past_tasks.MAX_CHANGES search.vectors.MAX_EMBEDDED_BY_QUERY
+        search.vectors.MIN_COVERAGE commands.mcp.tools.MAX_CHARS
         memory.agents_block.MAX_CHARS memory.agents_block.MAX_ENTRIES
     """,
     "Cited code": """

@@ -27,7 +27,7 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import read_rejected, tombstones_at
 from memory_ci.memory.gone_names import find_gone
 from memory_ci.memory.known_hooks import read_hook_settings, suggest_hook
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
 from memory_ci.records.candidate import Candidate, Quote, Repetition
 from memory_ci.records.entry import Located, ScopeOf
@@ -418,4 +418,4 @@ def _is_unsafe(candidate: Candidate) -> bool:
     """Return whether an entry made of a candidate would be withheld, as one with a credential."""
     day = candidate.occurred_at or date.min
     entry = to_entry(candidate, entry_id=entry_id(candidate), today=day, merged_on=day)
-    return any(find_unsafe(Located(entry, "", 1, ScopeOf("project"))))
+    return any(find_unsafe_entry(Located(entry, "", 1, ScopeOf("project"))))

@@ -21,7 +21,7 @@ from memory_ci.records.names import HOLDOUT_TRAILER, SERVED_TRAILER
 from memory_ci.store.files import write_file
 
 SURFACE_SETTING = "memory-ci.surface"
-"""The setting of git in a cloud agent's container for the agent's name, as in trailer SURFACE."""
+"""The setting of git in a cloud agent's container for the value of SURFACE_TRAILER."""
 
 MAX_RECORD = 8 * 1024 * 1024  # Bytes; the entries served since a commit take a few kilobytes.
 HELD_OUT_PREFIX = "holdout:"  # The prefix of the mark of a held-out session among the ids.
@@ -97,9 +97,9 @@ def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "
     if has_served_trailer:
         surface = find_setting(workspace.repo, SURFACE_SETTING)
         if surface:
-            from memory_ci.gitrepo.history import SURFACE
+            from memory_ci.gitrepo.history import SURFACE_TRAILER
 
-            add_trailer(workspace, message_file, SURFACE, [surface])
+            add_trailer(workspace, message_file, SURFACE_TRAILER, [surface])
     return has_served_trailer or has_holdout_trailer
 
 

@@ -57,7 +57,7 @@ CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
 DECISIONS = {"codex": "block", "copilot": "block", "gemini": "deny"}
 """By agent that takes no context at the end of a turn, the decision that makes it continue."""
 
-FORGETTING = ("compact", "clear")
+CONTEXT_LOST_SOURCES = ("compact", "clear")
 """Sources of the start of a session whose agent has lost its context."""
 
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
@@ -70,7 +70,8 @@ EDITS = Regex(r"edit|write|patch|replace|create", re.IGNORECASE)
 MAX_PATHS = 3
 MAX_NAME = 1_000  # Characters of a path.
 MAX_COMMAND = 4_000  # Characters of a shell command that are searched for names of files.
-OURS = "memory-ci:"  # The beginning of our own texts, which some agents return as a prompt.
+OWN_TEXT_PREFIX = "memory-ci:"
+"""The beginning of texts that memory-ci writes for agents; some agents return them as a prompt."""
 
 
 class AgentEvent(NamedTuple):

@@ -20,7 +20,7 @@ from memory_ci.commands.setup.agents import FoundPart, list_parts
 from memory_ci.commands.setup.clients import AGENTS, MODULE, PROGRAM
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.blobs import list_staged
-from memory_ci.gitrepo.history import list_readers
+from memory_ci.gitrepo.history import find_last_uses
 from memory_ci.gitrepo.repo import find_repository, list_worktrees
 from memory_ci.memory.workspace import Workspace
 from memory_ci.sessions.session_note import find_last_activity_times
@@ -75,7 +75,7 @@ def _report_prompts(last_prompts: Mapping[str, datetime]) -> Iterator[Probe]:
 
 def _report_readers(context: DoctorContext) -> Iterator[Probe]:
     """Report when agents last committed work for which they had read memory."""
-    readers = list_readers(context.workspace.repo, context.tip) if context.tip else {}
+    readers = find_last_uses(context.workspace.repo, context.tip) if context.tip else {}
     if readers:
         days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
         yield Probe("agents", "ok", f"work that was served memory was last committed by {days}")

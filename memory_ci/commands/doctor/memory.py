@@ -22,13 +22,13 @@ from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.memory.eligible import is_setup, is_work
 from memory_ci.memory.embedding import load_embedder_note
 from memory_ci.memory.index import index_key
-from memory_ci.memory.screening import screen
+from memory_ci.memory.screening import screen_file
 from memory_ci.memory.workspace import MAX_FILE_BYTES, build_memory_test, index_path, readable_path
 from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.search.embedders import choose_embedder
 from memory_ci.search.glance import Glance, glance
-from memory_ci.search.vectors import LEAST_COVERAGE
+from memory_ci.search.vectors import MIN_COVERAGE
 from memory_ci.sessions import checkpoints, session_join
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.memory_files import load_file
@@ -107,7 +107,7 @@ def check_global(context: DoctorContext) -> Iterator[Probe]:
         yield Probe("global-memory", "fail", what, remedy)
         return
 
-    file = screen(load_file(configured_path, data, context.workspace.config.scopes))
+    file = screen_file(load_file(configured_path, data, context.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
     what = f"{plural(len(file.entries), 'entry')} in {configured_path}"
     remedy = f"Mend these lines of {configured_path}; what they hold is not served."
@@ -206,7 +206,7 @@ def check_vectors(context: DoctorContext) -> Iterator[Probe]:
     if note.failed_on is not None:
         what = f"they fail since {note.failed_on}: {note.reason}; {last_use}"
         yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
-    elif vector_count < LEAST_COVERAGE * entry_count:
+    elif vector_count < MIN_COVERAGE * entry_count:
         count = f"{vector_count} of {entry_count} entries"
         what = f"{count} have vectors of {choice.reason}; {last_use}"
         yield Probe("vectors", "warn", what, EMBED)

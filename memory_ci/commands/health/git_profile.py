@@ -33,7 +33,7 @@ from memory_ci.records.anchor import VerdictKind
 from memory_ci.records.entry import Entry
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
-from memory_ci.search.neighbours import LEAST_JACCARD
+from memory_ci.search.neighbours import MIN_JACCARD
 from memory_ci.search.strength import drop_weak
 from memory_ci.text import plural
 
@@ -70,7 +70,7 @@ def _measure_reachability(inputs: HealthInputs, evident_ids: Set[str]) -> Measur
     # To compare words is slow, so only entries that are not reached otherwise are compared.
     unreached_ids = frozenset(entry.id for entry in inputs.entries) - reached_ids
     if unreached_ids:
-        reached_ids |= metrics.find_similar_entries(inputs.entries, LEAST_JACCARD, unreached_ids)
+        reached_ids |= metrics.find_similar_entries(inputs.entries, MIN_JACCARD, unreached_ids)
     missing_ids = inputs.list_unreached_ids(reached_ids)
     total = len(inputs.active)
     reachability = metrics.score_reachability(total - len(missing_ids), total)
@@ -86,7 +86,7 @@ def _measure_coverage(inputs: HealthInputs) -> Measurement:
     for entry in inputs.entries:
         change_names |= metrics.parse_source_names(entry)
     for episode in inputs.episodes:
-        change_names |= eligible.names_of_episode(episode)
+        change_names |= eligible.list_episode_names(episode)
 
     judged_count = 0
     if inputs.view.tip and inputs.changes:
@@ -141,7 +141,7 @@ def _list_unanswered(inputs: HealthInputs, questions: Sequence[MergedChange]) ->
         title = eligible.title_of(change)
         ranked = rank_task(inputs.index, title, request, options, inputs.today)
         hits = drop_weak(ranked.hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
-        change_names = eligible.names_of(change)
+        change_names = eligible.list_names(change)
         entries_of_others = [
             hit for hit in hits if not change_names & metrics.parse_source_names(hit.located.entry)
         ]

@@ -30,7 +30,7 @@ COMMAND = Regex(
     r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII
 )
 """A line of a comment: `/memory drop 3f2ab91c 9d0c3f2a`."""
-VERBS = {
+EFFECT_OF_VERB = {
     "accept": (("candidate",), "x"),
     "drop": (("entry", "candidate"), " "),
     "restore": (("rejected",), "x"),
@@ -51,18 +51,18 @@ def parse_boxes(text: str) -> Boxes:
     """
     if text.startswith(CLOSED.strip()):
         return Boxes()
-    accepted: set[str] = set()
-    unticked: set[str] = set()
-    taken_back: set[str] = set()
+    accepted_keys: set[str] = set()
+    unticked_ids: set[str] = set()
+    withdrawn_keys: set[str] = set()
     for box in BOX.finditer(_unify_newlines(text)):
         is_ticked = box["mark"] in "xX"
         if box["kind"] == "candidate" and is_ticked:
-            accepted.add(box["key"])
+            accepted_keys.add(box["key"])
         elif box["kind"] == "entry" and not is_ticked:
-            unticked.add(box["key"])
+            unticked_ids.add(box["key"])
         elif box["kind"] == "rejected" and is_ticked:
-            taken_back.add(box["key"])
-    return Boxes(frozenset(accepted), frozenset(unticked), frozenset(taken_back))
+            withdrawn_keys.add(box["key"])
+    return Boxes(frozenset(accepted_keys), frozenset(unticked_ids), frozenset(withdrawn_keys))
 
 
 def parse_last_comment(text: str) -> int:
@@ -96,7 +96,7 @@ def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, 
                     unclear.append(line)
                 continue
             # An unknown verb applies to no kind of box, so its keys are unclear.
-            kinds, mark = VERBS.get(command["verb"], ((), ""))
+            kinds, mark = EFFECT_OF_VERB.get(command["verb"], ((), ""))
             for key in command["keys"].split()[:MAX_LINES]:
                 position = _find_mark(text, kinds, key)
                 if position is None:
@@ -107,7 +107,7 @@ def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, 
 
 
 def _find_mark(text: str, kinds: Collection[str], prefix: str) -> int | None:
-    """Return where in a text the mark of a box is (`x` in `- [x]`).
+    """Return the position in a text of the mark of one box (`x` in `- [x]`).
 
     Args:
         text: the text.
@@ -115,7 +115,7 @@ def _find_mark(text: str, kinds: Collection[str], prefix: str) -> int | None:
         prefix: the beginning of the box's key.
 
     Returns:
-        The position; None if several boxes or none have a key that begins so.
+        The position; None if no box has such a key, or if several have.
     """
     if len(prefix) < MIN_PREFIX:
         return None

@@ -24,7 +24,7 @@ from memory_ci.records.event import (
     Severity,
 )
 from memory_ci.regex import Regex
-from memory_ci.sources.agent_events import OURS
+from memory_ci.sources.agent_events import OWN_TEXT_PREFIX
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
 
@@ -160,7 +160,7 @@ class SessionBuilder:
             return
         self._uids.add(uid)
 
-        if actor == "human" and kind == "text" and text.startswith(OURS):
+        if actor == "human" and kind == "text" and text.startswith(OWN_TEXT_PREFIX):
             actor = "injected"
         if kind in ("tool_result", "rejection"):
             call = self._close_call(tool, paths)
