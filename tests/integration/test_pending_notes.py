@@ -326,7 +326,7 @@ def test_words_that_the_session_does_not_prove_are_no_learning(project: Project)
     project.at(NOW).commit("x\n\nMemory-Session: claude-code:s1", {README: "x\n"})
     plan = project.plan()
     assert make_id(1) not in str(plan.steps)
-    assert any("a note of the session claude-code:s1" in problem for problem in plan.problems)
+    assert any("of the session claude-code:s1" in problem for problem in plan.problems)
 
 
 def test_a_thousand_notes_are_looked_through_at_once(project: Project) -> None:
