@@ -12,7 +12,7 @@ from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions.ended_rules import find_withdrawal, is_unasked, plan_ended
 from memory_ci.sessions.moments import TimedLine
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from tests.agents_at_work import WORDS
 from tests.commands.agents.agreed_conduct import put_entry, put_moments
 from tests.make import make_entry
@@ -38,7 +38,7 @@ FAILURE = make_entry(
 )
 RULE = replace(
     make_entry(7, title="Follow docs/style.md in each answer", type="directive"),
-    engine=REPETITION,
+    engine=REPETITION_ENGINE,
     created_at=LEARNED,
     last_reinforced=LEARNED,
 )
