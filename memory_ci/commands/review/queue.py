@@ -53,7 +53,7 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.sessions.ended_rules import find_withdrawal, is_unasked
+from memory_ci.sessions.ended_rules import MAX_TIME_UNASKED, find_withdrawal, is_unasked
 from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
