@@ -132,12 +132,15 @@ def _read_event(environ: Mapping[str, str]) -> bytes:
 def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
     """Return the task of a job in GitHub Actions.
 
+    A pull request and a merge queue are verified. A push or schedule records merged changes.
+
     Args:
         environ: the variables of the job.
         data: the payload of the event, as JSON.
 
     Raises:
-        UsageError: bad-event; event-refused for an event that must not be served.
+        UsageError: `bad-event`; `event-refused` for any other event: strangers can trigger some of
+            them in a job that has secrets.
     """
     name = environ.get("GITHUB_EVENT_NAME", "")
     try:
@@ -157,10 +160,11 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
         reason = "this repository is a fork: memory is recorded where the work is merged"
         return CiJob("nothing", reason)
     ref = environ.get("GITHUB_REF", "")
-    default = HEADS + event.repository.default_branch
-    if name == "schedule":  # It runs on the default branch alone; its event may not name it.
-        default = ref
-    return _branch_job(name, ref, default)
+    default_ref = HEADS + event.repository.default_branch
+    if name == "schedule":
+        # GitHub runs schedules on the default branch alone, and the event may not name that branch.
+        default_ref = ref
+    return _branch_job(name, ref, default_ref)
 
 
 def _job_of_pull_request(request: _PullRequest) -> CiJob:

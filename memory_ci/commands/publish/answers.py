@@ -69,9 +69,9 @@ def compare_answers(
     return tuple(
         TaskAnswers(
             task,
-            gained=_list_titles(new_entries, new_ids, old_ids),
-            lost=_list_titles(old_entries, old_ids, new_ids),
-            unchanged=len(set(old_ids) & set(new_ids)),
+            gained_titles=_list_titles(new_entries, new_ids, old_ids),
+            lost_titles=_list_titles(old_entries, old_ids, new_ids),
+            unchanged_count=len(set(old_ids) & set(new_ids)),
         )
         for task, old_ids, new_ids in zip(tasks, old_answers, new_answers, strict=True)
     )

@@ -475,7 +475,7 @@ def learn_command(
         if pending is not None:
             show({"offer": offer, "pending": pending}, [str(pending)], as_json)
             return
-        publishing = PublishOptions(push, options.ref, at_once=True, is_asked=True)
+        publishing = PublishOptions(push, options.ref, at_once=True, is_range_named=True)
         make_plan = partial(run.plan, progress=advance)
         published = publish(workspace, publishing, make_plan, now(), os.environ)
     if published.plan is not None:
