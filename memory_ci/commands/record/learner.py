@@ -181,6 +181,7 @@ class Learner:
         self._tombstones = tombstones
         self._use_finder = UseFinder(run)
         self._documents = Documents(run.base)
+        # Learnings of the changes so far that only the output of tools showed, not a person.
         self._shown_by_tools: list[ShownByTools] = []
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -431,9 +432,9 @@ class Learner:
         """
         paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in candidates]
         entries = [self._build_entry(candidate, work) for candidate in candidates]
-        cited = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
+        cited_entries = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
         changes: list[Change] = []
-        for candidate, path, entry in zip(candidates, paths, cited, strict=True):
+        for candidate, path, entry in zip(candidates, paths, cited_entries, strict=True):
             if path is None:
                 message = (
                     f"{candidate.scope} memory has no file that could be written: "
