@@ -109,10 +109,10 @@ def _write_pending_note(workspace: Workspace, entry: Entry, text: str) -> Added:
         entry: the entry.
         text: the text of its file.
     """
-    from memory_ci.sessions.marked_notes import keep_note
+    from memory_ci.sessions.marked_notes import write_note
 
     root = work_tree(workspace)
-    note_path = keep_note(workspace, entry.id, text.encode())
+    note_path = write_note(workspace, entry.id, text.encode())
     path = str(note_path)
     if note_path.is_relative_to(root):
         path = note_path.relative_to(root).as_posix()

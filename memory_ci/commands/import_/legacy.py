@@ -281,7 +281,10 @@ def _read_dated_section(
     entry_id = derive_id(source, heading_match["heading"], body)
     if body == title:
         body = ""
-    entry = create_entry(entry_id, title, body, MEANING_BY_KIND[kind], day)
+    entry_type, domain, importance = MEANING_BY_KIND[kind]
+    entry = create_entry(
+        entry_id, title, body, day, type_=entry_type, domain=domain, importance=importance
+    )
     return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
@@ -499,7 +502,10 @@ def _create_memory_entry(
         day: the day on which the text was written, or a later one.
     """
     entry_id = derive_id(SOURCE_NAME, title, body)
-    entry = create_entry(entry_id, title, body, (*type_and_domain, NEW_IMPORTANCE), day)
+    entry_type, domain = type_and_domain
+    entry = create_entry(
+        entry_id, title, body, day, type_=entry_type, domain=domain, importance=NEW_IMPORTANCE
+    )
     return replace(entry, source=imported_source(SOURCE_NAME, path))
 
 
