@@ -202,13 +202,13 @@ class Gatherer:
             sources += request_source
             events += request_events
         session_events: list[Event] = []
-        for joined in self._finder.find(merged, request):
+        for joined in self._finder.find_sessions(merged, request):
             sources.append(
                 Join(
                     change=merged.label,
                     kind="session",
                     id=joined.session.key,
-                    how=joined.how,
+                    how=joined.reason,
                     events=len(joined.events),
                 )
             )

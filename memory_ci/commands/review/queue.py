@@ -53,8 +53,8 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_unasked
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.ended_rules import MAX_TIME_UNASKED, find_withdrawal, is_unasked
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
 
@@ -154,10 +154,11 @@ def find_last_start(workspace: Workspace, ref: str | None) -> str | None:
     _, base = branch_tip(workspace, ref)
     is_memory = build_memory_test(workspace_at(workspace.repo, base))
     last_run = find_cursor(workspace.repo, base, is_memory)
-    start = find_commit(workspace.repo, f"{last_run.commit}^") if last_run else None
-    run_before = find_cursor(workspace.repo, start, is_memory) if start else None
-    if run_before:
-        return run_before.source
+    if last_run:
+        parent_sha = find_commit(workspace.repo, f"{last_run.commit}^")
+        run_before = find_cursor(workspace.repo, parent_sha, is_memory) if parent_sha else None
+        if run_before:
+            return run_before.source
     return find_addition(workspace.repo, base, CONFIG_FILE)
 
 
@@ -455,7 +456,7 @@ def _list_doubted_rules(
     """
     rules: list[Located] = []
     for located in active:
-        if located.entry.type == "directive" and located.entry.engine == REPETITION:
+        if located.entry.type == "directive" and located.entry.engine == REPETITION_ENGINE:
             rules.append(located)
     if not rules:
         return
@@ -499,7 +500,7 @@ def _list_doubted_checks(
                 f"{counted_changes}"
             )
             yield _make_entry_question("unused", located, why, usage, "check")
-        elif not outcome.applicable and outcome.since and today - outcome.since >= QUIET:
+        elif not outcome.applicable and outcome.since and today - outcome.since >= MAX_TIME_UNASKED:
             why = "its check was about no merged change in a year"
             yield _make_entry_question("unused", located, why, usage, "check")
 
