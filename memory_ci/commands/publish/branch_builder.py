@@ -98,7 +98,7 @@ def _commit_questions(
     kinds = CANDIDATE_KINDS | (ENTRY_KINDS - {"promotion"})
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
     week = find_week(workspace, tip, questions, today, asked_lines)
-    new_content = record_asked(workspace, tip, week.shown, (), today, more=asked_lines)
+    new_content = record_asked(workspace, tip, week.shown, (), today, more_lines=asked_lines)
     old_content = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
     if new_content != old_content and (week.shown or asked_lines):
         files = {REJECTED_FILE: new_content}
