@@ -198,8 +198,8 @@ LIMITS = {
         extraction.prompt.PROMPT_TOKENS extraction.prompt.ANSWER_TOKENS
         extraction.prompt.MAX_LEARNINGS extraction.engines.anthropic_api.TRIES
         extraction.engines.anthropic_api.MAX_WAIT extraction.engines.program.MAX_OUTPUT
-        extraction.engines.program.MAX_SECONDS commands.record.batches.CHUNK_REQUESTS
-        commands.record.batches.CHUNK_BYTES
+        extraction.engines.program.MAX_SECONDS commands.record.batches.MAX_BATCH_REQUESTS
+        commands.record.batches.MAX_BATCH_BYTES
     """,
     "Retrieval": """
         search.strength.MAX_HITS commands.retrieve.options.MAX_LIMIT
