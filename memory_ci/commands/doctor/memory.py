@@ -260,7 +260,7 @@ def check_sessions(context: DoctorContext) -> Iterator[Probe]:
     finder = SessionFinder(context.workspace, base=context.tip or "HEAD")
     joined_count = 0
     for change in changes:
-        has_session = any(True for _ in finder.find(change, None))
+        has_session = any(True for _ in finder.find_sessions(change, None))
         joined_count += has_session
     yield _judge_capture(context, finder, changes, joined_count)
     yield from _report_joining(finder)
@@ -334,9 +334,9 @@ def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
 
 def _judge_checkpoints(finder: SessionFinder) -> Iterator[Probe]:
     """Report the checkpoints of Entire that no commit names."""
-    if not (finder.unnamed and finder.unnamed.unnamed):
+    if not (finder.unnamed_checkpoints and finder.unnamed_checkpoints.summaries):
         return
-    summary = finder.unnamed.survey()
+    summary = finder.unnamed_checkpoints.join_whole_history()
     if summary:
         yield Probe("checkpoints", "warn", summary, checkpoints.HINT)
 

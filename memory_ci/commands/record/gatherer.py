@@ -202,13 +202,13 @@ class Gatherer:
             sources += request_source
             events += request_events
         session_events: list[Event] = []
-        for joined_session in self._finder.find(merged, request):
+        for joined_session in self._finder.find_sessions(merged, request):
             sources.append(
                 Join(
                     change=merged.label,
                     kind="session",
                     id=joined_session.session.key,
-                    how=joined_session.how,
+                    how=joined_session.reason,
                     events=len(joined_session.events),
                 )
             )

@@ -21,7 +21,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 
 
 def fold_inbox(run: RecordRun, results: RunResults, problems: list[str]) -> tuple[Change, ...]:
@@ -95,7 +95,7 @@ def _prove_note(run: RecordRun, entry: Entry) -> Entry:
 
     A request that a person repeated in several sessions is looked up in all sessions.
     """
-    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
+    is_typed = run.gatherer.is_typed if entry.engine == REPETITION_ENGINE else None
     return mark_unproved(run.draft.base, entry, is_typed)
 
 

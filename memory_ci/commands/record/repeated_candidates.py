@@ -24,7 +24,7 @@ from memory_ci.sessions.repetitions import (
     Repeated,
     describe,
     find_repeated,
-    save_pending,
+    save_pending_lines,
 )
 from memory_ci.sessions.session_archive import add_reviews
 from memory_ci.store.layout import parse_target
@@ -66,7 +66,7 @@ def judge_repeated(
         # The model drops requests that are no rules of conduct, so more of them are read.
         repetitions = find_repeated(run.base, archive, MAX_ASKED_REQUESTS)
         repetitions = _select_by_model(run.client, repetitions, problems)
-    save_pending(run.workspace, repetitions)
+    save_pending_lines(run.workspace, repetitions)
     return [_judge_repetition(item, mode, accepted_keys) for item in repetitions]
 
 

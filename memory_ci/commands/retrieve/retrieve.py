@@ -552,10 +552,10 @@ def _return_unchanged(retrieval: Retrieval, *_: Any, **__: Any) -> Retrieval:  #
 
 def list_noted_ids(retrieval: Retrieval) -> tuple[str, ...]:
     """Return the ids to note as served, or the mark of a session that is held out."""
-    from memory_ci.sessions.served_ids import HELD_OUT
+    from memory_ci.sessions.served_ids import HELD_OUT_PREFIX
 
     if retrieval.held_out:
-        return (f"{HELD_OUT}{retrieval.held_out}",)
+        return (f"{HELD_OUT_PREFIX}{retrieval.held_out}",)
     return list_served_ids(retrieval)
 
 

@@ -53,8 +53,8 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_unasked
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.ended_rules import MAX_TIME_UNASKED, find_withdrawal, is_unasked
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
 
@@ -462,7 +462,7 @@ def _list_doubted_rules(
     """
     rules: list[Located] = []
     for located in active_entries:
-        if located.entry.type == "directive" and located.entry.engine == REPETITION:
+        if located.entry.type == "directive" and located.entry.engine == REPETITION_ENGINE:
             rules.append(located)
     if not rules:
         return
@@ -506,7 +506,7 @@ def _list_doubted_checks(
                 f"{counted_changes}"
             )
             yield _make_entry_question("unused", located, why, usage, "check")
-        elif not outcome.applicable and outcome.since and today - outcome.since >= QUIET:
+        elif not outcome.applicable and outcome.since and today - outcome.since >= MAX_TIME_UNASKED:
             why = "its check was about no merged change in a year"
             yield _make_entry_question("unused", located, why, usage, "check")
 

@@ -37,7 +37,7 @@ from memory_ci.records.plan import (
     PlannedStep,
     Step,
 )
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
@@ -209,7 +209,9 @@ def _confirms_entry(question: Question) -> bool:
     It does for questions about changed code: the cites are renewed. It also does for any question
     about a rule that people repeated in sessions, so that nobody is asked about it for a year.
     """
-    is_repeated_rule = question.located is not None and question.located.entry.engine == REPETITION
+    is_repeated_rule = (
+        question.located is not None and question.located.entry.engine == REPETITION_ENGINE
+    )
     return is_repeated_rule or question.kind in STALE_CODE_KINDS
 
 
