@@ -64,7 +64,8 @@ def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
     due_lines = list_due_lines(event, start, common_dir)
     if common_dir is None:
         return ""
-    if rules := load_rules(common_dir):
+    rules = load_rules(common_dir)
+    if rules:
         from memory_ci.commands.agents.session_checks import list_warnings
 
         warnings = list_warnings(rules, event, start, common_dir, now.date())

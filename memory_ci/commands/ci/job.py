@@ -185,7 +185,7 @@ def _choose_planner(
     def plan_run(ref: str, accepted_keys: frozenset[str]) -> Plan:
         problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
         record_options = RecordOptions(
-            ref=ref, engine=options.engine, problems=problems, accepted=accepted_keys
+            ref=ref, engine=options.engine, problems=problems, accepted_keys=accepted_keys
         )
         return plan_record(workspace, record_options, now.date(), progress, environ)
 

@@ -206,10 +206,10 @@ def _list_entry_changes(
 
     for entry in decisions.removed_entries:
         located = located_by_id.get(entry.id)
+        if located is None:
+            continue
         # An entry that was reworded since is not the one that they removed, and stays.
-        if located is not None and format_rejected_line(located.entry) == format_rejected_line(
-            entry
-        ):
+        if format_rejected_line(located.entry) == format_rejected_line(entry):
             yield _make_removal(located)
 
 

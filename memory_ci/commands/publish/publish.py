@@ -376,7 +376,7 @@ def _rebuild_branch(run: Run, branch: MemoryBranch, base_ref: str, reason: str) 
     if decisions.obstacle:
         return _leave_branch(tip, decisions.obstacle)
     built = build_branch(
-        replace(run, accepted=boxes.accepted_keys), base_ref, branch.base, decisions
+        replace(run, accepted_keys=boxes.accepted_keys), base_ref, branch.base, decisions
     )
     if isinstance(built, str):
         return _leave_branch(tip, built)

@@ -264,7 +264,7 @@ class _RunPlanner:
 
         workspace = self._workspace
         ref, base = branch_tip(workspace, ref)
-        options = replace(self._options, ref=ref, base=base, accepted=accepted_keys)
+        options = replace(self._options, ref=ref, base=base, accepted_keys=accepted_keys)
         check_range(workspace, options, base)
         if self._must_fetch_sessions:
             problems = fetch_sessions(workspace, ref, os.environ, base)

@@ -181,7 +181,7 @@ class LearnRun:
         Raises:
             EngineError: learn-stopped, if the model failed at a request.
         """
-        options = replace(self._options, ref=ref, base=None, accepted=accepted_keys)
+        options = replace(self._options, ref=ref, base=None, accepted_keys=accepted_keys)
         model = self._choose_model()
         if has_batches(model):
             model.close()

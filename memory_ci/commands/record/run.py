@@ -228,7 +228,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
         run,
         writer,
         past_keys=past_keys,
-        accepted_keys=options.accepted,
+        accepted_keys=options.accepted_keys,
         tombstones=tombstones_at(base),
     )
 
@@ -278,9 +278,9 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, results: RunResults)
     new entries to the draft of memory.
     """
     report("Looking for earlier requests of people")
-    judged_requests = judge_repeated(run, options.accepted, results.problems)
+    judged_requests = judge_repeated(run, options.accepted_keys, results.problems)
     report("Trying checks on history")
-    judged_checks = judge_checks(run, judged_requests, options.accepted, results.problems)
+    judged_checks = judge_checks(run, judged_requests, options.accepted_keys, results.problems)
     titles_with_check = {
         judged.candidate.title for judged in judged_checks if judged.verdict == "written"
     }
