@@ -527,6 +527,13 @@ class Learner:
         if project and self._draft.path_of(ScopeOf("team", project)) is not None:
             scope = f"team:{project}"
         changed_paths = list_changed_files(evidence.pieces)
+
+        def find_fault_of_candidate(candidate: Candidate) -> str | None:
+            return find_fault(self._build_entry(candidate, work))
+
+        def find_restating_document(candidate: Candidate) -> str | None:
+            return self._documents.find_restating(candidate.title, changed_paths)
+
         return JudgedCase(
             label=work.label,
             project=scope,
@@ -534,10 +541,8 @@ class Learner:
             is_declined=work.is_declined,
             pieces=evidence.pieces,
             existing=self._draft.entries,
-            find_fault=lambda candidate: find_fault(self._build_entry(candidate, work)),
-            find_document=lambda candidate: self._documents.find_restating(
-                candidate.title, changed_paths
-            ),
+            find_fault=find_fault_of_candidate,
+            find_document=find_restating_document,
             list_known=self._list_entries_in_scope,
             shown_by_tools=tuple(self._shown_by_tools),
         )

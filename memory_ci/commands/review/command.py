@@ -107,7 +107,7 @@ class _View(NamedTuple):
 
     def select(self, queue: Queue) -> Sequence[Question]:
         """Return the questions that are listed, in the order of their numbers."""
-        return queue.week.shown if self.is_week else queue.questions
+        return queue.week.questions if self.is_week else queue.questions
 
 
 def _run(
@@ -188,7 +188,7 @@ def _list_fields(
         fields["candidates"] = [_make_candidate_row(question) for question in listed]
     else:
         fields["stale" if view.only_stale else "questions"] = listed
-        fields["waiting"] = queue.week.waiting
+        fields["waiting"] = queue.week.waiting_count
         fields["plan"] = review.plan
     return fields
 
@@ -281,7 +281,7 @@ def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Itera
         hidden_count = max(len(listed) - printed_count, 0)
         yield from render_questions(listed[:printed_count], hidden_count)
     else:
-        waiting_count = queue.week.waiting if view.is_week else 0
+        waiting_count = queue.week.waiting_count if view.is_week else 0
         yield from render_questions(listed, waiting_count)
 
 
@@ -296,7 +296,7 @@ def _render_empty_list(queue: Queue, view: _View) -> str:
     if view.only_stale:
         return "No entry is stale."
     if not view.only_candidates:
-        return _render_no_questions(queue.week.waiting)
+        return _render_no_questions(queue.week.waiting_count)
     since = f" after {queue.since[:10]}" if queue.since else ""
     advice = " `--since 90d` looks further back." if view.since is None else ""
     return f"No candidates in the work{since}.{advice}"

@@ -42,12 +42,12 @@ class Week(NamedTuple):
     """The questions of one week.
 
     Attributes:
-        shown: the questions, the most useful first.
-        waiting: how many more may be asked later.
+        questions: the questions, the most useful first.
+        waiting_count: how many more may be asked later.
     """
 
-    shown: tuple[Question, ...] = ()
-    waiting: int = 0
+    questions: tuple[Question, ...] = ()
+    waiting_count: int = 0
 
 
 class AskedLine(NamedTuple):
@@ -110,8 +110,8 @@ def choose_week(
     asked_this_week = [record for record in record_by_key.values() if record.day >= week_start]
     free_count = max(0, per_week - len(asked_this_week))
     return Week(
-        shown=(*unanswered_questions, *new_questions[:free_count]),
-        waiting=len(new_questions[free_count:]),
+        questions=(*unanswered_questions, *new_questions[:free_count]),
+        waiting_count=len(new_questions[free_count:]),
     )
 
 

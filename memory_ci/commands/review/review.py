@@ -251,7 +251,7 @@ def _render_rejected_file(
     They record the questions that were asked, with those that were answered, so that they are not
     repeated soon. Questions that were answered by "never" get a line with key and title.
     """
-    asked_questions = (*queue.week.shown, *answers.skipped)
+    asked_questions = (*queue.week.questions, *answers.skipped)
     never_lines = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
     ]
