@@ -197,7 +197,7 @@ def test_a_run_keeps_its_limit_of_requests(tmp_path: Path) -> None:
 
 def test_half_a_budget_limits_requests_and_time_to_half(time: FakeTime) -> None:
     budget = make_budget(time, requests=5, seconds=100.0)
-    with budget.half():
+    with budget.limit_to_half():
         for _ in range(3):
             budget.spend()
         with pytest.raises(EngineError, match="all requests"):

@@ -249,7 +249,7 @@ def test_a_name_is_resolved_again_each_time(builder: RepoBuilder, repo: Reposito
     new = builder.commit("Move on")
     assert (find_commit(repo, "HEAD"), is_ancestor(repo, "HEAD", old)) == (new, False)
     assert is_ancestor(repo, old, new)
-    assert repo.descents == {(old, new)}
+    assert repo.ancestor_pairs == {(old, new)}
 
 
 def test_a_missing_commit_is_searched_again(

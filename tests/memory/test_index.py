@@ -226,7 +226,7 @@ def test_a_changed_file_is_indexed_like_a_new_file(texts: list[str]) -> None:
 
 def test_only_new_entries_of_a_changed_file_are_parsed() -> None:
     old, new = ("\n".join(PIECES[:at]).encode() for at in (4, 5))
-    sources = load_file("MEMORY.md", old, ScopePatterns()).sources.values()
+    sources = load_file("MEMORY.md", old, ScopePatterns()).text_hashes.values()
     loaded = load_file("MEMORY.md", new, ScopePatterns(), sources)
     assert [place.entry.id for place in loaded.entries] == [make_id(4)]
-    assert [line for _, line in loaded.kept] == [5, 14, 23]
+    assert [line for _, line in loaded.known_entries] == [5, 14, 23]

@@ -327,7 +327,7 @@ def test_a_new_index_of_another_process_is_not_discarded(tmp_path: Path) -> None
     expected = built(make_tree(2), tmp_path / "new.db")
     with open_index(tmp_path / "index.db") as index:
         (tmp_path / "new.db").replace(tmp_path / "index.db")
-        index.replace(sqlite3.DatabaseError("damage"))
+        index.replace_by_empty(sqlite3.DatabaseError("damage"))
     tree = make_tree(2)
     assert built(tree, tmp_path / "index.db") == expected
     assert tree.requests == []

@@ -13,8 +13,8 @@ from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import pack_vectors
 from memory_ci.search.neighbours import (
-    LEAST_JACCARD,
     MAX_SIMILAR,
+    MIN_JACCARD,
     Similar,
     find_by_ids,
     find_similar,
@@ -196,7 +196,7 @@ def test_by_words_exactly_the_entries_above_the_threshold_are_found(
         similar_entries = similar(index, 0)
     alike = sorted((jaccard(texts[0], text) for text in texts[1:]), reverse=True)
     assert [neighbour.weight for neighbour in similar_entries.neighbours] == [
-        share for share in alike if share >= LEAST_JACCARD
+        share for share in alike if share >= MIN_JACCARD
     ][:MAX_SIMILAR]
 
 

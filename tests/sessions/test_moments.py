@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 
 from memory_ci.records.entry import MOMENT
 from memory_ci.sessions.moments import (
-    MAX_MOMENTS,
+    MAX_LINES,
     MAX_SERVED,
     MAX_TABLE,
     MAX_WHEN,
-    SERVED,
+    SERVED_DIRECTORY,
     TABLE,
-    Moment,
-    Point,
-    claim_due,
+    AgentAction,
+    TimedLine,
+    claim_due_lines,
     delete_notes,
     find_common_dir,
     find_root,
-    list_due,
-    load_moments,
+    load_timed_lines,
     mute,
-    save_moments,
+    save_timed_lines,
+    select_due_lines,
 )
 from tests.cost import count_calls
 from tests.make import examples, make_id
@@ -37,13 +37,13 @@ from tests.project import IMPORTED_FROM
 from tests.repos import make_repo
 
 
-def make_moments(*whens: str) -> list[Moment]:
+def make_moments(*whens: str) -> list[TimedLine]:
     """Return moments with these conditions."""
-    return [Moment(make_id(number), when, f"line {number}") for number, when in enumerate(whens)]
+    return [TimedLine(make_id(number), when, f"line {number}") for number, when in enumerate(whens)]
 
 
-def is_due(when: str, point: Point) -> bool:
-    return bool(list_due(make_moments(when), point))
+def is_due(when: str, point: AgentAction) -> bool:
+    return bool(select_due_lines(make_moments(when), point))
 
 
 @pytest.fixture
@@ -69,8 +69,8 @@ def common_dir(tmp_path: Path) -> Path:
     ],
 )
 def test_a_line_is_due_before_its_command(when: str, command: str) -> None:
-    assert is_due(when, Point(command))
-    assert not is_due(when, Point(command, is_failure=True))
+    assert is_due(when, AgentAction(command))
+    assert not is_due(when, AgentAction(command, is_failure=True))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_line_is_due_before_its_command(when: str, command: str) -> None:
     ],
 )
 def test_a_line_is_not_due_before_another_command(when: str, command: str) -> None:
-    assert not is_due(when, Point(command))
+    assert not is_due(when, AgentAction(command))
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_a_line_is_not_due_before_another_command(when: str, command: str) -> No
     [("db/a.sql", True), ("db/x/b.sql", True), ("db.sql", False), ("", False)],
 )
 def test_a_line_is_due_before_an_edit_of_its_files(path: str, is_line_due: bool) -> None:
-    assert is_due("before:edit db/*.sql", Point(paths=(path,))) is is_line_due
+    assert is_due("before:edit db/*.sql", AgentAction(paths=(path,))) is is_line_due
 
 
 def test_a_line_is_due_after_its_command_has_failed() -> None:
-    assert is_due("after:failure npm test", Point("npm test -- src", is_failure=True))
-    assert not is_due("after:failure npm test", Point("npm test"))
-    assert not is_due("after:failure npm test", Point("npm run", is_failure=True))
+    assert is_due("after:failure npm test", AgentAction("npm test -- src", is_failure=True))
+    assert not is_due("after:failure npm test", AgentAction("npm test"))
+    assert not is_due("after:failure npm test", AgentAction("npm run", is_failure=True))
 
 
 @given(
@@ -115,8 +115,12 @@ def test_a_line_is_due_after_its_command_has_failed() -> None:
 )
 @examples(200)
 def test_any_moment_and_command_are_compared_without_an_error(when: str, command: str) -> None:
-    for point in (Point(command), Point(command, is_failure=True), Point(paths=(command,))):
-        list_due(make_moments(when), point)
+    for point in (
+        AgentAction(command),
+        AgentAction(command, is_failure=True),
+        AgentAction(paths=(command,)),
+    ):
+        select_due_lines(make_moments(when), point)
 
 
 def test_a_long_command_is_compared_in_linear_time() -> None:
@@ -125,7 +129,7 @@ def test_a_long_command_is_compared_in_linear_time() -> None:
     def count(size: int) -> int:
         lines = ["before:command gh pr diff --stat"] * size, ["before:edit *a*b*c"] * size
         table = make_moments(*lines[0], *lines[1])
-        return count_calls(lambda: list_due(table, Point(command, ("a" * 500,))))
+        return count_calls(lambda: select_due_lines(table, AgentAction(command, ("a" * 500,))))
 
     assert count(1_000) < 3 * count(500)
     assert count(1_000) < 1_000_000  # the command is read once, not for each line
@@ -136,55 +140,55 @@ def test_a_hostile_glob_is_matched_in_linear_time(unit: str) -> None:
     """A matcher that backtracks would need exponential time."""
     short = "before:edit " + unit * (180 // len(unit))
     long = "before:edit " + unit * (60_000 // len(unit))
-    list_due(make_moments(*[short, long] * 100), Point(paths=("a" * 1_000,)))
+    select_due_lines(make_moments(*[short, long] * 100), AgentAction(paths=("a" * 1_000,)))
 
 
 def test_a_moment_beyond_the_limit_is_not_due() -> None:
-    assert not is_due("before:edit " + "*" * MAX_WHEN, Point(paths=("a",)))
+    assert not is_due("before:edit " + "*" * MAX_WHEN, AgentAction(paths=("a",)))
 
 
 # -- the table
 
 
 def test_the_number_of_lines_in_a_table_is_limited(common_dir: Path) -> None:
-    table = make_moments(*["before:commit"] * (MAX_MOMENTS + 50))
-    save_moments(common_dir, table)
-    assert load_moments(common_dir) == table[:MAX_MOMENTS]
+    table = make_moments(*["before:commit"] * (MAX_LINES + 50))
+    save_timed_lines(common_dir, table)
+    assert load_timed_lines(common_dir) == table[:MAX_LINES]
 
 
 def test_a_moment_beyond_the_limit_is_left_out_of_the_table(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:edit " + "x" * MAX_WHEN, "before:commit"))
-    assert [moment.when for moment in load_moments(common_dir)] == ["before:commit"]
+    save_timed_lines(common_dir, make_moments("before:edit " + "x" * MAX_WHEN, "before:commit"))
+    assert [moment.when for moment in load_timed_lines(common_dir)] == ["before:commit"]
 
 
 def test_a_full_table_of_long_lines_is_read_back(common_dir: Path) -> None:
     wide = "\u20ac"
     when = "before:edit " + wide * (MAX_WHEN - 12)
-    table = [Moment(f"{number:036}", when, wide * 300) for number in range(MAX_MOMENTS)]
-    save_moments(common_dir, table)
-    assert load_moments(common_dir) == table
+    table = [TimedLine(f"{number:036}", when, wide * 300) for number in range(MAX_LINES)]
+    save_timed_lines(common_dir, table)
+    assert load_timed_lines(common_dir) == table
 
 
 def test_a_forged_table_of_a_million_lines_is_ignored(common_dir: Path) -> None:
     row = b'{"id":"1","when":"before:commit","line":"x"}'
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(b"[" + b",\n".join([row] * 1_000_000) + b"]")
-    assert load_moments(common_dir) == []
+    assert load_timed_lines(common_dir) == []
 
 
 def test_the_table_is_read_back_unchanged(common_dir: Path) -> None:
     table = make_moments("before:commit", "after:failure npm test")
-    save_moments(common_dir, table)
-    assert load_moments(common_dir) == table
+    save_timed_lines(common_dir, table)
+    assert load_timed_lines(common_dir) == table
 
 
 def test_an_unchanged_table_is_not_written_again(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:commit"))
+    save_timed_lines(common_dir, make_moments("before:commit"))
     before = (common_dir / "memory-ci" / TABLE).stat()
-    save_moments(common_dir, make_moments("before:commit"))
+    save_timed_lines(common_dir, make_moments("before:commit"))
     assert (common_dir / "memory-ci" / TABLE).stat().st_ino == before.st_ino
-    save_moments(common_dir, [])
-    assert load_moments(common_dir) == []
+    save_timed_lines(common_dir, [])
+    assert load_timed_lines(common_dir) == []
 
 
 HOSTILE = {
@@ -205,9 +209,9 @@ HOSTILE = {
 def test_a_broken_table_is_ignored_and_replaced(common_dir: Path, kind: str) -> None:
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(HOSTILE[kind])
-    assert load_moments(common_dir) == []
-    save_moments(common_dir, make_moments("before:commit"))
-    assert load_moments(common_dir) == make_moments("before:commit")
+    assert load_timed_lines(common_dir) == []
+    save_timed_lines(common_dir, make_moments("before:commit"))
+    assert load_timed_lines(common_dir) == make_moments("before:commit")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link", "link to nothing"])
@@ -223,8 +227,8 @@ def test_a_pipe_or_link_in_place_of_the_table_is_not_opened(
         path.mkdir()
     else:
         path.symlink_to(private if kind == "link" else tmp_path / "none")
-    assert load_moments(common_dir) == []
-    save_moments(common_dir, make_moments("before:commit"))
+    assert load_timed_lines(common_dir) == []
+    save_timed_lines(common_dir, make_moments("before:commit"))
     assert private.read_text() == "mine"
     assert not (tmp_path / "none").exists()
 
@@ -234,48 +238,48 @@ def test_a_pipe_or_link_in_place_of_the_table_is_not_opened(
 
 def test_a_line_is_shown_once_a_session(common_dir: Path) -> None:
     table = make_moments("before:commit")
-    assert claim_due(common_dir, "s1", table) == table
-    assert claim_due(common_dir, "s1", table) == []
-    assert claim_due(common_dir, "s2", table) == table
+    assert claim_due_lines(common_dir, "s1", table) == table
+    assert claim_due_lines(common_dir, "s1", table) == []
+    assert claim_due_lines(common_dir, "s2", table) == table
 
 
 def test_at_most_three_lines_are_shown_in_a_session(common_dir: Path) -> None:
     table = make_moments(*["before:commit"] * 5)
-    assert claim_due(common_dir, "s1", table[:2]) == table[:2]
-    assert claim_due(common_dir, "s1", table) == [table[2]]
-    assert claim_due(common_dir, "s1", table) == []
+    assert claim_due_lines(common_dir, "s1", table[:2]) == table[:2]
+    assert claim_due_lines(common_dir, "s1", table) == [table[2]]
+    assert claim_due_lines(common_dir, "s1", table) == []
 
 
 def test_a_line_that_is_due_twice_is_shown_once(common_dir: Path) -> None:
     (moment,) = make_moments("before:commit")
-    assert claim_due(common_dir, "s1", [moment, moment]) == [moment]
+    assert claim_due_lines(common_dir, "s1", [moment, moment]) == [moment]
 
 
 def test_nothing_is_written_if_no_line_is_due(common_dir: Path) -> None:
-    assert claim_due(common_dir, "s1", []) == []
-    assert not (common_dir / "memory-ci" / SERVED).exists()
+    assert claim_due_lines(common_dir, "s1", []) == []
+    assert not (common_dir / "memory-ci" / SERVED_DIRECTORY).exists()
 
 
 def test_a_muted_session_is_shown_no_line(common_dir: Path) -> None:
     mute(common_dir, "s1")
-    assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
+    assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
 
 
 @pytest.mark.parametrize("session", ["../../x", "a/b", "\0", "", "\ud800", "x" * 5_000])
 def test_the_id_of_a_session_is_not_a_file_name(common_dir: Path, session: str) -> None:
     table = make_moments("before:commit")
-    assert claim_due(common_dir, session, table) == table
-    (note,) = (common_dir / "memory-ci" / SERVED).iterdir()
+    assert claim_due_lines(common_dir, session, table) == table
+    (note,) = (common_dir / "memory-ci" / SERVED_DIRECTORY).iterdir()
     assert len(note.name) == 24
 
 
 PROGRAM = """import sys
 from pathlib import Path
-from memory_ci.sessions.moments import Moment, claim_due
-table = [Moment(str(number), "before:commit", "line") for number in range(5)]
+from memory_ci.sessions.moments import TimedLine, claim_due_lines
+table = [TimedLine(str(number), "before:commit", "line") for number in range(5)]
 sys.stdin.readline()
 for _ in range(20):
-    for moment in claim_due(Path(sys.argv[1]), "s1", table):
+    for moment in claim_due_lines(Path(sys.argv[1]), "s1", table):
         print(moment.id)
 """
 
@@ -307,8 +311,8 @@ def test_an_invalid_note_shows_nothing_and_changes_no_file(
     common_dir: Path, tmp_path: Path, kind: str
 ) -> None:
     table = make_moments("before:commit")
-    claim_due(common_dir, "s1", table)
-    (note,) = (common_dir / "memory-ci" / SERVED).iterdir()
+    claim_due_lines(common_dir, "s1", table)
+    (note,) = (common_dir / "memory-ci" / SERVED_DIRECTORY).iterdir()
     note.unlink()
     private = tmp_path / "private"
     private.write_text("mine\n")
@@ -323,7 +327,7 @@ def test_an_invalid_note_shows_nothing_and_changes_no_file(
             stream.truncate(4 << 30)
     else:
         note.write_bytes(b"\xff\xfe\n" * MAX_SERVED)
-    assert claim_due(common_dir, "s1", table) == []
+    assert claim_due_lines(common_dir, "s1", table) == []
     mute(common_dir, "s1")
     assert private.read_text() == "mine\n"
     assert not (tmp_path / "none").exists()
@@ -337,8 +341,8 @@ def test_notes_behind_a_link_are_neither_read_nor_written_nor_removed(
     old = mine / ("a" * 24)
     old.write_text("mine")
     os.utime(old, (0, 0))
-    (common_dir / "memory-ci" / SERVED).symlink_to(mine)
-    assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
+    (common_dir / "memory-ci" / SERVED_DIRECTORY).symlink_to(mine)
+    assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
     mute(common_dir, "s1")
     delete_notes(common_dir, 1e12)
     assert [path.name for path in mine.iterdir()] == ["a" * 24]
@@ -346,8 +350,8 @@ def test_notes_behind_a_link_are_neither_read_nor_written_nor_removed(
 
 def test_notes_of_old_sessions_are_removed_and_nothing_else(common_dir: Path) -> None:
     for session in ("old", "new"):
-        claim_due(common_dir, session, make_moments("before:commit"))
-    folder = common_dir / "memory-ci" / SERVED
+        claim_due_lines(common_dir, session, make_moments("before:commit"))
+    folder = common_dir / "memory-ci" / SERVED_DIRECTORY
     notes = sorted(folder.iterdir())
     (folder / "README").write_text("mine")
     for path in (notes[0], folder / "README"):
@@ -358,12 +362,12 @@ def test_notes_of_old_sessions_are_removed_and_nothing_else(common_dir: Path) ->
 
 def test_without_notes_there_is_nothing_to_remove(common_dir: Path) -> None:
     delete_notes(common_dir, 1e12)
-    assert not (common_dir / "memory-ci" / SERVED).exists()
+    assert not (common_dir / "memory-ci" / SERVED_DIRECTORY).exists()
 
 
 def test_no_line_is_shown_if_the_directory_of_notes_cannot_be_made(common_dir: Path) -> None:
-    (common_dir / "memory-ci" / SERVED).write_text("")
-    assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
+    (common_dir / "memory-ci" / SERVED_DIRECTORY).write_text("")
+    assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
 
 
 # -- where the table is
@@ -404,6 +408,6 @@ def test_outside_of_a_repository_there_is_no_directory(tmp_path: Path) -> None:
 
 
 def test_the_table_is_plain_json(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:commit"))
+    save_timed_lines(common_dir, make_moments("before:commit"))
     (row,) = json.loads((common_dir / "memory-ci" / TABLE).read_text())
     assert row == {"id": make_id(0), "when": "before:commit", "line": "line 0"}

@@ -41,7 +41,7 @@ def test_the_visibility_of_a_remote_is_requested_without_credentials(
         project.git("remote", "add", "origin", f"{server.url}/a/b.git")
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(
             readers,  # type: ignore[arg-type] # parametrised
-            is_fresh=True,
+            was_server_asked=True,
         )
         request_count = len(server.requests)
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(readers)  # type: ignore[arg-type] # parametrised

@@ -156,7 +156,9 @@ def test_the_tree_is_not_listed_for_a_change_without_transcripts(
     ]
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
     finder = SessionFinder(project.workspace)
-    reasons = [[joined.how for joined in finder.find(change, None)] for change in changes]
+    reasons = [
+        [joined.reason for joined in finder.find_sessions(change, None)] for change in changes
+    ]
     assert reasons[-2:] == [[], ["committed with the change"]]
     assert (tmp_path / "trace").read_text().count("git ls-tree") == 1
 
