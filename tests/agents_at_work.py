@@ -49,7 +49,7 @@ def make_session(
     return make_lines(*lines)
 
 
-def refusing(reason: str, number: int = 50) -> tuple[Record, Record]:
+def make_refusal(reason: str, number: int = 50) -> tuple[Record, Record]:
     """Return the records of a tool call and of a person's refusal with a reason."""
     call = make_agent(
         make_call("Bash", call=f"toolu_{number}", command="npm install"), number=number

@@ -92,7 +92,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what every test needs: modules and eleven thousand tests are never freed."""
+    """Exempt imported modules and collected tests from garbage collection, since they are never freed."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)

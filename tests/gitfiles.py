@@ -199,13 +199,13 @@ class GitFiles:
         return self.write_object("tree", b"".join(lines[name] for name in sorted(lines)))
 
     def _read_head(self) -> tuple[str, str]:
-        """The ref of the branch that is checked out, HEAD for none, and its commit, "" before the first."""
+        """Return the ref of the checked-out branch (HEAD if detached) and its commit ("" before the first)."""
         head = (self.git / "HEAD").read_text().strip()
         branch = head.removeprefix("ref: ")
         return ("HEAD", head) if branch == head else (branch, self._read_ref(branch))
 
     def _read_ref(self, name: str) -> str:
-        """The commit of a ref, from its file or from the list of packed refs; "" where there is none."""
+        """Return the commit of a ref from its file or the list of packed refs; "" if there is none."""
         file, packed = self.git / name, self.git / "packed-refs"
         if file.exists():
             return file.read_text().strip()
@@ -236,9 +236,9 @@ class GitFiles:
         return index
 
     def _refresh(self, index: Index) -> Index:
-        """The index with the stat data that files have now, where their content is that of the index.
+        """Return the index with the current stat data of files whose content is that of the index.
 
-        A file that was written twice within a second may look unchanged. Where its content is not what was staged,
+        A file that was written twice within a second may look unchanged. If its content differs from the staged one,
         the size 0 makes git read it.
         """
         file = self.git / "index"
@@ -286,7 +286,7 @@ class GitFiles:
 
 @cache
 def is_plain_config(text: str) -> bool:
-    """Has the file of settings of a repository only such as `git init`, `git clone` and identities need?"""
+    """Return whether a repository's configuration has only settings of `git init`, `git clone` and identities."""
     config = ConfigParser(strict=False, interpolation=None)
     try:
         config.read_string(text)
@@ -300,7 +300,7 @@ def is_plain_config(text: str) -> bool:
 
 
 def clean_message(message: bytes) -> str:
-    """A message as `git commit --file` cleans it: no trailing blanks, and no two empty lines in a row."""
+    """Return a message as `git commit --file` cleans it: no trailing blanks, and no two empty lines in a row."""
     try:
         text = message.decode()
     except UnicodeDecodeError as error:
@@ -313,7 +313,7 @@ def clean_message(message: bytes) -> str:
 
 
 def stat_entry(file: Path) -> IndexEntry | None:
-    """The stat data of a regular file, without a blob; None for anything else."""
+    """Return the stat data of a regular file, without a blob; None for anything else."""
     try:
         data = file.lstat()
     except OSError:
@@ -335,13 +335,13 @@ def stat_entry(file: Path) -> IndexEntry | None:
 
 
 def read_blob(file: Path) -> bytes:
-    """The id of the blob with a file's content."""
+    """Return the id of the blob with a file's content."""
     content = file.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
 
 
 def padded_length(path: bytes) -> int:
-    """The length of an index entry: 1 to 8 zero bytes fill it up to a multiple of 8."""
+    """Return the length of an index entry: 1 to 8 zero bytes fill it up to a multiple of 8."""
     return (INDEX_ENTRY.size + len(path) + 8) & ~7
 
 

@@ -29,7 +29,7 @@ IMPORTED_FROM = str(Path(memory_ci.__file__).parent.parent)
 TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
-WORDS_ALONE = {"MEMORY_CI_EMBEDDER": "none"}
+WITHOUT_EMBEDDER = {"MEMORY_CI_EMBEDDER": "none"}
 """An environment in which retrieval uses words only and loads no embedding model."""
 
 MARKED = """fix: charge a card once

@@ -99,7 +99,7 @@ class RepoBuilder:
         return commit
 
     def commit_with_git(self, message: bytes, files: Collection[Path], author: str) -> str:
-        """As `commit`, where GitFiles cannot."""
+        """Commit like `commit`, in cases that GitFiles does not support."""
         if files:
             self.git("--literal-pathspecs", "add", "-f", "--", *map(str, files))
         self.git("commit", "-q", "--allow-empty", f"--author={author}", "-F", "-", input=message)

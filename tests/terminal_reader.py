@@ -120,7 +120,7 @@ class TerminalReader:
         self._environ[variable] = value
 
     def follow(self, step: Step) -> None:
-        """Run a step, and compare what it prints."""
+        """Run a step, and compare its output with the page."""
         answers = [f"{answer}\n" for answer in ANSWER.findall("\n".join(step.printed))]
         printed = self.run(step.command, answers)
         self._learn_ids(step.printed, printed)

@@ -176,7 +176,7 @@ SURROUNDINGS = {
 
 
 def make(shape: str) -> str:
-    """Return a credential of a shape, always the same, with a digit where one is allowed."""
+    """Return a fixed credential of a shape, with a digit where one is allowed."""
     chance = random.Random(shape)  # noqa: S311 - none of these opens anything
 
     def draw(match: re.Match[str]) -> str:

@@ -72,7 +72,7 @@ HISTORIES = [files_in_folders, what_was_staged, a_program, messages, branches]
 
 
 def build(repo: RepoBuilder, make_history: Callable[[RepoBuilder], None]) -> str:
-    """What git says of a repository with a history."""
+    """Return git's output for a repository with a history."""
     make_history(repo)
     repo.git("fsck", "--strict")
     asked = (

@@ -27,14 +27,16 @@ SCHEMAS = {
 }
 
 
-def cleaned(node: Any) -> Any:
+def clean_descriptions(node: Any) -> Any:
     """Return the schema with descriptions as in Python 3.13, which removes the indentation of docstrings."""
     if isinstance(node, list):
-        return [cleaned(child) for child in node]
+        return [clean_descriptions(child) for child in node]
     if not isinstance(node, dict):
         return node
     return {
-        k: inspect.cleandoc(v) if k == "description" and isinstance(v, str) else cleaned(v)
+        k: inspect.cleandoc(v)
+        if k == "description" and isinstance(v, str)
+        else clean_descriptions(v)
         for k, v in node.items()
     }
 
@@ -51,7 +53,7 @@ def test_the_published_schema_equals_that_of_the_record(
     schema: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
-        **cleaned(msgspec.json.schema(record)),
+        **clean_descriptions(msgspec.json.schema(record)),
     }
     for (owner, field), meaning in (
         REFERENCE["read_meanings"]().items() if name == "config.schema.json" else ()

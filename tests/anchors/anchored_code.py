@@ -29,7 +29,9 @@ SHIFTED = "# a licence\n# in three\n# lines\n" + CLIENT
 EDITED = CLIENT.replace("no idempotency key", "a key is needed")
 
 
-def seen(anchor: Anchor, text: str | None, then: str | None = CLIENT, **others: str) -> Verdict:
+def judge_text(
+    anchor: Anchor, text: str | None, then: str | None = CLIENT, **others: str
+) -> Verdict:
     """Return the verdict on an anchor if its file has a new text (None: removed) and `others` are the other files."""
     files = ({"client.py": text} if text is not None else {}) | {
         f"{name}.py": text for name, text in others.items()

@@ -31,7 +31,9 @@ def wrap(function):
 """
 
 
-def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE) -> list[str]:
+def list_touched_names(
+    *edits: tuple[str, str], path: str = "client.py", before: str = BEFORE
+) -> list[str]:
     """Return the names of the definitions that an edit of a file touches."""
     after = before
     for old, new in edits:
@@ -56,7 +58,7 @@ def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE
 def test_a_change_touches_the_definitions_whose_words_changed(
     edit: tuple[str, str], expected: list[str]
 ) -> None:
-    assert touch(edit) == expected
+    assert list_touched_names(edit) == expected
 
 
 def test_moved_definitions_are_not_touched_and_new_definitions_are() -> None:

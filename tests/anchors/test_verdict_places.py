@@ -15,7 +15,7 @@ from memory_ci.anchors.verdicts import (
     truth_factor,
 )
 from memory_ci.records.anchor import Anchor, Verdict
-from tests.anchors.anchored_code import CLIENT, COMMIT, WHOLE, seen
+from tests.anchors.anchored_code import CLIENT, COMMIT, WHOLE, judge_text
 
 LIMITED = """import os
 
@@ -117,13 +117,15 @@ def test_code_that_moved_and_changed_is_changed_and_not_found_in_an_older_copy()
 
 
 def test_the_verdict_on_a_whole_file_names_the_changed_share() -> None:
-    edited = seen(WHOLE, CLIENT.replace("RETRIES = 3", "RETRIES = 4"))
+    edited = judge_text(WHOLE, CLIENT.replace("RETRIES = 3", "RETRIES = 4"))
     assert (edited.kind, edited.edited, edited.note) == (
         "changed",
         0.05,
         "edited since: 5% of its words",
     )
-    assert seen(WHOLE, CLIENT.replace("RETRIES = 3", "# so often\nRETRIES = 3")).kind == "fresh"
+    assert (
+        judge_text(WHOLE, CLIENT.replace("RETRIES = 3", "# so often\nRETRIES = 3")).kind == "fresh"
+    )
     assert truth_factor([Verdict("fresh", "a.py", edited=0.2)]) == 0.8
     assert truth_factor([Verdict("fresh", "a.py", edited=0.9)]) == 0.5
 
@@ -140,7 +142,7 @@ def test_the_verdict_on_a_whole_file_names_the_changed_share() -> None:
     ],
 )
 def test_additions_and_imports_leave_a_whole_file_cite_fresh(text: str) -> None:
-    assert seen(WHOLE, text).kind == "fresh"
+    assert judge_text(WHOLE, text).kind == "fresh"
 
 
 def test_a_whole_file_with_two_percent_edited_is_fresh() -> None:

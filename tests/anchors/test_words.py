@@ -27,7 +27,7 @@ func (c *Client) Post(url string) (int, error) {
 """
 
 
-def say(path: str, text: str) -> tuple[str, ...]:
+def list_words(path: str, text: str) -> tuple[str, ...]:
     """Return the words of a source text."""
     return read_code(path, text).normalize_all().words
 
@@ -39,7 +39,7 @@ def say(path: str, text: str) -> tuple[str, ...]:
 def test_blank_lines_and_comments_of_python_are_ignored(more: list[str], at: int) -> None:
     lines = PYTHON.split("\n")
     text = "\n".join([*lines[:at], *more, *lines[at:]])
-    assert say("a.py", text) == say("a.py", PYTHON)
+    assert list_words("a.py", text) == list_words("a.py", PYTHON)
 
 
 @given(
@@ -48,7 +48,7 @@ def test_blank_lines_and_comments_of_python_are_ignored(more: list[str], at: int
 def test_blank_lines_and_comments_of_go_are_ignored(more: list[str], at: int) -> None:
     lines = GO.split("\n")
     text = "\n".join([*lines[:at], *more, *lines[at:]])
-    assert say("a.go", text) == say("a.go", GO)
+    assert list_words("a.go", text) == list_words("a.go", GO)
 
 
 @given(st.lists(st.sampled_from(["", " ", "\n", "\n  ", "  // why\n"]), min_size=40, max_size=40))
@@ -56,11 +56,11 @@ def test_spaces_inside_brackets_are_ignored(gaps: list[str]) -> None:
     words = 'f ( a , [ 1 , b . c ] , { "k" : - x } )'.split()
     for path in ("a.ts", "a.go", "a.rs"):
         text = "".join(word + gap for word, gap in zip(words, gaps, strict=False))
-        assert say(path, text) == say(path, " ".join(words))
+        assert list_words(path, text) == list_words(path, " ".join(words))
     python = "".join(
         word + gap.replace("//", "#") for word, gap in zip(words[1:-1], gaps, strict=False)
     )
-    assert say("a.py", f"f{python})") == say("a.py", " ".join(words))
+    assert list_words("a.py", f"f{python})") == list_words("a.py", " ".join(words))
 
 
 @pytest.mark.parametrize(("path", "text"), [("a.py", PYTHON), ("a.go", GO)])
@@ -75,8 +75,8 @@ def test_an_additional_word_changes_the_words(path: str, text: str, data: st.Dat
     start = text.index(words[at], start)
     changed = f"{text[:start]} {other_word} {text[start + len(words[at]) :]}"
     dropped = f"{text[:start]} {text[start + len(words[at]) :]}"
-    assert say(path, changed) != say(path, text)
-    assert say(path, dropped) != say(path, text) or words[at] in "()"
+    assert list_words(path, changed) != list_words(path, text)
+    assert list_words(path, dropped) != list_words(path, text) or words[at] in "()"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_an_additional_word_changes_the_words(path: str, text: str, data: st.Dat
     ],
 )
 def test_equivalent_python_has_the_same_words(first: str, second: str) -> None:
-    assert say("a.py", first) == say("a.py", second)
+    assert list_words("a.py", first) == list_words("a.py", second)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_equivalent_python_has_the_same_words(first: str, second: str) -> None:
     ],
 )
 def test_different_python_has_different_words(first: str, second: str) -> None:
-    assert say("a.py", first) != say("a.py", second)
+    assert list_words("a.py", first) != list_words("a.py", second)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_different_python_has_different_words(first: str, second: str) -> None:
     ],
 )
 def test_words_of_other_languages_ignore_formatting(path: str, first: str, second: str) -> None:
-    assert say(path, first) == say(path, second)
+    assert list_words(path, first) == list_words(path, second)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_words_of_other_languages_ignore_formatting(path: str, first: str, secon
     ],
 )
 def test_comment_signs_inside_a_literal_are_part_of_it(path: str, first: str, second: str) -> None:
-    assert say(path, first) != say(path, second)
+    assert list_words(path, first) != list_words(path, second)
 
 
 @given(

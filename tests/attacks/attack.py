@@ -35,7 +35,7 @@ class Area(NamedTuple):
 
     Attributes:
         name: the name in the table.
-        tried: what the cases do.
+        tried: the attacks of the cases.
         how: the measure of the product that resists.
     """
 
@@ -51,7 +51,7 @@ class Case(NamedTuple):
         name: its id, unique within the area.
         does: a short description of the attack.
         holds: the promises, of the six above, that must hold.
-        data: what the test of the area needs to carry it out.
+        data: the values that the test of the area needs.
     """
 
     name: str
@@ -106,16 +106,16 @@ class Launcher:
 
         Args:
             cwd: the current folder.
-            args: the words after `memory-ci`.
-            stdin: what it reads on standard input.
-            env: variables beside those of the test.
-            fault: what `launcher.Fault` does before write `number`.
+            args: the arguments after `memory-ci`.
+            stdin: its standard input.
+            env: more environment variables.
+            fault: the kind of `launcher.Fault` that occurs before write `number`.
             number: from 1.
             log: gets one line for each write.
-            file_bytes: RLIMIT_FSIZE, for git too.
+            file_bytes: RLIMIT_FSIZE, also for git.
             memory: RLIMIT_AS.
-            seconds: after which a command is ended that hangs.
-            meanwhile: called while the command is stopped, with the fault `stop`.
+            seconds: the time after which a hanging command is killed.
+            meanwhile: runs while the command is stopped, with the fault `stop`.
         """
         self.number += 1
         place = self.folder / f"run-{self.number}"
@@ -162,7 +162,7 @@ class Launcher:
 
 
 def start(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start a command as a process of its own, beside others."""
+    """Start a command as a separate process, without waiting for it."""
     environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM, **(env or {})}
     command = [sys.executable, "-m", "memory_ci", *args]
     pipe = subprocess.PIPE
@@ -178,7 +178,7 @@ def start(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> subpro
 
 
 def assert_ended_clearly(done: Done, what: object = "") -> None:
-    """A command ended by itself, without a traceback and with a status that is documented."""
+    """Assert that a command ended by itself, without a traceback and with a documented status."""
     assert "Traceback (most recent call last)" not in done.printed, (what, done.printed[-2000:])
     assert done.status in (0, 1, 2, 3, 4, 5), (what, done.status, done.printed[-2000:])
 

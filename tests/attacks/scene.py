@@ -42,7 +42,7 @@ Only that one knows the flags.
 
 
 class Scene(NamedTuple):
-    """A template repository, and the folder beside it."""
+    """A template repository, and the folder that contains it."""
 
     folder: Path
     project: Project

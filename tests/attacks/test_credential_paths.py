@@ -45,7 +45,7 @@ HOLDS = (SECRET,)
 TASK = "which key does the client of the gateway use"
 
 
-def leaked(text: str | bytes) -> list[str]:
+def list_leaked(text: str | bytes) -> list[str]:
     """Return the kinds of credentials that a text contains."""
     data = text if isinstance(text, bytes) else text.encode()
     return [vendor for vendor, secret in SECRETS.items() if secret.encode() in data]
@@ -156,7 +156,7 @@ def test_no_command_prints_a_credential(
         project.path, *OUT_CASES[case].data, env={**FIXED_TIME, "GITHUB_ACTIONS": "true"}
     )
     assert_ended_clearly(done, case)
-    assert leaked(done.printed) == []
+    assert list_leaked(done.printed) == []
 
 
 def read_argv(project: Project, launcher: Launcher, folder: Path) -> str:
@@ -250,7 +250,7 @@ def test_no_credential_is_in_the_output_of_commands(
 ) -> None:
     text = READ_CASES[case].data(copy_project(planted, tmp_path / "shop"), launcher, tmp_path)
     assert text, "there is something to look at"
-    assert leaked(text) == []
+    assert list_leaked(text) == []
 
 
 # -- in: all that takes words
@@ -328,9 +328,9 @@ def test_no_credential_of_an_input_is_written_or_printed(
         stdin = way.stdin.format(secret) if way.stdin else ""
         done = launcher.run(project.path, *words, stdin=stdin.encode(), env=env)
         assert_ended_clearly(done, case)
-        assert leaked(done.printed) == []
-    assert leaked(all_bytes(project)) == []
-    assert leaked((tmp_path / "argv").read_bytes()) == []
+        assert list_leaked(done.printed) == []
+    assert list_leaked(all_bytes(project)) == []
+    assert list_leaked((tmp_path / "argv").read_bytes()) == []
 
 
 REPLY = """
@@ -353,8 +353,8 @@ def test_no_credential_of_a_models_reply_is_written(
             project.path, "record", "--engine", "command", "--yes", env={**os.environ, **env}
         )
         assert_ended_clearly(done, vendor)
-        assert leaked(done.printed) == []
-        assert leaked(all_bytes(project)) == []
+        assert list_leaked(done.printed) == []
+        assert list_leaked(all_bytes(project)) == []
 
 
 REPLY_CASES = {"a model's reply": Case("a model's reply", "a model says them", HOLDS)}

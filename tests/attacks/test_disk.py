@@ -61,7 +61,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Scene
 
 @pytest.fixture(scope="module")
 def sleeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """Yield a second launcher, because the first must work while a command of this one is stopped."""
+    """Yield a second launcher, because the first must work while a command of the second is stopped."""
     launcher = Launcher(tmp_path_factory.mktemp("sleeper"))
     yield launcher
     launcher.close()

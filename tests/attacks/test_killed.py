@@ -186,7 +186,7 @@ def test_nothing_is_lost_and_a_rerun_finishes(
 
 
 def compare(state: State, control: State, what: str) -> None:
-    """Assert that the state has exactly what an undisturbed run leaves."""
+    """Assert that the state equals that after an undisturbed run."""
     lost = control.titles - state.titles
     assert lost == set(), f"{what}: a commit of all files takes these learnings out"
     differing = (state.paths ^ control.paths) - {"src/other.py"}  # git may have refused the rebase

@@ -49,7 +49,7 @@ SESSION = {"MEMORY_CI_SESSION": "claude-code:s1"}
 # -- words of a program
 
 
-def say_instead(records: object) -> list[Record]:
+def replace_words(records: object) -> list[Record]:
     """Return records with the request in place of the forged words."""
     text = json.dumps(records).replace(json.dumps(WORDS)[1:-1], REQUEST)
     session_records: list[Record] = json.loads(
@@ -148,7 +148,7 @@ class Work:
         return self.run("hook", "agent", "--for", "claude-code", stdin=stdin)
 
     def reach_moments(self) -> list[str]:
-        """Go through the moments of a session, and return what was printed at each."""
+        """Go through the moments of a session, and return the output at each."""
         commit = {"tool_name": "Bash", "tool_input": {"command": "git commit -m x"}}
         edit = {"tool_name": "Edit", "tool_input": {"file_path": "src/client.py"}}
         return [
@@ -246,7 +246,7 @@ def work(template: Project, launcher: Launcher, tmp_path: Path) -> Work:
 
 @pytest.mark.parametrize("case", PROGRAMS)
 def test_text_that_a_program_repeats_five_times_is_not_a_request(case: str, work: Work) -> None:
-    records = say_instead(PROGRAMS[case].data)
+    records = replace_words(PROGRAMS[case].data)
     assert REQUEST in json.dumps(records)
     work.keep_five(*records)
     assert work.list_proposed() == []

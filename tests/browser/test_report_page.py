@@ -1,4 +1,4 @@
-"""Tests of the page of `report` in a browser: what it loads, runs and shows, also without a mouse."""
+"""Tests of the page of `report` in a browser: loaded files, scripts, content, and use without a mouse."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _trees(folder: Path) -> list[Path]:
-    """Return the work tree and the linked work tree beside it."""
+    """Return the work tree and the linked work tree."""
     return [folder, folder.with_name("tree")]
 
 

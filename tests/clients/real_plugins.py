@@ -1,7 +1,7 @@
 """Tests of the plugin in real agents: `make clients`. A script replaces the model.
 
-The marketplace is this checkout. One repository has only the plugin, one also has what `init`
-writes, and one is on a machine without memory-ci.
+The marketplace is this checkout. One repository has only the plugin, another also has the files that `init`
+writes, and a third is on a machine without memory-ci.
 """
 
 from __future__ import annotations

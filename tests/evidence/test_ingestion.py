@@ -1,4 +1,4 @@
-"""Tests of collecting evidence: what is left out, with which reason, and what a person can force in."""
+"""Tests of collecting evidence: the events that are left out, the reasons, and what a person can force in."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.evidence.make import make_event, make_review, make_turn
 POLICY = ExtractionConfig()
 
 
-def reasons(evidence: EvidenceSet) -> list[str]:
+def list_reasons(evidence: EvidenceSet) -> list[str]:
     """Return the reasons of the events that were left out."""
     return [omission.reason for omission in evidence.left_out]
 
@@ -79,7 +79,7 @@ LEFT_OUT = [
 @pytest.mark.parametrize(("reason", "event"), LEFT_OUT)
 def test_events_without_evidence_are_left_out_with_a_reason(reason: str, event: Event) -> None:
     evidence = collect([event], POLICY)
-    assert reasons(evidence) == [reason]
+    assert list_reasons(evidence) == [reason]
     assert evidence.pieces == ()
 
 
@@ -144,13 +144,13 @@ def test_keep_does_not_include_events_that_are_never_evidence(reason: str) -> No
         **{name: getattr(event, name) for name in event.__struct_fields__}
         | {"labels": (("Memory", "keep"),)}
     )
-    assert reason in reasons(collect([labelled, event], POLICY))
+    assert reason in list_reasons(collect([labelled, event], POLICY))
     assert collect([labelled], POLICY).pieces == ()
 
 
 def test_a_veto_overrides_a_request_to_keep() -> None:
     event = make_event("fix: x" + BODY + "\n\nMemory: keep\nMemory: skip\n")
-    assert reasons(collect([event], POLICY)) == ["vetoed"]
+    assert list_reasons(collect([event], POLICY)) == ["vetoed"]
 
 
 def test_a_bump_by_a_person_is_evidence() -> None:
@@ -189,11 +189,11 @@ def test_a_long_text_is_cut_and_the_omitted_length_is_counted() -> None:
     (piece,) = evidence.pieces
     assert MAX_LENGTH - 40 < len(piece.text) <= MAX_LENGTH
     assert piece.text.endswith("Learning: the pool never shrinks")
-    assert reasons(evidence) == ["too-long"]
+    assert list_reasons(evidence) == ["too-long"]
 
 
 def test_a_veto_at_the_end_of_a_text_that_is_too_long_holds() -> None:
-    assert reasons(
+    assert list_reasons(
         collect([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)
     ) == ["vetoed"]
 
@@ -249,7 +249,7 @@ def test_a_failure_is_evidence_only_if_a_person_writes_next_in_that_session() ->
         ("error: before the words", "T3"),
         ("no, mock the client", "T1"),
     ]
-    assert reasons(evidence) == ["tool-output"] * 2
+    assert list_reasons(evidence) == ["tool-output"] * 2
 
 
 def test_only_the_latest_five_failures_of_a_session_are_read() -> None:
@@ -290,7 +290,7 @@ def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
     evidence = collect(
         [make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY
     )
-    assert reasons(evidence) == ["vetoed"] * 3
+    assert list_reasons(evidence) == ["vetoed"] * 3
 
 
 def test_keep_on_a_pull_request_lifts_the_filters_of_its_change_only() -> None:
@@ -302,12 +302,12 @@ def test_keep_on_a_pull_request_lifts_the_filters_of_its_change_only() -> None:
     ]
     evidence = collect(events, POLICY)
     assert [piece.kind for piece in evidence.pieces] == ["pr", "commit"]
-    assert reasons(evidence) == ["tool-output"]
+    assert list_reasons(evidence) == ["tool-output"]
 
 
 def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
     request = make_event("Add retries\n\nMemory: keep\n", kind="pr", is_outside=True)
-    assert reasons(collect([request, make_event("feat: x")], POLICY)) == ["subject-only"]
+    assert list_reasons(collect([request, make_event("feat: x")], POLICY)) == ["subject-only"]
 
 
 def test_a_squash_that_repeats_its_pull_request_is_one_piece_with_the_higher_trust() -> None:
@@ -320,7 +320,7 @@ def test_a_squash_that_repeats_its_pull_request_is_one_piece_with_the_higher_tru
         assert [(piece.id, piece.kind, piece.trust) for piece in evidence.pieces] == [
             ("e1", "commit", "T0")
         ]
-        assert reasons(evidence) == ["duplicate"]
+        assert list_reasons(evidence) == ["duplicate"]
 
 
 def test_an_outsiders_words_keep_their_trust_in_the_squash_that_repeats_them() -> None:
@@ -386,7 +386,7 @@ def test_a_change_of_many_commits_is_described_in_few_words() -> None:
     assert len(about) < 300
 
 
-def before(*events: Event) -> list[str]:
+def list_contexts(*events: Event) -> list[str]:
     """Return for each piece the agent's text that is shown as its context."""
     return [piece.before for piece in collect(events, POLICY).pieces]
 
@@ -399,15 +399,17 @@ def test_short_turns_answers_refusals_and_interrupts_have_the_agents_text_as_con
         "pull first", kind="rejection", tool="Bash", labels=((REFUSED, "git push -u\norigin"),)
     )
     for turn in (make_turn("I think 2 is the right approach"), make_turn("", kind="interrupt")):
-        (context,) = before(agent_turn, turn)
+        (context,) = list_contexts(agent_turn, turn)
         assert len(context) <= 700
         assert context.startswith("\u2026step")
         assert context.endswith("step 1. merge 2. rebase")
-    assert before(agent_turn, rejection)[0].endswith("1. merge 2. rebase\ngit push -u origin")
+    assert list_contexts(agent_turn, rejection)[0].endswith(
+        "1. merge 2. rebase\ngit push -u origin"
+    )
     assert collect([rejection], POLICY).pieces[0].labels == ()
     long = make_turn("The gateway books each try " * 4)
-    assert before(agent_turn, long) == [""]
-    assert before(make_turn("Mail ada@example.com?", actor="agent"), long) == [
+    assert list_contexts(agent_turn, long) == [""]
+    assert list_contexts(make_turn("Mail ada@example.com?", actor="agent"), long) == [
         "Mail [redacted:email]?"
     ]
 
@@ -417,4 +419,4 @@ def test_the_context_of_an_answer_is_from_its_own_session() -> None:
     summary = make_turn("All is well", actor="agent", labels=(("part", "summary"),))
     elsewhere = make_turn("squash?", actor="agent", session="codex:s2")
     turn = make_turn("no, rebase it")
-    assert before(question, elsewhere, summary, turn, turn) == ["merge or rebase?", ""]
+    assert list_contexts(question, elsewhere, summary, turn, turn) == ["merge or rebase?", ""]

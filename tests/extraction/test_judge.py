@@ -86,7 +86,7 @@ def test_learnings_that_authors_marked_are_written_whatever_the_limit() -> None:
     assert len(written(judge_messages(FOUR_MARKS, limit=2))) == 4
 
 
-def unmarked() -> list[Judged]:
+def make_unmarked() -> list[Judged]:
     """Return four learnings of a model that nobody marked."""
     judged = judge_messages(FOUR_MARKS, limit=9)
     return [
@@ -96,14 +96,14 @@ def unmarked() -> list[Judged]:
 
 
 def test_the_most_important_unmarked_learnings_are_proposed() -> None:
-    assert written(settle(unmarked(), 2)) == [
+    assert written(settle(make_unmarked(), 2)) == [
         "The stream closes twice in shutdown",
         "Never push to main on a Friday",
     ]
 
 
 def test_learnings_over_the_limit_become_candidates() -> None:
-    settled = settle(unmarked(), 2)
+    settled = settle(make_unmarked(), 2)
     over = [judgement for judgement in settled if judgement.verdict == "over_limit"]
     waiting = {suggestion.candidate.title for suggestion in list_suggestions(settled)}
     assert {judgement.candidate.title for judgement in over} == waiting
@@ -111,7 +111,7 @@ def test_learnings_over_the_limit_become_candidates() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
 def test_the_limit_holds(limit: int) -> None:
-    assert len(written(settle(unmarked()[:2], limit))) == min(limit, 2)
+    assert len(written(settle(make_unmarked()[:2], limit))) == min(limit, 2)
 
 
 def test_unmarked_learnings_are_never_written() -> None:

@@ -55,7 +55,7 @@ def test_the_evidence_is_one_document_with_the_relevant_fields_of_each_piece() -
     }
 
 
-def user(*pieces: Evidence, **fields: Any) -> dict[str, Any]:
+def build_user_message(*pieces: Evidence, **fields: Any) -> dict[str, Any]:
     """Return the user message of the prompt for these pieces."""
     return dict(json.loads(build_prompt(Request(change="#128", evidence=pieces, **fields)).user))
 
@@ -65,11 +65,14 @@ def test_pieces_are_in_the_order_of_time_and_name_their_session_if_there_are_sev
         "no", 2, session="claude-code:5f3b2a10", at=PIECE.at - timedelta(hours=1), before="Shall I?"
     )
     other_session = make_piece("yes", 3, session="codex:1")
-    assert [(piece["id"], piece.get("session")) for piece in user(PIECE, answer)["evidence"]] == [
+    assert [
+        (piece["id"], piece.get("session"))
+        for piece in build_user_message(PIECE, answer)["evidence"]
+    ] == [
         ("e2", None),
         ("e1", None),
     ]
-    pieces = user(PIECE, answer, other_session)["evidence"]
+    pieces = build_user_message(PIECE, answer, other_session)["evidence"]
     assert [piece.get("session") for piece in pieces] == ["s1", None, "s2"]
     assert pieces[0]["before"] == "Shall I?"
 
@@ -79,13 +82,19 @@ def test_the_changed_paths_are_shown_in_few_lines() -> None:
     diff = make_piece(
         files, 2, kind="diff", trust="T3", paths=tuple(f"src/{number}.py" for number in range(30))
     )
-    assert user(PIECE, diff)["changed"].splitlines() == [*files.splitlines()[:10], "and 20 more"]
-    assert user(PIECE, diff, changed="src/1.py\n@@ -1 +1 @@")["changed"] == "src/1.py\n@@ -1 +1 @@"
-    (piece,) = user(make_piece(paths=diff.paths), diff)["evidence"]
+    assert build_user_message(PIECE, diff)["changed"].splitlines() == [
+        *files.splitlines()[:10],
+        "and 20 more",
+    ]
+    assert (
+        build_user_message(PIECE, diff, changed="src/1.py\n@@ -1 +1 @@")["changed"]
+        == "src/1.py\n@@ -1 +1 @@"
+    )
+    (piece,) = build_user_message(make_piece(paths=diff.paths), diff)["evidence"]
     assert len(piece["paths"]) == 5
 
 
-def properties(request: Request) -> dict[str, Any]:
+def list_properties(request: Request) -> dict[str, Any]:
     """Return the schema's properties of a learning."""
     properties: dict[str, Any] = build_prompt(request).schema["properties"]["learnings"]["items"][
         "properties"
@@ -94,17 +103,17 @@ def properties(request: Request) -> dict[str, Any]:
 
 
 def test_the_schema_has_no_guesses_and_only_reaches_of_the_change() -> None:
-    assert list(properties(REQUEST)) == (
+    assert list(list_properties(REQUEST)) == (
         "title body quotes kind reach weight adoption instead aka restates contradicts".split()
     )
-    assert properties(REQUEST)["reach"]["enum"] == ["project", "everyone"]
+    assert list_properties(REQUEST)["reach"]["enum"] == ["project", "everyone"]
     inside = msgspec.structs.replace(REQUEST, evidence=(make_piece(paths=("src/api/a.py",)),))
-    assert properties(inside)["reach"]["enum"] == ["project", "team", "everyone"]
+    assert list_properties(inside)["reach"]["enum"] == ["project", "team", "everyone"]
 
 
 def test_the_schema_has_entry_ids_if_memory_has_entries() -> None:
     assert {"restates", "contradicts"}.isdisjoint(
-        properties(msgspec.structs.replace(REQUEST, existing=()))
+        list_properties(msgspec.structs.replace(REQUEST, existing=()))
     )
 
 

@@ -15,7 +15,7 @@ ORDER = "a person says what not to do, not marked as a learning"
 KEPT = "The parser must not share a buffer because two threads read it"
 
 
-def judged(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
+def judge_text(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
     candidate = Candidate(
         title=text,
         body="",
@@ -58,17 +58,21 @@ def judged(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
     ],
 )
 def test_a_sentence_about_the_current_work_is_not_suggested(text: str) -> None:
-    assert list_suggestions([judged(text)]) == []
+    assert list_suggestions([judge_text(text)]) == []
 
 
 def test_consequences_and_invariants_are_suggested() -> None:
     text = "The offset can be ahead of the log or behind it, so it must never move the cursor"
-    assert [suggestion.candidate.title for suggestion in list_suggestions([judged(text)])] == [text]
+    assert [suggestion.candidate.title for suggestion in list_suggestions([judge_text(text)])] == [
+        text
+    ]
 
 
 def test_a_norm_about_the_work_process_comes_before_one_about_code() -> None:
-    norm = judged("Always run the tests of a package before you push a branch because CI is slow")
-    suggestions = list_suggestions([judged(KEPT, FIX), norm])
+    norm = judge_text(
+        "Always run the tests of a package before you push a branch because CI is slow"
+    )
+    suggestions = list_suggestions([judge_text(KEPT, FIX), norm])
     assert [suggestion.candidate.title for suggestion in suggestions] == [
         norm.candidate.title,
         KEPT,
@@ -78,12 +82,12 @@ def test_a_norm_about_the_work_process_comes_before_one_about_code() -> None:
 def test_an_order_without_a_reason_is_suggested_when_three_changes_give_it() -> None:
     order = "Do not write to the index of a person who has it open elsewhere"
     for count in (1, 2, 3):
-        items = [judged(order, change=f"#{number}") for number in range(count)]
+        items = [judge_text(order, change=f"#{number}") for number in range(count)]
         assert bool(list_suggestions(items)) is (count == 3)
 
 
 def test_the_cause_of_a_fixed_bug_is_not_suggested() -> None:
-    item = judged(KEPT, "tells of the past alone")
+    item = judge_text(KEPT, "tells of the past alone")
     cause = replace(item, candidate=replace(item.candidate, marker="root cause"))
     assert list_suggestions([cause]) == []
 
@@ -97,14 +101,14 @@ def test_the_cause_of_a_fixed_bug_is_not_suggested() -> None:
     ],
 )
 def test_completed_work_in_a_message_is_not_suggested(text: str) -> None:
-    assert list_suggestions([judged(text, FIX)]) == []
+    assert list_suggestions([judge_text(text, FIX)]) == []
 
 
 WISH = "Why do we still build the whole image twice on each push?"
 
 
 def judged_turn(text: str, change: str) -> Judged:
-    item = judged(text, "a person asks why something is still so", change)
+    item = judge_text(text, "a person asks why something is still so", change)
     return replace(item, candidate=replace(item.candidate, session="claude:1"))
 
 
@@ -112,7 +116,7 @@ def test_a_question_that_wishes_is_suggested_when_two_changes_ask_it() -> None:
     assert list_suggestions([judged_turn(WISH, "#1")]) == []
     (suggestion,) = list_suggestions([judged_turn(WISH, "#1"), judged_turn(WISH, "#2")])
     assert suggestion.changes == ("#1", "#2")
-    assert list_suggestions([judged(WISH, change="#1"), judged(WISH, change="#2")]) == []
+    assert list_suggestions([judge_text(WISH, change="#1"), judge_text(WISH, change="#2")]) == []
 
 
 def test_a_wish_in_another_language_is_suggested() -> None:
@@ -133,9 +137,9 @@ def test_repeated_requests_are_always_listed(
     monkeypatch.setattr("memory_ci.extraction.suggestions.MAX_COMPARED", 1)
     day = date(2026, 1, 1)
     repetition = Repetition(kind="request", sessions=3, people=1, first=day, last=day, when="start")
-    request = judged("Open a draft PR when you are done with it", "asked in 3 sessions")
+    request = judge_text("Open a draft PR when you are done with it", "asked in 3 sessions")
     repeated = replace(
         request, candidate=replace(request.candidate, repetition=repetition, engine="repetition")
     )
-    first, second = list_suggestions([judged(KEPT, FIX), repeated])
+    first, second = list_suggestions([judge_text(KEPT, FIX), repeated])
     assert (first.candidate.repetition, second.candidate.title) == (repetition, KEPT)

@@ -60,7 +60,7 @@ UNCARRIED = [
 ]
 
 
-def find(title: str, quote: str, text: str | None = None, **fields: Any) -> str | None:
+def find_reason(title: str, quote: str, text: str | None = None, **fields: Any) -> str | None:
     """Return why a title is not supported by its quote, or None."""
     piece = make_piece(text or quote, kind="text")
     return find_unsupported(
@@ -72,7 +72,7 @@ def find(title: str, quote: str, text: str | None = None, **fields: Any) -> str 
 def test_an_unsupported_title_has_a_reason(
     title: str, quote: str, text: str | None, reason: str
 ) -> None:
-    assert find(title, quote, text) == reason
+    assert find_reason(title, quote, text) == reason
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,13 @@ def test_an_unsupported_title_has_a_reason(
     ],
 )
 def test_a_title_supported_by_its_quotes_is_kept(title: str, quote: str) -> None:
-    assert find(title, quote) is None
+    assert find_reason(title, quote) is None
 
 
 def test_the_name_of_a_rejected_option_is_not_an_order() -> None:
     title, quote = "Amending commits", "don't amend commits, it breaks the link"
-    assert find(title, quote, adoption="rejected") is None
-    assert find("Amend commits", quote) == "opposite-of-the-quotes"
+    assert find_reason(title, quote, adoption="rejected") is None
+    assert find_reason("Amend commits", quote) == "opposite-of-the-quotes"
 
 
 def test_a_question_is_ignored_if_another_text_is_quoted() -> None:

@@ -35,7 +35,7 @@ def judge_output(label: str, piece: Evidence, *earlier: ShownByTools, title: str
 
 
 def show_in(label: str, session: str = "claude-code:1", title: str = TITLE) -> ShownByTools:
-    """Return what the tools of a change showed."""
+    """Return the tool output of a change that a learning repeats."""
     piece = make_output(session)
     (shown_by_tools,) = list_shown_by_tools([judge_output(label, piece, title=title)], [piece])
     return shown_by_tools

@@ -23,7 +23,7 @@ def repo(tmp_path: Path) -> RepoBuilder:
     return built
 
 
-def last(repo: RepoBuilder, spot: Spot, rev: str | None = "HEAD") -> LastEdit | None:
+def find_last(repo: RepoBuilder, spot: Spot, rev: str | None = "HEAD") -> LastEdit | None:
     return find_last_edits(find_repository(repo.path), rev, [spot]).get(spot)
 
 
@@ -32,7 +32,7 @@ def test_lines_are_followed_through_edits_above_and_below_them(repo: RepoBuilder
     shifted = CODE.replace("y()", "yy()").replace("import a\n", "import a\nimport b\nimport c\n")
     repo.commit("Above", {"a.py": shifted})
     repo.commit("Below", {"a.py": shifted.replace("z()", "zz()")})
-    assert last(repo, Spot("a.py", "a.py", 6, 8)) == LastEdit(sha, "Edit (#5)\n")
+    assert find_last(repo, Spot("a.py", "a.py", 6, 8)) == LastEdit(sha, "Edit (#5)\n")
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_removing_the_end_of_a_place_is_an_edit_and_removing_a_neighbour_is_not(
 ) -> None:
     before = repo.commit("Edit", {"a.py": CODE.replace("x()", "xx()")})
     sha = repo.commit("Cut", {"a.py": CODE.replace("x()", "xx()").replace(gone, "")})
-    edit = last(repo, Spot("a.py", "a.py", 4, 5 if is_touched else 6))
+    edit = find_last(repo, Spot("a.py", "a.py", 4, 5 if is_touched else 6))
     assert edit is not None
     assert edit.sha == (sha if is_touched else before)
 
@@ -56,7 +56,7 @@ def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(
     tree = repo.git("rev-parse", "HEAD^{tree}")
     repo.git("reset", "-q", "--hard", repo.git("commit-tree", tree, "-p", "HEAD", input=b"no end"))
     repo.commit("Below", {"a.py": hostile.replace("z()", "zz()")})
-    edit = last(repo, Spot("a.py", "a.py", 4, 10))
+    edit = find_last(repo, Spot("a.py", "a.py", 4, 10))
     assert edit is not None
     assert edit.sha == sha
 
@@ -64,7 +64,7 @@ def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(
 def test_a_path_is_not_a_pattern(repo: RepoBuilder) -> None:
     sha = repo.commit("Odd", {"über *?[x] b.py": CODE})
     edit = repo.commit("Edit", {"über *?[x] b.py": "x\n"})
-    assert last(repo, Spot("über *?[x] b.py", "über *?[x] b.py")) == LastEdit(edit, "Edit\n")
+    assert find_last(repo, Spot("über *?[x] b.py", "über *?[x] b.py")) == LastEdit(edit, "Edit\n")
     assert sha != edit
 
 
@@ -74,7 +74,7 @@ def test_the_boundary_commit_of_a_shallow_clone_is_not_the_edit(
     repo.commit("Edit", {"a.py": CODE.replace("y()", "yy()")})
     repo.commit("Other", {"README": "y\n"})
     repo.git("clone", "-q", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow"))
-    assert last(RepoBuilder(tmp_path / "shallow"), Spot("a.py", "a.py", 4, 6)) is None
+    assert find_last(RepoBuilder(tmp_path / "shallow"), Spot("a.py", "a.py", 4, 6)) is None
 
 
 def test_an_edit_by_a_commit_with_an_impossible_date_has_the_first_day(repo: RepoBuilder) -> None:

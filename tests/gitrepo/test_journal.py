@@ -49,7 +49,7 @@ def add_memory(builder: RepoBuilder) -> None:
     builder.commit("Memory", {"MEMORY.md": "old\n", "b/old.md": "old\n"})
 
 
-def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_writer(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     """Run a process, as leader of its own group, that writes one file, adds one and removes one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", WRITE, str(cwd or builder.path)]
@@ -63,7 +63,7 @@ def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.Completed
     )
 
 
-def write_here(builder: RepoBuilder) -> None:
+def run_writer_in_process(builder: RepoBuilder) -> None:
     """Do the same run in this process, which is faster; it must not be killed."""
     repo = find_repository(builder.path)
     commit_series(
@@ -78,7 +78,7 @@ def write_here(builder: RepoBuilder) -> None:
     )
 
 
-def is_done(builder: RepoBuilder) -> bool:
+def is_completed(builder: RepoBuilder) -> bool:
     """Return whether index and work tree are at the run's commit and the journal is removed."""
     assert builder.show("main", "MEMORY.md") == "new\n"
     assert not (builder.path / ".git" / JOURNAL).exists()
@@ -86,7 +86,7 @@ def is_done(builder: RepoBuilder) -> bool:
     return builder.git("status", "--porcelain") == "" and (builder.path / "a/new.md").exists()
 
 
-def killed(
+def kill_run(
     builder: RepoBuilder,
     wrap_git: Callable[[str], None],
     script: str,
@@ -94,7 +94,7 @@ def killed(
     waits_for_git: bool = True,
 ) -> None:
     wrap_git(script)
-    assert write(builder).returncode == -signal.SIGKILL
+    assert run_writer(builder).returncode == -signal.SIGKILL
     wrap_git("")
     if waits_for_git:  # the git that killed the run holds the journal until it has ended
         with (builder.path / ".git" / JOURNAL).open() as held:
@@ -137,7 +137,7 @@ def test_a_journal_that_no_run_of_ours_wrote_is_not_followed(
     assert decoy.read_text(encoding="utf-8") == "mine\n"
 
 
-def is_taken_back(builder: RepoBuilder) -> bool:
+def is_restored(builder: RepoBuilder) -> bool:
     """Return whether branch, index and work tree are as before the run and the journal is removed."""
     assert builder.show("main", "MEMORY.md") == "old\n"
     assert not (builder.path / ".git" / JOURNAL).exists()
@@ -158,7 +158,7 @@ def killed_by(
             template = builder_template.copy(folder / "repo")
             add_memory(template)
             with pytest.MonkeyPatch.context() as patch:
-                killed(template, make_git_wrapper(folder, patch), script)
+                kill_run(template, make_git_wrapper(folder, patch), script)
             templates[script] = template
         return templates[script].copy(path)
 
@@ -172,18 +172,18 @@ def test_the_next_command_restores_files_that_a_killed_run_wrote_but_did_not_com
     builder = killed_by(script, tmp_path / "killed")
     assert find_unfinished(find_repository(builder.path)) is not None
     assert open_committed(builder.path).findings == ()
-    assert is_taken_back(builder)
-    write_here(builder)
-    assert is_done(builder)
+    assert is_restored(builder)
+    run_writer_in_process(builder)
+    assert is_completed(builder)
 
 
 def test_a_run_that_is_killed_after_its_branch_moved_is_completed(
     builder: RepoBuilder, wrap_git: Callable[[str], None]
 ) -> None:
-    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    kill_run(builder, wrap_git, AFTER_THE_BRANCH)
     assert builder.git("status", "--porcelain") == ""
     assert open_committed(builder.path).findings == ()
-    assert is_done(builder)
+    assert is_completed(builder)
 
 
 NEXT_STEPS = {
@@ -223,12 +223,12 @@ def test_the_next_run_commits_its_changes_whatever_a_person_does_after_a_kill(
     assert builder.git("status", "--porcelain") == ""
     builder.git("switch", "-q", "main")
     assert builder.git("status", "--porcelain") == ""
-    write_here(builder)
-    assert is_done(builder)
+    run_writer_in_process(builder)
+    assert is_completed(builder)
 
 
 class StoppedClock:
-    """A clock that stands still; the first sleep lets a hanging git go on."""
+    """A clock that does not advance; the first sleep lets a hanging git continue."""
 
     def __init__(self, may_go_on: Path) -> None:
         self._may_go_on = may_go_on
@@ -252,18 +252,18 @@ def test_a_git_process_that_outlives_its_run_is_waited_for(
     may_go_on = tmp_path / "may-go-on"
     os.mkfifo(may_go_on)
     hangs = f'case "$*" in *update-ref*) kill -KILL $PPID; read -r _ <"{may_go_on}";; esac'
-    killed(builder, wrap_git, hangs, waits_for_git=False)
+    kill_run(builder, wrap_git, hangs, waits_for_git=False)
     assert builder.show("main", "MEMORY.md") == "old\n"
     monkeypatch.setattr(journal, "time", StoppedClock(may_go_on))
     open_committed(builder.path)
-    assert is_done(builder)
+    assert is_completed(builder)
 
 
 @pytest.mark.parametrize("stage", [True, False])
 def test_a_file_changed_since_the_kill_is_kept_and_reported_until_it_is_resolved(
     builder: RepoBuilder, wrap_git: Callable[[str], None], *, stage: bool
 ) -> None:
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     builder.write("MEMORY.md", "old\nmine\n")
     if stage:
         builder.git("add", "MEMORY.md")
@@ -274,7 +274,7 @@ def test_a_file_changed_since_the_kill_is_kept_and_reported_until_it_is_resolved
     assert builder.git("status", "--porcelain").split() == ["M" if stage else "MM", "MEMORY.md"]
     builder.git("checkout", "-q", "HEAD", "--", "MEMORY.md")
     assert open_committed(builder.path).findings == ()
-    assert is_taken_back(builder)
+    assert is_restored(builder)
 
 
 def test_the_files_of_a_linked_work_tree_are_restored_from_the_main_one(
@@ -282,7 +282,7 @@ def test_the_files_of_a_linked_work_tree_are_restored_from_the_main_one(
 ) -> None:
     builder.branch("work")
     linked = builder.worktree(tmp_path / "linked", "main")
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     assert linked.git("status", "--porcelain") != ""
     open_committed(builder.path)
     assert linked.git("status", "--porcelain") == builder.git("status", "--porcelain") == ""
@@ -306,7 +306,7 @@ def test_a_journal_that_is_not_a_regular_file_is_not_opened(
     else:
         journal.mkdir()
     assert undo_move(find_repository(builder.path)) == ()
-    assert write(builder).returncode == 1
+    assert run_writer(builder).returncode == 1
     assert not (tmp_path / "target").exists()
     assert builder.git("status", "--porcelain") == ""
 
@@ -314,10 +314,10 @@ def test_a_journal_that_is_not_a_regular_file_is_not_opened(
 def test_the_files_are_restored_after_the_repository_was_moved(
     builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path
 ) -> None:
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     moved = RepoBuilder(builder.path.rename(tmp_path / "moved"), builder.clock)
     assert open_committed(moved.path).findings == ()
-    assert is_taken_back(moved)
+    assert is_restored(moved)
 
 
 ENDS = {"INT": 130, "TERM": -signal.SIGTERM, "HUP": -signal.SIGHUP}
@@ -329,8 +329,8 @@ def test_a_signal_to_the_process_group_is_handled_after_the_files_are_restored(
     builder: RepoBuilder, wrap_git: Callable[[str], None], step: str, name: str, status: int
 ) -> None:
     wrap_git(f'case "$*" in *{step}*) kill -{name} -$PPID; "$GIT" "$@"; exit;; esac')
-    assert write(builder).returncode == status
-    assert is_done(builder)
+    assert run_writer(builder).returncode == status
+    assert is_completed(builder)
 
 
 def test_a_signal_that_is_ignored_stays_so(
@@ -339,10 +339,10 @@ def test_a_signal_that_is_ignored_stays_so(
     wrap_git('case "$*" in *update-ref*) kill -HUP -$PPID;; esac')
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        assert write(builder).returncode == 0
+        assert run_writer(builder).returncode == 0
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert is_done(builder)
+    assert is_completed(builder)
 
 
 def test_the_journal_of_a_running_process_is_not_used_by_another(
@@ -363,7 +363,7 @@ def test_the_journal_of_a_running_process_is_not_used_by_another(
 def test_a_run_restores_the_files_of_a_killed_run_before_writing_its_own_journal(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     with journaled(repo, Move("refs/heads/other", builder.sha(), builder.sha())):
         assert builder.git("status", "--porcelain") == ""
-    assert is_taken_back(builder)
+    assert is_restored(builder)

@@ -45,13 +45,13 @@ HOSTILE = [
 ]
 
 
-def put(
+def store_session(
     repo: Repository, session_id: str = "s1", data: bytes = b"one\n", when: datetime = WHEN
 ) -> str:
     return store(repo, "claude-code", session_id, {"digest.jsonl": data}, when).oid
 
 
-def refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
+def list_refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
     return builder.git("for-each-ref", "--format=%(refname)", pattern).splitlines()
 
 
@@ -80,11 +80,11 @@ def test_index_work_tree_and_branches_are_unchanged_and_no_hook_runs(
     hook = builder.write(".git/hooks/reference-transaction", "#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
     index, head = (builder.path / ".git" / "index").read_bytes(), builder.sha()
-    put(repo)
+    store_session(repo)
     assert (builder.path / ".git" / "index").read_bytes() == index
     assert (builder.sha(), builder.git("status", "--porcelain")) == (head, "M  README.md")
     delete(repo, list_stored(repo))
-    assert refs(builder) == ["refs/heads/main"]
+    assert list_refs(builder) == ["refs/heads/main"]
 
 
 def test_a_session_is_stored_once_with_the_same_id_in_every_repository(
@@ -102,8 +102,8 @@ def test_a_session_is_stored_once_with_the_same_id_in_every_repository(
 def test_a_longer_session_replaces_a_shorter_one_and_never_the_reverse(
     repo: Repository,
 ) -> None:
-    put(repo)
-    grown = put(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
+    store_session(repo)
+    grown = store_session(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
     late = store(repo, "claude-code", "s1", {"digest.jsonl": b"one\n"}, WHEN)
     assert (late.oid, late.is_new) == (grown, False)
     assert [stored.oid for stored in list_stored(repo)] == [grown]
@@ -117,7 +117,7 @@ def test_the_slower_of_two_concurrent_captures_gets_an_error(
         f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other_commit};; esac'
     )
     with pytest.raises(RepositoryError) as caught:
-        put(repo)
+        store_session(repo)
     assert caught.value.slug == "ref-moved"
     assert builder.sha(f"{SESSIONS}claude-code/s1") == other_commit
 
@@ -132,7 +132,7 @@ def test_a_hostile_id_gives_one_ref_below_its_agent(
     builder.git("check-ref-format", ref)
     head = builder.sha("main")
     store(repo, session_id, session_id, {"digest.jsonl": b"x\n"}, WHEN)
-    assert sorted(refs(builder)) == sorted(["refs/heads/main", ref])
+    assert sorted(list_refs(builder)) == sorted(["refs/heads/main", ref])
     assert builder.sha("main") == head
 
 
@@ -143,8 +143,8 @@ def test_similar_ids_have_different_refs() -> None:
 def test_digests_are_read_by_one_process_within_a_limit(
     repo: Repository, git_calls: Callable[[], list[str]]
 ) -> None:
-    put(repo, "a", b"one\n")
-    put(repo, "b", b"x" * 100)
+    store_session(repo, "a", b"one\n")
+    store_session(repo, "b", b"x" * 100)
     store(repo, "codex", "no-digest", {"transcript": b"all\n"}, WHEN)
     stored = list_stored(repo)
     before = len(git_calls())
@@ -155,7 +155,7 @@ def test_digests_are_read_by_one_process_within_a_limit(
 
 
 def test_sessions_survive_garbage_collection(builder: RepoBuilder, repo: Repository) -> None:
-    put(repo)
+    store_session(repo)
     builder.git("gc", "-q", "--prune=now")
     assert [data for _, data in read_stored(repo, list_stored(repo))] == [b"one\n"]
 
@@ -165,7 +165,7 @@ def test_only_sessions_that_a_remote_lacks_are_pushed(
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     builder.git("remote", "add", "origin", str(bare.path))
-    put(repo)
+    store_session(repo)
     push(repo, "origin", list_unpushed(repo, "origin"))
     assert list_remote(repo, "origin") == {
         session_ref("claude-code", "s1"): builder.sha(f"{SESSIONS}claude-code/s1")
@@ -174,21 +174,21 @@ def test_only_sessions_that_a_remote_lacks_are_pushed(
     assert list_unpushed(repo, "origin") == ()
     assert [call.split()[0] for call in git_calls()[before:]] == ["for-each-ref"]
     assert len(list_unpushed(repo, "elsewhere")) == 1
-    grown = put(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
+    grown = store_session(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
     push(repo, "origin", list_unpushed(repo, "origin"))
     assert bare.sha(f"{SESSIONS}claude-code/s1") == grown
-    assert not [ref for ref in refs(bare) if ref.startswith(PUSHED)]
+    assert not [ref for ref in list_refs(bare) if ref.startswith(PUSHED)]
 
 
 def test_fetching_sessions_never_overwrites_local_ones(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
-    put(bare, "a", b"theirs, older\n")
-    put(bare, "b", b"theirs\n")
+    store_session(bare, "a", b"theirs, older\n")
+    store_session(bare, "b", b"theirs\n")
     builder.git("remote", "add", "origin", str(bare.git_dir))
     repo = find_repository(builder.path)
-    mine = put(repo, "a", b"mine\n", WHEN + timedelta(hours=1))
+    mine = store_session(repo, "a", b"mine\n", WHEN + timedelta(hours=1))
     assert fetch(repo, "origin") == (session_ref("claude-code", "b"),)
     assert builder.sha(f"{SESSIONS}claude-code/a") == mine
     assert [stored.key for stored in list_unpushed(repo, "origin")] == ["claude-code:a"]
@@ -201,17 +201,17 @@ def test_a_session_is_deleted_locally_or_on_a_remote(
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     builder.git("remote", "add", "origin", str(bare.path))
-    put(repo, "a")
-    put(repo, "b")
+    store_session(repo, "a")
+    store_session(repo, "b")
     push(repo, "origin", list_stored(repo))
     delete(repo, [stored for stored in list_stored(repo) if stored.key.endswith(":a")])
-    assert [ref.rpartition("/")[2] for ref in refs(builder, "refs/memory-ci/")] == ["b", "b"]
+    assert [ref.rpartition("/")[2] for ref in list_refs(builder, "refs/memory-ci/")] == ["b", "b"]
     delete_remote(repo, "origin", [session_ref("claude-code", "a"), "refs/heads/main"])
-    assert refs(bare) == ["refs/heads/main", session_ref("claude-code", "b")]
+    assert list_refs(bare) == ["refs/heads/main", session_ref("claude-code", "b")]
 
 
 def test_an_unreachable_remote_is_a_temporary_error(repo: Repository, tmp_path: Path) -> None:
-    put(repo)
+    store_session(repo)
     with pytest.raises(EngineError) as caught:
         push(repo, str(tmp_path / "nowhere"), list_stored(repo))
     assert caught.value.slug == "remote-failed"
@@ -274,7 +274,7 @@ def test_a_remote_that_does_not_answer_is_aborted_with_all_started_processes(
 def test_a_commit_with_an_impossible_date_counts_as_the_oldest(
     builder: RepoBuilder, repo: Repository, date: str
 ) -> None:
-    put(repo)
+    store_session(repo)
     tree = builder.git("rev-parse", f"{SESSIONS}claude-code/s1^{{tree}}")
     by = f"a <a@b.example> {date} +0000"
     path = builder.write("commit.txt", f"tree {tree}\nauthor {by}\ncommitter {by}\n\nmad\n")
@@ -286,7 +286,7 @@ def test_a_commit_with_an_impossible_date_counts_as_the_oldest(
 def test_a_session_that_ended_before_1970_has_the_first_date_of_git(
     repo: Repository,
 ) -> None:
-    put(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
+    store_session(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
     assert [stored.at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
@@ -301,7 +301,7 @@ def test_a_ref_that_is_not_a_session_is_neither_listed_nor_fetched(
         str(bare.path),
         *(f"{head}:{SESSIONS}{name}" for name in ("codex", "a/b/c", "a/x.y", "é/s")),
     )
-    put(find_repository(bare.path, is_named=True))
+    store_session(find_repository(bare.path, is_named=True))
     repo = find_repository(builder.path)
     assert list(list_remote(repo, str(bare.path))) == [session_ref("claude-code", "s1")]
     assert fetch(repo, str(bare.path)) == (session_ref("claude-code", "s1"),)
@@ -313,7 +313,7 @@ def test_a_session_that_cannot_be_fetched_does_not_block_others(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
-    put(bare)
+    store_session(bare)
     store(bare, "codex", "s2", {"digest.jsonl": b"two\n"}, WHEN)
     repo = find_repository(builder.path)
     builder.git(

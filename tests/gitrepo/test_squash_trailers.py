@@ -107,7 +107,7 @@ def test_all_commits_with_trailers_of_a_branch_count_oldest_first(
 
 
 def test_commits_of_a_rebase_are_matched_one_by_one(builder: RepoBuilder) -> None:
-    """A forge may reword the commits of a rebase; here the second one is changed, too."""
+    """A forge may reword the commits of a rebase. The second commit is changed, too."""
     builder.checkout("topic")
     builder.commit(f"Log it\n\n{TRAILERS}", {"log.py": "1\n"})
     builder.commit(f"Say it\n\n{TRAILERS}", {"say.py": "1\n"})

@@ -63,6 +63,6 @@ def answers_with(
 
     def put(scene: Attacker) -> None:
         scene.add_answer(answer(title, *(places or (FOUND,)), **fields))
-        scene.talks(turn)
+        scene.hold_session(turn)
 
     return put

@@ -101,13 +101,13 @@ class Attacker:
 
     # -- what is put where
 
-    def merges(
+    def merge_branch(
         self, message: str, files: dict[str, str | bytes], author: str | None = None
     ) -> None:
         """Merge a branch of the repository itself with one commit, as the attack's pull request."""
         self._merge(message, files, author)
 
-    def forks(
+    def merge_fork(
         self, message: str, files: dict[str, str | bytes], body: str = "Some work.", **pull: Any
     ) -> None:
         """Merge a branch of a fork, whose author may only read."""
@@ -122,17 +122,17 @@ class Attacker:
         }
         self._merge(message, files, "Eve <eve@elsewhere.example>")
 
-    def talks(self, *messages: str | Record, **pull: Any) -> None:
+    def hold_session(self, *messages: str | Record, **pull: Any) -> None:
         """Capture a session of a trusted person, which a commit of the repository names."""
         self._pull = pull
         data = make_session(*messages, at=self.project.clock.now, session=HOSTILE_SESSION)
         key = keep_session(self.project, self.folder, data)
-        self.merges(
+        self.merge_branch(
             f"Look at the pages\n\nFor the charge.\n\nMemory-Session: {key}",
             {"src/pages.py": "pages\n"},
         )
 
-    def comments(self, body: str, login: str = "eve", association: str = "NONE") -> None:
+    def comment(self, body: str, login: str = "eve", association: str = "NONE") -> None:
         """Add a comment on the honest pull request, by default of a person who may only read."""
         comment = {
             "id": 71,
@@ -143,7 +143,7 @@ class Attacker:
         self._comments.append(
             comment | {"created_at": "2026-01-05T10:00:00Z", "updated_at": "2026-01-05T10:00:00Z"}
         )
-        self.merges("Add pages\n\nFor the shop.", {"src/pages.py": "pages\n"})
+        self.merge_branch("Add pages\n\nFor the shop.", {"src/pages.py": "pages\n"})
 
     def _merge(self, message: str, files: dict[str, str | bytes], author: str | None) -> None:
         self.project.branch("hostile")
@@ -152,13 +152,13 @@ class Attacker:
         title = f"Merge pull request #{NUMBER} from eve/hostile"
         self._landed = self.project.merge("hostile", message=f"{title}\n\nSome work")
 
-    def rebases(self) -> None:
+    def rebase(self) -> None:
         """Put the merged commits on the branch without a merge commit, like the forge's rebase button."""
         self.project.git("reset", "-q", "--hard", "main^1")
         self.project.git("cherry-pick", "hostile")
         self._landed = self.project.sha()
 
-    def squashes(self, message: str, author: str) -> None:
+    def squash(self, message: str, author: str) -> None:
         """Replace the merge by one commit with that message."""
         self.project.git("reset", "-q", "--hard", "main^1")
         self.project.git("merge", "-q", "--squash", "hostile")

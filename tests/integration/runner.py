@@ -18,7 +18,7 @@ EXPRESSION = re.compile(r"\$\{\{ *(.+?) *\}\}")
 
 
 class Finished(NamedTuple):
-    """The result of an action: its outputs and what it printed."""
+    """The result of an action: its outputs and its printed text."""
 
     outputs: Mapping[str, str]
     printed: str

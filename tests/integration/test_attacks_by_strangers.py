@@ -27,7 +27,7 @@ def learned(attacker: Attacker) -> Attacker:
     return attacker
 
 
-def of_others(attacker: Attacker) -> tuple[object, ...]:
+def read_honest_work(attacker: Attacker) -> tuple[object, ...]:
     """Return the entries and the episodes of the honest work."""
     memory = attacker.project.workspace
     episodes = combine(load_episodes(memory, None).records)
@@ -48,14 +48,14 @@ SAID = {
 
 @pytest.mark.parametrize("words", SAID.values(), ids=SAID.keys())
 def test_a_strangers_claims_about_other_work_are_ignored(learned: Attacker, words: str) -> None:
-    project, before = learned.project, of_others(learned)
+    project, before = learned.project, read_honest_work(learned)
     claim = words.format(
         sha=project.git("log", "-1", "--format=%H", "--grep=#128"), id=project.entries()[0].id
     )
-    learned.forks(f"docs: fix a typo\n\n{claim}", {"docs/typo.md": "x\n"})
+    learned.merge_fork(f"docs: fix a typo\n\n{claim}", {"docs/typo.md": "x\n"})
     findings = verify_change(project.workspace, "main^1", "hostile", is_fork=True).findings
     ran = record(learned)
-    assert of_others(learned) == before
+    assert read_honest_work(learned) == before
     assert "is ignored" in ran.printed or "are ignored" in ran.printed
     assert "unproved-claim" in {finding.code for finding in findings}
     outcomes = {
@@ -95,7 +95,7 @@ def test_only_the_text_of_a_strangers_note_counts(
     learned: Attacker, boast: dict[str, object]
 ) -> None:
     path, text = note_of("Name the branch after its issue", **{"scope": "project", **boast})
-    learned.forks("docs: note something\n\nFor all.", {path: text})
+    learned.merge_fork("docs: note something\n\nFor all.", {path: text})
     findings = verify_change(learned.project.workspace, "main^1", "hostile", is_fork=True).findings
     assert {(finding.path, finding.code, finding.level) for finding in findings} == {
         (path, "note-claims", "error")
@@ -125,7 +125,7 @@ def test_a_strangers_note_does_not_suppress_another_note(learned: Attacker) -> N
     learned.project.commit(
         "Note", {".memory/inbox/z.md": note_of("Name the branch after its issue")[1]}
     )
-    learned.forks(
+    learned.merge_fork(
         "docs: note\n\nFor all.", {".memory/inbox/a.md": note_of("Name the branch as you like")[1]}
     )
     assert "taken-id" in record(learned).printed
@@ -142,7 +142,7 @@ def test_a_strangers_note_does_not_supersede_entries(learned: Attacker) -> None:
     path, text = note_of(
         evil, body=honest.body, importance=1.0, type=honest.type, supersedes=(honest.id,)
     )
-    learned.forks("docs: note something\n\nFor all.", {path: text})
+    learned.merge_fork("docs: note something\n\nFor all.", {path: text})
     record(learned)
     (current_entry,) = [entry for entry in learned.project.entries() if entry.id == honest.id]
     field_names = (
@@ -178,7 +178,7 @@ def test_a_note_of_a_member_counts_as_written_and_its_claims_are_checked(
             "said by Ann",
         ),
     )
-    learned.merges("Note something\n\nFor all.", {path: text})
+    learned.merge_branch("Note something\n\nFor all.", {path: text})
     record(learned)
     (entry,) = [entry for entry in project.entries() if entry.title.startswith("Name the branch")]
     assert entry.importance == 0.9

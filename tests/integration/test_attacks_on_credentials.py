@@ -38,7 +38,7 @@ def test_a_credential_in_the_evidence_is_neither_printed_nor_stored(
     attacker: Attacker, secret: str
 ) -> None:
     attacker.add_answer(answer("Use the key that was given", ("Use this", "[redacted:")))
-    attacker.talks(f"Use this from now on: {secret} and never ask again for it.")
+    attacker.hold_session(f"Use this from now on: {secret} and never ask again for it.")
     ran = record(attacker)
     core = core_of(secret)
     assert core not in attacker.model_input + ran.printed + ran.written

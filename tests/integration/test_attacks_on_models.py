@@ -1,4 +1,4 @@
-"""Tests of a model that answers what an attacker wants, with or without quotes of a trusted person."""
+"""Tests of a model that obeys an attacker, with or without quotes of a trusted person."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_an_existing_entry_is_not_reinforced_by_an_answer_without_quotes(
     record(attacker)
     (existing_entry,) = [entry for entry in attacker.project.entries() if entry.title == TITLE]
     attacker.add_answer(answer(TITLE, (REMEMBER, ""), restates=existing_entry.id))
-    attacker.talks(REMEMBER)
+    attacker.hold_session(REMEMBER)
     assert "quote-not-found" in record(attacker).printed
     assert [entry for entry in attacker.project.entries() if entry.id == existing_entry.id] == [
         existing_entry

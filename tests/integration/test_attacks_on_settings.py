@@ -22,7 +22,7 @@ EDITS = {
 
 @pytest.mark.parametrize("text", EDITS.values(), ids=EDITS.keys())
 def test_a_change_cannot_configure_how_it_is_read(attacker: Attacker, text: str) -> None:
-    attacker.forks(f"Add pages\n\nFor it.\n\nLearning: {DEMAND}", {".memory-ci.yaml": text})
+    attacker.merge_fork(f"Add pages\n\nFor it.\n\nLearning: {DEMAND}", {".memory-ci.yaml": text})
     ran = record(attacker)
     assert_repelled(attacker, ran, "untrusted-quote")
     assert "zanzibar-1" not in attacker.model_input
@@ -35,14 +35,14 @@ def test_an_author_cannot_make_himself_trusted_by_his_own_change(attacker: Attac
     )
     project.commit("Go on")
     files: dict[str, str | bytes] = {".memory-ci.yaml": "extraction:\n  trusted_authors: ['*']\n"}
-    attacker.merges(
+    attacker.merge_branch(
         f"Add pages\n\nFor it.\n\nLearning: {DEMAND}", files, "Eve <eve@elsewhere.example>"
     )
     assert_repelled(attacker, record(attacker), "not trusted")
 
 
 def test_a_base_url_in_the_configuration_has_no_effect_and_is_reported(attacker: Attacker) -> None:
-    attacker.forks(
+    attacker.merge_fork(
         "Add\n\nFor it.", {".memory-ci.yaml": "engine:\n  base_url: https://zanzibar.example\n"}
     )
     ran = record(attacker)
@@ -69,7 +69,7 @@ print(json.dumps({"result": '{"learnings": []}', "stop_reason": "end_turn"}))
 def test_claude_runs_in_an_empty_directory_without_settings_of_the_repository(
     attacker: Attacker,
 ) -> None:
-    attacker.merges("Add settings\n\nFor agents.", SETTINGS)
+    attacker.merge_branch("Add settings\n\nFor agents.", SETTINGS)
     log = attacker.folder / "seen"
     program = make_program(attacker.folder / "bin", f"LOG = {str(log)!r}\n{SHOW}")
     record(attacker, engine="claude-cli", PATH=f"{program.parent}:{os.environ['PATH']}")
@@ -87,7 +87,7 @@ def test_claude_runs_in_an_empty_directory_without_settings_of_the_repository(
 def test_the_address_of_anthropic_is_read_only_from_the_environment(
     attacker: Attacker,
 ) -> None:
-    attacker.merges(
+    attacker.merge_branch(
         "Add settings\n\nFor agents.",
         {**SETTINGS, ".env": "ANTHROPIC_BASE_URL=http://127.0.0.1:9/\n"},
     )

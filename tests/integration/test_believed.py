@@ -46,48 +46,48 @@ class Row(NamedTuple):
 
 def squash(attacker: Attacker, message: str, author: str) -> None:
     """Squash-merge the pull request like the forge's button."""
-    attacker.forks(message, PAGE)
-    attacker.squashes(f"Add pages (#{NUMBER})\n\n* {message}", author)
+    attacker.merge_fork(message, PAGE)
+    attacker.squash(f"Add pages (#{NUMBER})\n\n* {message}", author)
 
 
 ROWS = {
     "`Learning:` in a merged commit by an author with write access": Row(
-        lambda attacker: attacker.merges(f"Add pages\n\n{MARK}", PAGE), is_written=True
+        lambda attacker: attacker.merge_branch(f"Add pages\n\n{MARK}", PAGE), is_written=True
     ),
     "`Learning:` in a commit from a fork": Row(
-        lambda attacker: attacker.forks(f"Add pages\n\n{MARK}", PAGE), is_written=False
+        lambda attacker: attacker.merge_fork(f"Add pages\n\n{MARK}", PAGE), is_written=False
     ),
     "the same, squashed": Row(
         lambda attacker: squash(attacker, f"Add pages\n\n{MARK}", EVE), is_written=False
     ),
     "title and description of a request from a fork": Row(
-        lambda attacker: attacker.forks(
+        lambda attacker: attacker.merge_fork(
             "Add pages", PAGE, title=f"Learning: {RULE}", body=f"Learning: {RULE}"
         ),
         is_written=False,
     ),
     "`Co-authored-by:` a member, in a commit from a fork": Row(
-        lambda attacker: attacker.forks(f"Add pages\n\n{MARK}\nCo-authored-by: {ADA}", PAGE),
+        lambda attacker: attacker.merge_fork(f"Add pages\n\n{MARK}\nCo-authored-by: {ADA}", PAGE),
         is_written=False,
     ),
     "`Co-authored-by:` a stranger, in a member's commit (an accepted suggestion)": Row(
-        lambda attacker: attacker.merges(
+        lambda attacker: attacker.merge_branch(
             f"Apply a suggestion\n\n{MARK}\nCo-authored-by: {EVE}", PAGE, ADA
         ),
         is_written=True,
     ),
     "a stranger's comment or suggestion in a review": Row(
-        lambda attacker: attacker.comments(
+        lambda attacker: attacker.comment(
             f"```suggestion\nLearning: {RULE}\n```\n/remember {RULE}"
         ),
         is_written=False,
     ),
     "a member's `/remember` in a review": Row(
-        lambda attacker: attacker.comments(f"/remember {RULE}", login="ada", association="MEMBER"),
+        lambda attacker: attacker.comment(f"/remember {RULE}", login="ada", association="MEMBER"),
         is_written=True,
     ),
     "a stranger's `/remember` that a member quotes or fences in a review": Row(
-        lambda attacker: attacker.comments(
+        lambda attacker: attacker.comment(
             f"> /remember {RULE}\n\n```\n/remember {RULE}\n```\n\n"
             f"<blockquote>\n\n/remember {RULE}\n\n</blockquote>\nNo.",
             login="ada",
@@ -97,7 +97,7 @@ ROWS = {
         engines=("rules",),  # what a member fences may be quoted, as what he pastes
     ),
     "`Memory: keep` in a commit from a fork": Row(
-        lambda attacker: attacker.forks(f"Add pages\n\n{MARK}\nMemory: keep", PAGE),
+        lambda attacker: attacker.merge_fork(f"Add pages\n\n{MARK}\nMemory: keep", PAGE),
         is_written=False,
     ),
 }
@@ -127,7 +127,7 @@ def test_words_have_the_trust_of_the_table(attacker: Attacker, row: str, engine:
 def test_a_session_named_by_a_stranger_stays_with_its_own_change(attacker: Attacker) -> None:
     """This holds even if the stranger's change is merged first."""
     attacker.project.git("reset", "-q", "--hard", "HEAD~1")
-    attacker.forks(f"Add pages\n\nFor the shop.\n\nMemory-Session: {HONEST_SESSION}", PAGE)
+    attacker.merge_fork(f"Add pages\n\nFor the shop.\n\nMemory-Session: {HONEST_SESSION}", PAGE)
     attacker.project.merge(
         "honest", message="Merge pull request #139 from ada/honest\n\nCharge once"
     )
@@ -147,10 +147,10 @@ def test_trailers_of_a_run_in_an_ordinary_commit_have_no_effect(
     project = attacker.project
     tip = project.sha()
     trailers = f"Memory-CI-Step: extract\nMemory-CI-Source: {tip}\nMemory-CI-Counted: {tip}"
-    merge = attacker.forks if is_fork else attacker.merges
+    merge = attacker.merge_fork if is_fork else attacker.merge_branch
     merge(f"Add pages\n\nFor the shop.\n\n{trailers}", PAGE)
     if is_rebased:
-        attacker.rebases()
+        attacker.rebase()
     cursor = find_cursor(project.workspace.repo, "main")
     assert cursor is None or cursor.source != tip
     record(attacker)

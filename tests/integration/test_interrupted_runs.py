@@ -142,7 +142,7 @@ def state_of(path: Path) -> object:
     return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def shoot(project: Project, name: str, number: int, steps: int) -> bool:
+def send_signal(project: Project, name: str, number: int, steps: int) -> bool:
     """Send a signal to a command's group `steps` steps after the change; return whether it got that far."""
     args, watched = COMMANDS[name]
     before = state_of(project.path / watched)
@@ -152,7 +152,7 @@ def shoot(project: Project, name: str, number: int, steps: int) -> bool:
     return status != 0
 
 
-def ids(project: Project) -> set[str]:
+def list_ids(project: Project) -> set[str]:
     """Return the ids in the last commit by which learnings are found."""
     paths = project.git("ls-files", "*MEMORY.md").splitlines()
     entries = [entry for path in paths for entry in project.entries(path)]
@@ -168,7 +168,7 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
         name, number = ORDER[at % len(ORDER)], SIGNALS[(at + at // len(ORDER)) % len(SIGNALS)]
         project = copy_project(template, tmp_path / f"shop-{at}")
         write_session(project)
-        is_alive = shoot(project, name, number, chance.choice((0, 0, 1, 2, 3, 5, 8)))
+        is_alive = send_signal(project, name, number, chance.choice((0, 0, 1, 2, 3, 5, 8)))
         what = f"{name} {number.name}"
         is_cut = (project.path / ".git" / JOURNAL).exists()
         hits[f"{what}{', cut short' if is_cut else '' if is_alive else ', over before'}"] += 1
@@ -185,5 +185,5 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
         assert project.git("diff", "--stat", tip, "HEAD") == "", what
         project.record()
         assert (project.titles(), project.status()) == (expected, ""), what
-        assert {make_id(n) for n in (1, 2, 3, 4, 5)} <= ids(project), what
+        assert {make_id(n) for n in (1, 2, 3, 4, 5)} <= list_ids(project), what
     sys.stdout.write("".join(f"{count:4d} {what}\n" for what, count in sorted(hits.items())))

@@ -1,4 +1,4 @@
-"""Tests of isolation: what a session, role or other repository must not see is shown by no interface for agents.
+"""Tests of isolation: interfaces for agents do not show entries that a session, role or other repository must not see.
 
 An interface (door) is a command in one of its forms, or a tool or resource of the MCP server. Each is tried by each
 caller. Interfaces for people (docs/agents.md) show everything, which is tested, too.

@@ -31,13 +31,13 @@ def text_of(*entries: Entry) -> str:
     return "\n".join([INTRO, *map(format_entry, entries)])
 
 
-def ids(project: RepoBuilder, rev: str = "HEAD") -> list[str]:
+def list_ids(project: RepoBuilder, rev: str = "HEAD") -> list[str]:
     return [
         entry.id for entry in parse_memory_file("", project.show(rev, "MEMORY.md").encode()).entries
     ]
 
 
-def put(project: Project, *entries: Entry) -> str:
+def commit_entries(project: Project, *entries: Entry) -> str:
     return project.commit("Write", {"MEMORY.md": text_of(*entries)})
 
 
@@ -45,11 +45,11 @@ def diverge(project: Project, base: int = 1) -> Project:
     """Make two branches, `main` (checked out) and `side`, that each add an entry and reinforce entry 1 once."""
     before = [numbered(number) for number in range(1, base + 1)]
     counted = [numbered(1, reinforcement_count=1), *before[1:]]
-    put(project, *before)
+    commit_entries(project, *before)
     project.branch("side")
-    put(project, *counted, numbered(base + 2))
+    commit_entries(project, *counted, numbered(base + 2))
     project.checkout("main")
-    put(project, *counted, numbered(base + 1))
+    commit_entries(project, *counted, numbered(base + 1))
     return project
 
 
@@ -99,10 +99,10 @@ def test_a_cherry_pick_adds_the_entry(installed: Project) -> None:
 
 
 def test_a_stash_is_popped_onto_a_file_that_has_changed(installed: Project) -> None:
-    put(installed, numbered(1))
+    commit_entries(installed, numbered(1))
     installed.write("MEMORY.md", text_of(numbered(1), numbered(3)))
     installed.git("stash", "-q")
-    put(installed, numbered(1), numbered(2))
+    commit_entries(installed, numbered(1), numbered(2))
     installed.git("stash", "pop", "-q")
     assert (installed.path / "MEMORY.md").read_text() == text_of(*map(numbered, (1, 2, 3)))
 
@@ -113,21 +113,21 @@ def test_a_merge_of_criss_cross_histories_adds_nothing_twice(installed: Project)
     installed.merge(side)
     installed.checkout("side")
     installed.merge(main)
-    put(installed, *installed.entries(), numbered(5))
+    commit_entries(installed, *installed.entries(), numbered(5))
     installed.checkout("main")
-    put(installed, *installed.entries(), numbered(4))
+    commit_entries(installed, *installed.entries(), numbered(4))
     installed.merge("side")
-    assert ids(installed) == [make_id(number) for number in (1, 2, 3, 4, 5)]
+    assert list_ids(installed) == [make_id(number) for number in (1, 2, 3, 4, 5)]
 
 
 def test_an_entry_that_both_changed_stops_the_merge_with_markers_around_it_alone(
     installed: Project,
 ) -> None:
-    put(installed, *map(numbered, (1, 2, 3)))
+    commit_entries(installed, *map(numbered, (1, 2, 3)))
     installed.branch("side")
-    put(installed, numbered(1), numbered(2, body="Theirs."), numbered(3))
+    commit_entries(installed, numbered(1), numbered(2, body="Theirs."), numbered(3))
     installed.checkout("main")
-    put(installed, numbered(1), numbered(2, body="Ours."), numbered(3))
+    commit_entries(installed, numbered(1), numbered(2, body="Ours."), numbered(3))
     with pytest.raises(AssertionError):
         installed.merge("side")
     text = (installed.path / "MEMORY.md").read_text()
@@ -196,11 +196,11 @@ def test_without_the_driver_check_finds_committed_markers(plain: Project) -> Non
 def test_without_the_driver_check_finds_an_entry_duplicated_by_a_text_merge(
     plain: Project,
 ) -> None:
-    put(plain, *map(numbered, (1, 5)))
+    commit_entries(plain, *map(numbered, (1, 5)))
     plain.branch("side")
-    put(plain, *map(numbered, (1, 5, 9)))
+    commit_entries(plain, *map(numbered, (1, 5, 9)))
     plain.checkout("main")
-    put(plain, *map(numbered, (9, 1, 5)))
+    commit_entries(plain, *map(numbered, (9, 1, 5)))
     plain.merge("side")
     assert {finding.code for finding in plain.check("HEAD").findings} == {"duplicate-id"}
 
@@ -228,7 +228,7 @@ def merge_in_scratch_clone(bare: RepoBuilder, branch: str, scratch: Path) -> Non
 def test_twenty_branches_that_add_to_the_inbox_merge_through_a_bare_repository(
     plain: Project, tmp_path: Path, each: int
 ) -> None:
-    put(plain, *map(numbered, range(1, 11)))
+    commit_entries(plain, *map(numbered, range(1, 11)))
     names = [f"work-{number}" for number in range(20)]
     numbers = range(100, 100 + 20 * each)
     for place, name in enumerate(names):
@@ -249,8 +249,8 @@ def test_twenty_branches_that_add_to_the_inbox_merge_through_a_bare_repository(
     plain.git("pull", "-q", str(bare.path), "main")
     assert plain.check("HEAD").findings == ()
     plain.record()
-    assert ids(plain)[:10] == [make_id(number) for number in range(1, 11)]
-    assert {make_id(number) for number in numbers} <= set(ids(plain))
+    assert list_ids(plain)[:10] == [make_id(number) for number in range(1, 11)]
+    assert {make_id(number) for number in numbers} <= set(list_ids(plain))
     assert plain.git("ls-tree", "-r", "--name-only", "HEAD", ".memory/inbox") == ""
 
 

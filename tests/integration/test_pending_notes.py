@@ -82,7 +82,7 @@ def teach(project: Project, number: int = 1, path: str = CLIENT) -> None:
     assert (added.is_new, added.is_pending, ".git/" in added.path) == (True, True, True)
 
 
-def holds(project: Project, rev: str = "HEAD") -> int:
+def count_entries(project: Project, rev: str = "HEAD") -> int:
     return project.git("log", "--format=", "--name-only", rev).split("\n").count(NOTE)
 
 
@@ -103,40 +103,47 @@ def test_a_commit_of_the_sessions_work_includes_the_note_once(
     project: Project, words: list[str]
 ) -> None:
     project.git("commit", "-q", *words)
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
     assert "Memory-Session: claude-code:s1" in project.git("log", "-1", "--format=%B")
     assert read_pending(project.workspace) == {}
     project.write(CLIENT, "more\n")
     project.git("commit", "-qam", "More")
-    assert (holds(project), list((project.path / ".git/memory-ci/notes").iterdir())) == (1, [])
+    assert (count_entries(project), list((project.path / ".git/memory-ci/notes").iterdir())) == (
+        1,
+        [],
+    )
 
 
 def test_a_commit_of_manually_staged_work_includes_the_note(project: Project) -> None:
     project.git("add", CLIENT)
     project.git("commit", "-qm", "x")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
 def test_a_commit_of_a_path_contains_only_that_path(project: Project) -> None:
     project.git("commit", "-qm", "x", CLIENT)
-    assert (holds(project), project.status(), len(read_pending(project.workspace))) == (0, "", 1)
+    assert (count_entries(project), project.status(), len(read_pending(project.workspace))) == (
+        0,
+        "",
+        1,
+    )
     project.write(README, "more\n")
     project.git("commit", "-qam", "By hand")
-    assert holds(project) == 0, "other work does not take it along"
+    assert count_entries(project) == 0, "other work does not take it along"
     sign = SessionActivity(
         agent="claude-code", session="s1", at=NOW, edited=(CLIENT,), branch="refs/heads/main"
     )
     note_activity(project.workspace, sign)
     project.write(CLIENT, "more\n")
     project.git("commit", "-qam", "The session goes on")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
 def test_a_commit_of_other_work_does_not_include_the_note(project: Project) -> None:
     project.write(README, "by hand\n")
     project.git("add", README)
     project.git("commit", "-qm", "By hand")
-    assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (0, 1)
 
 
 def test_a_stash_does_not_change_the_note(project: Project) -> None:
@@ -144,7 +151,7 @@ def test_a_stash_does_not_change_the_note(project: Project) -> None:
     assert project.status() == ""
     project.git("stash", "pop")
     project.git("commit", "-qam", "x")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
 def test_a_rebase_does_not_change_the_note(project: Project) -> None:
@@ -152,7 +159,7 @@ def test_a_rebase_does_not_change_the_note(project: Project) -> None:
     assert len(read_pending(project.workspace)) == 1
     project.git("commit", "-qam", "x")
     project.git("rebase", "-q", "HEAD~1")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
     assert read_pending(project.workspace) == {}
 
 
@@ -169,7 +176,7 @@ def test_pull_with_a_rebase_does_not_change_the_note(
     assert len(read_pending(project.workspace)) == 1 - is_committed
     if not is_committed:
         project.git("commit", "-qam", "x")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
 def test_an_amended_commit_has_the_note_once(project: Project) -> None:
@@ -177,12 +184,16 @@ def test_an_amended_commit_has_the_note_once(project: Project) -> None:
     project.write(CLIENT, "more\n")
     project.git("commit", "-qa", "--amend", "--no-edit")
     project.git("commit", "-q", "--amend", "-m", "Better words")
-    assert (holds(project), project.status(), read_pending(project.workspace)) == (1, "", {})
+    assert (count_entries(project), project.status(), read_pending(project.workspace)) == (
+        1,
+        "",
+        {},
+    )
 
 
 def test_amending_only_the_message_does_not_include_the_note(project: Project) -> None:
     project.git("commit", "-q", "--amend", "-m", "Better words")
-    assert (holds(project), project.status(), len(read_pending(project.workspace))) == (
+    assert (count_entries(project), project.status(), len(read_pending(project.workspace))) == (
         0,
         f" M {CLIENT}",
         1,
@@ -206,16 +217,16 @@ def test_an_aborted_commit_does_not_lose_the_note(
         assert ("?? .memory" in project.status()) is False
     if after != "stash":
         project.git("commit", "-qam", "x")
-        assert (holds(project), project.status()) == (1, "")
+        assert (count_entries(project), project.status()) == (1, "")
         return
     project.write(CLIENT, "again\n")
     project.git("commit", "-qam", "x")
-    assert (holds(project), len(read_pending(project.workspace))) == (1, 0)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (1, 0)
 
 
 def test_without_hooks_the_note_stays_pending(project: Project) -> None:
     project.git("commit", "-qam", "x", "--no-verify")
-    assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (0, 1)
 
 
 def test_a_note_that_was_committed_elsewhere_is_not_committed_again(project: Project) -> None:
@@ -224,14 +235,14 @@ def test_a_note_that_was_committed_elsewhere_is_not_committed_again(project: Pro
     project.git("checkout", "-q", "main")
     project.write(CLIENT, "otherwise\n")
     project.git("commit", "-qam", "Otherwise")
-    assert (holds(project), holds(project, "work")) == (0, 1)
+    assert (count_entries(project), count_entries(project, "work")) == (0, 1)
 
 
 def test_a_merge_does_not_include_the_note(project: Project) -> None:
     project.git("stash")
     project.git("merge", "-q", "--no-ff", "--no-commit", "beside")
     project.git("commit", "-qm", "Merge")
-    assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (0, 1)
 
 
 def test_any_commit_includes_the_note_of_a_session_without_edits(project: Project) -> None:
@@ -239,14 +250,14 @@ def test_any_commit_includes_the_note_of_a_session_without_edits(project: Projec
     shutil.rmtree(project.path / ".git/memory-ci/given")
     project.write(README, "by hand\n")
     project.git("commit", "-qam", "x")
-    assert holds(project) == 1
+    assert count_entries(project) == 1
 
 
 def test_a_linked_work_tree_has_its_own_notes(project: Project, tmp_path: Path) -> None:
     linked = Project(project.worktree(tmp_path / "linked", "side").path)
     teach(linked, 2)
     linked.git("commit", "-qam", "x")
-    assert (holds(linked), linked.status()) == (0, "")
+    assert (count_entries(linked), linked.status()) == (0, "")
     assert fragment_path(make_id(2)) in linked.git("ls-files")
     assert len(read_pending(project.workspace)) == 1
 

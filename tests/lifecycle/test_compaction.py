@@ -32,7 +32,7 @@ def files_of(*entries: Entry, path: str = "MEMORY.md") -> dict[str, bytes]:
     }
 
 
-def read(files: Mapping[str, bytes]) -> tuple[Located, ...]:
+def parse_files(files: Mapping[str, bytes]) -> tuple[Located, ...]:
     return tuple(
         place
         for path, data in files.items()
@@ -40,17 +40,20 @@ def read(files: Mapping[str, bytes]) -> tuple[Located, ...]:
     )
 
 
-def done(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes]:
+def apply_to_files(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict[str, bytes]:
     return {
         **files,
         **{path: data for path, data in apply_changes(files, changes).items() if data is not None},
     }
 
 
-def compacted(*entries: Entry) -> tuple[Entry, ...]:
+def compact(*entries: Entry) -> tuple[Entry, ...]:
     """Return the entries that remain of one file after compaction, in the order of the file."""
     files = files_of(*entries)
-    return tuple(place.entry for place in read(done(files, plan_compaction(read(files)))))
+    return tuple(
+        place.entry
+        for place in parse_files(apply_to_files(files, plan_compaction(parse_files(files))))
+    )
 
 
 def test_nothing_to_compact_is_no_change() -> None:
@@ -61,7 +64,7 @@ def test_nothing_to_compact_is_no_change() -> None:
     )
 
 
-def pair(**fields: Any) -> tuple[Entry, Entry]:
+def make_pair(**fields: Any) -> tuple[Entry, Entry]:
     """Return two entries with the same text; `fields` are set in the second."""
     return make_entry(1, title="Same", body=BODY), make_entry(
         2, title="Same", **{"body": ALIKE} | fields
@@ -95,7 +98,7 @@ def test_near_duplicates_are_merged_into_the_most_important_entry() -> None:
         cites=("src/a.py@1234567",),
         source="pr:2",
     )
-    assert compacted(first, second) == (
+    assert compact(first, second) == (
         make_entry(
             2,
             title="Same",
@@ -118,8 +121,8 @@ def test_near_duplicates_are_merged_into_the_most_important_entry() -> None:
 
 def test_of_equally_important_duplicates_the_longest_stays_then_the_first_id() -> None:
     longer = make_entry(3, title="Same", body=f"{BODY} {BODY}")
-    assert [entry.id for entry in compacted(*pair(), longer)] == [make_id(3)]
-    assert [entry.id for entry in compacted(*pair(body=BODY))] == [make_id(1)]
+    assert [entry.id for entry in compact(*make_pair(), longer)] == [make_id(3)]
+    assert [entry.id for entry in compact(*make_pair(body=BODY))] == [make_id(1)]
 
 
 @pytest.mark.parametrize(
@@ -138,20 +141,21 @@ def test_of_equally_important_duplicates_the_longest_stays_then_the_first_id() -
     ids=lambda fields: " ".join(fields),
 )
 def test_entries_that_must_not_be_merged_are_unchanged(fields: dict[str, Any]) -> None:
-    assert compacted(*pair()) != pair(), "without the difference they are merged"
-    assert compacted(*pair(**fields)) == pair(**fields)
+    assert compact(*make_pair()) != make_pair(), "without the difference they are merged"
+    assert compact(*make_pair(**fields)) == make_pair(**fields)
 
 
 def test_a_contradiction_of_a_merged_entry_prevents_merging() -> None:
-    first, second = pair(relations=(f"contradicts {make_id(9)}",))
+    first, second = make_pair(relations=(f"contradicts {make_id(9)}",))
     successor = make_entry(1, title="Same", body=first.body, supersedes=(make_id(9),))
-    assert compacted(successor, second) == (successor, second)
+    assert compact(successor, second) == (successor, second)
 
 
 def test_a_contradiction_of_itself_is_ignored() -> None:
     successor = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
     assert [
-        entry.id for entry in compacted(successor, *pair(relations=(f"refutes {make_id(2)}",))[1:])
+        entry.id
+        for entry in compact(successor, *make_pair(relations=(f"refutes {make_id(2)}",))[1:])
     ] == [make_id(1)]
 
 
@@ -163,7 +167,7 @@ def test_contradicting_entries_are_not_both_merged_into_a_third(
     entries = [
         make_entry(n, title="Same", body=BODY, relations=relations_of.get(n, ())) for n in (1, 2, 3)
     ]
-    remaining = compacted(*entries)
+    remaining = compact(*entries)
     assert [(entry.id, entry.supersedes) for entry in remaining] == [
         (make_id(1), (make_id(2),)),
         (make_id(3), ()),
@@ -171,8 +175,8 @@ def test_contradicting_entries_are_not_both_merged_into_a_third(
 
 
 def test_entries_of_two_files_are_never_merged() -> None:
-    first, second = pair()
-    places = read(files_of(first) | files_of(second, path="src/MEMORY.md"))
+    first, second = make_pair()
+    places = parse_files(files_of(first) | files_of(second, path="src/MEMORY.md"))
     assert plan_compaction(places) == ()
 
 
@@ -181,21 +185,21 @@ def test_a_chain_of_near_duplicates_does_not_merge_its_ends() -> None:
     first = make_entry(1, title="Same", body=" ".join(WORDS), importance=0.9)
     middle = make_entry(2, title="Same", body=" ".join([*WORDS[1:], "lock"]))
     last = make_entry(3, title="Same", body=" ".join([*WORDS[2:], "lock", "page"]))
-    assert [entry.id for entry in compacted(middle, last)] == [make_id(2)]
-    assert [entry.id for entry in compacted(first, middle, last)] == [make_id(1), make_id(3)]
+    assert [entry.id for entry in compact(middle, last)] == [make_id(2)]
+    assert [entry.id for entry in compact(first, middle, last)] == [make_id(1), make_id(3)]
 
 
 def test_a_retired_entry_is_removed_and_not_merged() -> None:
-    first, second = pair(status="retired", importance=1.0)
-    assert compacted(first, second) == (first,)
+    first, second = make_pair(status="retired", importance=1.0)
+    assert compact(first, second) == (first,)
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 def test_a_tombstone_removes_older_active_copies(order: tuple[int, ...]) -> None:
     copies = make_entry(1), make_entry(1, status="retired", last_reinforced=date(2026, 1, 1))
-    assert compacted(copies[order[0]], copies[order[1]]) == ()
+    assert compact(copies[order[0]], copies[order[1]]) == ()
     files = files_of(copies[order[0]]) | files_of(copies[order[1]], path="src/MEMORY.md")
-    assert read(done(files, plan_compaction(read(files)))) == ()
+    assert parse_files(apply_to_files(files, plan_compaction(parse_files(files)))) == ()
 
 
 def test_copies_of_an_id_in_one_file_become_one_with_the_highest_count_and_better_text() -> None:
@@ -212,7 +216,7 @@ def test_copies_of_an_id_in_one_file_become_one_with_the_highest_count_and_bette
         session="a:1",
         domain="team",
     )
-    assert compacted(first, second) == compacted(second, first) == (expected,)
+    assert compact(first, second) == compact(second, first) == (expected,)
 
 
 @pytest.mark.parametrize(
@@ -231,16 +235,18 @@ def test_copies_of_an_id_with_different_texts_all_stay(path: str, status: Any, f
         if path == "MEMORY.md"
         else files_of(first, like) | files_of(second, path=path)
     )
-    assert plan_compaction(read(same_file)) == ()
+    assert plan_compaction(parse_files(same_file)) == ()
 
 
 def test_a_copy_that_history_replaced_is_removed_whatever_its_importance() -> None:
     old, new = make_entry(1, body=BODY, importance=0.9), make_entry(1, body=UNLIKE, importance=0.5)
-    places = read(files_of(old) | files_of(new, path="src/MEMORY.md"))
-    remaining = done(
+    places = parse_files(files_of(old) | files_of(new, path="src/MEMORY.md"))
+    remaining = apply_to_files(
         files_of(old) | files_of(new, path="src/MEMORY.md"), plan_compaction(places, places[:1])
     )
-    assert [(place.path, place.entry.body) for place in read(remaining)] == [("MEMORY.md", UNLIKE)]
+    assert [(place.path, place.entry.body) for place in parse_files(remaining)] == [
+        ("MEMORY.md", UNLIKE)
+    ]
     assert plan_compaction(places, places) == (), (
         "each replaced the other: a person must say which it is"
     )
@@ -250,40 +256,42 @@ def test_of_an_id_in_two_files_the_wider_scope_stays() -> None:
     files = files_of(make_entry(1, importance=0.9), path="src/MEMORY.md") | files_of(
         make_entry(1, importance=0.5)
     )
-    changes = plan_compaction(read(files))
+    changes = plan_compaction(parse_files(files))
     assert [(change.kind, change.path, change.why) for change in changes] == [
         ("update", "MEMORY.md", "one of 2 copies"),
         ("remove", "src/MEMORY.md", "is already in MEMORY.md"),
     ]
-    assert [(place.path, place.entry.importance) for place in read(done(files, changes))] == [
-        ("MEMORY.md", 0.9)
-    ]
+    assert [
+        (place.path, place.entry.importance)
+        for place in parse_files(apply_to_files(files, changes))
+    ] == [("MEMORY.md", 0.9)]
 
 
 def test_of_an_id_in_two_files_of_equal_scope_the_first_stays() -> None:
     files = files_of(make_entry(1), path="b/a/MEMORY.md") | files_of(
         make_entry(1), path="a/z/MEMORY.md"
     )
-    assert [place.path for place in read(done(files, plan_compaction(read(files))))] == [
-        "a/z/MEMORY.md"
-    ]
+    assert [
+        place.path
+        for place in parse_files(apply_to_files(files, plan_compaction(parse_files(files))))
+    ] == ["a/z/MEMORY.md"]
 
 
 def test_the_end_date_of_a_copy_applies_to_the_others() -> None:
-    (entry,) = compacted(make_entry(1), make_entry(1, valid_until=date(2026, 8, 1)))
+    (entry,) = compact(make_entry(1), make_entry(1, valid_until=date(2026, 8, 1)))
     assert entry.valid_until == date(2026, 8, 1)
 
 
 def test_a_rejected_copy_is_not_served_as_advice_again() -> None:
     rejected = make_entry(1, adoption="rejected", instead="Use the queue.", importance=0.1)
-    (entry,) = compacted(make_entry(1, importance=0.9), rejected)
+    (entry,) = compact(make_entry(1, importance=0.9), rejected)
     assert (entry.adoption, entry.instead) == ("rejected", "Use the queue.")
 
 
 def test_a_merged_entry_is_retired_by_a_stage_only_if_all_its_sources_would_be() -> None:
-    (same,) = compacted(*(make_entry(n, title="Same", body=BODY, phase="planning") for n in (1, 2)))
-    (second,) = compacted(
-        make_entry(1, title="Same", body=BODY, phase="planning"), *pair(domain="team")[1:]
+    (same,) = compact(*(make_entry(n, title="Same", body=BODY, phase="planning") for n in (1, 2)))
+    (second,) = compact(
+        make_entry(1, title="Same", body=BODY, phase="planning"), *make_pair(domain="team")[1:]
     )
     assert (same.domain, same.phase, second.domain, second.phase) == (
         "task",
@@ -296,19 +304,19 @@ def test_a_merged_entry_is_retired_by_a_stage_only_if_all_its_sources_would_be()
 def test_the_survivor_keeps_its_position_and_prose_keeps_its_bytes() -> None:
     entries = (
         make_entry(5, title="First", body=UNLIKE),
-        *pair(importance=0.9),
+        *make_pair(importance=0.9),
         make_entry(4, title="Last"),
     )
     files = files_of(*entries)
-    after = done(files, plan_compaction(read(files)))
-    assert [place.entry.id for place in read(after)] == [make_id(5), make_id(2), make_id(4)]
+    after = apply_to_files(files, plan_compaction(parse_files(files)))
+    assert [place.entry.id for place in parse_files(after)] == [make_id(5), make_id(2), make_id(4)]
     assert after["MEMORY.md"].startswith(b"# Memory\n\nIntroduction.\n")
 
 
 def test_the_plan_has_a_reason_for_each_change() -> None:
-    first, second = pair()
+    first, second = make_pair()
     retired = make_entry(3, title="Gone", status="retired")
-    changes = plan_compaction(read(files_of(first, second, retired)))
+    changes = plan_compaction(parse_files(files_of(first, second, retired)))
     assert {change.step for change in changes} == {"compact"}
     assert [(change.kind, change.entry.id, change.why) for change in changes] == [
         ("update", make_id(1), "merged with 00000002"),
@@ -323,7 +331,7 @@ IDS = st.integers(1, 7)
 DAYS = st.sampled_from([date(2026, 1, 1), date(2026, 5, 5), date(2026, 9, 1)])
 
 
-def some(*values: object) -> st.SearchStrategy[object]:
+def mostly_none(*values: object) -> st.SearchStrategy[object]:
     """Return a strategy that mostly gives None."""
     return st.sampled_from([None, None, None, *values])
 
@@ -357,16 +365,16 @@ def entries(draw: st.DrawFn) -> Entry:
         status=draw(
             st.sampled_from(["active", "active", "active", "active", "retired", "compacted"])
         ),
-        created_at=draw(some(date(2026, 1, 2), date(2026, 3, 4))),
-        phase=draw(some("planning", "review")),
-        source=draw(some("pr:1", "pr:2")),
-        priority=draw(some("high", "pin", "normal")),
-        valid_until=draw(some(date(2027, 1, 1))),
+        created_at=draw(mostly_none(date(2026, 1, 2), date(2026, 3, 4))),
+        phase=draw(mostly_none("planning", "review")),
+        source=draw(mostly_none("pr:1", "pr:2")),
+        priority=draw(mostly_none("high", "pin", "normal")),
+        valid_until=draw(mostly_none(date(2027, 1, 1))),
         supersedes=draw(texts("")),
         evidence=draw(texts("commit:")),
         relations=draw(texts("supports ", "contradicts ", "refutes ")),
-        adoption=draw(some("rejected")),
-        instead=draw(some("The queue.")),
+        adoption=draw(mostly_none("rejected")),
+        instead=draw(mostly_none("The queue.")),
     )
 
 
@@ -379,13 +387,13 @@ memories = st.builds(
 
 @given(memories)
 def test_compaction_is_idempotent(files: dict[str, bytes]) -> None:
-    after = done(files, plan_compaction(read(files)))
-    assert plan_compaction(read(after)) == ()
+    after = apply_to_files(files, plan_compaction(parse_files(files)))
+    assert plan_compaction(parse_files(after)) == ()
 
 
 @given(memories, st.randoms(use_true_random=False))
 def test_the_order_of_reading_entries_does_not_matter(files: dict[str, bytes], chance: Any) -> None:
-    places = list(read(files))
+    places = list(parse_files(files))
     plan = plan_compaction(places)
     chance.shuffle(places)
     assert plan_compaction(places) == plan
@@ -393,11 +401,11 @@ def test_the_order_of_reading_entries_does_not_matter(files: dict[str, bytes], c
 
 def test_the_order_of_entries_in_a_file_changes_only_their_order() -> None:
     memory = (
-        *pair(importance=0.5),
+        *make_pair(importance=0.5),
         make_entry(3, title="Same", body=BODY + " lock"),
         make_entry(4, title="Other"),
     )
-    results = {frozenset(compacted(*order)) for order in permutations(memory)}
+    results = {frozenset(compact(*order)) for order in permutations(memory)}
     assert len(results) == 1
 
 
@@ -405,8 +413,8 @@ def test_the_order_of_entries_in_a_file_changes_only_their_order() -> None:
 def test_ids_are_kept_once_in_order_and_twice_only_with_different_texts(
     files: dict[str, bytes],
 ) -> None:
-    before = read(files)
-    after = read(done(files, plan_compaction(before)))
+    before = parse_files(files)
+    after = parse_files(apply_to_files(files, plan_compaction(before)))
     ids = [place.entry.id for place in after]
     retired = {place.entry.id for place in before if place.entry.status == "retired"}
     ids_after = {*ids, *(old for place in after for old in place.entry.supersedes)}
@@ -424,8 +432,8 @@ def test_ids_are_kept_once_in_order_and_twice_only_with_different_texts(
 
 @given(memories)
 def test_the_files_contain_what_was_planned(files: dict[str, bytes]) -> None:
-    changes = plan_compaction(read(files))
-    after = {place.entry.id: place.entry for place in read(done(files, changes))}
+    changes = plan_compaction(parse_files(files))
+    after = {place.entry.id: place.entry for place in parse_files(apply_to_files(files, changes))}
     assert [after[change.entry.id] for change in changes if change.kind == "update"] == [
         change.entry for change in changes if change.kind == "update"
     ]
@@ -462,7 +470,7 @@ def test_a_longer_wording_of_a_rule_is_merged_with_its_occurrences() -> None:
         body=UNLIKE,
         source="pr:2",
     )
-    (entry,) = compacted(first, more)
+    (entry,) = compact(first, more)
     assert (entry.mention_count, entry.occurrences) == (2, ("pr:1",))
     assert effective_importance(entry) == 0.7
 
@@ -477,7 +485,7 @@ def test_a_longer_wording_of_a_rule_is_merged_with_its_occurrences() -> None:
 def test_a_rule_with_a_replaced_word_is_not_merged(other_title: str) -> None:
     directive = make_entry(1, type="directive", title="Rebase the branch on main before each push")
     assert (
-        len(compacted(directive, make_entry(2, type="directive", title=other_title, body=UNLIKE)))
+        len(compact(directive, make_entry(2, type="directive", title=other_title, body=UNLIKE)))
         == 2
     )
 
@@ -490,16 +498,16 @@ def test_entries_that_a_model_finds_equal_are_merged_once() -> None:
     three = make_entry(3, title="Elsewhere", body=UNLIKE)
     files = files_of(first, two, three)
     same = [frozenset({make_id(1), make_id(2)})]
-    after = done(files, plan_compaction(read(files), synonyms=same))
-    entries_after = {place.entry.id: place.entry for place in read(after)}
+    after = apply_to_files(files, plan_compaction(parse_files(files), synonyms=same))
+    entries_after = {place.entry.id: place.entry for place in parse_files(after)}
     assert (set(entries_after), entries_after[make_id(1)].mention_count) == (
         {make_id(1), make_id(3)},
         2,
     )
-    assert plan_compaction(read(after), synonyms=same) == ()
+    assert plan_compaction(parse_files(after), synonyms=same) == ()
 
 
 def test_contradicting_entries_that_a_model_finds_equal_are_not_merged() -> None:
     first = make_entry(1, title="Rebase on main", relations=(f"contradicts {make_id(2)}",))
     files = files_of(first, make_entry(2, title="Merge main", body=UNLIKE))
-    assert plan_compaction(read(files), synonyms=[frozenset({make_id(1), make_id(2)})]) == ()
+    assert plan_compaction(parse_files(files), synonyms=[frozenset({make_id(1), make_id(2)})]) == ()

@@ -157,7 +157,7 @@ NO_CONTRADICTIONS = [
 ]
 
 
-def pair(first_title: str, second_title: str, **fields: Any) -> list[Located]:
+def make_pair(first_title: str, second_title: str, **fields: Any) -> list[Located]:
     """Return two entries with these titles."""
     return [
         make_located(1, title=first_title, **fields),
@@ -169,14 +169,14 @@ def pair(first_title: str, second_title: str, **fields: Any) -> list[Located]:
 def test_opposite_statements_on_one_subject_are_a_contradiction(
     first_title: str, second_title: str
 ) -> None:
-    (contradiction,) = find_contradictions(pair(first_title, second_title))
+    (contradiction,) = find_contradictions(make_pair(first_title, second_title))
     assert (contradiction.one.entry.id, contradiction.other.entry.id) == (make_id(1), make_id(2))
     assert contradiction.reason
 
 
 @pytest.mark.parametrize(("first_title", "second_title"), NO_CONTRADICTIONS)
 def test_other_statements_are_not_a_contradiction(first_title: str, second_title: str) -> None:
-    assert not find_contradictions(pair(first_title, second_title))
+    assert not find_contradictions(make_pair(first_title, second_title))
 
 
 def test_the_tables_of_examples_are_complete() -> None:
@@ -185,7 +185,7 @@ def test_the_tables_of_examples_are_complete() -> None:
 
 
 def test_the_reason_of_a_contradiction_names_the_opposite_values() -> None:
-    (contradiction,) = find_contradictions(pair("Use Node 20 in CI", "Use Node 18 in CI"))
+    (contradiction,) = find_contradictions(make_pair("Use Node 20 in CI", "Use Node 18 in CI"))
     assert contradiction.reason == "18 against 20"
 
 
@@ -302,7 +302,7 @@ def test_only_entries_for_the_same_work_can_contradict(
     assert bool(find_contradictions(places[::-1])) == is_shared
 
 
-def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
+def apply_updates(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
     """Return the entries after updates; fail on other changes."""
     assert {change.kind for change in changes} <= {"update"}
     updated = {(change.path, change.entry.id): change.entry for change in changes}
@@ -318,7 +318,7 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
 
 
 def test_a_contradiction_is_linked_on_both_sides_and_nothing_else_changes() -> None:
-    places = pair(*OPPOSED, relations=("supports z",))
+    places = make_pair(*OPPOSED, relations=("supports z",))
     changes = plan_consolidation(places, TODAY)
     assert [(c.step, c.kind, c.path) for c in changes] == [
         ("consolidate", "update", "MEMORY.md")
@@ -354,7 +354,7 @@ def test_an_explicit_successor_closes_the_older_entry_once() -> None:
         0.56,
     )
     assert change.entry.status == "active"
-    assert not plan_consolidation(apply([old, new], [change]), TODAY)
+    assert not plan_consolidation(apply_updates([old, new], [change]), TODAY)
 
 
 def test_the_earliest_of_several_successors_closes() -> None:
@@ -438,7 +438,7 @@ def test_consolidation_is_idempotent_independent_of_order_and_deletes_nothing(
     changes = plan_consolidation(located, TODAY)
     shuffled = random.sample(located, len(located))
     assert plan_consolidation(shuffled, TODAY) == changes
-    after = apply(located, changes)
+    after = apply_updates(located, changes)
     assert [place.entry.id for place in after] == [place.entry.id for place in located]
     assert [place.entry.status for place in after] == [place.entry.status for place in located]
     assert not plan_consolidation(after, TODAY)

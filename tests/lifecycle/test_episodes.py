@@ -66,14 +66,14 @@ def make_episode(name: str = "pr-1", **fields: Any) -> Episode:
     return Episode(**defaults | fields)
 
 
-def say(
+def make_feedback(
     number: int = 1, kind: FeedbackKind = "confirmed", hours: int = 0, **fields: Any
 ) -> Feedback:
     """Return a feedback event."""
     return Feedback(id=make_id(number), kind=kind, at=WHEN + timedelta(hours=hours), **fields)
 
 
-def after(hours: int, **fields: Any) -> Amendment:
+def amend_later(hours: int, **fields: Any) -> Amendment:
     """Return an amendment that is written some hours later."""
     return make_amendment(WHEN + timedelta(hours=hours), "pr-1", **fields)
 
@@ -120,31 +120,35 @@ def test_combined_feedback_has_exactly_the_recorded_events(records: list[Episode
 
 def test_the_latest_outcome_counts() -> None:
     records: list[EpisodeRecord] = [
-        after(2, outcome="success"),
+        amend_later(2, outcome="success"),
         make_episode(outcome="partial"),
-        after(1, outcome="failure"),
+        amend_later(1, outcome="failure"),
     ]
     assert [episode.outcome for episode in combine(records)] == ["success"]
 
 
 def test_of_two_outcomes_at_one_time_the_worse_counts() -> None:
     (episode,) = combine(
-        [make_episode(outcome="success"), after(1, outcome="failure"), after(1, outcome="partial")]
+        [
+            make_episode(outcome="success"),
+            amend_later(1, outcome="failure"),
+            amend_later(1, outcome="partial"),
+        ]
     )
     assert episode.outcome == "failure"
 
 
 def test_an_amendment_without_outcome_and_valence_changes_neither() -> None:
     (episode,) = combine(
-        [make_episode(outcome="partial", valence=0.9), after(1, text="Talked about again")]
+        [make_episode(outcome="partial", valence=0.9), amend_later(1, text="Talked about again")]
     )
     assert (episode.outcome, episode.valence) == ("partial", 0.9)
 
 
 def test_an_amendment_of_a_missing_episode_makes_no_episode_but_its_feedback_counts() -> None:
-    amendment = after(1, outcome="failure", feedback=[say(kind="undone")])
+    amendment = amend_later(1, outcome="failure", feedback=[make_feedback(kind="undone")])
     assert combine([amendment]) == ()
-    assert list_feedback([amendment]) == (say(kind="undone"),)
+    assert list_feedback([amendment]) == (make_feedback(kind="undone"),)
 
 
 def test_episodes_come_in_order_of_time_then_id() -> None:
@@ -157,8 +161,10 @@ def test_episodes_come_in_order_of_time_then_id() -> None:
 
 
 def test_of_two_records_of_an_episode_the_earlier_counts_with_the_feedback_of_both() -> None:
-    late = make_episode(occurred_at=WHEN + timedelta(hours=1), text="late", feedback=(say(1),))
-    (episode,) = combine([late, make_episode(text="early", feedback=(say(2),))])
+    late = make_episode(
+        occurred_at=WHEN + timedelta(hours=1), text="late", feedback=(make_feedback(1),)
+    )
+    (episode,) = combine([late, make_episode(text="early", feedback=(make_feedback(2),))])
     assert (episode.text, [event.id for event in episode.feedback]) == (
         "early",
         [make_id(1), make_id(2)],
@@ -169,17 +175,24 @@ def test_of_two_records_of_an_episode_the_earlier_counts_with_the_feedback_of_bo
 
 
 def test_an_event_recorded_by_two_people_counts_once_with_the_earlier_time() -> None:
-    assert unique_events([say(ref="pr:1", by="bob", hours=1), say(ref="pr:1", by="ada")]) == (
-        say(ref="pr:1", by="ada"),
-    )
-    assert unique_events([say(ref="pr:1", by="bob"), say(ref="pr:1", by="ada")]) == (
-        say(ref="pr:1", by="ada"),
-    )
+    assert unique_events(
+        [make_feedback(ref="pr:1", by="bob", hours=1), make_feedback(ref="pr:1", by="ada")]
+    ) == (make_feedback(ref="pr:1", by="ada"),)
+    assert unique_events(
+        [make_feedback(ref="pr:1", by="bob"), make_feedback(ref="pr:1", by="ada")]
+    ) == (make_feedback(ref="pr:1", by="ada"),)
 
 
 def test_events_without_a_reference_differ_by_author_and_time() -> None:
-    assert len(unique_events([say(by="ada"), say(by="ada")])) == 1
-    assert len(unique_events([say(by="ada"), say(by="bob"), say(by="ada", hours=1)])) == 3
+    assert len(unique_events([make_feedback(by="ada"), make_feedback(by="ada")])) == 1
+    assert (
+        len(
+            unique_events(
+                [make_feedback(by="ada"), make_feedback(by="bob"), make_feedback(by="ada", hours=1)]
+            )
+        )
+        == 3
+    )
 
 
 def test_events_of_another_kind_or_change_are_different() -> None:
@@ -187,10 +200,10 @@ def test_events_of_another_kind_or_change_are_different() -> None:
         len(
             unique_events(
                 [
-                    say(ref="pr:1"),
-                    say(ref="pr:2"),
-                    say(ref="pr:1", kind="undone"),
-                    say(2, ref="pr:1"),
+                    make_feedback(ref="pr:1"),
+                    make_feedback(ref="pr:2"),
+                    make_feedback(ref="pr:1", kind="undone"),
+                    make_feedback(2, ref="pr:1"),
                 ]
             )
         )
@@ -203,9 +216,15 @@ def test_events_of_another_kind_or_change_are_different() -> None:
 
 def test_equal_amendments_have_the_same_id() -> None:
     elsewhere = datetime.fromisoformat("2026-11-20T16:00:00+02:00")
-    first = make_amendment(WHEN, "pr-1", feedback=[say(1), say(2)])
+    first = make_amendment(WHEN, "pr-1", feedback=[make_feedback(1), make_feedback(2)])
     second = make_amendment(
-        elsewhere, "pr-1", feedback=[say(2), say(1), msgspec.structs.replace(say(1), at=elsewhere)]
+        elsewhere,
+        "pr-1",
+        feedback=[
+            make_feedback(2),
+            make_feedback(1),
+            msgspec.structs.replace(make_feedback(1), at=elsewhere),
+        ],
     )
     assert first == second
     assert re.fullmatch(r"pr-1\+[0-9a-f]{12}", first.id)
@@ -214,11 +233,14 @@ def test_equal_amendments_have_the_same_id() -> None:
 def test_different_amendments_have_different_ids() -> None:
     made = [
         make_amendment(WHEN),
-        after(0),
-        after(1),
-        after(0, outcome="failure"),
-        after(0, valence=0.1),
-        after(0, text="x"),
+        amend_later(0),
+        amend_later(1),
+        amend_later(0, outcome="failure"),
+        amend_later(0, valence=0.1),
+        amend_later(0, text="x"),
     ]
-    assert len({amendment.id for amendment in [*made, after(0, feedback=[say()])]}) == 7
+    assert (
+        len({amendment.id for amendment in [*made, amend_later(0, feedback=[make_feedback()])]})
+        == 7
+    )
     assert made[0].id.startswith("feedback+")

@@ -9,7 +9,7 @@ from memory_ci.lifecycle.episodes import find_commands
 ID = "0f6f1f0e"
 
 
-def commands(text: str) -> list[tuple[str, str]]:
+def list_commands(text: str) -> list[tuple[str, str]]:
     """Return the commands of a comment with their entry ids."""
     return list(find_commands(text))
 
@@ -25,7 +25,7 @@ def commands(text: str) -> list[tuple[str, str]]:
     ],
 )
 def test_a_command_is_read_at_the_start_of_a_line(text: str) -> None:
-    assert commands(text) == [("rejected", ID)]
+    assert list_commands(text) == [("rejected", ID)]
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_a_command_is_read_at_the_start_of_a_line(text: str) -> None:
     ],
 )
 def test_quoted_hidden_and_misspelt_commands_are_ignored(text: str) -> None:
-    assert commands(text) == []
+    assert list_commands(text) == []

@@ -9,14 +9,14 @@ from memory_ci.records.entry import Located, ScopeOf
 from tests.make import make_entry, make_id, make_located
 
 
-def fragment(number: int, **fields: object) -> Located:
+def make_note(number: int, **fields: object) -> Located:
     """Return a note of the inbox."""
     path = f".memory/inbox/{make_id(number)}.md"
     return Located(make_entry(number, **fields), path, 1, ScopeOf("project"))
 
 
 def test_a_fragment_moves_to_the_file_of_its_scope_and_loses_the_target() -> None:
-    place = fragment(1, scope="team:src")
+    place = make_note(1, scope="team:src")
     changes, findings = plan_fold([place], [], {place.path: "src/MEMORY.md"})
     assert not findings
     assert [(c.kind, c.path, c.moved_from, c.entry.scope) for c in changes] == [
@@ -26,7 +26,7 @@ def test_a_fragment_moves_to_the_file_of_its_scope_and_loses_the_target() -> Non
 
 def test_a_note_that_memory_contains_is_dropped_whatever_its_spacing() -> None:
     existing = make_located(1, title="Run the tests first", body="Always.")
-    again = fragment(2, title="Run  the tests FIRST", body="always.")
+    again = make_note(2, title="Run  the tests FIRST", body="always.")
     changes, _ = plan_fold([again], [existing], {again.path: "MEMORY.md"})
     assert [(c.kind, c.entry.id, c.moved_from) for c in changes] == [
         ("drop", make_id(1), again.path)
@@ -34,14 +34,14 @@ def test_a_note_that_memory_contains_is_dropped_whatever_its_spacing() -> None:
 
 
 def test_two_equal_fragments_become_one_entry() -> None:
-    first, two = fragment(1, title="Same", body="x"), fragment(2, title="Same", body="x")
+    first, two = make_note(1, title="Same", body="x"), make_note(2, title="Same", body="x")
     changes, _ = plan_fold([two, first], [], {first.path: "MEMORY.md", two.path: "MEMORY.md"})
     assert [(c.kind, c.moved_from) for c in changes] == [("move", first.path), ("drop", two.path)]
 
 
 def fold_note(existing: Located, scope: ScopeOf) -> list[str]:
     """Return the kinds of changes for a note of a scope with the text of the existing entry."""
-    path = fragment(2).path
+    path = make_note(2).path
     place = Located(make_entry(2, title=existing.entry.title), path, 1, scope)
     changes, _ = plan_fold([place], [existing], {path: "MEMORY.md"})
     return [change.kind for change in changes]
@@ -80,7 +80,7 @@ def test_a_retired_entry_only_keeps_out_the_note_with_its_own_id() -> None:
     existing = make_located(1, title="Run the tests first", status="retired")
     assert fold_note(existing, ScopeOf("project")) == ["move"]
     changes, _ = plan_fold(
-        [again := fragment(1, title=existing.entry.title)], [existing], {again.path: "MEMORY.md"}
+        [again := make_note(1, title=existing.entry.title)], [existing], {again.path: "MEMORY.md"}
     )
     assert [change.kind for change in changes] == ["drop"]
 
@@ -105,7 +105,7 @@ def test_equal_notes_of_two_sessions_are_kept_for_both() -> None:
 def test_a_note_with_the_id_of_a_different_entry_stays_and_is_reported(
     existing: Located | None,
 ) -> None:
-    note = fragment(1, title="Words")
+    note = make_note(1, title="Words")
     first = (
         []
         if existing
@@ -142,13 +142,13 @@ def test_a_strangers_note_does_not_block_the_note_of_another(
 
 def test_a_fragment_with_another_body_is_not_a_duplicate() -> None:
     existing = make_located(1, title="Retry a POST with a key", body="Twice.")
-    note = fragment(2, title="Retry a POST with a key", body="Three times.")
+    note = make_note(2, title="Retry a POST with a key", body="Three times.")
     changes, _ = plan_fold([note], [existing], {note.path: "MEMORY.md"})
     assert [c.kind for c in changes] == ["move"]
 
 
 def test_a_fragment_of_a_scope_without_a_file_stays_with_a_finding() -> None:
-    place = fragment(1, scope="global")
+    place = make_note(1, scope="global")
     changes, findings = plan_fold([place], [], {place.path: None})
     assert not changes
     assert [(finding.path, finding.code) for finding in findings] == [(place.path, "no-scope-file")]

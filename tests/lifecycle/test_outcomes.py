@@ -16,7 +16,7 @@ from tests.make import make_change, make_commit
 A, B = "a" * 40, "b" * 40
 
 
-def undoing(*names: str, restores: tuple[str, ...] = (), label: str = "#9") -> Revert:
+def make_revert(*names: str, restores: tuple[str, ...] = (), label: str = "#9") -> Revert:
     """Return a revert that undoes changes."""
     return Revert("f" * 12, label, frozenset(names), frozenset(restores))
 
@@ -52,22 +52,22 @@ def test_a_change_does_not_fix_itself() -> None:
 
 @pytest.mark.parametrize("name", ["b" * 12, "pr:128"])
 def test_a_change_whose_tip_or_request_is_reverted_failed(name: str) -> None:
-    assert judge_outcome((A, B), 128, "#130", label_reverted_work([undoing(name)])) == (
+    assert judge_outcome((A, B), 128, "#130", label_reverted_work([make_revert(name)])) == (
         "failure",
         "reverted in #9",
     )
 
 
 def test_a_revert_of_one_commit_of_several_is_not_a_failure() -> None:
-    assert judge_outcome((A, B), 128, "", label_reverted_work([undoing("a" * 12)])) == (
+    assert judge_outcome((A, B), 128, "", label_reverted_work([make_revert("a" * 12)])) == (
         "success",
         "",
     )
 
 
 def test_a_restored_change_did_not_fail() -> None:
-    again = undoing("f" * 12, restores=("pr:128",), label="#10")
-    assert judge_outcome((A,), 128, "", label_reverted_work([undoing("pr:128"), again])) == (
+    again = make_revert("f" * 12, restores=("pr:128",), label="#10")
+    assert judge_outcome((A,), 128, "", label_reverted_work([make_revert("pr:128"), again])) == (
         "success",
         "",
     )
@@ -78,7 +78,7 @@ def test_a_restored_change_did_not_fail() -> None:
 
 
 def test_a_change_without_a_number_is_not_confused_with_others_without_one() -> None:
-    assert judge_outcome((A,), None, "", label_reverted_work([undoing("pr:128")])) == (
+    assert judge_outcome((A,), None, "", label_reverted_work([make_revert("pr:128")])) == (
         "success",
         "",
     )

@@ -44,12 +44,12 @@ def plan(located: Sequence[Located], names: Sequence[str] = ("shop",)) -> Promot
     return plan_promotion(located, TODAY, path_of, names)
 
 
-def team(number: int, where: str | None = None, **fields: Any) -> Located:
+def make_team_entry(number: int, where: str | None = None, **fields: Any) -> Located:
     where = where or f"src/part{number}"
     return make_located(number, f"{where}/MEMORY.md", "team", where, **{"title": RULE} | fields)
 
 
-def recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:
+def make_recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:
     """Return equal entries of three places."""
     path = path_of(ScopeOf(scope)) or FILES[scope]
     return [
@@ -58,7 +58,7 @@ def recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:
     ]
 
 
-def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
+def apply_moves(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
     """Return the entries after removals and additions; fail if a removed entry is missing."""
     places = list(located)
     for change in changes:
@@ -74,15 +74,17 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
 
 def test_an_entry_of_three_directories_moves_to_the_project() -> None:
     places = [
-        team(1, importance=0.5, reinforcement_count=1, created_at=date(2026, 3, 1)),
-        team(
+        make_team_entry(1, importance=0.5, reinforcement_count=1, created_at=date(2026, 3, 1)),
+        make_team_entry(
             2,
             importance=0.9,
             reinforcement_count=2,
             created_at=date(2026, 2, 1),
             supersedes=(make_id(9),),
         ),
-        team(3, importance=0.5, reinforcement_count=4, last_reinforced=date(2026, 10, 1)),
+        make_team_entry(
+            3, importance=0.5, reinforcement_count=4, last_reinforced=date(2026, 10, 1)
+        ),
     ]
     changes, proposals = plan(places)
     assert not proposals
@@ -105,18 +107,18 @@ def test_an_entry_of_three_directories_moves_to_the_project() -> None:
 
 def test_an_entry_that_was_promoted_before_is_removed_from_the_lower_scope() -> None:
     """A run was killed between the addition and the removals, and a person committed its files."""
-    places = [team(1, importance=0.9), team(2), team(3)]
+    places = [make_team_entry(1, importance=0.9), make_team_entry(2), make_team_entry(3)]
     added = plan(places).changes[-1].entry
     half = [*places, Located(added, "MEMORY.md", 1, ScopeOf("project"))]
     changes, _ = plan(half)
     assert {(change.kind, change.path) for change in changes} == {
         ("remove", f"src/part{number}/MEMORY.md") for number in (1, 2, 3)
     }
-    assert plan(apply(half, changes)).changes == ()
+    assert plan(apply_moves(half, changes)).changes == ()
 
 
 def test_two_occurrences_are_not_promoted() -> None:
-    assert plan([team(1), team(2)]) == Promotion((), ())
+    assert plan([make_team_entry(1), make_team_entry(2)]) == Promotion((), ())
 
 
 @pytest.mark.parametrize(
@@ -127,13 +129,15 @@ def test_two_occurrences_are_not_promoted() -> None:
     ],
 )
 def test_a_session_counts_once_in_whatever_directories_it_wrote(fields: dict[str, str]) -> None:
-    assert not plan([team(n, **fields) for n in (1, 2, 3)]).changes
-    assert plan([*(team(n, **fields) for n in (1, 2, 3)), team(4), team(5)]).changes
+    assert not plan([make_team_entry(n, **fields) for n in (1, 2, 3)]).changes
+    assert plan(
+        [*(make_team_entry(n, **fields) for n in (1, 2, 3)), make_team_entry(4), make_team_entry(5)]
+    ).changes
 
 
 def test_each_session_of_a_directory_counts() -> None:
-    assert plan([team(n, "src", session=f"claude:{n}") for n in (1, 2, 3)]).changes
-    assert not plan([team(n, "src") for n in (1, 2, 3)]).changes
+    assert plan([make_team_entry(n, "src", session=f"claude:{n}") for n in (1, 2, 3)]).changes
+    assert not plan([make_team_entry(n, "src") for n in (1, 2, 3)]).changes
 
 
 @pytest.mark.parametrize(
@@ -145,33 +149,49 @@ def test_each_session_of_a_directory_counts() -> None:
     ],
 )
 def test_an_entry_with_three_occurrences_is_promoted(fields: dict[str, Any]) -> None:
-    (_, added) = plan([team(1, **fields)]).changes
+    (_, added) = plan([make_team_entry(1, **fields)]).changes
     assert added.path == "MEMORY.md"
-    assert not plan([team(1, **{name: value[:-1] for name, value in fields.items()})]).changes
+    assert not plan(
+        [make_team_entry(1, **{name: value[:-1] for name, value in fields.items()})]
+    ).changes
 
 
 def test_less_similar_entries_are_not_promoted() -> None:
-    alike = [team(1), team(2), team(3, title=f"{RULE} always")]
+    alike = [make_team_entry(1), make_team_entry(2), make_team_entry(3, title=f"{RULE} always")]
     assert plan(alike).changes
     assert not plan(
-        [team(1), team(2), team(3, title="Retry an upload only with a fresh session token")]
+        [
+            make_team_entry(1),
+            make_team_entry(2),
+            make_team_entry(3, title="Retry an upload only with a fresh session token"),
+        ]
     ).changes
 
 
 def test_entries_that_share_eight_of_ten_words_are_promoted() -> None:
     words = "alpha beta gamma delta epsilon zeta theta kappa"
     assert plan(
-        [team(1, title=words), team(2, title=f"{words} sigma omega"), team(3, title=words)]
+        [
+            make_team_entry(1, title=words),
+            make_team_entry(2, title=f"{words} sigma omega"),
+            make_team_entry(3, title=words),
+        ]
     ).changes
     assert not plan(
-        [team(1, title=words), team(2, title=f"{words} sigma omega psi"), team(3, title=words)]
+        [
+            make_team_entry(1, title=words),
+            make_team_entry(2, title=f"{words} sigma omega psi"),
+            make_team_entry(3, title=words),
+        ]
     ).changes
 
 
 def test_entries_with_different_numbers_are_not_promoted() -> None:
     assert not plan(
         [
-            team(n, title=f"Wait {n}0 seconds for every worker: {RULE}, whatever the proxy answers")
+            make_team_entry(
+                n, title=f"Wait {n}0 seconds for every worker: {RULE}, whatever the proxy answers"
+            )
             for n in (1, 2, 3)
         ]
     ).changes
@@ -207,9 +227,12 @@ def test_session_entries_move_to_the_project() -> None:
 
 
 def test_entries_that_the_wider_scope_contains_stay() -> None:
-    assert not plan([*map(team, (1, 2, 3)), make_located(7, title=RULE)]).changes
+    assert not plan([*map(make_team_entry, (1, 2, 3)), make_located(7, title=RULE)]).changes
     assert not plan(
-        [*map(team, (1, 2, 3)), make_located(1, title="Another wording, under the same id")]
+        [
+            *map(make_team_entry, (1, 2, 3)),
+            make_located(1, title="Another wording, under the same id"),
+        ]
     ).changes
 
 
@@ -234,12 +257,12 @@ def test_entries_of_old_memory_are_not_changed() -> None:
     ],
 )
 def test_ended_temporary_disputed_and_personal_entries_stay(fields: dict[str, Any]) -> None:
-    assert plan([team(n) for n in (1, 2, 3)]).changes
-    assert not plan([team(n, **fields) for n in (1, 2, 3)]).changes
+    assert plan([make_team_entry(n) for n in (1, 2, 3)]).changes
+    assert not plan([make_team_entry(n, **fields) for n in (1, 2, 3)]).changes
 
 
 def test_institutional_memory_stays() -> None:
-    assert plan(recurring("institutional")) == Promotion((), ())
+    assert plan(make_recurring("institutional")) == Promotion((), ())
 
 
 @pytest.mark.parametrize(
@@ -262,12 +285,13 @@ def test_a_preference_is_distinguished_from_a_rule(text: str, expected: bool) ->
 
 
 def test_a_learning_that_holds_everywhere_is_proposed_for_global_memory() -> None:
-    changes, (proposal,) = plan(recurring())
+    changes, (proposal,) = plan(make_recurring())
     assert not changes
     assert (proposal.entry.promoted_from, proposal.entry.id) == ("project", make_id(1))
     assert [place.entry.id for place in proposal.merged] == [make_id(1), make_id(2), make_id(3)]
     assert (
-        plan([*recurring(), make_located(9, "/elsewhere.md", "global", title=RULE)]).proposals == ()
+        plan([*make_recurring(), make_located(9, "/elsewhere.md", "global", title=RULE)]).proposals
+        == ()
     )
 
 
@@ -294,7 +318,7 @@ def test_an_entry_that_names_code_of_the_repository_is_not_proposed(text: str) -
     assert not is_repository_independent(
         make_entry(title="Upload", body=text), ("shop", "shop-worker")
     )
-    assert not plan(recurring(title=text), ("shop", "shop-worker")).proposals
+    assert not plan(make_recurring(title=text), ("shop", "shop-worker")).proposals
 
 
 def test_a_name_is_a_whole_word() -> None:
@@ -304,12 +328,12 @@ def test_a_name_is_a_whole_word() -> None:
 
 
 def test_without_a_file_for_the_wider_scope_nothing_moves() -> None:
-    assert not plan_promotion([*map(team, (1, 2, 3))], TODAY, lambda _: None, ()).changes
+    assert not plan_promotion([*map(make_team_entry, (1, 2, 3))], TODAY, lambda _: None, ()).changes
 
 
 memories = st.lists(
     st.builds(
-        lambda number, where, title, session, count: team(
+        lambda number, where, title, session, count: make_team_entry(
             number, where, title=title, session=session, reinforcement_count=count
         ),
         st.integers(1, 12),
@@ -330,7 +354,7 @@ def test_promotion_is_idempotent_independent_of_order_and_loses_no_id(
 ) -> None:
     changes = plan(located).changes
     assert plan(random.sample(located, len(located))).changes == changes
-    after = apply(located, changes)
+    after = apply_moves(located, changes)
     ids_after = {name for place in after for name in (place.entry.id, *place.entry.supersedes)}
     assert ids_after == {place.entry.id for place in located}
     assert sum(p.entry.reinforcement_count for p in after) == sum(

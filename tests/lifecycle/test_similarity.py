@@ -16,7 +16,7 @@ from tests.make import make_entry
 WORDS = "retry charge client timeout cache index branch merge token parser".split()
 
 
-def said_of(title: str, body: str = "") -> frozenset[str]:
+def words_of(title: str, body: str = "") -> frozenset[str]:
     """Return the words of an entry that are compared."""
     return parse_entry_words(make_entry(title=title, body=body)).words
 
@@ -26,21 +26,21 @@ def test_labels_dates_and_references_are_not_compared() -> None:
         "**Cause:** gateway timeout on 2026-11-20T10:00:00Z, as in #128.\n"
         "### Root cause\n- Fix: send the key (3 November 2026, 20.11.2026)"
     )
-    assert said_of("Charge", body) == {"charge", "gateway", "timeout", "send", "key"}
+    assert words_of("Charge", body) == {"charge", "gateway", "timeout", "send", "key"}
 
 
 def test_a_label_within_a_sentence_is_compared() -> None:
-    assert said_of("The error is in the fix for why it broke") == {"error", "fix", "broke"}
+    assert words_of("The error is in the fix for why it broke") == {"error", "fix", "broke"}
 
 
 def test_a_version_is_not_a_date() -> None:
-    assert "3.11.20" in said_of("Needs 3.11.20 of it")
+    assert "3.11.20" in words_of("Needs 3.11.20 of it")
 
 
 def test_different_titles_lower_the_similarity() -> None:
     first, second = (
-        said_of("Retry a POST only with a key", "Twice (#128)."),
-        said_of("Never log a token", "Twice (#141)."),
+        words_of("Retry a POST only with a key", "Twice (#128)."),
+        words_of("Never log a token", "Twice (#141)."),
     )
     assert jaccard(first, second) < 0.5
 

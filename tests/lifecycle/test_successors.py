@@ -17,7 +17,7 @@ WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 GONE = make_id(9)
 
 
-def say(
+def make_feedback(
     number: int, kind: FeedbackKind = "confirmed", ref: str = "pr:1", hours: int = 0
 ) -> Feedback:
     return Feedback(id=make_id(number), kind=kind, at=WHEN + timedelta(hours=hours), ref=ref)
@@ -33,7 +33,7 @@ def test_each_superseding_entry_inherits_the_feedback() -> None:
     successors = find_successors_among(
         [make_entry(1, supersedes=(GONE,)), make_entry(2, supersedes=(GONE,))]
     )
-    assert [event.id for event in move_to_successors([say(9)], successors)] == [
+    assert [event.id for event in move_to_successors([make_feedback(9)], successors)] == [
         make_id(1),
         make_id(2),
     ]
@@ -45,12 +45,16 @@ def test_an_entry_inherits_nothing_from_itself() -> None:
 
 def test_feedback_of_one_job_on_two_merged_entries_is_one_event() -> None:
     successors = {GONE: (make_id(1),)}
-    assert move_to_successors([say(1), say(9, hours=1)], successors) == (say(1),)
-    assert len(move_to_successors([say(1), say(9, ref="pr:2")], successors)) == 2
+    assert move_to_successors([make_feedback(1), make_feedback(9, hours=1)], successors) == (
+        make_feedback(1),
+    )
+    assert (
+        len(move_to_successors([make_feedback(1), make_feedback(9, ref="pr:2")], successors)) == 2
+    )
 
 
 def test_the_penalty_of_ignored_entries_is_shared_among_the_entries_of_that_time() -> None:
-    feedback = [say(number, "ignored") for number in (1, 7, 8, 9)]
+    feedback = [make_feedback(number, "ignored") for number in (1, 7, 8, 9)]
     utilities = compute_utilities(feedback, successors={GONE: (make_id(1),)})
     assert utilities[make_id(1)].value == pytest.approx(0.5 - 0.05 / 4)
 
@@ -58,7 +62,10 @@ def test_the_penalty_of_ignored_entries_is_shared_among_the_entries_of_that_time
 @given(
     st.lists(
         st.builds(
-            say, st.integers(1, 3), ref=st.sampled_from(["pr:1", "pr:2"]), hours=st.integers(0, 3)
+            make_feedback,
+            st.integers(1, 3),
+            ref=st.sampled_from(["pr:1", "pr:2"]),
+            hours=st.integers(0, 3),
         )
     )
 )

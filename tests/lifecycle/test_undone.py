@@ -27,7 +27,7 @@ def sha(number: int) -> str:
     return f"{number:040x}"[::-1]
 
 
-def key(number: int) -> str:
+def source_of(number: int) -> str:
     """Return the source of an entry for a commit number."""
     return sha(number)[:12]
 
@@ -39,7 +39,9 @@ def commit(number: int, message: str, *parents: int) -> Commit:
 def undone_by(message: str, *before: Commit) -> frozenset[str]:
     """Return the sources that a commit with this message reverts."""
     reverts = find_reverts([*before, commit(90, message)])
-    return reverts[-1].reverted_names if reverts and reverts[-1].sha == key(90) else frozenset()
+    return (
+        reverts[-1].reverted_names if reverts and reverts[-1].sha == source_of(90) else frozenset()
+    )
 
 
 WORK = commit(1, "Retry uploads")
@@ -59,7 +61,7 @@ WORK = commit(1, "Retry uploads")
     ],
 )
 def test_a_revert_is_recognised_by_sha_or_quoted_subject(message: str) -> None:
-    assert undone_by(message, WORK) == {key(1)}
+    assert undone_by(message, WORK) == {source_of(1)}
 
 
 @pytest.mark.parametrize(
@@ -91,12 +93,12 @@ def test_a_message_made_to_slow_down_patterns_is_read() -> None:
 
 def test_one_message_may_revert_several_commits() -> None:
     assert undone_by(f"Back out\n\nThis reverts commits {sha(1)}, {sha(2)} and {sha(3)}.") == {
-        key(1),
-        key(2),
-        key(3),
+        source_of(1),
+        source_of(2),
+        source_of(3),
     }
     lines = f"Back out\n\nThis reverts commit {sha(1)}.\nThis reverts commit {sha(2)}."
-    assert undone_by(lines) == {key(1), key(2)}
+    assert undone_by(lines) == {source_of(1), source_of(2)}
 
 
 def test_a_revert_of_a_merge_undoes_all_its_commits() -> None:
@@ -107,11 +109,16 @@ def test_a_revert_of_a_merge_undoes_all_its_commits() -> None:
     )
     merge = commit(4, "Merge pull request #12 from ann/retry\n\nRetry uploads", 1, 3)
     message = f'Revert "Merge pull request #12"\n\nThis reverts commit {sha(4)}, reversing\nchanges made to {sha(1)}.'
-    assert undone_by(message, base, topic, more, merge) == {key(2), key(3), key(4), "pr:12"}
+    assert undone_by(message, base, topic, more, merge) == {
+        source_of(2),
+        source_of(3),
+        source_of(4),
+        "pr:12",
+    }
     assert undone_by('Revert "Retry uploads"', base, topic, more, merge) == {
-        key(2),
-        key(3),
-        key(4),
+        source_of(2),
+        source_of(3),
+        source_of(4),
         "pr:12",
     }
 
@@ -127,7 +134,7 @@ def test_a_revert_of_a_merge_undoes_all_its_commits() -> None:
     ],
 )
 def test_a_pull_request_is_reverted_by_its_number(message: str) -> None:
-    assert undone_by(message, commit(1, "Retry uploads (#12)")) == {key(1), "pr:12"}
+    assert undone_by(message, commit(1, "Retry uploads (#12)")) == {source_of(1), "pr:12"}
     assert "pr:12" in undone_by(message)
 
 
@@ -157,14 +164,14 @@ def test_reverts_of_one_second_are_in_the_order_of_history() -> None:
     undo, redo = commit(2, 'Revert "Retry uploads"'), commit(3, 'Reapply "Retry uploads"')
     reverts = find_reverts([WORK, undo, redo])
     assert [(revert.reverted_names, revert.restored_names) for revert in reverts] == [
-        (frozenset({key(1)}), frozenset()),
-        (frozenset({key(2)}), frozenset({key(1)})),
+        (frozenset({source_of(1)}), frozenset()),
+        (frozenset({source_of(2)}), frozenset({source_of(1)})),
     ]
 
 
 def test_the_number_in_a_quoted_title_is_the_pull_request() -> None:
     assert undone_by(f'Revert "Retry uploads (#12)" (#13)\n\nThis reverts commit {sha(1)}.') == {
-        key(1),
+        source_of(1),
         "pr:12",
     }
 
@@ -187,8 +194,14 @@ def test_a_revert_of_a_revert_restores(message: str) -> None:
     back = commit(2, f'Revert "Retry uploads"\n\nThis reverts commit {sha(1)}.')
     again = commit(4, f"Enough\n\nThis reverts commit {sha(3)}.")
     _, second, third = find_reverts([WORK, back, commit(3, message), again])
-    assert (set(second.reverted_names), set(second.restored_names)) == ({key(2)}, {key(1)})
-    assert (set(third.reverted_names), set(third.restored_names)) == ({key(3), key(1)}, {key(2)})
+    assert (set(second.reverted_names), set(second.restored_names)) == (
+        {source_of(2)},
+        {source_of(1)},
+    )
+    assert (set(third.reverted_names), set(third.restored_names)) == (
+        {source_of(3), source_of(1)},
+        {source_of(2)},
+    )
 
 
 def test_reverting_a_merge_that_reverted_its_own_work_restores_nothing() -> None:
@@ -198,14 +211,17 @@ def test_reverting_a_merge_that_reverted_its_own_work_restores_nothing() -> None
     *_, last = find_reverts(
         [base, work, back, merge, commit(5, f"Out\n\nThis reverts commit {sha(4)}.", 4)]
     )
-    assert (set(last.reverted_names), set(last.restored_names)) == ({key(2), key(3), key(4)}, set())
+    assert (set(last.reverted_names), set(last.restored_names)) == (
+        {source_of(2), source_of(3), source_of(4)},
+        set(),
+    )
 
 
 def located(entry: Entry) -> Located:
     return Located(entry, "MEMORY.md", 1, ScopeOf("project"))
 
 
-def after(entry: Entry, reverts: Sequence[Revert]) -> Entry:
+def mark_undone(entry: Entry, reverts: Sequence[Revert]) -> Entry:
     """Return an entry after reverts were applied."""
     changes = plan_revert_effects([located(entry)], reverts)
     assert all((c.step, c.kind, c.path) == ("consolidate", "update", "MEMORY.md") for c in changes)
@@ -213,17 +229,17 @@ def after(entry: Entry, reverts: Sequence[Revert]) -> Entry:
 
 
 def revert(number: int, undoes: Iterable[str], restores: Iterable[str] = ()) -> Revert:
-    return Revert(key(number), f"#{number}", frozenset(undoes), frozenset(restores))
+    return Revert(source_of(number), f"#{number}", frozenset(undoes), frozenset(restores))
 
 
-SOURCE = f"pr:12 commit:{key(1)}"
-UNDO, REDO = revert(50, {key(1)}), revert(51, {key(50)}, {key(1)})
+SOURCE = f"pr:12 commit:{source_of(1)}"
+UNDO, REDO = revert(50, {source_of(1)}), revert(51, {source_of(50)}, {source_of(1)})
 
 
-@pytest.mark.parametrize("names", [{key(1)}, {"pr:12"}])
+@pytest.mark.parametrize("names", [{source_of(1)}, {"pr:12"}])
 def test_entries_of_reverted_work_become_negative_knowledge(names: set[str]) -> None:
     entry = make_entry(source=SOURCE, importance=0.8, evidence=("commit:x retry it",))
-    suspected = after(entry, [revert(50, names)])
+    suspected = mark_undone(entry, [revert(50, names)])
     assert (suspected.importance, suspected.adoption, suspected.instead) == (
         0.56,
         "rejected",
@@ -231,23 +247,23 @@ def test_entries_of_reverted_work_become_negative_knowledge(names: set[str]) -> 
     )
     assert suspected.evidence == (
         "commit:x retry it",
-        f"revert:{key(50)} reverted in #50, importance was 0.8",
+        f"revert:{source_of(50)} reverted in #50, importance was 0.8",
     )
     assert (suspected.title, suspected.status) == (entry.title, "active")
 
 
 def test_an_entry_is_marked_once_for_repeated_plans_and_reverts() -> None:
-    suspected = after(make_entry(source=SOURCE), [UNDO])
-    assert after(suspected, [UNDO]) == suspected
-    assert after(suspected, [revert(60, {key(1)})]) == suspected
+    suspected = mark_undone(make_entry(source=SOURCE), [UNDO])
+    assert mark_undone(suspected, [UNDO]) == suspected
+    assert mark_undone(suspected, [revert(60, {source_of(1)})]) == suspected
 
 
 @pytest.mark.parametrize(
-    "source", [None, "", f"commit:{key(7)}", "pr:121", f"pr:13 commit:{key(2)}"]
+    "source", [None, "", f"commit:{source_of(7)}", "pr:121", f"pr:13 commit:{source_of(2)}"]
 )
 def test_entries_of_other_work_are_unchanged(source: str | None) -> None:
     assert not plan_revert_effects(
-        [make_located(1, source=source)], [revert(50, {key(1), "pr:12"})]
+        [make_located(1, source=source)], [revert(50, {source_of(1), "pr:12"})]
     )
 
 
@@ -257,39 +273,41 @@ def test_a_retired_entry_of_reverted_work_is_unchanged() -> None:
 
 
 def test_an_entry_with_another_source_that_is_not_reverted_is_unchanged() -> None:
-    entry = make_entry(source=f"{SOURCE} pr:20 commit:{key(2)}")
-    assert after(entry, [UNDO]) == entry
-    assert find_suspicion(after(entry, [UNDO, revert(52, {key(2)})]))
+    entry = make_entry(source=f"{SOURCE} pr:20 commit:{source_of(2)}")
+    assert mark_undone(entry, [UNDO]) == entry
+    assert find_suspicion(mark_undone(entry, [UNDO, revert(52, {source_of(2)})]))
 
 
 @pytest.mark.parametrize("importance", [0.8, 0.123456, 0.1, 0.05, 0.0, 1.0])
 def test_reverting_the_revert_restores_exactly(importance: float) -> None:
     entry = make_entry(source=SOURCE, importance=importance, evidence=("commit:x retry it",))
-    assert after(entry, [UNDO, REDO]) == entry
-    assert after(after(entry, [UNDO]), [REDO]) == entry
-    assert after(after(entry, [UNDO]), [revert(51, {key(50)})]) == entry
-    assert after(after(entry, [UNDO]), [revert(51, {key(49)}, {"pr:12"})]) == entry
+    assert mark_undone(entry, [UNDO, REDO]) == entry
+    assert mark_undone(mark_undone(entry, [UNDO]), [REDO]) == entry
+    assert mark_undone(mark_undone(entry, [UNDO]), [revert(51, {source_of(50)})]) == entry
+    assert (
+        mark_undone(mark_undone(entry, [UNDO]), [revert(51, {source_of(49)}, {"pr:12"})]) == entry
+    )
 
 
 def test_a_third_revert_marks_the_entry_again() -> None:
-    third = revert(53, {key(51), key(1)}, {key(50)})
-    assert find_suspicion(after(make_entry(source=SOURCE), [UNDO, REDO, third]))
-    assert find_suspicion(after(make_entry(source=SOURCE), [third]))
+    third = revert(53, {source_of(51), source_of(1)}, {source_of(50)})
+    assert find_suspicion(mark_undone(make_entry(source=SOURCE), [UNDO, REDO, third]))
+    assert find_suspicion(mark_undone(make_entry(source=SOURCE), [third]))
 
 
 def test_an_entry_that_was_rejected_before_keeps_its_reason() -> None:
     entry = make_entry(source=SOURCE, adoption="rejected", instead="a queue")
-    suspected = after(entry, [UNDO])
+    suspected = mark_undone(entry, [UNDO])
     assert (suspected.importance, suspected.adoption, suspected.instead) == (
         0.35,
         "rejected",
         "a queue",
     )
-    assert after(suspected, [REDO]) == entry
+    assert mark_undone(suspected, [REDO]) == entry
 
 
 def test_text_that_a_person_wrote_since_stays() -> None:
-    suspected = after(make_entry(source=SOURCE, importance=0.8), [UNDO])
+    suspected = mark_undone(make_entry(source=SOURCE, importance=0.8), [UNDO])
     edited = make_entry(
         source=SOURCE,
         importance=0.9,
@@ -297,7 +315,7 @@ def test_text_that_a_person_wrote_since_stays() -> None:
         adoption="rejected",
         instead="a queue",
     )
-    restored = after(edited, [REDO])
+    restored = mark_undone(edited, [REDO])
     assert (restored.importance, restored.adoption, restored.instead, restored.evidence) == (
         0.9,
         "rejected",
@@ -307,7 +325,7 @@ def test_text_that_a_person_wrote_since_stays() -> None:
 
 
 def test_importance_lowered_by_a_successor_is_not_restored() -> None:
-    suspected = after(make_entry(source=SOURCE, importance=0.8), [UNDO])
+    suspected = mark_undone(make_entry(source=SOURCE, importance=0.8), [UNDO])
     lowered = make_entry(
         source=SOURCE,
         importance=0.392,
@@ -315,7 +333,7 @@ def test_importance_lowered_by_a_successor_is_not_restored() -> None:
         adoption="rejected",
         instead=suspected.instead,
     )
-    assert after(lowered, [REDO]) == make_entry(source=SOURCE, importance=0.56)
+    assert mark_undone(lowered, [REDO]) == make_entry(source=SOURCE, importance=0.56)
 
 
 @given(
@@ -348,13 +366,15 @@ def test_any_history_gives_the_same_result_in_one_run_or_two(
         commits.append(commit(number, f"Take it back\n\nThis reverts commit {target.sha}."))
     reverts = find_reverts(commits)
     places = [
-        located(make_entry(n, source=f"commit:{key(n)}", importance=0.8)) for n in range(1, 5)
+        located(make_entry(n, source=f"commit:{source_of(n)}", importance=0.8)) for n in range(1, 5)
     ]
     changes = plan_revert_effects(places, reverts)
     assert plan_revert_effects(random.sample(places, len(places)), reverts) == changes
-    whole = [after(place.entry, reverts) for place in places]
-    assert [after(after(place.entry, reverts[:cut]), reverts[cut:]) for place in places] == whole
-    assert [after(entry, reverts) for entry in whole] == whole
+    whole = [mark_undone(place.entry, reverts) for place in places]
+    assert [
+        mark_undone(mark_undone(place.entry, reverts[:cut]), reverts[cut:]) for place in places
+    ] == whole
+    assert [mark_undone(entry, reverts) for entry in whole] == whole
     assert [entry.id for entry in whole] == [place.entry.id for place in places]
 
 

@@ -31,11 +31,11 @@ def shop(template: Project, tmp_path: Path) -> Project:
     return copy_project(template, tmp_path / "shop")
 
 
-def merged(shop: Project) -> str:
+def find_merge(shop: Project) -> str:
     return shop.git("log", "-1", "--format=%H", "--grep=^Merge pull request #128")
 
 
-def run(shop: Project) -> tuple[bool, list[str]]:
+def record_outcome(shop: Project) -> tuple[bool, list[str]]:
     """Record, and return whether #128 counts as reverted, and the findings of the run."""
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
@@ -51,7 +51,7 @@ def run(shop: Project) -> tuple[bool, list[str]]:
     return outcome == "failure", [finding.code for finding in plan.findings]
 
 
-def take_back(shop: Project, message: str, *more: str) -> str:
+def revert_by_eve(shop: Project, message: str, *more: str) -> str:
     """Make a commit by Eve that restores the file as it was before #128, and changes `more` files."""
     files: dict[str, str | bytes | None] = dict.fromkeys(more, "more\n")
     return shop.commit(message, {FILE: "one\n", **files}, EVE)
@@ -60,7 +60,7 @@ def take_back(shop: Project, message: str, *more: str) -> str:
 def later_work(shop: Project) -> None:
     """Change the file before and after #128, so that git must compare patches to find the revert."""
     lines = "".join(f"line {number}\n" for number in range(30))
-    shop.git("reset", "-q", "--hard", f"{merged(shop)}^1")
+    shop.git("reset", "-q", "--hard", f"{find_merge(shop)}^1")
     shop.commit("Lines", {FILE: lines})
     shop.commit("Trust Ann", {".memory-ci.yaml": TRUST})
     work = lines + "retry\n"
@@ -77,8 +77,8 @@ def later_work(shop: Project) -> None:
 
 
 PROVED: dict[str, Callable[[Project], object]] = {
-    "by number": lambda shop: take_back(shop, "Out\n\nReverts #128"),
-    "with other files": lambda shop: take_back(shop, "Out\n\nReverts #128", "docs/why.md"),
+    "by number": lambda shop: revert_by_eve(shop, "Out\n\nReverts #128"),
+    "with other files": lambda shop: revert_by_eve(shop, "Out\n\nReverts #128", "docs/why.md"),
     "by patch": later_work,
 }
 
@@ -88,10 +88,10 @@ def test_a_strangers_revert_counts_where_git_proves_it(
     shop: Project, put: Callable[[Project], object]
 ) -> None:
     put(shop)
-    assert run(shop) == (True, [])
+    assert record_outcome(shop) == (True, [])
 
 
-def half(shop: Project) -> None:
+def change_without_revert(shop: Project) -> None:
     """Change the file of #128 without reverting anything of it."""
     shop.commit("Out\n\nReverts #128", {FILE: "else\n"}, EVE)
 
@@ -100,7 +100,7 @@ def bring_back(shop: Project) -> None:
     """Merge a branch whose first commit reverts #128 and whose second undoes the revert."""
     now = shop.show("HEAD", FILE)
     shop.branch("eve")
-    take_back(shop, "Out\n\nReverts #128")
+    revert_by_eve(shop, "Out\n\nReverts #128")
     shop.commit("Go on", {FILE: now}, EVE)
     shop.checkout("main")
     shop.git("merge", "-q", "--no-ff", "-m", "Merge branch 'eve'", "eve")
@@ -121,10 +121,10 @@ UNPROVED: dict[str, Callable[[Project], object]] = {
         "docs: typo\n\nReverts #128", {"docs/a.md": "x\n"}, EVE
     ),
     "by sha": lambda shop: shop.commit(
-        f"Typo\n\nThis reverts commit {merged(shop)}.", {"docs/a.md": "x\n"}, EVE
+        f"Typo\n\nThis reverts commit {find_merge(shop)}.", {"docs/a.md": "x\n"}, EVE
     ),
     "an empty change": lambda shop: shop.commit("Nothing\n\nReverts #128", {}, EVE),
-    "the file is changed otherwise": half,
+    "the file is changed otherwise": change_without_revert,
     "and brought back": bring_back,
     "a borrowed number": forge_number,
 }
@@ -170,18 +170,18 @@ def test_a_strangers_revert_that_git_does_not_prove_is_a_notice(
     shop: Project, put: Callable[[Project], object]
 ) -> None:
     put(shop)
-    assert run(shop) == (False, ["unproved-claim"])
+    assert record_outcome(shop) == (False, ["unproved-claim"])
 
 
 def test_reverting_a_refused_claim_does_not_restore_the_change(shop: Project) -> None:
     """Ann reverts #128; Eve claims the same, and then reverts her claim: #128 stays reverted."""
     shop.commit("Out\n\nReverts #128", {FILE: "one\n"})
-    assert run(shop)[0]
+    assert record_outcome(shop)[0]
     shop.commit("docs: typo\n\nReverts #128", {"docs/a.md": "x\n"}, EVE)
     claim = shop.sha()
     shop.record()
     shop.commit(f"Typo after all\n\nThis reverts commit {claim}.", {"docs/a.md": None}, EVE)
-    assert run(shop)[0]
+    assert record_outcome(shop)[0]
 
 
 def test_without_a_forge_the_report_names_the_trusted_people(shop: Project) -> None:
@@ -191,4 +191,4 @@ def test_without_a_forge_the_report_names_the_trusted_people(shop: Project) -> N
     shop.commit("Out\n\nReverts #128", {"docs/a.md": "x\n"}, EVE)
     (finding,) = shop.plan().findings
     assert "extraction.trusted_authors" in finding.message
-    assert run(shop)[0], "the default names everybody"
+    assert record_outcome(shop)[0], "the default names everybody"

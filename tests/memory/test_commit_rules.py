@@ -40,7 +40,7 @@ def stage(project: Project, files: dict[str, str], message: str = "Work") -> Pat
     return project.write(".git/COMMIT_EDITMSG", f"{message}\n# A comment: Memory-Skip: 0000 no\n")
 
 
-def judged(project: Project, path: Path) -> list[Violation]:
+def judge_commit(project: Project, path: Path) -> list[Violation]:
     """Return the violations of the staged changes and the message."""
     return judge_message_file(project.workspace.repo, path, {})
 
@@ -78,14 +78,14 @@ def test_staged_lines_and_the_message_are_judged(
     project: Project, check: ChangeCheck, files: dict[str, str]
 ) -> None:
     put_rule(project, check)
-    assert len(judged(project, stage(project, files))) == 1
+    assert len(judge_commit(project, stage(project, files))) == 1
 
 
 def test_unstaged_changes_are_not_judged(project: Project) -> None:
     put_rule(project, CHANGELOG)
     path = stage(project, {"docs/a.md": "x\n"})
     project.write("src/a.py", "x\n")
-    assert judged(project, path) == []
+    assert judge_commit(project, path) == []
 
 
 @pytest.mark.parametrize(("path", "is_unread"), [("src/a.py", True), ("docs/a.md", False)])
@@ -107,31 +107,31 @@ def test_an_earlier_commit_of_the_branch_satisfies_a_check(project: Project) -> 
     put_rule(project, CHANGELOG)
     project.branch("topic")
     project.commit("Say so", {"CHANGELOG.md": "x\n"})
-    assert judged(project, stage(project, {"src/a.py": "x\n"})) == []
+    assert judge_commit(project, stage(project, {"src/a.py": "x\n"})) == []
 
 
 def test_an_earlier_commit_of_the_default_branch_does_not(project: Project) -> None:
     put_rule(project, CHANGELOG)
     project.commit("Say so", {"CHANGELOG.md": "x\n"})
-    assert len(judged(project, stage(project, {"src/a.py": "x\n"}))) == 1
+    assert len(judge_commit(project, stage(project, {"src/a.py": "x\n"}))) == 1
 
 
 def test_a_branch_cannot_remove_a_check(project: Project) -> None:
     put_rule(project, CHANGELOG)
     project.branch("topic")
     project.commit("No rule", {"MEMORY.md": "# Memory\n"})
-    assert len(judged(project, stage(project, {"src/a.py": "x\n"}))) == 1
+    assert len(judge_commit(project, stage(project, {"src/a.py": "x\n"}))) == 1
 
 
 def test_a_merge_is_not_judged(project: Project) -> None:
     put_rule(project, CHANGELOG)
     path = stage(project, {"src/a.py": "x\n"})
     project.write(".git/MERGE_HEAD", project.sha())
-    assert judged(project, path) == []
+    assert judge_commit(project, path) == []
 
 
 def test_without_checks_the_staged_changes_are_not_read(project: Project) -> None:
-    assert judged(project, stage(project, {"src/a.py": "x\n"})) == []
+    assert judge_commit(project, stage(project, {"src/a.py": "x\n"})) == []
 
 
 def test_an_internal_error_does_not_refuse_a_commit(project: Project, run: Run) -> None:
@@ -168,4 +168,4 @@ def test_the_diff_below_a_message_is_not_judged(project: Project, cleanup: str) 
     put_rule(project, MessageCheck("secret", is_forbidden=True))
     path = stage(project, {"src/a.py": "x\n"}, f"Fix\n\n# {SCISSORS}\n+secret")
     project.git("config", "commit.cleanup", cleanup)
-    assert judged(project, path) == []
+    assert judge_commit(project, path) == []

@@ -39,7 +39,7 @@ def remember(shop: Project, title: str, **fields: object) -> Entry:
     return entry
 
 
-def dead(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
+def list_dead_names(shop: Project, entry: Entry, view: str | None = None) -> list[str]:
     """Return the dead names of an entry with their kinds."""
     return [
         f"{dead_name.kind} {dead_name.path}"
@@ -52,11 +52,11 @@ def test_an_entry_is_marked_when_a_name_in_it_was_removed_from_the_tree(
     shop: Project, view: str | None
 ) -> None:
     entry = remember(shop, "Never nest retry_twice, nor use no_such_name")
-    assert dead(shop, entry, view) == []
+    assert list_dead_names(shop, entry, view) == []
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
-    assert dead(shop, entry, view) == ["changed retry_twice"]
+    assert list_dead_names(shop, entry, view) == ["changed retry_twice"]
     shop.commit("Elsewhere", {"docs/more.md": "retry_twice was there\n"})
-    assert dead(shop, entry, view) == []
+    assert list_dead_names(shop, entry, view) == []
 
 
 def test_a_name_is_alive_while_another_file_has_it(shop: Project) -> None:
@@ -65,17 +65,17 @@ def test_a_name_is_alive_while_another_file_has_it(shop: Project) -> None:
     shop.commit(
         "Rename it", {"src/b.py": "class New:\n    def send_all(self):\n        return 1\n"}
     )
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
 
 
 def test_a_renamed_path_is_alive_and_a_removed_path_is_dead(shop: Project) -> None:
     entry = remember(shop, "Keep src/old/a.py small")
     shop.git("mv", "src/old/a.py", "src/a.py")
     shop.git("commit", "-qm", "Move")
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
     shop.git("rm", "-q", "src/a.py")
     shop.git("commit", "-qm", "Remove")
-    assert dead(shop, entry) == ["changed src/old/a.py"]
+    assert list_dead_names(shop, entry) == ["changed src/old/a.py"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_names_of_rejected_and_anchored_entries_are_not_searched(
 ) -> None:
     entry = remember(shop, "Never nest retry_twice", **fields)
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
 
 
 def test_retrieve_demotes_the_entry_and_names_the_dead_name(shop: Project) -> None:
@@ -123,16 +123,16 @@ def test_names_are_searched_again_if_the_tree_or_the_words_change(
     ]:
         shop.write("src/client.py", text)
         searched_revisions.clear()
-        assert dead(shop, entry) == expected
+        assert list_dead_names(shop, entry) == expected
         assert searched_revisions
         searched_revisions.clear()
-        assert dead(shop, entry) == expected
+        assert list_dead_names(shop, entry) == expected
         assert not searched_revisions
-    assert dead(shop, replace(entry, title="Never nest retry_thrice")) == []
+    assert list_dead_names(shop, replace(entry, title="Never nest retry_thrice")) == []
     assert searched_revisions == [None, shop.sha("HEAD~1")], (
         "the tree, then that in which it was written"
     )
-    assert dead(shop, entry, "HEAD") == []
+    assert list_dead_names(shop, entry, "HEAD") == []
 
 
 def test_a_new_entry_does_not_repeat_the_search_for_others(
@@ -140,14 +140,14 @@ def test_a_new_entry_does_not_repeat_the_search_for_others(
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
     assert searched_revisions == [None]
     other_entry = format_entry(make_entry(7, title="Never nest retry_once"))
     shop.write("MEMORY.md", f"{format_entry(entry)}\n{other_entry}")
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
     assert searched_revisions == [None]
     shop.write("docs/guide.md", "no memory")
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
     assert searched_revisions == [None, None]
 
 
@@ -156,11 +156,11 @@ def test_a_cache_of_names_that_others_wrote_is_ignored(
 ) -> None:
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
     with closing(sqlite3.connect(index_path(shop.workspace), isolation_level=None)) as connection:
         connection.execute("""UPDATE verdicts SET outcome = '["retry_twice"]'""")
     searched_revisions.clear()
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
     assert searched_revisions
 
 
@@ -178,10 +178,10 @@ def test_results_for_a_tree_that_changes_meanwhile_are_not_cached(
     build_index(shop.workspace, None)
     shop.write("src/client.py", "x = 1\n")
     monkeypatch.setattr(name_search, "find_words", find_words)
-    assert dead(shop, entry) == ["changed retry_twice"]
+    assert list_dead_names(shop, entry) == ["changed retry_twice"]
     monkeypatch.undo()
     shop.git("checkout", "-q", ".")
-    assert dead(shop, entry) == []
+    assert list_dead_names(shop, entry) == []
 
 
 def test_the_commits_of_many_days_are_found_by_one_process(
@@ -210,9 +210,9 @@ def test_names_of_an_entry_confirmed_today_are_searched_in_todays_tree(shop: Pro
     entry = remember(shop, "Never nest retry_twice", created_at=day, last_reinforced=day)
     build_index(shop.workspace, None)
     shop.commit("Rename", {"src/client.py": CODE.replace("retry_twice", "again")})
-    assert dead(shop, entry) == ["changed retry_twice"]
+    assert list_dead_names(shop, entry) == ["changed retry_twice"]
     confirmed = replace(entry, last_reinforced=date(2026, 12, 31))
-    assert dead(shop, confirmed) == []
+    assert list_dead_names(shop, confirmed) == []
 
 
 def test_a_commit_is_searched_once_however_often_the_code_changes(
@@ -221,9 +221,9 @@ def test_a_commit_is_searched_once_however_often_the_code_changes(
     entry = remember(shop, "Never nest retry_twice")
     build_index(shop.workspace, None)
     shop.commit("Rename it", {"src/client.py": CODE.replace("retry_twice", "again")})
-    assert dead(shop, entry) == ["changed retry_twice"]
+    assert list_dead_names(shop, entry) == ["changed retry_twice"]
     searched_revisions.clear()
     for number in range(3):
         shop.commit("Work", {"src/other.py": f"number = {number}\n"})
-        assert dead(shop, entry) == ["changed retry_twice"]
+        assert list_dead_names(shop, entry) == ["changed retry_twice"]
     assert searched_revisions == [None, None, None], "the work tree alone"

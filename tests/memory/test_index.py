@@ -30,11 +30,11 @@ from tests.make import examples, make_entry, make_id
 from tests.project import Project
 
 
-def put(project: Project, path: str, *numbers: int) -> None:
+def commit_entries(project: Project, path: str, *numbers: int) -> None:
     project.commit("Put", {path: "\n".join(format_entry(make_entry(number)) for number in numbers)})
 
 
-def written(project: Project, out: Path, view: str | None = None) -> bytes:
+def build_bytes(project: Project, out: Path, view: str | None = None) -> bytes:
     build_index(project.workspace, view, out)
     return out.read_bytes()
 
@@ -44,37 +44,37 @@ def test_work_tree_stage_revision_bare_repository_and_clone_give_the_same_bytes(
 ) -> None:
     """Global memory belongs to the machine and is not part of the built index."""
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
-    put(project, "src/MEMORY.md", 1)
-    put(project, "MEMORY.md", 2, 3)
+    commit_entries(project, "src/MEMORY.md", 1)
+    commit_entries(project, "MEMORY.md", 2, 3)
     project.write(".memory/inbox/one.md", format_entry(make_entry(4)))
     project.git("add", ".")
-    staged = written(project, tmp_path / "staged.db", STAGED)
+    staged = build_bytes(project, tmp_path / "staged.db", STAGED)
     assert make_id(4).encode() in staged
     assert make_id(7).encode() not in staged
-    assert written(project, tmp_path / "tree.db") == staged
-    assert written(project, tmp_path / "head.db", "HEAD") != staged, (
+    assert build_bytes(project, tmp_path / "tree.db") == staged
+    assert build_bytes(project, tmp_path / "head.db", "HEAD") != staged, (
         "the inbox is not committed yet"
     )
     project.git("commit", "-qm", "Inbox")
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
     clone = Project(tmp_path / "clone")
     bare = Project(project.bare(tmp_path / "bare.git").path)
-    assert written(project, tmp_path / "head.db", "HEAD") == staged
-    assert written(clone, tmp_path / "clone.db") == staged
-    assert written(bare, tmp_path / "bare.db") == staged
+    assert build_bytes(project, tmp_path / "head.db", "HEAD") == staged
+    assert build_bytes(clone, tmp_path / "clone.db") == staged
+    assert build_bytes(bare, tmp_path / "bare.db") == staged
 
 
 def test_the_index_is_verified_against_the_tree_and_outdated_files_are_named(
     project: Project, home: Path
 ) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
-    put(project, "MEMORY.md", 1, 2)
+    commit_entries(project, "MEMORY.md", 1, 2)
     assert [difference.code for difference in verify_index(project.workspace, None)] == [
         "index-differs"
     ], "there is no index yet"
     build_index(project.workspace, None)
     assert verify_index(project.workspace, None) == ()
-    put(project, "src/MEMORY.md", 3)
+    commit_entries(project, "src/MEMORY.md", 3)
     assert [difference.path for difference in verify_index(project.workspace, None)] == [
         "src/MEMORY.md"
     ]
@@ -83,7 +83,7 @@ def test_the_index_is_verified_against_the_tree_and_outdated_files_are_named(
 def test_an_altered_row_with_the_same_object_id_is_found_and_then_repaired(
     project: Project,
 ) -> None:
-    put(project, "MEMORY.md", 1, 2)
+    commit_entries(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
     with closing(
         sqlite3.connect(index_path(project.workspace), isolation_level=None)
@@ -101,13 +101,13 @@ def test_an_index_of_another_repository_is_updated_to_the_tree(
     project: Project, tmp_path: Path
 ) -> None:
     """A CI cache may restore any index: rows of equal content are used, the others are deleted."""
-    put(project, "MEMORY.md", 1, 2)
+    commit_entries(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
     clone = Project(tmp_path / "clone")
     index_path(clone.workspace).parent.mkdir()
     shutil.copy(index_path(project.workspace), index_path(clone.workspace))
-    put(clone, "src/MEMORY.md", 3)
+    commit_entries(clone, "src/MEMORY.md", 3)
     assert build_index(clone.workspace, None).files_read == 1
     assert verify_index(clone.workspace, None) == ()
 
@@ -142,14 +142,14 @@ def test_the_cost_of_one_new_entry_does_not_depend_on_the_number_of_entries(
     project: Project, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The cost is counted in SQL statements, without those that FTS5 runs internally."""
-    put(project, "MEMORY.md", *range(10, 10 + count))
+    commit_entries(project, "MEMORY.md", *range(10, 10 + count))
     build_index(project.workspace, None)
-    assert len(statements(project, monkeypatch)) == 6
+    assert len(list_statements(project, monkeypatch)) == 6
     project.write(".memory/inbox/one.md", format_entry(make_entry(4)))
-    assert len(statements(project, monkeypatch)) == 12
+    assert len(list_statements(project, monkeypatch)) == 12
 
 
-def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def list_statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the SQL statements of a build."""
     from memory_ci.search import database
 

@@ -38,7 +38,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-def cites(shop: Project, title: str, body: str = "", **fields: object) -> list[str]:
+def list_cites(shop: Project, title: str, body: str = "", **fields: object) -> list[str]:
     (entry,) = cite_named(shop.workspace, [make_entry(1, title=title, body=body, **fields)], "HEAD")
     return [cite.replace(f"@{shop.sha()[:12]}", "").partition(" words:")[0] for cite in entry.cites]
 
@@ -64,15 +64,15 @@ def cites(shop: Project, title: str, body: str = "", **fields: object) -> list[s
 def test_code_that_the_words_name_and_the_tree_contains_is_cited(
     shop: Project, title: str, expected: list[str]
 ) -> None:
-    assert cites(shop, title) == expected
-    assert cites(shop, "A title", f"Because: {title}") == expected
+    assert list_cites(shop, title) == expected
+    assert list_cites(shop, "A title", f"Because: {title}") == expected
 
 
 def test_entries_with_cites_rejected_and_retired_entries_get_no_cite(shop: Project) -> None:
-    assert cites(shop, "retry_twice", cites=("a remark",)) == ["a remark"]
+    assert list_cites(shop, "retry_twice", cites=("a remark",)) == ["a remark"]
     assert (
-        cites(shop, "retry_twice", adoption="rejected")
-        == cites(shop, "retry_twice", status="retired")
+        list_cites(shop, "retry_twice", adoption="rejected")
+        == list_cites(shop, "retry_twice", status="retired")
         == []
     )
 

@@ -26,13 +26,13 @@ HOSTILE = (
 )
 
 
-def texts(typed: str) -> list[str]:
+def find_clauses(typed: str) -> list[str]:
     return [clause.text for clause in list_clauses(typed)]
 
 
 def test_sentences_and_parts_after_then_are_clauses() -> None:
     typed = "Looks good. Please pull first, then fix it; and push to main - ask before you merge"
-    assert texts(typed) == [
+    assert find_clauses(typed) == [
         "Looks good",
         "Please pull first",
         "fix it",
@@ -67,16 +67,16 @@ def test_sentences_and_parts_after_then_are_clauses() -> None:
     ],
 )
 def test_pasted_text_has_no_clauses(pasted: str) -> None:
-    assert texts(pasted) == []
+    assert find_clauses(pasted) == []
 
 
 def test_typed_text_around_a_paste_has_clauses() -> None:
     typed = f"{RULE}\n\n{LOG}\n\n```\nPlease remove all\n```\n> Please quote it"
-    assert texts(typed) == [RULE.rstrip(".")]
+    assert find_clauses(typed) == [RULE.rstrip(".")]
 
 
 def test_a_short_list_counts_as_typed() -> None:
-    assert texts("- pull first\n- open a draft PR") == ["pull first", "open a draft PR"]
+    assert find_clauses("- pull first\n- open a draft PR") == ["pull first", "open a draft PR"]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ HOSTILE = (
 )
 
 
-def forms(command: str) -> list[str]:
+def find_forms(command: str) -> list[str]:
     """Return the forms of the commands in a command line."""
     return [str(form) for form in list_forms(command)]
 
@@ -40,7 +40,7 @@ def forms(command: str) -> list[str]:
     ],
 )
 def test_a_form_has_program_subcommands_and_options(command: str, expected: list[str]) -> None:
-    assert forms(command) == expected
+    assert find_forms(command) == expected
 
 
 @pytest.mark.parametrize(
@@ -52,20 +52,20 @@ def test_a_form_has_program_subcommands_and_options(command: str, expected: list
     ],
 )
 def test_text_in_quotation_marks_is_not_a_command(command: str) -> None:
-    assert forms(command) == ["git commit -m"]
+    assert find_forms(command) == ["git commit -m"]
 
 
 def test_an_unclosed_quotation_mark_hides_no_command() -> None:
-    assert forms("git commit -m don't && git push") == ["git commit -m", "git push"]
+    assert find_forms("git commit -m don't && git push") == ["git commit -m", "git push"]
 
 
 def test_a_word_that_is_not_a_program_name_has_no_form() -> None:
-    assert forms('"$HOME/x y" run; {a,b} c; $(which git) log') == []
+    assert find_forms('"$HOME/x y" run; {a,b} c; $(which git) log') == []
 
 
 def test_a_form_contains_no_secret() -> None:
     command = "TOKEN=hunter2x curl -H 'Auth: hunter2x' --user=ada:hunter2x https://x/hunter2x"
-    assert forms(command) == ["curl -H --user"]
+    assert find_forms(command) == ["curl -H --user"]
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ UNKNOWN = "unknown flag: --stat"
 DIFF = "gh pr diff 12 --stat"
 
 
-def fail(days: int, command: str = DIFF, output: str = UNKNOWN) -> list[FailedRun]:
+def make_failures(days: int, command: str = DIFF, output: str = UNKNOWN) -> list[FailedRun]:
     """Return runs of one command that fails in a session of each day."""
     return [
         run
@@ -39,21 +39,21 @@ def find_one(failed: list[FailedRun]) -> KnownFailure:
 
 
 def test_an_unknown_option_in_three_sessions_is_a_known_failure() -> None:
-    failure = find_one(fail(3))
+    failure = find_one(make_failures(3))
     assert (failure.form, failure.error, failure.sessions) == ("gh pr diff --stat", UNKNOWN, 3)
     assert failure.worked == ""
     assert (failure.last - failure.first).days == 2
 
 
 def test_two_sessions_are_too_few_without_what_worked() -> None:
-    assert find_known_failures(fail(2)) == []
+    assert find_known_failures(make_failures(2)) == []
 
 
 def test_two_sessions_suffice_if_the_environment_fails() -> None:
     error = ".husky/pre-commit: line 3: lefthook: command not found"
-    failure = find_one(fail(2, "git commit -m 'Add a page'", error))
+    failure = find_one(make_failures(2, "git commit -m 'Add a page'", error))
     assert (failure.sessions, failure.error) == (2, error.replace("line 3", "line N"))
-    assert find_known_failures(fail(1, "git commit -m 'Add a page'", error)) == []
+    assert find_known_failures(make_failures(1, "git commit -m 'Add a page'", error)) == []
 
 
 def test_two_sessions_suffice_if_the_same_other_form_worked() -> None:
@@ -82,19 +82,22 @@ def test_the_form_that_worked_is_a_success_of_the_same_subcommand_soon_after() -
 
 
 def test_a_session_counts_once() -> None:
-    assert find_known_failures(fail(1) * 3) == []
+    assert find_known_failures(make_failures(1) * 3) == []
 
 
 def test_a_failure_whose_form_has_succeeded_since_is_left_out() -> None:
     at = START + timedelta(days=9)
-    assert find_known_failures(fail(3), [{"gh pr diff --stat": at}]) == []
+    assert find_known_failures(make_failures(3), [{"gh pr diff --stat": at}]) == []
     before = START + timedelta(days=2)
-    assert len(find_known_failures(fail(3), [{"gh pr diff --stat": before}])) == 1
-    assert len(find_known_failures(fail(3), [{"gh pr diff": at}])) == 1
+    assert len(find_known_failures(make_failures(3), [{"gh pr diff --stat": before}])) == 1
+    assert len(find_known_failures(make_failures(3), [{"gh pr diff": at}])) == 1
 
 
 def test_the_failures_of_most_sessions_come_first() -> None:
-    failed = [*fail(3), *fail(4, "npm run lint", "npm error Missing script: lint")]
+    failed = [
+        *make_failures(3),
+        *make_failures(4, "npm run lint", "npm error Missing script: lint"),
+    ]
     assert [failure.sessions for failure in find_known_failures(failed)] == [4, 3]
 
 

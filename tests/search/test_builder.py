@@ -29,13 +29,13 @@ def find_ids(index: Index, *terms: str) -> list[str]:
     return [match.located.entry.id for match in search(index, terms)]
 
 
-def built(tree: Tree, path: Path | None = None) -> list[object]:
+def build_content(tree: Tree, path: Path | None = None) -> list[object]:
     with open_index(path) as index:
         sync(index, tree.oids, tree.load)
-        return content(index)
+        return read_content(index)
 
 
-def content(index: Index) -> list[object]:
+def read_content(index: Index) -> list[object]:
     """Return everything that an index stores or answers, without its internal row numbers."""
     index.connection.execute(
         "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
@@ -75,7 +75,7 @@ def test_after_any_edits_the_index_equals_a_fresh_build(
         for files in history:
             tree = Tree(files)
             report = sync(index, tree.oids, tree.load)
-            assert content(index) == built(tree)
+            assert read_content(index) == build_content(tree)
             assert report.entries == sum(map(len, files.values()))
 
 
@@ -86,7 +86,7 @@ def test_removed_text_is_not_found_again(tmp_path: Path) -> None:
             "src/MEMORY.md": (make_entry(2, title="old too"),),
         }
     )
-    built(tree, tmp_path / "index.db")
+    build_content(tree, tmp_path / "index.db")
     edited = Tree({"MEMORY.md": (make_entry(1, title="new words"),)})
     with open_index(tmp_path / "index.db") as index:
         sync(index, edited.oids, edited.load)
@@ -96,7 +96,7 @@ def test_removed_text_is_not_found_again(tmp_path: Path) -> None:
 
 def test_only_files_that_are_new_to_the_index_are_read(tmp_path: Path) -> None:
     tree = make_tree(3)
-    built(tree, tmp_path / "index.db")
+    build_content(tree, tmp_path / "index.db")
     tree.files["src/MEMORY.md"] = make_loaded("src/MEMORY.md", make_entry(9))
     with open_index(tmp_path / "index.db") as index:
         report = sync(index, tree.oids, tree.load)
@@ -106,8 +106,8 @@ def test_only_files_that_are_new_to_the_index_are_read(tmp_path: Path) -> None:
 
 def test_without_a_change_no_file_is_read(tmp_path: Path) -> None:
     tree = make_tree()
-    first = built(tree, tmp_path / "index.db")
-    assert built(tree, tmp_path / "index.db") == first
+    first = build_content(tree, tmp_path / "index.db")
+    assert build_content(tree, tmp_path / "index.db") == first
     assert len(tree.requests) == 1
 
 
@@ -156,7 +156,7 @@ def test_an_id_in_two_files_has_two_rows() -> None:
 
 
 def test_an_exception_in_the_block_does_not_change_the_file(tmp_path: Path) -> None:
-    before = built(make_tree(2), tmp_path / "index.db")
+    before = build_content(make_tree(2), tmp_path / "index.db")
     changed = make_tree(5)
 
     def fail_after_sync() -> None:
@@ -167,7 +167,7 @@ def test_an_exception_in_the_block_does_not_change_the_file(tmp_path: Path) -> N
     with pytest.raises(LookupError):
         fail_after_sync()
     again = make_tree(2)
-    assert built(again, tmp_path / "index.db") == before
+    assert build_content(again, tmp_path / "index.db") == before
     assert again.requests == []
 
 
@@ -211,15 +211,15 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_an_untrusted_index_is_built_again(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "index.db"
-    expected = built(make_tree(50), path)
+    expected = build_content(make_tree(50), path)
     DAMAGES[damage](path)
     tree = make_tree(50)
     with open_index(path) as index:
         report = sync(index, tree.oids, tree.load)
-        assert content(index) == expected
+        assert read_content(index) == expected
         assert not index.is_temporary
     assert report.was_rebuilt
-    assert built(tree, path) == expected
+    assert build_content(tree, path) == expected
     assert len(tree.requests) == 1, "the new file is kept and used"
 
 
@@ -243,20 +243,20 @@ def test_an_altered_index_is_not_trusted_even_with_the_same_object_ids(
     tmp_path: Path, part: str
 ) -> None:
     path = tmp_path / "index.db"
-    expected = built(make_tree(3), path)
+    expected = build_content(make_tree(3), path)
     change(path, PARTS[part])
     tree = make_tree(3)
     with open_index(path) as index:
         assert sync(index, tree.oids, tree.load).was_rebuilt
         assert find_ids(index, "retry") == [make_id(0), make_id(1), make_id(2)]
-        assert content(index) == expected
+        assert read_content(index) == expected
 
 
 def test_an_index_from_a_cache_is_verified_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A copy keeps its modification time but not its change time; the second opening verifies no row."""
-    built(make_tree(3), tmp_path / "index.db")
+    build_content(make_tree(3), tmp_path / "index.db")
     restored = tmp_path / "clone" / "index.db"
     restored.parent.mkdir()
     shutil.copy2(tmp_path / "index.db", restored)
@@ -265,13 +265,13 @@ def test_an_index_from_a_cache_is_verified_once(
     monkeypatch.setattr("memory_ci.search.database.require_intact", proofs.append)
     tree = make_tree(3)
     for _ in range(3):
-        built(tree, restored)
+        build_content(tree, restored)
     assert (len(proofs), tree.requests) == (1, [])
 
 
 def test_an_edit_that_restores_the_modification_time_is_detected(tmp_path: Path) -> None:
     path, tree = tmp_path / "index.db", make_tree(3)
-    built(tree, path)
+    build_content(tree, path)
     before = path.stat()
     change(path, "UPDATE entries SET line = 2 WHERE row = 2")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -284,13 +284,13 @@ def test_an_edit_that_restores_the_modification_time_is_detected(tmp_path: Path)
 def test_an_index_with_damage_that_is_found_only_on_reading_is_built_again(
     tmp_path: Path, column: str
 ) -> None:
-    expected = built(make_tree(3))
+    expected = build_content(make_tree(3))
     tree = make_tree(3)
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute(f"UPDATE entries SET {column} = CAST(x'ff' AS TEXT)")  # noqa: S608 - of this list
         assert find_ids(index, "retry") == [make_id(0), make_id(1), make_id(2)]
-        assert content(index) == expected
+        assert read_content(index) == expected
 
 
 def test_a_new_index_that_is_damaged_is_built_again(tmp_path: Path) -> None:
@@ -316,20 +316,20 @@ def test_the_journal_of_a_discarded_index_is_not_applied_to_the_new_one(
     path.write_text("no database at all")
     Path(f"{path}{suffix}").write_bytes(left_behind)
     assert left_behind
-    assert built(make_tree(), path) == built(make_tree())
+    assert build_content(make_tree(), path) == build_content(make_tree())
     again = make_tree()
-    assert built(again, path) == built(make_tree())
+    assert build_content(again, path) == build_content(make_tree())
     assert again.requests == []
 
 
 def test_a_new_index_of_another_process_is_not_discarded(tmp_path: Path) -> None:
     """Two processes find the same damage; the second must not remove the index that the first has built."""
-    expected = built(make_tree(2), tmp_path / "new.db")
+    expected = build_content(make_tree(2), tmp_path / "new.db")
     with open_index(tmp_path / "index.db") as index:
         (tmp_path / "new.db").replace(tmp_path / "index.db")
         index.replace_by_empty(sqlite3.DatabaseError("damage"))
     tree = make_tree(2)
-    assert built(tree, tmp_path / "index.db") == expected
+    assert build_content(tree, tmp_path / "index.db") == expected
     assert tree.requests == []
 
 
@@ -382,7 +382,7 @@ def test_processes_that_build_at_the_same_time_all_get_the_right_answer(
     tmp_path: Path, damage: str
 ) -> None:
     path = tmp_path / "index.db"
-    built(make_tree(2), path)
+    build_content(make_tree(2), path)
     DAMAGES[damage](path)
     root = Path(__file__).parents[2]
     builders = [
@@ -392,7 +392,7 @@ def test_processes_that_build_at_the_same_time_all_get_the_right_answer(
         for _ in range(4)
     ]
     assert [builder.communicate()[0] for builder in builders] == ["300 False\n"] * 4
-    assert built(make_tree(300), path) == built(make_tree(300))
+    assert build_content(make_tree(300), path) == build_content(make_tree(300))
 
 
 def test_schema_and_cache_key_name_the_same_tokenizer() -> None:

@@ -39,9 +39,10 @@ def make_episode(
     return Episode(id=name, occurred_at=NOW - timedelta(days=days), situation=situation, **fields)
 
 
-def similar(
+def recall_similar(
     *episodes: Episode, query: str = ASK, limit: int = 10, **still: int
 ) -> list[RecalledEpisode]:
+    """Return the episodes that are similar to a query, in order."""
     return list(rank_similar(find_similar_episodes(query, episodes), still, limit))
 
 
@@ -58,23 +59,23 @@ def names(hits: list[RecalledEpisode]) -> list[str]:
 
 def test_a_similar_episode_is_found_among_others() -> None:
     other_episode = make_episode("pr-2", "Add a dark theme to the settings page")
-    assert names(similar(make_episode(), other_episode)) == ["pr-1"]
+    assert names(recall_similar(make_episode(), other_episode)) == ["pr-1"]
 
 
 def test_a_single_episode_is_found_without_word_frequencies() -> None:
-    assert names(similar(make_episode())) == ["pr-1"]
+    assert names(recall_similar(make_episode())) == ["pr-1"]
 
 
 @pytest.mark.parametrize("query", ["translate the manual into French", "", "the of and", "client"])
 def test_an_unrelated_query_finds_nothing(query: str) -> None:
-    assert similar(make_episode(), query=query) == []
+    assert recall_similar(make_episode(), query=query) == []
 
 
 def test_domain_topic_and_text_of_an_episode_are_searched() -> None:
     episode = make_episode(
         summary="Mend it", domain="ledger", topic="rounding", text="Cents were lost."
     )
-    assert similar(episode, query="the rounding of cents in the ledger")
+    assert recall_similar(episode, query="the rounding of cents in the ledger")
 
 
 def test_successful_episodes_rank_above_partial_and_failed_ones() -> None:
@@ -82,7 +83,7 @@ def test_successful_episodes_rank_above_partial_and_failed_ones() -> None:
         make_episode(outcome, outcome=outcome)
         for outcome in ("failure", "neutral", "partial", "success")
     ]
-    hits = similar(*episodes)
+    hits = recall_similar(*episodes)
     assert [factors(hit)["outcome"] for hit in hits] == [1.2, 1.0, 1.0, 0.8]
     assert names(hits)[0] == "success"
 
@@ -90,7 +91,7 @@ def test_successful_episodes_rank_above_partial_and_failed_ones() -> None:
 def test_an_episode_whose_files_are_gone_counts_half() -> None:
     action = Action(files=("a.py", "b.py"))
     gone, present = make_episode("gone", action=action), make_episode("there", action=action)
-    hits = similar(gone, present, there=2)
+    hits = recall_similar(gone, present, there=2)
     assert [(hit.episode.id, factors(hit)["files"]) for hit in hits] == [
         ("there", 1.0),
         ("gone", 0.5),
@@ -101,14 +102,14 @@ def test_the_second_result_differs_from_the_first() -> None:
     twin = make_episode("twin", f"{RETRY} again")
     other_episode = make_episode("other", "Refund failed charges in the payments worker")
     query = "retry failed charges in payments: client or worker"
-    assert names(similar(make_episode(), twin, other_episode, query=query, limit=2)) == [
+    assert names(recall_similar(make_episode(), twin, other_episode, query=query, limit=2)) == [
         "pr-1",
         "other",
     ]
 
 
 def test_a_score_is_the_product_of_its_factors() -> None:
-    (hit,) = similar(make_episode(outcome="failure"))
+    (hit,) = recall_similar(make_episode(outcome="failure"))
     assert hit.score == pytest.approx(math.prod(factors(hit).values()))
     assert factors(hit)["cosine"] >= MIN_COSINE
 
@@ -116,12 +117,15 @@ def test_a_score_is_the_product_of_its_factors() -> None:
 # -- MemPalace
 
 
-def relevance(*episodes: Episode, query: str = ASK, **utilities: float) -> list[RecalledEpisode]:
+def recall_relevant(
+    *episodes: Episode, query: str = ASK, **utilities: float
+) -> list[RecalledEpisode]:
+    """Return all episodes in the order of their relevance to a query."""
     return rank_mempalace(query, episodes, utilities, NOW)
 
 
 def test_relevance_is_the_sum_of_the_formula_of_mempalace() -> None:
-    (hit,) = relevance(
+    (hit,) = recall_relevant(
         make_episode(domain="payments", topic="retry policy", days=3, used=("a",)), a=0.9
     )
     assert factors(hit) == {
@@ -141,18 +145,18 @@ def test_relevance_is_the_sum_of_the_formula_of_mempalace() -> None:
 def test_recent_means_less_than_seven_days_and_less_than_one(
     days: float, expected: tuple[int, int]
 ) -> None:
-    factor_of = factors(relevance(make_episode(days=days))[0])
+    factor_of = factors(recall_relevant(make_episode(days=days))[0])
     assert (factor_of["7 days"], factor_of["24 hours"]) == expected
 
 
 def test_identifiers_of_a_domain_are_matched_by_their_parts() -> None:
-    (hit,) = relevance(make_episode(domain="src/payments"), query="payments")
+    (hit,) = recall_relevant(make_episode(domain="src/payments"), query="payments")
     assert 0 < factors(hit)["domain"] < 1
 
 
 def test_an_episode_whose_entries_proved_useful_comes_first() -> None:
     good, bad = make_episode("good", used=("a",)), make_episode("bad", used=("b",), days=29)
-    assert names(relevance(bad, good, a=0.9, b=0.1)) == ["good", "bad"]
+    assert names(recall_relevant(bad, good, a=0.9, b=0.1)) == ["good", "bad"]
 
 
 def test_utility_is_the_mean_over_used_and_served_entries_each_once() -> None:
@@ -212,7 +216,7 @@ def test_the_candidates_are_all_episodes_most_similar_first() -> None:
 
 def test_equal_scores_are_ordered_by_age_and_then_id() -> None:
     episodes = [make_episode("b"), make_episode("a"), make_episode("new", days=29)]
-    assert names(relevance(*episodes)) == ["new", "a", "b"]
+    assert names(recall_relevant(*episodes)) == ["new", "a", "b"]
     assert names(rank_t4dm([(make_episode("b"), 0.1), (make_episode("a"), 0.1)], NOW)) == ["a", "b"]
     assert [episode.id for episode, _ in list_candidates("", episodes)] == ["new", "a", "b"]
 
@@ -232,5 +236,5 @@ SUMMARIES = [
 def test_the_order_of_reading_episodes_does_not_matter(episodes: list[Episode]) -> None:
     expected = [make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)]
     assert list_candidates(ASK, episodes) == list_candidates(ASK, expected)
-    assert names(similar(*episodes)) == names(similar(*expected))
-    assert names(relevance(*episodes)) == names(relevance(*expected))
+    assert names(recall_similar(*episodes)) == names(recall_similar(*expected))
+    assert names(recall_relevant(*episodes)) == names(recall_relevant(*expected))

@@ -49,7 +49,7 @@ def fill(
     sync(index, tree.oids, tree.load)
 
 
-def embed(index: Index, model_id: str = "planned:1", without: str = "") -> None:
+def embed_titles(index: Index, model_id: str = "planned:1", without: str = "") -> None:
     """Store for each entry the vector of the first word of its title."""
     entries = [place.entry for place in list_entries(index) if place.entry.title != without]
     texts = {text_hash(entry): entry.title.split()[0] for entry in entries}
@@ -74,15 +74,15 @@ def titles(similar_entries: Similar) -> list[str]:
     return [neighbour.located.entry.title for neighbour in similar_entries.neighbours]
 
 
-def fruit(*names: str, **fields: str) -> list[Entry]:
+def make_fruit_entries(*names: str, **fields: str) -> list[Entry]:
     return [make_entry(number, title=name, **fields) for number, name in enumerate(names, start=1)]
 
 
 def test_by_vectors_entries_with_a_cosine_of_at_least_four_fifths_are_similar(
     index: Index,
 ) -> None:
-    fill(index, *fruit("apple", "brick", "plum", "away", "pear"))
-    embed(index)
+    fill(index, *make_fruit_entries("apple", "brick", "plum", "away", "pear"))
+    embed_titles(index)
     similar_entries = similar(index, 1)
     assert (titles(similar_entries), similar_entries.basis) == (["pear", "plum"], "vectors")
     assert [neighbour.weight for neighbour in similar_entries.neighbours] == pytest.approx(
@@ -94,7 +94,7 @@ def test_at_most_three_are_similar_and_equal_ones_are_ordered_by_id(index: Index
     fill(
         index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1))
     )
-    embed(index)
+    embed_titles(index)
     assert [neighbour.located.entry.id for neighbour in similar(index, 2).neighbours] == [
         make_id(1),
         make_id(3),
@@ -106,21 +106,21 @@ def test_at_most_three_are_similar_and_equal_ones_are_ordered_by_id(index: Index
 def test_copies_of_the_entry_are_ignored_and_copies_of_others_count_once(
     index: Index,
 ) -> None:
-    both = fruit("apple", "pear")
+    both = make_fruit_entries("apple", "pear")
     fill(index, *both, more=both)
-    embed(index)
+    embed_titles(index)
     assert titles(similar(index, 1)) == ["pear"]
 
 
 def test_a_retired_entry_is_similar_to_nothing(index: Index) -> None:
-    fill(index, *fruit("apple", "pear"), make_entry(3, title="plum", status="retired"))
-    embed(index)
+    fill(index, *make_fruit_entries("apple", "pear"), make_entry(3, title="plum", status="retired"))
+    embed_titles(index)
     assert titles(similar(index, 1)) == ["pear"]
 
 
 def test_the_filters_of_a_search_apply(index: Index) -> None:
-    fill(index, *fruit("apple", "pear"), more=[make_entry(3, title="plum")])
-    embed(index)
+    fill(index, *make_fruit_entries("apple", "pear"), more=[make_entry(3, title="plum")])
+    embed_titles(index)
     assert titles(similar(index, 1, scopes=("project",))) == ["pear"]
     assert titles(similar(index, 1, paths=("docs/a.md",))) == ["pear"]
 
@@ -145,16 +145,16 @@ def test_without_vectors_words_are_compared(index: Index) -> None:
 def test_an_entry_without_a_vector_and_an_index_with_few_are_compared_by_words(
     index: Index,
 ) -> None:
-    fill(index, *fruit("apple tree", "apple trees", "brick"))
-    embed(index, without="apple tree")
+    fill(index, *make_fruit_entries("apple tree", "apple trees", "brick"))
+    embed_titles(index, without="apple tree")
     assert similar(index, 1).basis == "words"
     assert similar(index, 2).basis == "words", "a third of the entries has no vector"
 
 
 def test_of_two_models_the_one_with_more_vectors_is_used(index: Index) -> None:
-    fill(index, *fruit("apple", "pear"))
-    embed(index, "a:1", without="pear")
-    embed(index, "b:1")
+    fill(index, *make_fruit_entries("apple", "pear"))
+    embed_titles(index, "a:1", without="pear")
+    embed_titles(index, "b:1")
     assert (titles(similar(index, 1)), similar(index, 1).basis) == (["pear"], "vectors")
 
 
@@ -201,7 +201,7 @@ def test_by_words_exactly_the_entries_above_the_threshold_are_found(
 
 
 def test_entries_are_found_by_id_in_their_first_place_that_passes_the_filters(index: Index) -> None:
-    both = fruit("apple", "pear")
+    both = make_fruit_entries("apple", "pear")
     fill(index, *both, make_entry(3, status="retired"), more=both[:1])
     places_by_id = find_by_ids(index, [make_id(1), make_id(3), make_id(9)])
     assert {id_: place.path for id_, place in places_by_id.items()} == {make_id(1): "MEMORY.md"}

@@ -42,7 +42,7 @@ def test_verifying_changes_nothing(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def forge(path: Path, statement: str) -> None:
+def alter_rows(path: Path, statement: str) -> None:
     """Alter rows and update all digests, as somebody who knows the format would."""
     connection = connect(path)
     connection.execute(statement)
@@ -59,7 +59,7 @@ def test_altered_rows_with_correct_digests_are_found_by_comparing_the_tree(
 ) -> None:
     path = tmp_path / "index.db"
     write(make_tree(3), path)
-    forge(path, "UPDATE entries SET body = 'Never test.' WHERE row = 2")
+    alter_rows(path, "UPDATE entries SET body = 'Never test.' WHERE row = 2")
     assert [
         (difference.path, difference.line, difference.code)
         for difference in differences(path, make_tree(3))

@@ -51,7 +51,9 @@ def write_transcript(
     return path
 
 
-def take(project: Project, path: Path, now: datetime = NOW, *, dry_run: bool = False) -> Captured:
+def capture_file(
+    project: Project, path: Path, now: datetime = NOW, *, dry_run: bool = False
+) -> Captured:
     (captured,) = capture(project.workspace, path, now, dry_run=dry_run)
     return captured
 
@@ -79,7 +81,7 @@ def test_a_session_is_stored_redacted_and_the_work_tree_is_unchanged(
     project: Project, transcript: Path
 ) -> None:
     status = project.status()
-    captured = take(project, transcript)
+    captured = capture_file(project, transcript)
     assert (captured.session, captured.human_turns, captured.is_new) == (
         "claude-code:79e9becd",
         2,
@@ -95,16 +97,16 @@ def test_a_session_is_stored_redacted_and_the_work_tree_is_unchanged(
 def test_a_session_is_stored_once_and_replaced_when_it_grows(
     project: Project, transcript: Path
 ) -> None:
-    take(project, transcript)
-    assert not take(project, transcript).is_new
+    capture_file(project, transcript)
+    assert not capture_file(project, transcript).is_new
     write_transcript(transcript, project.path, [*WORDS, "And use a key."])
-    assert take(project, transcript).is_new
+    assert capture_file(project, transcript).is_new
     assert len(list_stored(project.workspace.repo)) == 1
     assert "And use a key." in stored_text(project)
 
 
 def test_a_dry_run_stores_nothing(project: Project, transcript: Path) -> None:
-    assert take(project, transcript, dry_run=True).bytes > 0
+    assert capture_file(project, transcript, dry_run=True).bytes > 0
     assert list_stored(project.workspace.repo) == ()
 
 
@@ -124,7 +126,7 @@ def test_sessions_of_other_projects_in_a_database_are_not_captured(
         elsewhere,
         {**export, "info": {**export["info"], "directory": str(project.path / "src")}},
     )
-    captured = take(project, find_newest_transcript(project.workspace, home))
+    captured = capture_file(project, find_newest_transcript(project.workspace, home))
     assert captured.session == f"opencode:{export['info']['id']}"
 
 
@@ -135,7 +137,7 @@ def test_a_digest_keeps_its_limit(
     path = write_transcript(
         tmp_path / "long.jsonl", project.path, [f"Turn {n} " + "x" * 200 for n in range(40)]
     )
-    assert take(project, path).bytes <= 3000
+    assert capture_file(project, path).bytes <= 3000
     assert "Turn 0 " in stored_text(project)
     assert "Turn 39 " in stored_text(project)
 
@@ -143,12 +145,12 @@ def test_a_digest_keeps_its_limit(
 def test_sessions_past_retention_are_deleted_by_the_next_capture(
     project: Project, tmp_path: Path
 ) -> None:
-    take(project, write_transcript(tmp_path / "a.jsonl", project.path, session="old"))
+    capture_file(project, write_transcript(tmp_path / "a.jsonl", project.path, session="old"))
     young = write_transcript(tmp_path / "b.jsonl", project.path, session="young")
-    take(project, young, NOW + timedelta(days=89))
+    capture_file(project, young, NOW + timedelta(days=89))
     assert [stored.id for stored in list_stored(project.workspace.repo)] == ["old", "young"]
     later = NOW + timedelta(days=91)
-    take(
+    capture_file(
         project,
         write_transcript(tmp_path / "c.jsonl", project.path, session="next", now=later),
         later,
@@ -187,7 +189,7 @@ def test_a_session_in_a_linked_work_tree_belongs_to_the_repository(
     project: Project, tmp_path: Path
 ) -> None:
     linked = project.worktree(tmp_path / "linked", "side")
-    assert take(project, write_transcript(tmp_path / "a.jsonl", linked.path)).is_new
+    assert capture_file(project, write_transcript(tmp_path / "a.jsonl", linked.path)).is_new
 
 
 def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(
@@ -206,7 +208,7 @@ def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(
         return path
 
     assert slug_of(project, write(tmp_path / "other")) == "foreign-transcript"
-    assert take(project, write(project.path)).session == "gemini:g1"
+    assert capture_file(project, write(project.path)).session == "gemini:g1"
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory", "link", "pipe", "large", "null"])
@@ -269,7 +271,7 @@ def test_invalid_input_of_a_hook_is_refused(data: bytes) -> None:
 
 def test_a_session_older_than_the_retention_is_not_stored(project: Project, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "a.jsonl", project.path)
-    captured = take(project, path, NOW + timedelta(days=91))
+    captured = capture_file(project, path, NOW + timedelta(days=91))
     assert (captured.is_expired, captured.is_new) == (True, False)
     assert list_stored(project.workspace.repo) == ()
 
@@ -286,7 +288,7 @@ def test_secrets_in_ids_and_names_are_stored_nowhere(project: Project, tmp_path:
     }
     with path.open("a") as stream:
         stream.write(json.dumps(turn) + "\n" + json.dumps({"type": TOKEN}) + "\n")
-    captured = take(project, path)
+    captured = capture_file(project, path)
     assert len(stored_text(project).splitlines()) == 4
     written = f"{captured.session} {captured.ref} {stored_text(project)} {project.git('log', '-1', captured.ref)}"
     assert TOKEN[8:] not in written
@@ -300,7 +302,7 @@ def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(
     parts = ["Take", f" {TOKEN[:20]}", TOKEN[20:]]
     record["message"]["content"] = [{"type": "text", "text": part} for part in parts]
     path.write_text(json.dumps(record) + "\n")
-    take(project, path)
+    capture_file(project, path)
     assert "Take\\n\\n[redacted:github-token]" in stored_text(project)
     assert TOKEN[20:] not in stored_text(project)
 
@@ -309,7 +311,9 @@ def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(
 def test_an_id_is_stored_without_unprintable_characters(
     project: Project, tmp_path: Path, session: str
 ) -> None:
-    captured = take(project, write_transcript(tmp_path / "a.jsonl", project.path, session=session))
+    captured = capture_file(
+        project, write_transcript(tmp_path / "a.jsonl", project.path, session=session)
+    )
     assert captured.session.isprintable()
     assert len(list_stored(project.workspace.repo)) == 1
 

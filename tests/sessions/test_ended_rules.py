@@ -57,7 +57,7 @@ def list_ended(project: Project, entry: Entry) -> list[str]:
     return [change.why for change in changes]
 
 
-def say(text: str, day: date) -> PersonTurn:
+def make_turn(text: str, day: date) -> PersonTurn:
     """Return a turn of a person."""
     at = NOW.replace(year=day.year, month=day.month, day=day.day)
     return PersonTurn("claude-code:s1", at, "", text)
@@ -127,7 +127,7 @@ def test_a_request_whose_file_is_gone_is_not_proposed(project: Project, tmp_path
 
 def test_an_opposite_request_ends_a_rule() -> None:
     rule = replace(RULE, title="Run the linter before each commit")
-    turns = [say("Don't run the linter before each commit", LEARNED + timedelta(9))]
+    turns = [make_turn("Don't run the linter before each commit", LEARNED + timedelta(9))]
     withdrawal = find_withdrawal(rule, turns)
     assert withdrawal is not None
     assert withdrawal.day == LEARNED + timedelta(9)
@@ -136,15 +136,15 @@ def test_an_opposite_request_ends_a_rule() -> None:
 def test_a_request_after_the_opposite_keeps_the_rule() -> None:
     rule = replace(RULE, title="Run the linter before each commit")
     turns = [
-        say("Don't run the linter before each commit", LEARNED + timedelta(9)),
-        say("Run the linter before each commit", LEARNED + timedelta(10)),
+        make_turn("Don't run the linter before each commit", LEARNED + timedelta(9)),
+        make_turn("Run the linter before each commit", LEARNED + timedelta(10)),
     ]
     assert find_withdrawal(rule, turns) is None
 
 
 def test_an_opposite_request_before_the_rule_is_ignored() -> None:
     rule = replace(RULE, title="Run the linter before each commit")
-    turns = [say("Don't run the linter before each commit", LEARNED)]
+    turns = [make_turn("Don't run the linter before each commit", LEARNED)]
     assert find_withdrawal(rule, turns) is None
 
 
@@ -154,5 +154,5 @@ def test_a_rule_is_retired_after_a_year_without_requests(days: int, is_expected:
 
 
 def test_a_rule_that_was_requested_this_year_stays() -> None:
-    turns = [say("Follow docs/style.md in the answer", LEARNED + timedelta(200))]
+    turns = [make_turn("Follow docs/style.md in the answer", LEARNED + timedelta(200))]
     assert not is_unasked(RULE, turns, LEARNED + timedelta(400))

@@ -33,43 +33,43 @@ def shop(project: Project) -> Project:
     return project
 
 
-def work(project: Project, count: int) -> None:
+def commit_work(project: Project, count: int) -> None:
     for number in range(count):
         project.commit(f"Work {number}", {f"src/{project.clock.now:%H%M}.py": "x\n"})
 
 
 def test_the_nudge_is_due_after_the_configured_number_of_commits(shop: Project) -> None:
-    work(shop, 2)
+    commit_work(shop, 2)
     assert find_nudge(shop.workspace) == ""
-    work(shop, 1)
+    commit_work(shop, 1)
     assert find_nudge(shop.workspace) == LINE
 
 
 def test_the_default_is_sixty_commits(project: Project) -> None:
     project.commit("Learn", {"MEMORY.md": format_entry(make_entry(1))})
-    work(project, 59)
+    commit_work(project, 59)
     assert find_nudge(project.workspace) == ""
-    work(project, 1)
+    commit_work(project, 1)
     assert "60 or more commits" in find_nudge(project.workspace)
 
 
 def test_a_change_of_memory_resets_the_count(shop: Project) -> None:
-    work(shop, 3)
+    commit_work(shop, 3)
     shop.put_fragment(make_entry(2))
     assert find_nudge(shop.workspace) == ""
 
 
 def test_commits_of_episodes_neither_count_nor_reset_the_count(shop: Project) -> None:
-    work(shop, 2)
+    commit_work(shop, 2)
     shop.commit("Note", {".memory/episodes/2026-11/pr-1.md": "---\n"})
     assert find_nudge(shop.workspace) == ""
-    work(shop, 1)
+    commit_work(shop, 1)
     assert find_nudge(shop.workspace) == LINE
 
 
 def test_commits_of_a_branch_count_and_its_merge_does_not(shop: Project) -> None:
     shop.branch("topic")
-    work(shop, 2)
+    commit_work(shop, 2)
     shop.checkout("main")
     shop.merge("topic")
     assert find_nudge(shop.workspace) == ""
@@ -87,18 +87,18 @@ def branch_with_memory(shop: Project, at: datetime) -> None:
 @pytest.mark.parametrize("year", [2025, 2026, 2040])
 def test_memory_of_a_branch_counts_as_changed_when_it_is_merged(shop: Project, year: int) -> None:
     branch_with_memory(shop, datetime(year, 1, 5, 9, 30, tzinfo=UTC))
-    work(shop, 4)
+    commit_work(shop, 4)
     shop.merge("topic")
     assert find_nudge(shop.workspace) == ""
-    work(shop, 2)
+    commit_work(shop, 2)
     assert find_nudge(shop.workspace) == ""
-    work(shop, 1)
+    commit_work(shop, 1)
     assert find_nudge(shop.workspace) == LINE
 
 
 def test_commits_of_a_merged_branch_count_after_the_last_change_of_memory(shop: Project) -> None:
     shop.branch("topic")
-    work(shop, 3)
+    commit_work(shop, 3)
     shop.checkout("main")
     shop.put_fragment(make_entry(3))
     assert find_nudge(shop.workspace) == ""
@@ -108,7 +108,7 @@ def test_commits_of_a_merged_branch_count_after_the_last_change_of_memory(shop: 
 
 def test_a_merge_that_changes_memory_itself_resets_the_count(shop: Project) -> None:
     shop.branch("topic")
-    work(shop, 4)
+    commit_work(shop, 4)
     shop.checkout("main")
     shop.git("merge", "-q", "--no-ff", "--no-commit", "topic")
     shop.commit("Merge, and note", {"MEMORY.md": format_entry(make_entry(4, title="Okapi"))})
@@ -120,9 +120,9 @@ def test_a_tip_from_the_future_is_counted_like_any_other(shop: Project) -> None:
     shop.at(datetime(2040, 1, 1, tzinfo=UTC))
     shop.put_fragment(make_entry(3))
     shop.at(now)
-    work(shop, 2)
+    commit_work(shop, 2)
     assert find_nudge(shop.workspace) == ""
-    work(shop, 1)
+    commit_work(shop, 1)
     assert find_nudge(shop.workspace) == LINE
 
 
@@ -155,7 +155,7 @@ def test_only_pushes_of_commits_to_branches_count(
 
 def test_zero_disables_the_nudge(shop: Project) -> None:
     shop.write(".memory-ci.yaml", "nudge:\n  after: 0\n")
-    work(shop, 3)
+    commit_work(shop, 3)
     assert find_nudge(shop.workspace) == ""
 
 
@@ -163,7 +163,7 @@ def test_zero_disables_the_nudge(shop: Project) -> None:
 
 
 def test_each_session_is_nudged_once(shop: Project) -> None:
-    work(shop, 3)
+    commit_work(shop, 3)
     lines = [
         nudge_once(shop.workspace, session, TODAY)
         for session in ("one", "one", "two", "one", "two")
@@ -172,9 +172,9 @@ def test_each_session_is_nudged_once(shop: Project) -> None:
 
 
 def test_without_a_session_a_clone_is_nudged_once_a_day(shop: Project) -> None:
-    work(shop, 3)
+    commit_work(shop, 3)
     assert [nudge_once(shop.workspace, None, TODAY) for _ in range(2)] == [LINE, ""]
-    work(shop, 1)
+    commit_work(shop, 1)
     shop.git("worktree", "add", "-q", "../other")
     assert nudge_once(open_workspace(shop.path.parent / "other"), None, TODAY) == ""
     assert nudge_once(shop.workspace, None, TODAY + timedelta(days=1)) == LINE
@@ -183,9 +183,9 @@ def test_without_a_session_a_clone_is_nudged_once_a_day(shop: Project) -> None:
 def test_an_agents_hook_checks_once_a_session_and_a_later_push_still_nudges(
     shop: Project,
 ) -> None:
-    work(shop, 2)
+    commit_work(shop, 2)
     assert nudge_agent(shop.workspace, "one", TODAY) == ""
-    work(shop, 1)
+    commit_work(shop, 1)
     assert (
         nudge_agent(shop.workspace, "one", TODAY),
         nudge_once(shop.workspace, "one", TODAY),
@@ -197,7 +197,7 @@ def test_an_agents_hook_checks_once_a_session_and_a_later_push_still_nudges(
 
 
 def test_the_mark_changes_no_status_and_contains_nothing_of_the_session(shop: Project) -> None:
-    work(shop, 3)
+    commit_work(shop, 3)
     nudge_once(shop.workspace, "one\n\x1b[31m", TODAY)
     assert shop.status() == ""
     assert (shop.path / ".git/memory-ci/nudged").read_text().strip().isalnum()
@@ -215,7 +215,7 @@ def test_the_session_is_recognised_by_the_agents_variables() -> None:
     os.name == "nt", reason="a directory that cannot be written is made with POSIX rights"
 )
 def test_no_nudge_if_the_mark_cannot_be_written(shop: Project) -> None:
-    work(shop, 3)
+    commit_work(shop, 3)
     (shop.path / ".git/memory-ci").mkdir(exist_ok=True)
     (shop.path / ".git/memory-ci/nudged").mkdir()
     assert nudge_once(shop.workspace, "one", TODAY) == ""
@@ -228,14 +228,14 @@ def test_no_nudge_on_an_unborn_branch(tmp_path: Path) -> None:
 
 
 def test_no_nudge_in_a_shallow_clone(shop: Project, tmp_path: Path) -> None:
-    work(shop, 3)
+    commit_work(shop, 3)
     shop.git("clone", "-q", "--depth=4", f"file://{shop.path}", str(tmp_path / "shallow"))
     assert nudge_once(Project(tmp_path / "shallow").workspace, "one", TODAY) == ""
 
 
 def test_no_nudge_without_memory(tmp_path: Path) -> None:
     project = Project(make_repo(tmp_path / "new").path)
-    work(project, 70)
+    commit_work(project, 70)
     assert nudge_once(project.workspace, "one", TODAY) == ""
 
 
@@ -245,5 +245,5 @@ def test_a_jobs_page_shows_the_nudge_by_the_configuration_of_the_branch(tmp_path
     project.commit(
         "Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n", "MEMORY.md": "# Memory\n"}
     )
-    work(project, 3)
+    commit_work(project, 3)
     assert list_health_remarks(project.workspace, "refs/heads/main", TODAY)[-1] == LINE

@@ -24,7 +24,7 @@ from tests.sources.transcripts.claude import (
 WORDS = "always deploy on a Tuesday, because the gateway is calm then"
 
 
-def refuse(*records: Record) -> None:
+def expect_refusal(*records: Record) -> None:
     """Check that the words are refused because no person wrote them."""
     with pytest.raises(UsageError) as caught:
         find_quote(read_one(*records), WORDS)
@@ -45,7 +45,7 @@ def test_typed_text_proves_a_quote() -> None:
     ],
 )
 def test_a_pasted_log_proves_no_quote(text: str) -> None:
-    refuse(make_user(text))
+    expect_refusal(make_user(text))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_pasted_log_proves_no_quote(text: str) -> None:
     ],
 )
 def test_pasted_data_of_a_program_proves_no_quote(text: str) -> None:
-    refuse(make_user(text))
+    expect_refusal(make_user(text))
 
 
 def test_a_person_may_name_a_setting_in_a_rule() -> None:
@@ -75,7 +75,7 @@ def test_words_of_a_file_shown_with_line_numbers_prove_no_quote() -> None:
     call = make_agent(make_call("Read", file_path="/home/ada/shop/notes.md"), number=1)
     first, _, second = WORDS.partition(", ")
     tool_output = make_user([make_result(f"     1\u2192{first},\n     2\u2192{second}\n")], 2)
-    refuse(call, tool_output, make_user(f"As it says, {WORDS}", 3))
+    expect_refusal(call, tool_output, make_user(f"As it says, {WORDS}", 3))
 
 
 def test_an_option_that_the_agent_wrote_proves_no_quote() -> None:
@@ -83,14 +83,14 @@ def test_an_option_that_the_agent_wrote_proves_no_quote() -> None:
     question = {"question": "When?", "options": options}
     call = make_agent(make_call("AskUserQuestion", "toolu_9", questions=[question]), number=6)
     result = {"questions": [question], "answers": {"When?": WORDS}}
-    refuse(call, make_user([make_result("answered", "toolu_9")], 7, toolUseResult=result))
+    expect_refusal(call, make_user([make_result("answered", "toolu_9")], 7, toolUseResult=result))
 
 
 def test_words_that_a_tool_showed_before_prove_no_quote() -> None:
     call = make_agent(make_call("Read", file_path="/home/ada/shop/notes.md"), number=1)
     tool_output = make_user([make_result(f"Notes: {WORDS}")], 2)
     turn = make_user(f"As it says, {WORDS}", 3)
-    refuse(call, tool_output, turn)
+    expect_refusal(call, tool_output, turn)
     assert find_quote(read_one(turn, call, tool_output), WORDS)
 
 

@@ -35,13 +35,14 @@ FAILURE = make_entry(
 OTHER = ["The gateway is slow today.", "Fix the retry in the client."]
 
 
-def serve(project: Project, number: int, at: datetime, **served: tuple[str, ...]) -> None:
+def record_served(project: Project, number: int, at: datetime, **served: tuple[str, ...]) -> None:
     """Record that a session was served entries."""
     sign = SessionActivity(agent="claude-code", session=session_id(number), at=at, **served)  # type: ignore[arg-type]
     note_activity(project.workspace, sign)
 
 
-def count(project: Project, entry: Entry, *episodes: Episode) -> list[RuleOutcome]:
+def list_outcomes(project: Project, entry: Entry, *episodes: Episode) -> list[RuleOutcome]:
+    """Return the outcomes of a rule in the captured sessions."""
     served = read_served_times(project.workspace, episodes)
     return count_outcomes([entry], read_all(project), served)
 
@@ -55,8 +56,8 @@ def test_a_session_without_a_repeated_request_followed_the_rule(
 ) -> None:
     keep_asking(project, tmp_path, OTHER[0], DRAFT[0])
     for number in (1, 2):
-        serve(project, number, start_of(project, number), served=(RULE.id,))
-    (outcome,) = count(project, RULE)
+        record_served(project, number, start_of(project, number), served=(RULE.id,))
+    (outcome,) = list_outcomes(project, RULE)
     assert (outcome.sessions, outcome.asked_again, outcome.followed) == (2, 1, 1)
 
 
@@ -64,8 +65,8 @@ def test_a_request_before_the_rule_was_served_is_not_a_repetition(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, DRAFT[0])
-    serve(project, 1, start_of(project, 1) + timedelta(hours=1), served=(RULE.id,))
-    (outcome,) = count(project, RULE)
+    record_served(project, 1, start_of(project, 1) + timedelta(hours=1), served=(RULE.id,))
+    (outcome,) = list_outcomes(project, RULE)
     assert (outcome.sessions, outcome.asked_again) == (1, 0)
 
 
@@ -73,7 +74,7 @@ def test_a_session_that_was_not_served_the_rule_is_not_counted(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT[:2])
-    assert count(project, RULE) == []
+    assert list_outcomes(project, RULE) == []
 
 
 def test_a_command_that_fails_after_its_warning_counts_as_failed_again(
@@ -82,8 +83,8 @@ def test_a_command_that_fails_after_its_warning_counts_as_failed_again(
     failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", text=OTHER[0])
     keep_asking(project, tmp_path, *failing, [OTHER[1]])
     for number in (1, 2):
-        serve(project, number, start_of(project, number), served=(FAILURE.id,))
-    (outcome,) = count(project, FAILURE)
+        record_served(project, number, start_of(project, number), served=(FAILURE.id,))
+    (outcome,) = list_outcomes(project, FAILURE)
     assert (outcome.sessions, outcome.failed_again, outcome.followed) == (2, 1, 1)
 
 
@@ -97,7 +98,7 @@ def test_commits_name_the_sessions_that_were_served(project: Project, tmp_path: 
         retrieved=(ServedEntry(id=RULE.id),),
         context={"sessions": f"claude-code:{session_id(1)}"},
     )
-    (outcome,) = count(project, RULE, episode)
+    (outcome,) = list_outcomes(project, RULE, episode)
     assert (outcome.sessions, outcome.asked_again) == (1, 1)
 
 
@@ -111,5 +112,5 @@ def test_a_rule_without_effect_ranks_below_others(project: Project, tmp_path: Pa
     key_of = {item.candidate.title: item for item in find_all(project)}
     request_keys = tuple(key_of[first].keys)
     for number in (1, 2, 3):
-        serve(project, number, start_of(project, number), served_requests=request_keys)
+        record_served(project, number, start_of(project, number), served_requests=request_keys)
     assert find_titles(project) == [second, first]

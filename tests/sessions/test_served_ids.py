@@ -20,7 +20,7 @@ def served_project(project: Project) -> Project:
     return project
 
 
-def edited(project: Project, text: str) -> str:
+def add_trailer(project: Project, text: str) -> str:
     """Return a message after our trailer was added."""
     message = project.write("msg", text)
     add_served_trailer(project.workspace, message)
@@ -31,12 +31,12 @@ def test_no_command_of_the_users_trailers_runs(served_project: Project, tmp_path
     served_project.git("config", "trailer.sign.key", "Signed-off-by")
     served_project.git("config", "trailer.sign.command", f"touch {tmp_path}/ran; echo me")
     served_project.git("config", "trailer.ifexists", "replace")
-    assert edited(served_project, "Do it\n") == f"Do it\n\nMemory-Retrieved: {make_id(1)}\n"
+    assert add_trailer(served_project, "Do it\n") == f"Do it\n\nMemory-Retrieved: {make_id(1)}\n"
     assert not (tmp_path / "ran").exists()
 
 
 def test_a_line_of_dashes_does_not_end_a_message(served_project: Project) -> None:
-    assert edited(served_project, "Do it\n\n---\nMore\n").endswith(
+    assert add_trailer(served_project, "Do it\n\n---\nMore\n").endswith(
         f"---\nMore\n\nMemory-Retrieved: {make_id(1)}\n"
     )
 
@@ -50,9 +50,9 @@ def test_comments_start_with_the_configured_sign(
     if setting:
         served_project.git("config", "core.commentChar", setting)
     empty = f"\n{mark} Please enter\n"
-    assert edited(served_project, empty) == empty
+    assert add_trailer(served_project, empty) == empty
     expected = f"Do it\n\nMemory-Retrieved: {make_id(1)}\n\n{mark} Please enter\n"
-    assert edited(served_project, f"Do it\n\n{mark} Please enter\n") == expected
+    assert add_trailer(served_project, f"Do it\n\n{mark} Please enter\n") == expected
 
 
 def test_invalid_utf_8_and_line_ends_are_kept(served_project: Project) -> None:
@@ -66,7 +66,7 @@ def test_a_message_that_is_amended_names_old_and_new_ids_once(served_project: Pr
     record_served(served_project.workspace, [make_id(2)], NOW)
     before = f"Do it\n\nMemory-Retrieved: {make_id(3)}, {make_id(2)}\n"
     ids = ", ".join(map(make_id, (3, 2, 1)))
-    assert edited(served_project, before) == f"Do it\n\nMemory-Retrieved: {ids}\n"
+    assert add_trailer(served_project, before) == f"Do it\n\nMemory-Retrieved: {ids}\n"
 
 
 def test_ids_in_a_commit_are_not_repeated_by_another_commit_on_the_same_head(

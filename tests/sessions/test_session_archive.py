@@ -12,7 +12,7 @@ from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions import session_archive
 from memory_ci.sessions.session_archive import SessionArchive, add_reviews
 from memory_ci.sources.transcripts.registry import read_stream
-from tests.agents_at_work import WORDS, keep_session, make_session, put_tree, refusing
+from tests.agents_at_work import WORDS, keep_session, make_refusal, make_session, put_tree
 from tests.project import Project
 from tests.sessions.repeated_sessions import (
     DRAFT,
@@ -316,7 +316,7 @@ def test_a_long_template_in_two_sessions_is_not_a_turn(project: Project, tmp_pat
 
 
 def test_a_refusal_with_words_is_a_turn(project: Project, tmp_path: Path) -> None:
-    refused = refusing("use pnpm, npm breaks the lock file")
+    refused = make_refusal("use pnpm, npm breaks the lock file")
     keep_session(project, tmp_path, make_session(*refused, at=project.clock.now))
     assert list_typed(project) == ["use pnpm, npm breaks the lock file"]
 

@@ -46,7 +46,7 @@ def test_a_session_of_no_change_is_not_read(
 PUSHED = "src/charge.py"
 
 
-def edited(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
+def make_edit(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
     return make_agent(make_call(tool, call=f"toolu_{number}", file_path=path), number=number)
 
 
@@ -58,16 +58,16 @@ def doctor_says(project: Project) -> list[str]:
 @pytest.mark.parametrize(
     ("turns", "hours", "reason"),
     [
-        ((WORDS, edited()), 0, None),
-        ((WORDS, edited(tool="Write")), 1, None),
-        ((WORDS, edited(), edited("src/x.py", number=11)), 7, None),
-        ((WORDS, edited()), 9, "it ended 9 hours before"),
-        ((edited(),), 0, "no person wrote in it"),
-        ((WORDS, edited("src/other.py")), 0, ""),
-        ((WORDS, edited(tool="Read")), 0, ""),
+        ((WORDS, make_edit()), 0, None),
+        ((WORDS, make_edit(tool="Write")), 1, None),
+        ((WORDS, make_edit(), make_edit("src/x.py", number=11)), 7, None),
+        ((WORDS, make_edit()), 9, "it ended 9 hours before"),
+        ((make_edit(),), 0, "no person wrote in it"),
+        ((WORDS, make_edit("src/other.py")), 0, ""),
+        ((WORDS, make_edit(tool="Read")), 0, ""),
         ((WORDS,), 0, ""),
-        ((WORDS, edited()), -1, ""),
-        ((WORDS, edited()), 24 * 8, ""),
+        ((WORDS, make_edit()), -1, ""),
+        ((WORDS, make_edit()), 24 * 8, ""),
     ],
 )
 def test_without_a_branch_a_session_is_joined_by_its_edited_files(
@@ -96,7 +96,7 @@ def test_edits_before_the_last_commit_of_a_file_do_not_join_its_next_commit(
     project: Project, tmp_path: Path
 ) -> None:
     at = project.clock.now
-    keep_session(project, tmp_path, make_session(WORDS, edited(), at=at - timedelta(minutes=1)))
+    keep_session(project, tmp_path, make_session(WORDS, make_edit(), at=at - timedelta(minutes=1)))
     project.commit("Retry charges by hand", {PUSHED: "once\n"})
     project.commit("Retry again by hand", {PUSHED: "twice\n"})
     plan = project.plan()
@@ -110,7 +110,7 @@ def test_a_session_on_another_branch_is_reported_as_not_joined(
     project: Project, tmp_path: Path
 ) -> None:
     keep_session(
-        project, tmp_path, make_session(WORDS, edited("src/retry.py"), at=project.clock.now)
+        project, tmp_path, make_session(WORDS, make_edit("src/retry.py"), at=project.clock.now)
     )
     project.clock.tick()
     merge_branch(project, "charge", 140, MESSAGE)

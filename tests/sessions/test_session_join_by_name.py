@@ -13,10 +13,10 @@ from tests.agents_at_work import (
     SESSION,
     WORDS,
     keep_session,
+    make_refusal,
     make_session,
     merge_branch,
     put_tree,
-    refusing,
 )
 from tests.project import Project
 from tests.sessions.sessions_at_work import (
@@ -37,7 +37,7 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     data = make_session(
-        WORDS, *refusing("use pnpm, npm breaks the lock file"), at=project.clock.now
+        WORDS, *make_refusal("use pnpm, npm breaks the lock file"), at=project.clock.now
     )
     key = keep_session(project, tmp_path, data)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")

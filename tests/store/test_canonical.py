@@ -88,13 +88,13 @@ after.
 """
 
 
-def fmt(text: str) -> str:
+def format_text(text: str) -> str:
     return canonical_file("MEMORY.md", text.encode()).decode()
 
 
 def test_an_entry_is_formatted_and_other_text_is_unchanged() -> None:
-    assert fmt(MESSY) == CLEAN
-    assert fmt(CLEAN) == CLEAN
+    assert format_text(MESSY) == CLEAN
+    assert format_text(CLEAN) == CLEAN
 
 
 def test_the_entries_are_the_same_before_and_after() -> None:
@@ -115,28 +115,32 @@ def test_a_file_without_an_entry_keeps_its_bytes(data: bytes) -> None:
 
 def test_entries_that_we_write_are_canonical() -> None:
     texts = [format_entry(make_entry(number, body="Text.", source="pr:7")) for number in (1, 2)]
-    assert fmt("\n".join(texts)) == "\n".join(texts)
+    assert format_text("\n".join(texts)) == "\n".join(texts)
 
 
 def test_two_entries_are_separated_by_one_blank_line() -> None:
     first, two = (format_entry(make_entry(number)) for number in (1, 2))
-    assert fmt(first + two) == fmt(first + "\n\n\n\n" + two + "\n\n") == first + "\n" + two
+    assert (
+        format_text(first + two)
+        == format_text(first + "\n\n\n\n" + two + "\n\n")
+        == first + "\n" + two
+    )
 
 
 def test_a_title_that_ends_in_a_hash_keeps_it() -> None:
-    assert "\n## C# and F#\n" in fmt(
+    assert "\n## C# and F#\n" in format_text(
         format_entry(make_entry(1)).replace("## Learning number 1", "## C# and F#")
     )
 
 
 def test_additional_decimals_of_an_importance_are_kept() -> None:
     text = format_entry(make_entry(1)).replace("importance: 0.5", "importance: 0.123456")
-    assert fmt(text) == text
+    assert format_text(text) == text
 
 
 def test_an_entry_without_a_title_is_given_none() -> None:
     text = format_entry(make_entry(1)).replace("## Learning number 1", "\nJust a line.")
-    assert fmt(text) == text.replace("---\n\nJust", "---\nJust")
+    assert format_text(text) == text.replace("---\n\nJust", "---\nJust")
 
 
 def test_comments_stay_with_their_values_and_lists() -> None:
@@ -144,8 +148,8 @@ def test_comments_stay_with_their_values_and_lists() -> None:
         "status: active\n",
         "cites:\n- 'a#b'\n# why\n- c\nnote: |\n  kept\n  # not a comment\nstatus: active\n",
     )
-    assert "cites:\n- 'a#b'\n# why\n- c\n" in fmt(text)
-    assert "note: |\n  kept\n  # not a comment\n---" in fmt(text)
+    assert "cites:\n- 'a#b'\n# why\n- c\n" in format_text(text)
+    assert "note: |\n  kept\n  # not a comment\n---" in format_text(text)
 
 
 INSIDE = [
@@ -240,7 +244,7 @@ def test_formatting_does_not_change_files_that_we_wrote(pairs: list[tuple[int, d
         format_entry(make_entry(number, created_at=day, evidence=("a", "b #c")))
         for number, day in pairs
     ]
-    assert fmt("\n".join(texts)) == "\n".join(texts)
+    assert format_text("\n".join(texts)) == "\n".join(texts)
 
 
 HEAD_LINES = (

@@ -289,7 +289,7 @@ def test_every_line_keeps_its_own_ending_when_another_is_rewritten() -> None:
     lines = FILE.splitlines()
     mixed = "".join(line + ("\r\n" if number % 3 else "\n") for number, line in enumerate(lines))
     file = parse_memory_file("MEMORY.md", mixed.encode())
-    text = render_memory_file(edit_file(file, updated=[reinforced(file.entries[0])])).decode()
+    text = render_memory_file(edit_file(file, updated=[reinforce(file.entries[0])])).decode()
     assert text == mixed.replace("_count: 0", "_count: 1")
     new = msgspec.structs.replace(file.entries[0], priority="high")
     text = render_memory_file(edit_file(file, updated=[new])).decode()
@@ -320,11 +320,11 @@ def test_the_comment_after_a_value_survives_its_update(old: str, new: str) -> No
     text = format_all_keys(make_entry(1)).replace("count: 0", old)
     file = parse_memory_file("", text.encode())
     assert render_memory_file(
-        edit_file(file, updated=[reinforced(file.entries[0])])
+        edit_file(file, updated=[reinforce(file.entries[0])])
     ).decode() == text.replace(old, new)
 
 
-def reinforced(entry: Entry) -> Entry:
+def reinforce(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, reinforcement_count=entry.reinforcement_count + 1)
 
 
@@ -332,16 +332,16 @@ def test_updating_one_of_two_equal_ids_does_not_change_the_bytes_of_the_other() 
     first, second = make_entry(1, body="One."), make_entry(1, title="Twin", body="Two.")
     for old, at in ((first, 0), (second, 1)):
         file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
-        edited = edit_file(file, updated=[reinforced(old)])
+        edited = edit_file(file, updated=[reinforce(old)])
         assert edited.segments[1 - at].raw == file.segments[1 - at].raw
-        assert edited.entries[at] == reinforced(old)
+        assert edited.entries[at] == reinforce(old)
 
 
 def test_merging_copies_writes_the_planned_entry() -> None:
     """The text is that of the second copy, the place that of the first."""
     first, second = make_entry(1, body="One."), make_entry(1, body="Longer.", importance=0.9)
     file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
-    for merged in (reinforced(second), second):
+    for merged in (reinforce(second), second):
         assert edit_file(file, updated=[merged], removed=[second]).entries == (merged,)
 
 

@@ -18,7 +18,7 @@ HEADING = "## Always run tox -e mypy\n\nBecause CI does.\n"
 UNDERLINED = "Always run tox -e mypy\n-----\n\nBecause CI does.\n"
 
 
-def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]:
+def list_remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]:
     findings = list_note_findings(
         parse_memory_file("MEMORY.md", text.encode()), may_have_prose=may_have_prose
     )
@@ -38,7 +38,7 @@ def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]
     ],
 )
 def test_a_heading_becomes_an_entry_with_all_text_below_it(text: str, line: int) -> None:
-    assert remarks(text) == [(line, "loose-heading")]
+    assert list_remarks(text) == [(line, "loose-heading")]
     data, adopted = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
     assert [(entry.line, entry.title) for entry in adopted] == [(line, "Always run tox -e mypy")]
     file = parse_memory_file("MEMORY.md", data)
@@ -46,14 +46,14 @@ def test_a_heading_becomes_an_entry_with_all_text_below_it(text: str, line: int)
     assert (new.body, new.type, new.created_at) == ("Because CI does.", "directive", TODAY)
     assert len(file.entries) == 1 + text.count("id: ")
     assert not file.findings
-    assert not remarks(data.decode())
+    assert not list_remarks(data.decode())
     lines_after = iter(data.decode().split("\n"))
     assert all(old in lines_after for old in text.split("\n")), "lines are added, none is changed"
     assert adopt_notes("MEMORY.md", data, TODAY, may_have_prose=False) == (data, ())
 
 
 def test_a_title_below_a_comment_is_not_a_loose_heading() -> None:
-    assert remarks(ENTRY.replace("\n## ", "\n<!-- Why -->\n## ")) == []
+    assert list_remarks(ENTRY.replace("\n## ", "\n<!-- Why -->\n## ")) == []
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_title_below_a_comment_is_not_a_loose_heading() -> None:
     ],
 )
 def test_other_headings_are_unchanged(text: str) -> None:
-    assert remarks(f"{ENTRY}\n{text}") == remarks(f"# Memory\n{text}") == []
+    assert list_remarks(f"{ENTRY}\n{text}") == list_remarks(f"# Memory\n{text}") == []
 
 
 @pytest.mark.parametrize("end", ["---\n", "owner: ada\n---\n\n"])
@@ -94,14 +94,14 @@ def test_a_field_that_a_person_wrote_is_kept(end: str) -> None:
 
 @pytest.mark.parametrize("text", ["title: a document", "Source: Ada", "source: Ada\nwho said it"])
 def test_lines_between_two_rules_that_are_not_our_fields_stay_text(text: str) -> None:
-    assert remarks(f"{ENTRY}\n---\n{text}\n---\n{HEADING}") == [
+    assert list_remarks(f"{ENTRY}\n---\n{text}\n---\n{HEADING}") == [
         (17 + text.count("\n"), "loose-heading")
     ]
 
 
 def test_headings_in_served_prose_are_allowed_but_not_in_its_entries() -> None:
-    assert remarks(f"# Norms\n\n{HEADING}", may_have_prose=True) == []
-    assert remarks(f"{ENTRY}\n{HEADING}", may_have_prose=True) == [(14, "loose-heading")]
+    assert list_remarks(f"# Norms\n\n{HEADING}", may_have_prose=True) == []
+    assert list_remarks(f"{ENTRY}\n{HEADING}", may_have_prose=True) == [(14, "loose-heading")]
 
 
 def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> None:
@@ -123,7 +123,7 @@ COMMENTED_FENCE = "<!-- a\n```\n-->\n"
 
 def test_a_heading_inside_a_fence_is_unchanged() -> None:
     text = f"{ENTRY}\n{COMMENTED_FENCE}\n{HEADING}\n{COMMENTED_FENCE}"
-    assert remarks(text) == []
+    assert list_remarks(text) == []
     assert adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False) == (
         text.encode(),
         (),

@@ -19,7 +19,14 @@ from memory_ci.memory.apply import apply_plan
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.entry import EntryType
 from memory_ci.store.edits import format_entry
-from tests.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch, refusing
+from tests.agents_at_work import (
+    SESSION,
+    WORDS,
+    keep_session,
+    make_refusal,
+    make_session,
+    merge_branch,
+)
 from tests.forge.make import make_pull, make_review
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
@@ -42,7 +49,7 @@ def model(tmp_path: Path) -> StandIn:
 
 
 def with_session(project: Project, folder: Path) -> None:
-    data = make_session(WORDS, *refusing(REFUSAL), at=project.clock.now)
+    data = make_session(WORDS, *make_refusal(REFUSAL), at=project.clock.now)
     key = keep_session(project, folder, data)
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {key}")
 

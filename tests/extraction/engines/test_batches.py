@@ -57,7 +57,7 @@ def make_lines() -> str:
     )
 
 
-def end(model: ModelDouble) -> None:
+def end_batch(model: ModelDouble) -> None:
     model.paths[WHERE] = make_batch("ended", f"{model.url}{WHERE}/results")
     model.paths[f"{WHERE}/results"] = Answer(
         make_lines(), headers=(("content-type", "application/x-jsonl"),)
@@ -99,13 +99,13 @@ def test_a_batch_is_polled_until_it_has_ended() -> None:
     with serve_model(make_batch()) as model:
         engine = make_engine(model.url)
         assert poll(engine, BATCH) is False
-        end(model)
+        end_batch(model)
         assert poll(engine, BATCH) is True
 
 
 def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:
     with serve_model(make_batch()) as model:
-        end(model)
+        end_batch(model)
         engine = make_engine(model.url)
         results = fetch_results(engine, BATCH)
     assert tuple(results) == IDS

@@ -19,7 +19,7 @@ from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_projec
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Return a repository with three branches beside main, each with its own memory, and local changes; no hooks."""
+    """Return a repository with main, three branches with their own memory, and local changes; no hooks."""
     made = make_project(tmp_path_factory.mktemp("template") / "shop")
     made.commit("Base", {"MEMORY.md": note(1), "src/client.py": "base\n"})
     start = made.sha()

@@ -1,4 +1,4 @@
-"""Tests of which native hooks git runs for a command, and that they change no output."""
+"""Tests of the native hooks that git runs for each command: which run, and that they print nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Case(NamedTuple):
-    """Git commands, the last of which is tested; the hooks that it runs; whether memory changes."""
+    """Git commands, whose last is tested, with the hooks that it runs, and whether memory changes."""
 
     name: str
     commands: Sequence[str]
