@@ -32,7 +32,7 @@ from memory_ci.search.rank import (
     Traits,
     Weights,
     diversify,
-    fuse,
+    fuse_scores,
     get_entry_place,
     order_corrections,
     rank,
@@ -160,7 +160,7 @@ def rank_task(
     if vectors.cosines:
         # A cosine above COSINE_SHIFT says that the task is nearer than its words say.
         margin += max(vectors.cosines.values()) - COSINE_SHIFT
-        relevance = fuse(relevance, vectors.cosines)
+        relevance = fuse_scores(relevance, vectors.cosines)
 
     all_matches = (*matches, *vectors.new_matches)
     entries = {get_entry_place(match.located): match.located.entry for match in all_matches}
