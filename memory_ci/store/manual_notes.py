@@ -11,7 +11,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, create_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
 from memory_ci.store.document import (
@@ -172,8 +172,15 @@ class _Adopter:
         self._used_ids.add(entry_id)
         is_rule = DIRECTIVE_WORD.search(spell_negations(title or body))
         entry_type: EntryType = "directive" if is_rule else "procedural"
-        kind: tuple[EntryType, Domain, float] = (entry_type, "task", NEW_IMPORTANCE)
-        return create_entry(entry_id, title or "", body, kind, self._today)
+        return create_entry(
+            entry_id,
+            title or "",
+            body,
+            self._today,
+            type_=entry_type,
+            domain="task",
+            importance=NEW_IMPORTANCE,
+        )
 
 
 def demote_headings(body: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memory_ci.regex import Regex
-from memory_ci.text import yaml_fault
+from memory_ci.text import locate_yaml_error
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 # A line that needs no YAML parser: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`,
@@ -180,7 +180,7 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
         yield reader
         reader.close()
     except yaml.YAMLError as error:
-        number, reason = yaml_fault(error)
+        number, reason = locate_yaml_error(error)
         raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
 
 
@@ -436,7 +436,7 @@ def list_events(text: str) -> tuple[YamlEvent, ...]:
             end = (event.end_mark.line, event.end_mark.column)
             events.append(YamlEvent((_kind(event), *details), start, end))
     except yaml.YAMLError as error:
-        line, reason = yaml_fault(error)
+        line, reason = locate_yaml_error(error)
         raise YamlTextError(line, f"not valid YAML: {reason}") from error
     return tuple(events)
 

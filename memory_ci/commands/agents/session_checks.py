@@ -94,9 +94,10 @@ def _find_violations(
 
 
 def _make_relative_to_top(staging: Staging, start: Path, top: Path) -> Staging:
-    """Return the files that a commit takes with paths relative to the top of the work tree.
+    """Return the files that a commit takes, with paths relative to the top of the work tree.
 
-    The top itself, as in `git add .`, means the whole tree.
+    Paths outside of the work tree are left out. The top itself, as in `git add .`, means the whole
+    tree.
 
     Args:
         staging: the files, with paths relative to `start`.
@@ -105,17 +106,17 @@ def _make_relative_to_top(staging: Staging, start: Path, top: Path) -> Staging:
     """
     real_start = Path(os.path.realpath(start))
     real_top = Path(os.path.realpath(top))
-    inside: list[Path] = []
+    inside_paths: list[Path] = []
     for name in staging.paths:
         path = Path(os.path.normpath(real_start / name))
         if path.is_relative_to(real_top) and "\0" not in str(path):
-            inside.append(path)
+            inside_paths.append(path)
     # `:/` is git's pathspec for the top of the work tree.
-    has_top = real_top in inside or ":/" in staging.paths
+    has_top = real_top in inside_paths or ":/" in staging.paths
     return Staging(
         is_whole_tree=staging.is_whole_tree or has_top,
         has_tracked=staging.has_tracked,
-        paths=tuple(path.relative_to(real_top).as_posix() for path in inside),
+        paths=tuple(path.relative_to(real_top).as_posix() for path in inside_paths),
     )
 
 

@@ -103,7 +103,7 @@ def _name_repository(workspace: Workspace, environ: Mapping[str, str]) -> str:
     """
     repo = workspace.repo
     remote_url = find_setting(repo, f"remote.{workspace.config.publish.remote}.url") or ""
-    is_url = "://" in remote_url  # Else as for ssh: git@example.org:owner/name.git
+    is_url = "://" in remote_url  # The other form is that of ssh: git@example.org:owner/name.git
     remote_path = urlsplit(remote_url).path if is_url else remote_url.partition(":")[2]
     names = (
         environ.get("GITHUB_REPOSITORY"),

@@ -413,20 +413,20 @@ def find_calendar_wait(workspace: Workspace, tips: Sequence[str], now: datetime)
         return ""
 
     is_memory = build_memory_test(workspace)
-    dates: list[date] = []
+    run_days: list[date] = []
     for tip in tips:
-        cursor = find_cursor(workspace.repo, tip, is_memory)
-        if cursor:
-            dates.append(read_commit_time(workspace.repo, cursor.commit).date())
-    if not dates:
+        last_run = find_cursor(workspace.repo, tip, is_memory)
+        if last_run:
+            run_days.append(read_commit_time(workspace.repo, last_run.commit).date())
+    if not run_days:
         return ""
 
-    last = max(dates)
-    days = 1 if every == "day" else 7 - last.weekday()
-    due = last + timedelta(days=days)
-    if now.astimezone(UTC).date() >= due:
+    last_day = max(run_days)
+    wait_days = 1 if every == "day" else 7 - last_day.weekday()  # Until the next Monday.
+    due_day = last_day + timedelta(days=wait_days)
+    if now.astimezone(UTC).date() >= due_day:
         return ""
-    return f"publish.every: {every}: next on {due}"
+    return f"publish.every: {every}: next on {due_day}"
 
 
 def find_entry_shortage(workspace: Workspace, base: str, tip: str) -> str:

@@ -341,13 +341,14 @@ def _show_run(
     from memory_ci.commands.record.brief import list_published, render_brief
     from memory_ci.memory.episode_files import list_written
 
-    written = list_written(workspace, plan) if plan is not None else ()
+    episode_paths = list_written(workspace, plan) if plan is not None else ()
     if verbose:
-        text = render_plan(plan, written) if plan is not None else ""
-        outcome = list_published(plan, published)
-        say(text + "".join(f"{printable(line)}\n" for line in outcome))
+        text = render_plan(plan, episode_paths) if plan is not None else ""
+        published_lines = list_published(plan, published)
+        say(text + "".join(f"{printable(line)}\n" for line in published_lines))
     else:
-        say(render_brief(plan, written, published, terminal_width(sys.stdout, os.environ)))
+        width = terminal_width(sys.stdout, os.environ)
+        say(render_brief(plan, episode_paths, published, width))
 
 
 def _list_run_fields(

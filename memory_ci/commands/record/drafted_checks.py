@@ -88,8 +88,8 @@ def draft_rule_checks(
         settings: the text of the files that configure linters and hooks.
         problems: gets a line if the model cannot be asked.
     """
-    rules = _list_untested(run, repeated, settings)
-    drafted = _drop_existing(run, _draft_checks(run, rules, files, problems))
+    rules = _list_untested_rules(run, repeated, settings)
+    drafted = _drop_checks_of_entries(run, _draft_checks(run, rules, files, problems))
     return _date_documents(run, drafted)
 
 
@@ -111,12 +111,13 @@ def draft_habit_checks(
     """
     habits: list[DraftedCheck] = []
     for habit in _find_habits(run, history):
+        # The habit: if files of the kind `when` change, files of the kind `also` change as well.
         is_tested = is_lock_tested((habit.also,), settings) or _repeats_rule(habit, drafted)
         # History knows files that the repository no longer has.
-        exists = has_glob(habit.when, files) and has_glob(habit.also, files)
-        if exists and not is_tested:
+        has_both_kinds = has_glob(habit.when, files) and has_glob(habit.also, files)
+        if has_both_kinds and not is_tested:
             habits.append(_draft_habit(habit))
-    return _drop_existing(run, habits)
+    return _drop_checks_of_entries(run, habits)
 
 
 def _draft_checks(
@@ -131,14 +132,14 @@ def _draft_checks(
         problems: gets a line if the model cannot be asked.
     """
     drafted: list[DraftedCheck] = []
-    for_model: list[CheckableRule] = []
+    rules_for_model: list[CheckableRule] = []
     for rule in rules:
         check = derive_check(rule.title, files)
         if check is None:
-            for_model.append(rule)
+            rules_for_model.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check))
-    return drafted + _draft_by_model(run, for_model, files, problems)
+    return drafted + _draft_by_model(run, rules_for_model, files, problems)
 
 
 def _draft_by_model(
@@ -146,21 +147,21 @@ def _draft_by_model(
 ) -> list[DraftedCheck]:
     """Return the checks that a model wrote in earlier runs or writes now.
 
-    Checks of earlier runs are read from a cache. Args as in `_draft_checks`.
+    Checks of earlier runs are read from a cache. The arguments are those of `_draft_checks`.
     """
     cache = WrittenChecks(run.workspace)
     drafted: list[DraftedCheck] = []
-    unwritten: list[CheckableRule] = []
+    rules_without_check: list[CheckableRule] = []
     for rule in rules:
         check = cache.find(rule.title)
         if check is None:
-            unwritten.append(rule)
+            rules_without_check.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check, is_by_model=True))
     if run.client is None:
         return drafted
     try:
-        new_checks = list(_ask_for_checks(run, run.client, unwritten, files))
+        new_checks = list(_ask_for_checks(run, run.client, rules_without_check, files))
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
         return drafted
@@ -209,7 +210,7 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
             )
 
 
-def _list_untested(
+def _list_untested_rules(
     run: RecordRun, repeated: Iterable[Judged], settings: str
 ) -> list[CheckableRule]:
     """Return the rules that neither a linter of the repository nor a well-known hook tests.
@@ -240,16 +241,16 @@ def _ask_for_checks(
     """
     # A line of the file of declined candidates is a key and a title.
     declined_titles = {line.partition(" ")[2] for line in read_rejected(run.base)}
-    asked: list[CheckableRule] = []
+    rules_to_ask: list[CheckableRule] = []
     for rule in rules:
         is_testable = rule.source != "document" or is_about_changes(rule.title)
         if is_testable and rule.title not in declined_titles and not is_unsafe(rule.title):
-            asked.append(rule)
-    asked = asked[:MAX_ASKED]
-    if not asked:
+            rules_to_ask.append(rule)
+    rules_to_ask = rules_to_ask[:MAX_ASKED]
+    if not rules_to_ask:
         return
-    checks = write_checks(client, [rule.title for rule in asked], files)
-    for rule, check in zip(asked, checks, strict=True):
+    checks = write_checks(client, [rule.title for rule in rules_to_ask], files)
+    for rule, check in zip(rules_to_ask, checks, strict=True):
         if check is not None:
             yield DraftedCheck(rule, check, is_by_model=True)
 
@@ -315,7 +316,7 @@ def _draft_habit(habit: Habit) -> DraftedCheck:
     return DraftedCheck(CheckableRule(title, "habit"), check)
 
 
-def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+def _drop_checks_of_entries(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the drafted checks that no entry of memory has, each once."""
     known_checks = [located.entry.check for located in run.draft.located]
     new_checks: list[DraftedCheck] = []

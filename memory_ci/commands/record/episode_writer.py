@@ -43,7 +43,7 @@ from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import episode_record_path
 from memory_ci.store.ranges import Recorded
 
-MAX_SEARCHED = 50
+MAX_SEARCHED_COMMITS = 50
 """Reverted commits for which git is asked which merge brought them."""
 
 KEPT_FOR = timedelta(days=30)
@@ -306,33 +306,34 @@ class EpisodeWriter:
         return frozenset(item.id for item in feedback if item.kind == "confirmed")
 
     def _find_episodes(self, names: frozenset[str]) -> list[Episode]:
-        """Return the episodes of merged changes that have one of these names.
+        """Return the episodes of the merged changes that a revert names.
 
-        A change is named by its tip or its pull request, or by its commits if all of them were
-        reverted.
+        A change is named by its tip or its pull request. If no change is, the names may be commits
+        inside of merges: a merge counts if all of its commits are reverted, by this or by earlier
+        reverts.
 
         Args:
             names: shortened ids of commits, and pull requests (`pr:128`).
         """
-        merged = [episode for episode in self.episodes.values() if episode.action.commit]
-        named = [
-            episode
-            for episode in merged
-            if names & {episode.action.commit[:SHA_WIDTH], f"pr:{episode.action.pr}"}
-        ]
-        if named:
-            return named
+        merged_episodes = [episode for episode in self.episodes.values() if episode.action.commit]
+        named_episodes: list[Episode] = []
+        for episode in merged_episodes:
+            own_names = {episode.action.commit[:SHA_WIDTH], f"pr:{episode.action.pr}"}
+            if names & own_names:
+                named_episodes.append(episode)
+        if named_episodes:
+            return named_episodes
         repo, base = self._run.workspace.repo, self._run.base.sha
         reverted_names = self._reverted_names | names
         short_shas = sorted(name for name in names if ":" not in name)
         reverted_merges: set[str] = set()
-        for short_sha in short_shas[:MAX_SEARCHED]:
-            containing = find_containing_merge(repo, short_sha, base)
-            if containing is None:
+        for short_sha in short_shas[:MAX_SEARCHED_COMMITS]:
+            containing_merge = find_containing_merge(repo, short_sha, base)
+            if containing_merge is None:
                 continue
-            if reverted_names.issuperset(sha[:SHA_WIDTH] for sha in containing.merged):
-                reverted_merges.add(containing.merge)
-        return [episode for episode in merged if episode.action.commit in reverted_merges]
+            if reverted_names.issuperset(sha[:SHA_WIDTH] for sha in containing_merge.merged):
+                reverted_merges.add(containing_merge.merge)
+        return [episode for episode in merged_episodes if episode.action.commit in reverted_merges]
 
     def _add_written_episode(self, episode: Episode) -> None:
         """Add an episode that is written to a file, unless an earlier run wrote it."""

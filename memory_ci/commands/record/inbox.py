@@ -133,18 +133,22 @@ def _list_commits_of_file(merged: MergedChange, path: str) -> Sequence[Commit]:
 
 
 def _list_commits_of_notes(run: RecordRun, paths: Collection[str]) -> list[FileVersion]:
-    """Return the first-parent commits that changed one of the notes, each back to its addition."""
+    """Return the first-parent commits that changed one of the notes.
+
+    History is read from the newest commit on. Of each note the commits back to its addition are
+    returned; older ones are of another note with the same path.
+    """
     if not paths:
         return []
     versions: list[FileVersion] = []
-    unfinished = set(paths)
+    unfinished_paths = set(paths)
     pathspecs = [f":(top,literal){path}" for path in paths]
     for version in list_versions(run.workspace.repo, run.base.sha, pathspecs):
-        if version.path in unfinished:
+        if version.path in unfinished_paths:
             versions.append(version)
             if _adds_or_deletes(version.commit, version.path):
-                unfinished.remove(version.path)
-        if not unfinished:
+                unfinished_paths.remove(version.path)
+        if not unfinished_paths:
             break
     return versions
 

@@ -7,8 +7,8 @@ as an entry, or why not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from memory_ci.commands.record.documents import Documents
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import GatheredEvents, RecordRun, find_declined_window
 from memory_ci.commands.record.run_results import RunResults
+from memory_ci.commands.record.work_item import WorkItem, describe_change, find_misspelt_marks
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
@@ -40,17 +41,14 @@ from memory_ci.extraction.judge import (
     judge_reply,
     list_shown_by_tools,
 )
-from memory_ci.extraction.markers import find_misspelt
 from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.tombstones import Tombstones
-from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
 from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
 from memory_ci.memory.commit_texts import start_of
-from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
@@ -88,27 +86,6 @@ def ignore_progress(_done: int, _total: int) -> None:
     """Show nothing, where nobody waits for the progress."""
 
 
-class WorkItem(NamedTuple):
-    """One piece of work that is learned from.
-
-    Attributes:
-        label: its name for people, such as `#128`.
-        tip: the last commit of a merged change; "" for a declined request, or for a checkpoint that
-            belongs to no change.
-        day: when it was merged or closed.
-        names: title, branch and labels, with credentials masked.
-        start: the commit that it is based on.
-        is_declined: whether it was closed without a merge.
-    """
-
-    label: str
-    tip: str
-    day: date
-    names: str = ""
-    start: str | None = None
-    is_declined: bool = False
-
-
 class LearnedWork(NamedTuple):
     """The candidates found in one piece of work, and the entries to write.
 
@@ -119,34 +96,6 @@ class LearnedWork(NamedTuple):
 
     judged_candidates: tuple[Judged, ...]
     additions: list[Change]
-
-
-def _find_misspelt_marks(commits: Iterable[Commit]) -> Iterator[Finding]:
-    """Yield a notice for each line of a commit message that looks like a misspelt mark."""
-    for commit in commits:
-        for label, mark in find_misspelt(commit.message):
-            message = (
-                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is ignored: "
-                f"it should be `{mark}:`"
-            )
-            hint = "Keep it with `memory-ci add`."
-            yield Finding(".", 1, "misspelt-mark", message, hint, "notice")
-
-
-def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkItem:
-    """Return the work item of a merged change, named by its pull request or else its branch."""
-    if request:
-        names = [title_of(merged), request.title, request.branch, *request.labels]
-    else:
-        names = [title_of(merged), find_branch(merged.tip.message)]
-    words = "\n".join(names).replace("/", " ")
-    return WorkItem(
-        label=merged.label,
-        tip=merged.tip.sha,
-        day=merged_on(merged),
-        names=redact(words).text,
-        start=start_of(merged),
-    )
 
 
 class Learner:
@@ -181,6 +130,7 @@ class Learner:
         self._tombstones = tombstones
         self._use_finder = UseFinder(run)
         self._documents = Documents(run.base)
+        # Learnings of the changes so far that only the output of tools showed, not a person.
         self._shown_by_tools: list[ShownByTools] = []
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -291,11 +241,11 @@ class Learner:
             EngineError: if the model or the forge fails.
         """
         gathered = self._run.gatherer.gather(merged)
-        work = _describe_change(merged, gathered.request)
+        work = describe_change(merged, gathered.request)
         judged_candidates, additions = self._learn_from_work(work, gathered)
 
         member_commits = self._select_member_commits(merged, gathered.request)
-        self.results.findings += _find_misspelt_marks(member_commits)
+        self.results.findings += find_misspelt_marks(member_commits)
         change_uses = self._use_finder.find(merged, member_commits, gathered, judged_candidates)
         self.results.has_use_trailers = self._use_finder.has_trailers
         paths = [file.path for commit in member_commits for file in commit.files]
@@ -431,9 +381,9 @@ class Learner:
         """
         paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in candidates]
         entries = [self._build_entry(candidate, work) for candidate in candidates]
-        cited = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
+        cited_entries = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
         changes: list[Change] = []
-        for candidate, path, entry in zip(candidates, paths, cited, strict=True):
+        for candidate, path, entry in zip(candidates, paths, cited_entries, strict=True):
             if path is None:
                 message = (
                     f"{candidate.scope} memory has no file that could be written: "

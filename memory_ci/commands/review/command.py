@@ -324,7 +324,7 @@ def _render_effects(review: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
         yield f"{committed} on {branch}: {subject}"
 
 
-def _find_question(listed: Sequence[Question], word: str) -> Question:
+def _find_question(listed: Sequence[Question], name: str) -> Question:
     """Return the question that a word names: by its number, or by the start of its entry's id.
 
     The start of an id has at least 4 characters.
@@ -332,16 +332,16 @@ def _find_question(listed: Sequence[Question], word: str) -> Question:
     Raises:
         UsageError: unknown-candidate.
     """
-    if word.isdecimal() and 0 < int(word) <= len(listed):
-        return listed[int(word) - 1]
+    if name.isdecimal() and 0 < int(name) <= len(listed):
+        return listed[int(name) - 1]
     matching: list[Question] = []
-    is_id = len(word) > 3
+    is_id = len(name) > 3
     for question in listed:
-        if is_id and question.located and question.located.entry.id.startswith(word.lower()):
+        if is_id and question.located and question.located.entry.id.startswith(name.lower()):
             matching.append(question)
     if len(matching) != 1:
         count = plural(len(listed), "question")
-        message = f"there is no question {printable(word)} here: {count} found"
+        message = f"there is no question {printable(name)} here: {count} found"
         hint = "Look again: the numbers are those of the same list."
         raise UsageError(message, slug="unknown-candidate", hint=hint)
     return matching[0]

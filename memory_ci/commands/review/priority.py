@@ -83,32 +83,33 @@ def choose_week(
 ) -> Week:
     """Return the questions of this week.
 
-    These are the unanswered questions of this week, and new ones while fewer than `per_week` were
-    asked. A question that was asked before counts as new again after `PAUSE_DAYS`.
+    These are the questions that were asked this week and not answered, and new ones while fewer
+    than `per_week` were asked. A question that was asked before counts as new again after
+    `PAUSE_DAYS`.
 
     Args:
         questions: all questions.
-        lines: the record of earlier questions.
+        lines: the records of earlier questions.
         today: the day.
         per_week: how many questions a week asks.
     """
-    asked = _parse_asked_lines(lines)
+    record_by_key = _parse_asked_lines(lines)
     week_start = today - timedelta(days=today.weekday())
-    pending: list[Question] = []
-    due: list[Question] = []
+    unanswered: list[Question] = []
+    new: list[Question] = []
 
     def by_urgency(question: Question) -> tuple[float, str]:
         return -question.score, question.key
 
     for question in sorted(questions, key=by_urgency):
-        line = asked.get(question.key)
-        if line is not None and line.day >= week_start and line.state == "asked":
-            pending.append(question)
-        if line is None or (today - line.day).days >= PAUSE_DAYS:
-            due.append(question)
-    asked_this_week = [line for line in asked.values() if line.day >= week_start]
-    available = max(0, per_week - len(asked_this_week))
-    return Week((*pending, *due[:available]), len(due[available:]))
+        record = record_by_key.get(question.key)
+        if record is None or (today - record.day).days >= PAUSE_DAYS:
+            new.append(question)
+        elif record.day >= week_start and record.state == "asked":
+            unanswered.append(question)
+    asked_this_week = [record for record in record_by_key.values() if record.day >= week_start]
+    free_count = max(0, per_week - len(asked_this_week))
+    return Week(shown=(*unanswered, *new[:free_count]), waiting=len(new[free_count:]))
 
 
 def record_questions(

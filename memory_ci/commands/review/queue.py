@@ -154,10 +154,11 @@ def find_last_start(workspace: Workspace, ref: str | None) -> str | None:
     _, base = branch_tip(workspace, ref)
     is_memory = build_memory_test(workspace_at(workspace.repo, base))
     last_run = find_cursor(workspace.repo, base, is_memory)
-    start = find_commit(workspace.repo, f"{last_run.commit}^") if last_run else None
-    run_before = find_cursor(workspace.repo, start, is_memory) if start else None
-    if run_before:
-        return run_before.source
+    if last_run:
+        parent_sha = find_commit(workspace.repo, f"{last_run.commit}^")
+        run_before = find_cursor(workspace.repo, parent_sha, is_memory) if parent_sha else None
+        if run_before:
+            return run_before.source
     return find_addition(workspace.repo, base, CONFIG_FILE)
 
 
