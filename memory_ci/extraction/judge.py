@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
 from memory_ci.extraction.entries import (
     MAX_IMPORTANCE,
-    base_importance,
     check_entry,
+    compute_base_importance,
     derive_extraction_scope,
     find_memory_scope,
     to_entry,
@@ -501,7 +501,7 @@ def _find_importance(learning: Learning, quoted: Sequence[Evidence]) -> float:
     elif learning.weight == "costly":
         weight_importance = COSTLY_IMPORTANCE
     default = DEFAULTS_BY_KIND[learning.kind].importance
-    return max(default, weight_importance, base_importance(quoted))
+    return max(default, weight_importance, compute_base_importance(quoted))
 
 
 def _format_address(origin: Origin) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from memory_ci.extraction.entries import candidate_key
+from memory_ci.extraction.entries import compute_candidate_key
 from memory_ci.extraction.injection import find_foreign_steering
 from memory_ci.extraction.norms import (
     BARE_ORDER_WEIGHT,
@@ -187,7 +187,7 @@ def _make_sort_key(suggestion: Suggestion) -> tuple[int, float, int, float]:
 def _make_suggestion(item: Judged) -> Suggestion:
     """Return a judged candidate as a suggestion of one change."""
     return Suggestion(
-        key=candidate_key(item.candidate),
+        key=compute_candidate_key(item.candidate),
         candidate=item.candidate,
         reason=item.reason,
         changes=(item.change,),

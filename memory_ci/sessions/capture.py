@@ -37,7 +37,7 @@ from memory_ci.regex import Regex
 from memory_ci.repetition.commands import list_forms
 from memory_ci.sessions.marked_notes import read_notes
 from memory_ci.sessions.moments import list_failing_commands, load_timed_lines
-from memory_ci.sources.transcripts.digest import safe_id, write_digest
+from memory_ci.sources.transcripts.digest import make_safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024  # Bytes of a transcript that is captured.
@@ -189,7 +189,7 @@ def keep_sessions(
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     # Id and agent come from the transcript, too, and may hold secrets.
     masked_sessions = [
-        replace(session, id=safe_id(session.id, _mask), agent=_mask(session.agent))
+        replace(session, id=make_safe_id(session.id, _mask), agent=_mask(session.agent))
         for session in sessions
     ]
     captured = []

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.sources.commits import author_of
+from memory_ci.sources.commits import format_author
 from memory_ci.sources.entire import CheckpointSummary, list_metadata, summarize
 from memory_ci.text import plural
 
@@ -173,7 +173,7 @@ class UnnamedCheckpoints:
             self._repo, *FILE_OPTIONS, "--end-of-options", self._tree.oid, "--"
         ):
             for checkpoint in list_metadata(file.path for file in commit.files):
-                authors[checkpoint] = author_of(commit)
+                authors[checkpoint] = format_author(commit)
         return authors
 
     def _list_unjoined_summaries(self) -> list[CheckpointSummary]:

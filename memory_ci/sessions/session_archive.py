@@ -41,7 +41,7 @@ from memory_ci.sessions.session_join import (
     GIT_AI_REFS,
     MAX_TRANSCRIPT,
 )
-from memory_ci.sources.commits import author_of
+from memory_ci.sources.commits import format_author
 from memory_ci.sources.entire import list_metadata
 from memory_ci.sources.transcripts.prose import extract_typed_words
 from memory_ci.sources.transcripts.registry import read_stream
@@ -325,7 +325,7 @@ def _list_checkpoints(tree: Tree) -> Iterator[Source]:
         if first_commit is None:
             yield Source(files, "", UNKNOWN_TIME)
         else:
-            yield Source(files, author_of(first_commit), first_commit.committed_at)
+            yield Source(files, format_author(first_commit), first_commit.committed_at)
 
 
 def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
@@ -370,7 +370,7 @@ def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[Comm
             if is_deleted or file.path in seen or not COMMITTED_TRANSCRIPT.fullmatch(file.path):
                 continue
             seen.add(file.path)
-            yield CommittedTranscript(file.path, oid, author_of(commit), commit.authored_at)
+            yield CommittedTranscript(file.path, oid, format_author(commit), commit.authored_at)
 
 
 def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[PersonTurn]:
@@ -380,7 +380,7 @@ def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[Person
             text = _mask(extract_typed_words(match["text"].strip()), MAX_TURN)
             if text:
                 session = f"commit:{commit.sha[:12]}"
-                yield PersonTurn(session, commit.authored_at, author_of(commit), text)
+                yield PersonTurn(session, commit.authored_at, format_author(commit), text)
 
 
 # -- what a transcript holds

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.sessions.pending_requests import load_pending
 from memory_ci.sessions.repetitions import describe, refresh_pending, save_pending_lines
 from memory_ci.sessions.session_archive import CACHE_VERSION
@@ -67,7 +67,7 @@ def test_a_request_of_three_sessions_is_a_norm_that_may_be_written(
         3,
     )
     assert all(quote.origin.startswith("session:") for quote in candidate.quotes)
-    assert content_key(candidate.title, "") in item.keys
+    assert compute_content_key(candidate.title, "") in item.keys
 
 
 def test_two_sessions_are_too_few(project: Project, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_what_was_declined_in_any_of_its_wordings_is_not_proposed(
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT)
     (item,) = find_all(project)
-    key = content_key(wording, "")
+    key = compute_content_key(wording, "")
     assert key in item.keys
     project.commit("Decline", {".memory/rejected.txt": f"{key} declined\n"})
     assert find_titles(project) == []
@@ -177,7 +177,7 @@ def test_what_is_declined_stays_declined_when_it_is_asked_in_new_words(
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT[:3])
     (item,) = find_all(project)
-    key = content_key(item.candidate.title, "")
+    key = compute_content_key(item.candidate.title, "")
     project.commit("Decline", {".memory/rejected.txt": f"{key} declined\n"})
     keep_asking(project, tmp_path, "open a draft PR", "Do open a draft PR", first=4)
     assert find_titles(project) == []

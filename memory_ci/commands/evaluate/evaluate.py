@@ -23,7 +23,7 @@ from memory_ci.commands.evaluate.records import (
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.extraction.judge import RULES_ENGINE, JudgedCase, judge_reply
 from memory_ci.extraction.settlement import settle
 from memory_ci.memory.model import choose_model
@@ -156,7 +156,7 @@ def _run_window(window: GoldWindow, engine: Engine | None, name: str) -> WindowO
         _make_evidence(number, piece) for number, piece in enumerate(window.evidence, start=1)
     ]
     existing_entries = tuple(
-        sample_entry(number, title) for number, title in enumerate(window.existing, start=1)
+        make_sample_entry(number, title) for number, title in enumerate(window.existing, start=1)
     )
     case = JudgedCase(label=window.id, tip="", pieces=tuple(pieces), existing=existing_entries)
     request = Request(change=case.label, evidence=case.pieces)

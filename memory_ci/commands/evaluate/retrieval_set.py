@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.commands.evaluate.json_lines import WHEN, load_lines
 from memory_ci.commands.evaluate.records import JudgedQuery
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.report import LoadedFile
 from memory_ci.search.builder import open_index, sync
@@ -141,7 +141,7 @@ def _make_entry(entry: SetEntry) -> Entry:
     """Return the memory entry of a line of a set."""
     title, _, body = entry.text.partition("\n")
     return replace(
-        sample_entry(0, title),
+        make_sample_entry(0, title),
         id=entry.id,
         last_reinforced=_as_utc(entry.ts).date(),
         session=None if entry.session is None else str(entry.session),

@@ -28,10 +28,10 @@ from memory_ci.extraction.cites import find_named_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import (
     EARLIEST_DATE,
-    common_directory,
-    content_key,
+    compute_content_key,
     entry_id,
     find_aka,
+    find_common_directory,
     list_changed_files,
     to_entry,
 )
@@ -300,7 +300,7 @@ class Learner:
         session_keys = [source.id for source in gathered.sources if source.kind == "session"]
         for session_key, entry in read_session_notes(self._run.base, session_keys):
             written_keys = {*self._past_keys, *self._all_past_ids, *self._draft.by_id}
-            if {entry.id, content_key(entry.title, entry.body)} & written_keys:
+            if {entry.id, compute_content_key(entry.title, entry.body)} & written_keys:
                 continue
             located_note = self._locate_session_note(entry)
             note = located_note.entry
@@ -440,7 +440,7 @@ class Learner:
         candidate = judged.candidate
         if judged.verdict != "suspected":
             return judged
-        if content_key(candidate.title, candidate.body) not in self._accepted_keys:
+        if compute_content_key(candidate.title, candidate.body) not in self._accepted_keys:
             return judged
         accepted = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
         return replace(judged, verdict="written", reason="accepted by a person", candidate=accepted)
@@ -448,7 +448,7 @@ class Learner:
     def _is_written_before(self, candidate: Candidate) -> bool:
         """Return whether memory holds a candidate's entry, or held it before this run."""
         own_id = entry_id(candidate)
-        own_keys = {own_id, content_key(candidate.title, candidate.body)}
+        own_keys = {own_id, compute_content_key(candidate.title, candidate.body)}
         return own_id in self._draft.by_id or not self._past_keys.isdisjoint(own_keys)
 
     def _cite_touched_code(self, judged_candidates: Sequence[Judged]) -> tuple[Judged, ...]:
@@ -511,7 +511,7 @@ class Learner:
         These are its evidence, the existing entries, the documents that may say the same, and the
         scope that candidates get: the team of the project or directory that the work changed.
         """
-        directory = common_directory(evidence.pieces)
+        directory = find_common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
         scope = self._draft.find_scope_of_directory(directory)
         if project and self._draft.path_of(ScopeOf("team", project)) is not None:
