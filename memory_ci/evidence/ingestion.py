@@ -78,7 +78,9 @@ class AdmittedEvent(NamedTuple):
     before: str = ""
 
 
-def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") -> EvidenceSet:
+def collect_evidence(
+    events: Iterable[Event], policy: ExtractionConfig, names: str = ""
+) -> EvidenceSet:
     """Return the redacted, trust-tiered evidence of one merged change.
 
     Of a text over `MAX_LENGTH` the beginning is evidence, and its end is left out as `too-long`. A

@@ -149,7 +149,7 @@ class ReplyVerdicts(NamedTuple):
 def judge_reply(case: JudgedCase, text: str, engine: str = RULES_ENGINE) -> ReplyVerdicts:
     """Decide for each learning of an engine's reply whether it is written, proposed or refused.
 
-    Each is judged by itself; `settlement.settle` then looks at them together. At most
+    Each is judged by itself; `settlement.settle_candidates` then looks at them together. At most
     `MAX_PER_PIECE` learnings of one piece of evidence (a commit message, a turn of a session) are
     judged. The next one stands for all that are left out: it is refused as over the limit, with
     their number.

@@ -17,7 +17,7 @@ from memory_ci.extraction.wording import make_title
 from memory_ci.records.candidate import Judged
 
 
-def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+def settle_candidates(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
     """Return the verdicts on the candidates of one merged change, compared with each other.
 
     Candidates that say the same become one, titles become distinct, and at most `limit` candidates

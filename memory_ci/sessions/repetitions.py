@@ -216,7 +216,7 @@ def find_existing_rule(
     return StandingRule(written_rule.place, written_rule.text, since)
 
 
-def describe(repetition: Repetition) -> str:
+def describe_repetition(repetition: Repetition) -> str:
     """Return the reason to propose a repetition, in words.
 
     Example: `asked in 10 sessions by 2 people, last on 2026-02-14`.

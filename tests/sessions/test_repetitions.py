@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.extraction.entries import compute_content_key
 from memory_ci.sessions.pending_requests import load_pending
-from memory_ci.sessions.repetitions import describe, refresh_pending, save_pending_lines
+from memory_ci.sessions.repetitions import describe_repetition, refresh_pending, save_pending_lines
 from memory_ci.sessions.session_archive import CACHE_VERSION
 from memory_ci.store.edits import format_entry
 from tests.agents_at_work import WORDS, make_session, put_tree
@@ -132,8 +132,8 @@ def test_the_reason_is_said_in_words(project: Project, tmp_path: Path) -> None:
     request, failure = [item.candidate.repetition for item in find_all(project)]
     assert request is not None
     assert failure is not None
-    assert describe(request) == f"asked in 3 sessions, last on {request.last}"
-    assert describe(failure) == f"failed in 3 sessions, last on {failure.last}"
+    assert describe_repetition(request) == f"asked in 3 sessions, last on {request.last}"
+    assert describe_repetition(failure) == f"failed in 3 sessions, last on {failure.last}"
 
 
 # -- what is not proposed
@@ -201,7 +201,7 @@ def test_what_is_asked_again_although_it_was_written_names_the_line(
     repetition = item.candidate.repetition
     assert repetition is not None
     assert repetition.written_in == "AGENTS.md:3"
-    assert describe(repetition) == "AGENTS.md:3 says it; asked in 5 sessions since"
+    assert describe_repetition(repetition) == "AGENTS.md:3 says it; asked in 5 sessions since"
 
 
 def test_one_session_since_it_was_written_is_too_few(project: Project, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.extraction.judge import RULES_ENGINE, JudgedCase, judge_reply
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.memory.model import choose_model
 from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Request
 from memory_ci.records.config import EngineConfig, EngineName
@@ -162,18 +162,18 @@ def _run_window(window: GoldWindow, engine: Engine | None, name: str) -> WindowO
     request = Request(change=case.label, evidence=case.pieces)
     judged_of_rules = judge_reply(case, RulesEngine().extract(request).text).judged
     if engine is None:
-        return WindowOutcome(window, settle(judged_of_rules, MAX_ENTRIES))
+        return WindowOutcome(window, settle_candidates(judged_of_rules, MAX_ENTRIES))
 
     titles = tuple(ExistingEntry(entry.id, entry.title) for entry in existing_entries)
     try:
         reply = engine.extract(msgspec.structs.replace(request, existing=titles))
         verdicts = judge_reply(case, reply.text, name)
     except EngineError as error:
-        return WindowOutcome(window, settle(judged_of_rules, MAX_ENTRIES), failure=error)
+        return WindowOutcome(window, settle_candidates(judged_of_rules, MAX_ENTRIES), failure=error)
     usage = reply.usage
     tokens = usage.input_tokens + usage.output_tokens
     tokens += usage.cache_read_tokens + usage.cache_write_tokens
-    judged = settle((*judged_of_rules, *verdicts.judged), MAX_ENTRIES)
+    judged = settle_candidates((*judged_of_rules, *verdicts.judged), MAX_ENTRIES)
     return WindowOutcome(window, judged, len(verdicts.dropped), tokens)
 
 

@@ -32,7 +32,7 @@ from memory_ci.errors import UsageError
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.memory.model import Model, choose_model, trust_config_at
 from memory_ci.memory.workspace import Workspace, branch_tip
 from memory_ci.records.candidate import Request
@@ -273,7 +273,7 @@ def _gate_reply(name: str, window: Mapping[str, Any], reply: str) -> list[GatedL
     evidence = user_prompt.get("pieces") or user_prompt.get("evidence") or ()
     pieces = tuple(_parse_piece(piece) for piece in evidence)
     case = JudgedCase(label=str(user_prompt.get("change", name)), pieces=pieces)
-    settled = settle(judge_reply(case, reply, "set").judged, MAX_ENTRIES)
+    settled = settle_candidates(judge_reply(case, reply, "set").judged, MAX_ENTRIES)
     judged_by_title = {judged.candidate.title: judged for judged in settled}
     learnings = []
     for key, learning in _iter_keyed(name, reply):

@@ -23,7 +23,7 @@ from memory_ci.commands.record.run_results import RunResults
 from memory_ci.commands.record.work_item import WorkItem, describe_change, find_misspelt_marks
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.ingestion import collect
+from memory_ci.evidence.ingestion import collect_evidence
 from memory_ci.extraction.cites import find_named_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import (
@@ -41,7 +41,7 @@ from memory_ci.extraction.judge import (
     judge_reply,
     list_shown_by_tools,
 )
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
 from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
@@ -362,7 +362,7 @@ class Learner:
         """
         tombstones = self._tombstones
         events = tombstones.mask_all(gathered.events)
-        evidence = collect(events, self._config.extraction, tombstones.mask(work.names))
+        evidence = collect_evidence(events, self._config.extraction, tombstones.mask(work.names))
         found = self._find_candidates(work, evidence)
         allowed = [judged for judged in found if not tombstones.refuses_candidate(judged.candidate)]
         self.results.joined_sources += gathered.sources
@@ -408,8 +408,8 @@ class Learner:
         """
         limit = self._config.extraction.max_entries_per_change
         accepted = [self._accept(judged) for judged in judged_candidates]
-        # `settle` merges equal candidates and applies the limit to this run alone.
-        settled = settle(accepted, limit)
+        # `settle_candidates` merges equal candidates and applies the limit to this run alone.
+        settled = settle_candidates(accepted, limit)
         unmarked_count = 0  # Entries without an author's mark, of earlier runs and of this one.
         for judged in settled:
             if self._is_written_before(judged.candidate) and not judged.candidate.is_marked:
