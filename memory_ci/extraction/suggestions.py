@@ -137,7 +137,7 @@ def list_suggestions(
         candidate_words = split_words(item.candidate)
         same_index = _find_same(candidate_words, words_of_suggestions)
         if same_index is not None:
-            suggestions[same_index] = _with_change(suggestions[same_index], item.change)
+            suggestions[same_index] = _add_change(suggestions[same_index], item.change)
             continue
 
         has_room = len(suggestions) < MAX_COMPARED or item.candidate.repetition is not None
@@ -222,7 +222,7 @@ def _find_same(
     return None
 
 
-def _with_change(suggestion: Suggestion, change: str) -> Suggestion:
+def _add_change(suggestion: Suggestion, change: str) -> Suggestion:
     return replace(suggestion, changes=tuple(dict.fromkeys((*suggestion.changes, change))))
 
 

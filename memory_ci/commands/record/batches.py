@@ -31,7 +31,7 @@ from memory_ci.extraction.engines.anthropic_api import (
     is_configured,
     submit_batch,
 )
-from memory_ci.extraction.engines.meter import cost_bound
+from memory_ci.extraction.engines.meter import compute_max_cost
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
@@ -490,7 +490,7 @@ def _estimate_batches(model: Model, prompts: Sequence[Prompt], batches: int) -> 
         requests=len(usages),
         batches=batches,
         input_tokens=sum(usage.cache_write_tokens for usage in usages),
-        cost_usd=sum(cost_bound(usage, settings.model, settings.price) for usage in usages),
+        cost_usd=sum(compute_max_cost(usage, settings.model, settings.price) for usage in usages),
     )
 
 

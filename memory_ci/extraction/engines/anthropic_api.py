@@ -136,12 +136,12 @@ class AnthropicEngine:
             EngineError: the API sent no reply; docs/models.md lists the slugs.
         """
         prompt = build_prompt(request)
-        self.meter.check(self.estimate_usage(prompt))
+        self.meter.check_next_calls(self.estimate_usage(prompt))
         tries_before = self.meter.spent.tries
         reply = self.call_api(
             lambda client, seconds: read_message(self._create(client, prompt, seconds))
         )
-        self.meter.add(reply.usage)
+        self.meter.add_call(reply.usage)
         return replace(reply, tries=self.meter.spent.tries - tries_before)
 
     def estimate_usage(self, prompt: Prompt) -> Usage:
@@ -399,7 +399,7 @@ def submit_batch(engine: AnthropicEngine, requests: Mapping[str, Request], now: 
     if size > MAX_BYTES or len(items) > MAX_REQUESTS:
         reason = f"{len(items)} requests of {size} bytes are too many for one batch"
         raise _make_refusal(reason, "take a shorter range")
-    engine.meter.check(*expected)
+    engine.meter.check_next_calls(*expected)
 
     def create(client: Any, seconds: float) -> str:  # noqa: ANN401 - of the SDK
         return str(client.messages.batches.create(requests=items, timeout=seconds).id)
@@ -436,7 +436,7 @@ def fetch_results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineRepl
     for key in batch.ids:
         reply = _read_result(engine, key, results.get(key))
         if isinstance(reply, EngineReply):
-            engine.meter.add(reply.usage)
+            engine.meter.add_call(reply.usage)
         replies[key] = reply
     return replies
 
