@@ -133,10 +133,10 @@ def _fold_line(line: str, width: int) -> Iterable[str]:
         return [line]
     if EXCERPT_LINE.match(line):
         return [cut(line, width)]
-    return _wrap(line, max(cell_starts, default=0), width)
+    return _wrap_line(line, max(cell_starts, default=0), width)
 
 
-def _wrap(line: str, indent: int, width: int) -> Iterator[str]:
+def _wrap_line(line: str, indent: int, width: int) -> Iterator[str]:
     """Yield the parts of a line, folded between words.
 
     Continuations begin at the column `indent`, or below the text after a bullet or number.
@@ -165,7 +165,7 @@ def fold_markdown(text: str, width: int) -> str:
         if is_code:
             parts.append(line)
         else:
-            parts += _wrap(line, 0, width)
+            parts += _wrap_line(line, 0, width)
     return "".join(f"{part}\n" for part in parts)
 
 
@@ -428,8 +428,8 @@ def render_finding_block(finding: Finding, source: str | None) -> str:
         excerpt, column = render_excerpt(finding.line, source, finding.message, symbols)
     level = "" if finding.level == "error" else f" ({finding.level})"
     hint = f"help: {printable(finding.hint)}\n" if finding.hint else ""
-    place = f"{printable(finding.path)}:{finding.line}:{column}"
-    return f"{place}: {finding.code}{level} {printable(finding.message)}\n{excerpt}{hint}\n"
+    location = f"{printable(finding.path)}:{finding.line}:{column}"
+    return f"{location}: {finding.code}{level} {printable(finding.message)}\n{excerpt}{hint}\n"
 
 
 BLOCKS = str.maketrans({"█": "#", "░": "-", "…": ".", "·": ","})
