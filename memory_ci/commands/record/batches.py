@@ -270,19 +270,19 @@ class Backfill:
         All of them show the model the same entries of memory: those of the first request that was
         sent. So later entries change no request, and each reply is found by its key.
         """
-        existing: tuple[ExistingEntry, ...] | None = None
+        sent_entries: tuple[ExistingEntry, ...] | None = None
         sent_keys: set[str] = set()
         if self._sent_batches is not None:
-            existing = self._sent_batches.known
+            sent_entries = self._sent_batches.known
             for batch in self._sent_batches.batches:
                 sent_keys.update(batch.ids)
         elif unanswered_run.requests:
-            existing = unanswered_run.requests[0].existing
+            sent_entries = unanswered_run.requests[0].existing
 
         unsent: dict[str, Request] = {}
         for request in unanswered_run.requests:
-            if existing is not None:
-                request = replace(request, existing=existing)
+            if sent_entries is not None:
+                request = replace(request, existing=sent_entries)
             key = request_key(request)
             if key not in sent_keys:
                 unsent[key] = request
@@ -425,12 +425,12 @@ class Backfill:
 
 def _start_state(plan: Plan, requests: Mapping[str, Request], estimate: Estimate) -> SentBatches:
     """Return the state of a run's batches before any was sent."""
-    known: tuple[ExistingEntry, ...] = ()
+    known_entries: tuple[ExistingEntry, ...] = ()
     for request in requests.values():
-        known = request.existing  # All requests have the same.
+        known_entries = request.existing  # All requests have the same.
         break
     return SentBatches(
-        ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
+        ref=plan.ref, base=plan.base, since=plan.since, known=known_entries, estimate=estimate
     )
 
 
@@ -501,8 +501,8 @@ def _find_refusal(model: Model, estimate: Estimate) -> str:
     if not limit or estimate.cost_usd <= limit:
         return ""
     requests = f"{plural(estimate.requests, 'request')} to {settings.model} in batches"
-    cost = _format_usd(estimate.cost_usd)
-    return f"{requests} could cost {cost}: more than engine.max_cost_usd, {limit:g} USD a run"
+    cost_text = _format_usd(estimate.cost_usd)
+    return f"{requests} could cost {cost_text}: more than engine.max_cost_usd, {limit:g} USD a run"
 
 
 def _format_usd(amount: float) -> str:

@@ -404,16 +404,16 @@ def _pair_similar_titles(
     for located in located_entries:
         words = content_words(located.entry.title)
         stems[located.entry.id] = frozenset(stem(word) for word in words)
-    active = [
+    active_entries = [
         (located.path, located.entry.id)
         for located in located_entries
         if located.entry.status == "active"
     ]
     pairs: list[tuple[str, str]] = []
-    for path, new_id in active:
+    for path, new_id in active_entries:
         if new_id not in new_ids:
             continue
-        for other_path, other_id in active:
+        for other_path, other_id in active_entries:
             if path != other_path or new_id == other_id:
                 continue
             # Two new entries meet twice, once from each side.

@@ -325,8 +325,8 @@ def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withhe
     Returns:
         The best `limit` hits, and the hits that are withheld because another hit supersedes them.
     """
-    ordered_hits, superseded = order_corrections(diversify(hits), _list_contradicted_ids)
-    return ordered_hits[:limit], superseded
+    ordered_hits, superseded_hits = order_corrections(diversify(hits), _list_contradicted_ids)
+    return ordered_hits[:limit], superseded_hits
 
 
 def _list_contradicted_ids(entry: Entry) -> list[str]:
@@ -431,15 +431,15 @@ def _find_successors(index: Index, entries: Iterable[Entry]) -> Successors:
     Only superseded entries that no file has any more are listed: feedback on them counts for the
     entries that replaced them.
     """
-    superseding = [entry for entry in entries if entry.supersedes]
-    if not superseding:
+    superseding_entries = [entry for entry in entries if entry.supersedes]
+    if not superseding_entries:
         return {}
     from memory_ci.lifecycle.episodes import find_successors
 
     superseded_ids: list[str] = []
-    for entry in superseding:
+    for entry in superseding_entries:
         superseded_ids += entry.supersedes
-    return find_successors(superseding, list_existing_ids(index, superseded_ids))
+    return find_successors(superseding_entries, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
@@ -520,5 +520,5 @@ def judge_hits(
     for hit in reranked:
         verdicts = verdicts_by_entry.get(hit.located.entry, ())
         judged_hits.append(replace(hit, verdicts=verdicts))
-    withheld = () if serves_stale else list_gone(hits, verdicts_by_entry)
-    return judged_hits, withheld
+    withheld_hits = () if serves_stale else list_gone(hits, verdicts_by_entry)
+    return judged_hits, withheld_hits
