@@ -137,8 +137,7 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """Read the files that changed since the last sync into the index.
 
-    The rows of entries that a changed file still has are kept. So its rows are deleted only after
-    it was read.
+    The rows of a changed file stay until it was read: those of entries that it still has are kept.
 
     Args:
         index: the index.
@@ -147,15 +146,12 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """
     connection = index.connection
     indexed_oids = dict(connection.execute("SELECT path, oid FROM files"))
-    changed_paths = {  # Of files in the index that are others now, or gone, or have no id.
-        path for path, oid in indexed_oids.items() if not oid or files.get(path) != oid
-    }
-    connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in changed_paths])
-    connection.executemany(FORGET_FEEDBACK, [(path,) for path in changed_paths])
-
-    old_rows: dict[str, list[Row]] = {}  # By path of the changed file.
-    for path in changed_paths:
-        old_rows[path] = connection.execute(KNOWN_ROWS, (path,)).fetchall()
+    old_rows: dict[str, list[Row]] = {}  # Of files that changed or are gone, by path.
+    for path, oid in indexed_oids.items():
+        if not oid or files.get(path) != oid:
+            connection.execute("DELETE FROM files WHERE path = ?", (path,))
+            connection.execute(FORGET_FEEDBACK, (path,))
+            old_rows[path] = connection.execute(KNOWN_ROWS, (path,)).fetchall()
     digests_by_path: dict[str, KnownDigests] = {}  # Has each file that is to be read.
     for path, oid in sorted(files.items()):
         if not oid or indexed_oids.get(path) != oid:
@@ -163,13 +159,13 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
                 text_hash: digest for *_, text_hash, digest in old_rows.get(path, ()) if text_hash
             }
 
-    read_paths: list[str] = []
+    read_paths: set[str] = set()
     for file in load(digests_by_path) if digests_by_path else ():
         file_row = rows.file_row(file, files[file.path])
         file_rows = old_rows.get(file.path, [])
         _put_file(connection, file, file_row, digests_by_path[file.path], file_rows)
-        read_paths.append(file.path)
-    for path in changed_paths.difference(read_paths):  # They are gone, or could not be read.
+        read_paths.add(file.path)
+    for path in old_rows.keys() - read_paths:  # They are gone, or could not be read.
         update_rows(connection, old_rows[path], [])
 
     was_rebuilt = index.is_new
