@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memory_ci.commands.forget import places
 from memory_ci.commands.forget.contents import ForgetTarget
-from memory_ci.commands.forget.places import MaskedFile, HeldPlace
+from memory_ci.commands.forget.places import HeldPlace, MaskedFile
 from memory_ci.errors import UsageError
 from memory_ci.extraction import tombstones
 from memory_ci.gitrepo.process import run_git
