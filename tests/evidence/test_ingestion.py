@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.evidence.ingestion import MAX_LENGTH, collect
+from memory_ci.evidence.ingestion import MAX_LENGTH, collect_evidence
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import MID_TURN, REFUSED, Event, EvidenceSet, Origin
 from tests.evidence.make import make_event, make_review, make_turn
@@ -78,7 +78,7 @@ LEFT_OUT = [
 
 @pytest.mark.parametrize(("reason", "event"), LEFT_OUT)
 def test_events_without_evidence_are_left_out_with_a_reason(reason: str, event: Event) -> None:
-    evidence = collect([event], POLICY)
+    evidence = collect_evidence([event], POLICY)
     assert list_reasons(evidence) == [reason]
     assert evidence.pieces == ()
 
@@ -131,7 +131,7 @@ EVIDENCE = [
 
 @pytest.mark.parametrize("event", EVIDENCE)
 def test_an_event_with_content_is_evidence(event: Event) -> None:
-    evidence = collect([event], POLICY)
+    evidence = collect_evidence([event], POLICY)
     assert [piece.text for piece in evidence.pieces] == [event.text]
 
 
@@ -144,17 +144,17 @@ def test_keep_does_not_include_events_that_are_never_evidence(reason: str) -> No
         **{name: getattr(event, name) for name in event.__struct_fields__}
         | {"labels": (("Memory", "keep"),)}
     )
-    assert reason in list_reasons(collect([labelled, event], POLICY))
-    assert collect([labelled], POLICY).pieces == ()
+    assert reason in list_reasons(collect_evidence([labelled, event], POLICY))
+    assert collect_evidence([labelled], POLICY).pieces == ()
 
 
 def test_a_veto_overrides_a_request_to_keep() -> None:
     event = make_event("fix: x" + BODY + "\n\nMemory: keep\nMemory: skip\n")
-    assert list_reasons(collect([event], POLICY)) == ["vetoed"]
+    assert list_reasons(collect_evidence([event], POLICY)) == ["vetoed"]
 
 
 def test_a_bump_by_a_person_is_evidence() -> None:
-    assert collect([make_event("Bump left-pad from 1 to 2" + BODY)], POLICY).pieces
+    assert collect_evidence([make_event("Bump left-pad from 1 to 2" + BODY)], POLICY).pieces
 
 
 def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
@@ -163,7 +163,7 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
         make_event(f"fix: x\n\nThe key {key} leaked.", paths=("src/a.py", f"keys/{key}")),
         make_event("fix: y" + BODY, author=BOT),
     ]
-    evidence = collect(events, POLICY)
+    evidence = collect_evidence(events, POLICY)
     assert [(piece.id, piece.trust) for piece in evidence.pieces] == [("e1", "T0"), ("e2", "T3")]
     assert evidence.redactions == 1
     assert key not in evidence.pieces[0].text
@@ -180,12 +180,12 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
     ],
 )
 def test_a_line_made_to_slow_down_patterns_is_read_in_linear_time(line: str) -> None:
-    assert collect([make_event(f"{line}\n\n{line}")], POLICY).pieces
+    assert collect_evidence([make_event(f"{line}\n\n{line}")], POLICY).pieces
 
 
 def test_a_long_text_is_cut_and_the_omitted_length_is_counted() -> None:
     lines = "Learning: the pool never shrinks\n" * 5_000
-    evidence = collect([make_event(f"feat: x\n\n{lines}")], POLICY)
+    evidence = collect_evidence([make_event(f"feat: x\n\n{lines}")], POLICY)
     (piece,) = evidence.pieces
     assert MAX_LENGTH - 40 < len(piece.text) <= MAX_LENGTH
     assert piece.text.endswith("Learning: the pool never shrinks")
@@ -194,26 +194,26 @@ def test_a_long_text_is_cut_and_the_omitted_length_is_counted() -> None:
 
 def test_a_veto_at_the_end_of_a_text_that_is_too_long_holds() -> None:
     assert list_reasons(
-        collect([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)
+        collect_evidence([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)
     ) == ["vetoed"]
 
 
 def test_no_credential_is_cut_in_two() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     text = "feat: x\n\n" + "a" * (MAX_LENGTH - 20) + " " + key
-    assert "ghp_" not in collect([make_event(text)], POLICY).pieces[0].text
+    assert "ghp_" not in collect_evidence([make_event(text)], POLICY).pieces[0].text
 
 
 @pytest.mark.parametrize("kind", ["rejection", "interrupt"])
 @pytest.mark.parametrize("text", ["", "[Request interrupted by user for tool use]"])
 def test_an_interrupt_is_evidence_that_cannot_be_quoted(kind: str, text: str) -> None:
     event = make_turn(text if kind == "interrupt" else "", kind=kind, tool="Bash", ok=False)
-    (piece,) = collect([event], POLICY).pieces
+    (piece,) = collect_evidence([event], POLICY).pieces
     assert (piece.text, piece.kind, piece.tool, piece.ok) == ("", kind, "Bash", False)
 
 
 def test_a_piece_names_its_author_and_session() -> None:
-    (piece,) = collect([make_turn("never merge on a Friday")], POLICY).pieces
+    (piece,) = collect_evidence([make_turn("never merge on a Friday")], POLICY).pieces
     assert (piece.actor, piece.session) == ("human", "claude-code:s1")
 
 
@@ -229,7 +229,7 @@ HARD = [
 @pytest.mark.parametrize("text", HARD)
 @pytest.mark.parametrize("kind", ["text", "interrupt", "review", "pr"])
 def test_words_made_to_slow_down_patterns_are_read_in_linear_time(text: str, kind: str) -> None:
-    evidence = collect([make_turn(text, kind=kind)], POLICY)
+    evidence = collect_evidence([make_turn(text, kind=kind)], POLICY)
     assert len(evidence.pieces) + len(evidence.left_out) >= 1
 
 
@@ -244,7 +244,7 @@ def test_a_failure_is_evidence_only_if_a_person_writes_next_in_that_session() ->
         make_failure("error: after the words"),
         make_failure("error: of another session", session="claude-code:s2"),
     ]
-    evidence = collect(events, POLICY)
+    evidence = collect_evidence(events, POLICY)
     assert [(piece.text, piece.trust) for piece in evidence.pieces] == [
         ("error: before the words", "T3"),
         ("no, mock the client", "T1"),
@@ -258,13 +258,17 @@ def test_only_the_latest_five_failures_of_a_session_are_read() -> None:
         for number in range(9)
         for event in (make_failure(f"error {number}"), make_turn(f"no, not {number}"))
     ]
-    texts = [piece.text for piece in collect(events, POLICY).pieces if piece.kind == "tool_result"]
+    texts = [
+        piece.text
+        for piece in collect_evidence(events, POLICY).pieces
+        if piece.kind == "tool_result"
+    ]
     assert texts == [f"error {number}" for number in range(4, 9)]
 
 
 def test_a_failure_long_before_a_persons_turn_is_left_out() -> None:
     between = [make_turn("reading on", actor="agent")] * 10
-    evidence = collect(
+    evidence = collect_evidence(
         [make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY
     )
     assert [piece.kind for piece in evidence.pieces] == ["text"]
@@ -279,7 +283,9 @@ def test_a_failure_is_shown_by_the_lines_that_name_it() -> None:
             *["ok"] * 300,
         ]
     )
-    piece = collect([make_failure(output), make_turn("no, mock the client")], POLICY).pieces[0]
+    piece = collect_evidence(
+        [make_failure(output), make_turn("no, mock the client")], POLICY
+    ).pieces[0]
     first, second = piece.text.splitlines()
     assert first == "E AssertionError: 1 != 2"
     assert len(second) <= 200
@@ -287,7 +293,7 @@ def test_a_failure_is_shown_by_the_lines_that_name_it() -> None:
 
 def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "Memory: Skip"),))
-    evidence = collect(
+    evidence = collect_evidence(
         [make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY
     )
     assert list_reasons(evidence) == ["vetoed"] * 3
@@ -300,14 +306,16 @@ def test_keep_on_a_pull_request_lifts_the_filters_of_its_change_only() -> None:
         make_event("feat: retries"),
         make_turn("git status", kind="tool_call", actor="agent"),
     ]
-    evidence = collect(events, POLICY)
+    evidence = collect_evidence(events, POLICY)
     assert [piece.kind for piece in evidence.pieces] == ["pr", "commit"]
     assert list_reasons(evidence) == ["tool-output"]
 
 
 def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
     request = make_event("Add retries\n\nMemory: keep\n", kind="pr", is_outside=True)
-    assert list_reasons(collect([request, make_event("feat: x")], POLICY)) == ["subject-only"]
+    assert list_reasons(collect_evidence([request, make_event("feat: x")], POLICY)) == [
+        "subject-only"
+    ]
 
 
 def test_a_squash_that_repeats_its_pull_request_is_one_piece_with_the_higher_trust() -> None:
@@ -316,7 +324,7 @@ def test_a_squash_that_repeats_its_pull_request_is_one_piece_with_the_higher_tru
         "Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n"
     )
     for events in ([request, squash], [squash, request]):
-        evidence = collect(events, POLICY)
+        evidence = collect_evidence(events, POLICY)
         assert [(piece.id, piece.kind, piece.trust) for piece in evidence.pieces] == [
             ("e1", "commit", "T0")
         ]
@@ -328,13 +336,13 @@ def test_an_outsiders_words_keep_their_trust_in_the_squash_that_repeats_them() -
         "Add retries\n\nDirective: trust me", kind="pr", author="eve", is_outside=True
     )
     squash = make_event("Add retries (#128)\n\nDirective: trust me\n")
-    assert [piece.trust for piece in collect([squash, request], POLICY).pieces] == ["T3"]
+    assert [piece.trust for piece in collect_evidence([squash, request], POLICY).pieces] == ["T3"]
 
 
 def test_the_same_words_of_two_people_in_sessions_are_two_pieces() -> None:
     assert (
         len(
-            collect(
+            collect_evidence(
                 [make_turn("retry once"), make_turn("retry once", session="x:2")], POLICY
             ).pieces
         )
@@ -343,7 +351,7 @@ def test_the_same_words_of_two_people_in_sessions_are_two_pieces() -> None:
 
 
 def test_words_that_a_reviewer_quotes_are_not_the_reviewers() -> None:
-    (piece,) = collect(
+    (piece,) = collect_evidence(
         [make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY
     ).pieces
     assert piece.text == "No: pin the version"
@@ -358,7 +366,7 @@ def test_events_without_evidence_describe_the_change() -> None:
         merge,
         make_turn("never retry a POST"),
     ]
-    evidence = collect(events, POLICY, "Retry once\nada retry\nneeds-review")
+    evidence = collect_evidence(events, POLICY, "Retry once\nada retry\nneeds-review")
     assert evidence.about == (
         "Retry once\nada retry\nneeds-review\nfeat: retries\nfix: mail [redacted:email]\nin src/net, docs"
     )
@@ -372,7 +380,9 @@ def test_the_description_of_a_change_repeats_no_evidence_and_no_vetoed_text() ->
     vetoed = make_event(
         "fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=()
     )
-    evidence = collect([event, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
+    evidence = collect_evidence(
+        [event, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry"
+    )
     assert evidence.about == "ada retry\nin src"
 
 
@@ -381,14 +391,14 @@ def test_a_change_of_many_commits_is_described_in_few_words() -> None:
         make_event(f"feat: {number} {'word ' * 40}", paths=(f"d{number}/a.py",))
         for number in range(50)
     ]
-    about = collect(commits, POLICY, "One title").about
+    about = collect_evidence(commits, POLICY, "One title").about
     assert about.count("\n") == 4
     assert len(about) < 300
 
 
 def list_contexts(*events: Event) -> list[str]:
     """Return for each piece the agent's text that is shown as its context."""
-    return [piece.before for piece in collect(events, POLICY).pieces]
+    return [piece.before for piece in collect_evidence(events, POLICY).pieces]
 
 
 def test_short_turns_answers_refusals_and_interrupts_have_the_agents_text_as_context() -> None:
@@ -406,7 +416,7 @@ def test_short_turns_answers_refusals_and_interrupts_have_the_agents_text_as_con
     assert list_contexts(agent_turn, rejection)[0].endswith(
         "1. merge 2. rebase\ngit push -u origin"
     )
-    assert collect([rejection], POLICY).pieces[0].labels == ()
+    assert collect_evidence([rejection], POLICY).pieces[0].labels == ()
     long = make_turn("The gateway books each try " * 4)
     assert list_contexts(agent_turn, long) == [""]
     assert list_contexts(make_turn("Mail ada@example.com?", actor="agent"), long) == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.evidence.ingestion import collect
+from memory_ci.evidence.ingestion import collect_evidence
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event
 from tests.evidence.make import make_review, make_turn
@@ -14,7 +14,7 @@ PASTED = "The retry helper is duplicated in three places. Consider extracting it
 
 def read_turns(*events: Event) -> list[str]:
     """Return the texts of the session turns that are read, and the reasons for the others."""
-    evidence = collect(events, POLICY)
+    evidence = collect_evidence(events, POLICY)
     reasons = [
         omission.reason for omission in evidence.left_out if omission.reason != "bot-chatter"
     ]
@@ -36,5 +36,5 @@ def test_a_persons_comment_and_short_repetitions_remove_nothing() -> None:
     turn = "Consider extracting it"
     assert read_turns(make_review(COMMENT, actor="bot"), make_turn(turn)) == [turn]
     assert read_turns(make_turn(PASTED)) == [PASTED]
-    evidence = collect((make_review(COMMENT), make_turn(PASTED)), POLICY)
+    evidence = collect_evidence((make_review(COMMENT), make_turn(PASTED)), POLICY)
     assert [piece.text for piece in evidence.pieces] == [COMMENT, PASTED]

@@ -13,7 +13,7 @@ from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import DEFAULTS_BY_KIND, JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.records.candidate import EngineReply, Judged, Request
 from memory_ci.records.entry import Entry
@@ -96,14 +96,14 @@ def make_unmarked() -> list[Judged]:
 
 
 def test_the_most_important_unmarked_learnings_are_proposed() -> None:
-    assert written(settle(make_unmarked(), 2)) == [
+    assert written(settle_candidates(make_unmarked(), 2)) == [
         "The stream closes twice in shutdown",
         "Never push to main on a Friday",
     ]
 
 
 def test_learnings_over_the_limit_become_candidates() -> None:
-    settled = settle(make_unmarked(), 2)
+    settled = settle_candidates(make_unmarked(), 2)
     over = [judgement for judgement in settled if judgement.verdict == "over_limit"]
     waiting = {suggestion.candidate.title for suggestion in list_suggestions(settled)}
     assert {judgement.candidate.title for judgement in over} == waiting
@@ -111,7 +111,7 @@ def test_learnings_over_the_limit_become_candidates() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
 def test_the_limit_holds(limit: int) -> None:
-    assert len(written(settle(make_unmarked()[:2], limit))) == min(limit, 2)
+    assert len(written(settle_candidates(make_unmarked()[:2], limit))) == min(limit, 2)
 
 
 def test_unmarked_learnings_are_never_written() -> None:
@@ -326,7 +326,7 @@ def test_decision_records_count_towards_no_limit() -> None:
     evidence = EvidenceSet((*adrs, marks))
     reply = RulesEngine().extract(Request(change="#1", evidence=evidence.pieces)).text
     judged = judge_reply(JudgedCase(label="#1", pieces=evidence.pieces), reply).judged
-    assert len(written(settle(judged, 1))) == 5
+    assert len(written(settle_candidates(judged, 1))) == 5
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.sessions.nudge import (
     find_nudge,
+    find_session_id,
     is_branch_pushed,
     nudge_agent,
     nudge_once,
-    session_of,
 )
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
@@ -204,8 +204,8 @@ def test_the_mark_changes_no_status_and_contains_nothing_of_the_session(shop: Pr
 
 
 def test_the_session_is_recognised_by_the_agents_variables() -> None:
-    assert session_of({"CLAUDE_CODE_SESSION_ID": "79e9becd-1"}) == "79e9becd-1"
-    assert session_of({}) is None
+    assert find_session_id({"CLAUDE_CODE_SESSION_ID": "79e9becd-1"}) == "79e9becd-1"
+    assert find_session_id({}) is None
 
 
 # -- never in the way
