@@ -1,8 +1,8 @@
-"""Writes commits into the files of a repository as git does, where git would need processes of its own.
+"""Writes commits directly into the files of a repository, where git would need several processes.
 
-Tests make thousands of commits, and nearly all are of one kind: a few files change in a repository without hooks,
-attributes or settings of its own. `RepoBuilder` writes these here, and lets git make every other commit.
-tests/test_gitfiles.py compares the results of both. Formats: gitrepository-layout(5), gitformat-index(5).
+Tests make thousands of commits, nearly all of one kind: a few files change in a repository without hooks,
+attributes or special settings. `RepoBuilder` writes these with this module, and lets git make all others.
+tests/test_gitfiles.py compares the results. Formats: gitrepository-layout(5), gitformat-index(5).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NO_COMMIT = "0" * 40
-"""Stands in a reflog for the commit before the first."""
+"""The id in a reflog for the commit before the first."""
 
 PLAIN_SETTINGS = {
     ("core", "repositoryformatversion", "0"),
@@ -33,13 +33,13 @@ PLAIN_SETTINGS = {
 """Settings that `git init` writes."""
 
 PLAIN_SECTIONS = ("remote ", "branch ", "user", "receive")
-"""Sections that no commit depends on: identities of tests come from the environment."""
+"""Sections without effect on commits: identities of tests come from the environment."""
 
 UNFINISHED = {
     *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "MERGE_MSG"),
     *("rebase-merge", "rebase-apply"),
 }
-"""Files and folders of a merge or rebase, which a commit would go on with."""
+"""Files and folders of an unfinished merge or rebase, which a commit would continue."""
 
 ATTRIBUTES = (".gitattributes", ".git/info/attributes")
 
@@ -66,7 +66,7 @@ LONGEST_NAME = 0xFFF
 
 
 class NotPlain(Exception):
-    """A commit that only git can make."""
+    """Raised for a commit that only git can make."""
 
 
 class IndexEntry(NamedTuple):
@@ -98,12 +98,12 @@ class Signatures(NamedTuple):
 
     def sign(self, identity: str) -> str:
         if not IDENTITY.fullmatch(identity):
-            raise NotPlain(f"git would write {identity} otherwise")
+            raise NotPlain(f"git would write {identity} differently")
         return f"{identity} {int(self.when.timestamp())} {self.when:%z}"
 
 
 class GitFiles:
-    """The repository at `root`, which has its own `.git`.
+    """The repository at `root`, which must have its own `.git`.
 
     Raises:
         NotPlain: something in it could change how git makes a commit.
@@ -127,10 +127,10 @@ class GitFiles:
             raise NotPlain("settings that a commit may depend on")
 
     def commit(self, message: bytes, paths: Iterable[str], signatures: Signatures) -> str:
-        """Commit what is staged and the files at `paths`; return the id of the commit.
+        """Commit the index and the files at `paths`, and return the id of the commit.
 
         Raises:
-            NotPlain: as for the class. Nothing was changed then, but blobs may have been written.
+            NotPlain: as for the class. Nothing was changed then, except that blobs may have been written.
         """
         text = clean_message(message)
         author, committer = map(signatures.sign, (signatures.author, signatures.committer))

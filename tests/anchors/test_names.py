@@ -29,14 +29,14 @@ ENTRIES = [
         ("", None),
     ],
     ids=[
-        "whole",
+        "whole id",
         "eight characters",
-        "taken in",
-        "nobody's",
-        "four",
-        "what fits two",
+        "superseded id",
+        "id of no entry",
+        "four characters",
+        "beginning of two ids",
         "too short",
-        "nothing",
+        "empty",
     ],
 )
 def test_an_id_or_its_beginning_finds_one_entry(written: str, expected_id: str | None) -> None:

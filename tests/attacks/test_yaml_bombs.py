@@ -57,7 +57,7 @@ PAYLOADS = {
     "a number in base 60": f"reinforcement_count: {':'.join(['59'] * 20_000)}\n",
     "a float of 100,000 digits": f"importance: 0.{'1' * 100_000}e{'9' * 1_000}\n",
     "no number": "importance: .nan\nreinforcement_count: .inf\n",
-    "a date that is none": "last_reinforced: 99999-99-99\ncreated_at: 0000-00-00\n",
+    "an impossible date": "last_reinforced: 99999-99-99\ncreated_at: 0000-00-00\n",
     "a string of 10 MB": f"title: '{'x' * 10_000_000}'\n",
     "a quotation without end": "title: 'x\n" + "y\n" * 100_000,
     "a block without end": "title: |\n" + "  y\n" * 100_000,

@@ -169,7 +169,7 @@ def test_a_strangers_note_moves_no_cursor_however_it_is_merged(
         {".memory/inbox/note.md": None},
         {".memory/inbox/note.md": "mended\n", "MEMORY.md": "x\n"},
     ],
-    ids=["mended", "taken away", "mended with memory"],
+    ids=["changed", "deleted", "changed with memory"],
 )
 def test_notes_edited_by_a_stranger_move_no_cursor_and_count_nothing(
     builder: RepoBuilder, repo: Repository, files: dict[str, str | None]

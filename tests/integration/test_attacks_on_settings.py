@@ -15,7 +15,7 @@ from tests.integration.attacker import TOKEN, Attacker
 EDITS = {
     "another engine": "engine:\n  name: rules\n  model: zanzibar-1\n",
     "another model": "engine:\n  model: zanzibar-1\n",
-    "no forge, which would tell who is an outsider": "forge:\n  name: none\n",
+    "no forge, so that outsiders are unknown": "forge:\n  name: none\n",
     "everyone trusted": "extraction:\n  trusted_authors: ['*']\n  max_entries_per_change: 500\n",
 }
 

@@ -104,12 +104,12 @@ ROWS = {
 """The rows about words. Claims about other work and runs are tested below and in test_attacks_*.py."""
 
 OTHERS = {
-    "`Reverts …`, `This reverts commit …` from a fork": "what_a_stranger_says_of_other_work",
-    "`Memory-Used:`, `Memory-Retrieved:` from a fork": "what_a_stranger_says_of_other_work",
-    "`Memory-Session:` from a fork": "session_that_a_stranger_names",
+    "`Reverts …`, `This reverts commit …` from a fork": "a_strangers_claims_about_other_work",
+    "`Memory-Used:`, `Memory-Retrieved:` from a fork": "a_strangers_claims_about_other_work",
+    "`Memory-Session:` from a fork": "session_named_by_a_stranger",
     "`Memory-CI-Source:`, `Memory-CI-Step:`, `Memory-CI-Counted:` in anybody's commit": "trailers_of_a_run",
     "a note in the inbox from a fork": "only_the_text_of_a_strangers_note",
-    "the number of another request in a subject": "does_not_borrow_the_number",
+    "the number of another request in a subject": "does_not_get_the_trust_of_the_request",
 }
 
 

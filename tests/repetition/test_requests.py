@@ -136,7 +136,7 @@ def test_the_first_and_the_last_two_wordings_are_quoted() -> None:
     ],
     ids=[
         *("a commit", "a push", "a pull request", "the changelog"),
-        *("its words name another", "its words name none", "no commands", "neither"),
+        *("its words name another action", "its words name no action", "no commands", "neither"),
     ],
 )
 def test_the_moment_of_a_request_is_the_named_action_that_agents_did_next(

@@ -382,8 +382,8 @@ HOSTILE_CACHES: dict[str, object] = {
         }
     },
     "a name that is an option": {"scan": {"until": "--output=x"}},
-    "a commit that is none": {"scan": {"until": "0" * 40}},
-    "an object that is none": {
+    "an invalid commit": {"scan": {"until": "0" * 40}},
+    "an invalid object": {
         "scan": {
             "committed": [
                 {
