@@ -72,6 +72,7 @@ MIN_FREE_BYTES = 2 * 2**30
 
 
 def pytest_configure() -> None:
+    """Put temporary directories into memory if there is enough space and programs may run there."""
     is_free = (
         MEMORY.is_dir()
         and os.access(MEMORY, os.W_OK)

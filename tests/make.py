@@ -26,6 +26,7 @@ def make_id(number: int) -> str:
 
 
 def make_entry(number: int = 1, **fields: Any) -> Entry:
+    """Return an entry with an id made from its number."""
     defaults: dict[str, Any] = {
         "id": make_id(number),
         "type": "procedural",
@@ -53,12 +54,14 @@ def make_located(
     where: str = "",
     **fields: Any,
 ) -> Located:
+    """Return an entry with its place: the file, the line and the scope."""
     return Located(make_entry(number, **fields), path, 1, ScopeOf(scope, where))
 
 
 def make_commit(
     message: str = "work", sha: str = "a" * 40, paths: tuple[str, ...] = (), **fields: Any
 ) -> Commit:
+    """Return a commit that modifies paths."""
     defaults: dict[str, Any] = {
         "sha": sha,
         "parents": ("b" * 40,),
@@ -73,6 +76,7 @@ def make_commit(
 
 
 def make_change(*commits: Commit, **fields: Any) -> MergedChange:
+    """Return a merged change of these commits, by default one."""
     members = commits or (make_commit(),)
     defaults: dict[str, Any] = {
         "kind": "direct",

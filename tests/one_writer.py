@@ -21,6 +21,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def main(clone: str, label: str, since: str) -> None:
+    """Publish the change with a label from a clone, and print the number of tries."""
     workspace = open_committed(Path(clone))
 
     def make_plan(ref: str, accepted: frozenset[str]) -> Plan:

@@ -62,6 +62,7 @@ def adopt(is_wanted: bool) -> None:
 
 
 def _list_children() -> list[int]:
+    """Return the ids of the child processes of this process."""
     children: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():

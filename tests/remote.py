@@ -212,6 +212,7 @@ class GitHubDouble:
         return json_answer(comment)
 
     def _list(self, request: HttpRequest) -> Answer:
+        """List the pull requests of a branch and a base in a state, newest first."""
         query = request.query
         head, base, state = (
             query.get("head", "").removeprefix("acme:"),
@@ -261,6 +262,7 @@ class GitHubDouble:
         )
 
     def _open(self, request: HttpRequest) -> Answer:
+        """Open a pull request."""
         if "open" in self.answers:
             return self.answers["open"]
         number = len(self.pulls) + 1
@@ -275,6 +277,7 @@ class GitHubDouble:
         return json_answer(pull, 201)
 
     def _commit(self, arguments: dict[str, Any]) -> Answer:
+        """Answer createCommitOnBranch: make the commit if the branch is at the expected head."""
         if self.stale:
             self.stale.pop(0)()
         branch, expected = arguments["branch"]["branchName"], arguments["expectedHeadOid"]
@@ -294,6 +297,7 @@ class GitHubDouble:
         return json_answer({"data": {"createCommitOnBranch": {"commit": {"oid": oid}}}})
 
     def _make(self, branch: str, arguments: dict[str, Any]) -> str:
+        """Commit the changes of a request in a clone, push them, and return the id of the commit."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         clone = self.remote.clone(self.scratch, "--branch", branch)
         changes, message = arguments["fileChanges"], arguments["message"]

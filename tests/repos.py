@@ -169,6 +169,7 @@ class RepoBuilder:
         return self.sha()
 
     def _environment(self) -> dict[str, str]:
+        """Return the environment of git: fixed identities and times, and no configuration of the machine."""
         now = self.clock.now.isoformat(timespec="seconds")
         inherited = {
             name: value for name, value in os.environ.items() if not name.startswith("GIT_")

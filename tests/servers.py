@@ -122,6 +122,7 @@ def serve(handler: Handler) -> Iterator[Server]:
 
 
 def _send(connection: BaseHTTPRequestHandler, answer: Answer) -> None:
+    """Send an answer, or a part of it, and close the connection if the answer is not complete."""
     if answer.status:
         connection.send_response_only(answer.status)
         for name, value in {"content-length": str(len(answer.body)), **answer.headers}.items():

@@ -53,6 +53,7 @@ def messages(repo: RepoBuilder) -> None:
 
 
 def branches(repo: RepoBuilder) -> None:
+    """Make commits on branches, a merge, packed refs, a detached HEAD and another time zone."""
     repo.commit("Begin", {"a": "1"})
     repo.branch("topic/one")
     repo.commit("Work", {"b": "2"})

@@ -297,6 +297,7 @@ def find_slugs(nodes: Iterable[ast.AST], positions: dict[str, int]) -> Iterator[
 
 @pytest.fixture(scope="module")
 def slugs(nodes: dict[Path, list[ast.AST]]) -> set[str]:
+    """Return all slugs and codes that the package uses."""
     modules = [(module, dict(find_positions(module))) for module in nodes.values()]
     public = {
         name: at

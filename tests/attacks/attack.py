@@ -227,6 +227,7 @@ def list_commands() -> list[tuple[str, tuple[str, ...]]]:
 
 
 def walk_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
+    """Yield the full name and the command of every command of a group, recursively."""
     context = click.Context(group)
     names = list(group.list_commands(context)) if path else list(COMMANDS)
     for name in names:

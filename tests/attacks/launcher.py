@@ -86,6 +86,7 @@ class Fault:
             self.act(event, args)
 
     def act(self, event: str, args: tuple[Any, ...]) -> None:
+        """Raise the disk error, or kill or stop the process; for a kill, first halve a file that is rewritten."""
         if self.kind == "enospc" and event in ("os.remove", "os.rmdir", "os.truncate"):
             return  # a full disk lets files go
         if self.kind == "enospc":

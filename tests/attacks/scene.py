@@ -53,6 +53,7 @@ class Scene(NamedTuple):
 
 
 def make_scene(folder: Path, launcher: Launcher) -> Scene:
+    """Make a project in which every writing command has something to write."""
     project = make_project(folder / "shop")
     past = format_entry(make_entry(8, phase="design", title="Sketch first"))
     stage = "# Shop\n\nStage: {}\n"

@@ -142,6 +142,7 @@ KINDS: Mapping[str, Callable[[Path, Path], None]] = {
 
 
 def list_cases() -> Iterator[Case]:
+    """Yield a case for each file and each kind of damage."""
     for file in FILES:
         for kind in KINDS:
             yield Case(

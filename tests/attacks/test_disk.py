@@ -30,6 +30,7 @@ STOPPED = ("record", "compact", "forget", "capture", "add", "fmt", "index", "ins
 
 
 def list_disk_cases() -> Iterator[Case]:
+    """Yield a case for each writing command and each fault of the disk."""
     for name in WRITERS:
         for disk, fault in DISKS.items():
             yield Case(

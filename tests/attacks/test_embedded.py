@@ -118,6 +118,7 @@ def move_git_directory(source: Path, target: Path) -> None:
 
 
 def make_work_tree_trap(docs: Path, canaries: Path) -> None:
+    """Make a folder that is a git directory with a work tree, hooks, and programs in its configuration."""
     inner = make_repo(docs / "inner")
     inner.commit("one", {"MEMORY.md": MEMORY, "a.py": "1\n"})
     inner.commit(
@@ -136,6 +137,7 @@ def make_work_tree_trap(docs: Path, canaries: Path) -> None:
 
 
 def make_promisor_trap(docs: Path, canaries: Path) -> str:
+    """Make a folder that is a partial clone whose remote runs a command; return its missing blob."""
     inner = make_repo(docs / "inner")
     inner.commit("one", {"MEMORY.md": MEMORY})
     blob = inner.git("rev-parse", "HEAD:MEMORY.md")
@@ -151,6 +153,7 @@ def make_promisor_trap(docs: Path, canaries: Path) -> str:
 
 
 def make_journal_trap(docs: Path, precious: Path) -> None:
+    """Make a folder that is a bare repository with a journal of ours that names a user's file."""
     inner = make_repo(docs / "inner")
     inner.commit("one", {"a": "1\n", "MEMORY.md": MEMORY})
     tip = inner.commit("two", {"\ntouch canary #": "x"})
@@ -167,6 +170,7 @@ def make_journal_trap(docs: Path, precious: Path) -> None:
 
 @pytest.fixture(scope="module")
 def traps(tmp_path_factory: pytest.TempPathFactory) -> Traps:
+    """Return a clone of a repository that contains the three traps."""
     folder = tmp_path_factory.mktemp("embedded")
     canaries = folder / "canaries"
     canaries.mkdir()

@@ -84,6 +84,7 @@ ELSEWHERE = frozenset(
 
 
 def list_cases() -> Iterator[Case]:
+    """Yield the cases: each action after a kill for some commands, all in turn for the others."""
     for name in WRITERS:
         if name in IN_FULL:
             for after in AFTERMATHS:

@@ -65,6 +65,7 @@ class Page(HTMLParser):
         self.script = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect attributes that run scripts or fetch something."""
         is_data = ("type", "application/json") in attrs
         self.script = "" if is_data else tag
         for name, value in attrs:
@@ -249,6 +250,7 @@ JOBS: tuple[tuple[str, ...], ...] = (
 
 
 def list_outputs() -> Iterator[tuple[str, Output]]:
+    """Yield a name and an output for each form of output."""
     for words in TERMINAL:
         yield f"terminal: {' '.join(words)}".replace(ID, "ID"), Output(words, assert_plain)
     for words in JSON:

@@ -196,6 +196,7 @@ def clause_of_a_megabyte(work: Work) -> None:
 
 
 def many_sessions(work: Work) -> None:
+    """Add a hundred thousand refs of sessions to packed-refs."""
     keep_asking(work.project, work.folder, REQUEST)
     refs = work.project.git("for-each-ref", "--format=%(objectname)", "refs/memory-ci/sessions")
     oid = refs.split()[0]
@@ -213,6 +214,7 @@ def many_sessions(work: Work) -> None:
 
 
 def many_long_moments(work: Work) -> None:
+    """Commit two hundred entries with long moments, and one valid entry, which must still be shown."""
     entries = [
         make_entry(number, title=f"Word{number} thing", when="before:edit " + "[a" * 2_500)
         for number in range(200)

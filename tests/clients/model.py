@@ -74,6 +74,7 @@ class Model:
         self._server.server_close()
 
     def answer(self, body: Json) -> Call | str:
+        """Return the script's reply to a request, and keep both."""
         if not body.get("tools"):  # a title, a summary: no part of the conversation
             return "ok"
         last = self.replies[-1] if self.replies else ""
@@ -168,6 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _read(self) -> bytes:
+        """Return the body of a request, also if it is chunked or compressed."""
         data = self.rfile.read(int(self.headers.get("content-length") or 0))
         while self.headers.get("transfer-encoding") == "chunked":
             size = int(self.rfile.readline().strip() or b"0", 16)
@@ -199,6 +201,7 @@ Answer = tuple[Iterable[Json], Json]
 
 
 def _messages(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of Anthropic's API."""
     use = {"input_tokens": 10, "output_tokens": 10}
     whole: Json = {
         "id": f"msg_{time.time_ns()}",
@@ -227,6 +230,7 @@ def _messages(call: tuple[str, str, Json] | None, text: str) -> Answer:
 
 
 def _responses(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of OpenAI's responses API."""
     words = [{"type": "output_text", "text": text, "annotations": []}]
     item: Json = {
         "type": "message",
@@ -266,6 +270,7 @@ def _responses(call: tuple[str, str, Json] | None, text: str) -> Answer:
 
 
 def _google(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of Google's API."""
     part = {"functionCall": {"name": call[1], "args": call[2]}} if call else {"text": text}
     content = {"role": "model", "parts": [part]}
     use = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
@@ -277,6 +282,7 @@ def _google(call: tuple[str, str, Json] | None, text: str) -> Answer:
 
 
 def _chat(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of OpenAI's chat API."""
     message: Json = {"role": "assistant", "content": text or None}
     if call:
         function = {"name": call[1], "arguments": json.dumps(call[2])}

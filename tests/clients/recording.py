@@ -136,6 +136,7 @@ class Shop:
     def run(
         self, *command: str, cwd: Path | None = None, is_ok: bool = True, seconds: float = 120
     ) -> str:
+        """Run a command in the repository, and return its output; check its exit status."""
         keyless = {
             name: value for name, value in self.environ.items() if not name.startswith("ANTHROPIC")
         }
@@ -240,6 +241,7 @@ class Shop:
         return len(self.model.requests) > before
 
     def _leave(self, terminal: Terminal) -> None:
+        """Leave the client by its command, and then by Ctrl-C until it has ended."""
         terminal.type(self.client.leave)
         if not terminal.wait(4, lambda: not terminal.is_alive()):
             terminal.press(b"\r")

@@ -11,6 +11,7 @@ AT = datetime(2026, 9, 1, tzinfo=UTC)
 
 
 def make_event(text: str = "x", **fields: Any) -> Event:
+    """Return an event, by default a commit."""
     defaults: dict[str, Any] = {
         "seq": 0,
         "at": AT,

@@ -49,6 +49,7 @@ def judge_messages(
     limit: int = 3,
     **fields: Any,
 ) -> tuple[Judged, ...]:
+    """Return the verdicts of the rules on commit messages."""
     pieces = tuple(
         make_piece(message, number, **fields) for number, message in enumerate(messages, 1)
     )

@@ -163,6 +163,7 @@ def to_learning(attack: Attack) -> Learning:
 
 
 def find_reason(attack: Attack) -> str | None:
+    """Return why the learning of an attack is refused, or None if it is accepted."""
     learning, pieces = (
         to_learning(attack),
         [HUMAN, *([attack.second_piece] if attack.second_piece else [])],

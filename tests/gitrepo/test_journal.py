@@ -93,6 +93,7 @@ def kill_run(
     *,
     waits_for_git: bool = True,
 ) -> None:
+    """Run the writer with a script of git that kills it, and wait until that git has ended."""
     wrap_git(script)
     assert run_writer(builder).returncode == -signal.SIGKILL
     wrap_git("")

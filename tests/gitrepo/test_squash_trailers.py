@@ -31,6 +31,7 @@ def builder(topic_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
 def topic_template(
     builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory
 ) -> RepoBuilder:
+    """Make a repository with a branch `topic` of two commits; the first has trailers."""
     builder = builder_template.copy(tmp_path_factory.mktemp("topic") / "repo")
     builder.commit("Code", {"app.py": LINES})
     builder.branch("topic")

@@ -30,6 +30,7 @@ def write(
     ref: str = MAIN,
     expected: str | None = None,
 ) -> str:
+    """Write commits to a ref, by default from its current commit, and return the new tip."""
     base = expected or RepoBuilder(repo.cwd).sha(ref)
     return commit_series(repo, ref=ref, expected=base, commits=commits, identity=BOT, when=WHEN)
 

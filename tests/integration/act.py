@@ -125,6 +125,7 @@ class Act:
         )
 
     def _options(self, place: Path) -> Iterator[str]:
+        """Yield the options of act for a run in a directory."""
         yield from ("-C", str(place / "here"), "-W", str(place / "memory.yml"))
         yield from (
             "--eventpath",
@@ -145,6 +146,7 @@ class Act:
         yield from _repeat("--local-repository", {name: str(path) for name, path in local.items()})
 
     def _environment(self, place: Path) -> dict[str, str]:
+        """Return the environment of act for a run in a directory: no network, no configuration."""
         return {
             "PATH": f"{self.scratch / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.scratch / "home"),
@@ -206,6 +208,7 @@ def finish(process: subprocess.Popen[str]) -> Ran:
 
 
 def _read(lines: list[Json]) -> Ran:
+    """Return the result of a run from the runner's JSON lines."""
     printed = "".join(
         line["msg"] for line in lines if line.get("raw_output") or line.get("level") == "error"
     )

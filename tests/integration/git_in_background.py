@@ -22,6 +22,7 @@ class Done(NamedTuple):
 
 
 def run_git(place: Path, command: str, **options: object) -> Done:
+    """Run a git command and return its result."""
     done = subprocess.run(
         ["git", *command.split()],
         cwd=place,

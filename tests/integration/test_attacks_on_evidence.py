@@ -157,6 +157,7 @@ def test_a_link_in_a_given_directory_is_not_followed(attacker: Attacker, tmp_pat
 
 
 def hostile_files() -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of transcripts that could break a reader."""
     start = make_session(WISH, at=START)
     yield "a line of 5 MB", start + b'{"type": "user", "message": "' + b"x" * 5_000_000 + b'"}\n'
     yield (

@@ -36,6 +36,7 @@ def put_rule(shop: Project, level: CheckLevel, path: str = "MEMORY.md") -> None:
 
 
 def commit(shop: Project, message: str, path: str | None = None) -> tuple[int, str]:
+    """Commit a new file with a message, and return git's exit status and output."""
     shop.write("src/new.py", "x\n")
     shop.git("add", "src/new.py")
     env = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "PYTHONSAFEPATH": ""}

@@ -100,6 +100,7 @@ def write_entry(number_id: str, **fields: Any) -> str:
 
 
 def write_files() -> dict[str, str]:
+    """Return the files of memory, with an entry for each scope."""
     relations = tuple(f"supports {mark}" for mark in (OWN, OTHER, NOTED, TEAM, RETIRED, DRAFT))
     return {
         ".memory-ci.yaml": CONFIG,
@@ -115,6 +116,7 @@ def write_files() -> dict[str, str]:
 
 
 def note_episode(project: Project, name: str, session: str) -> None:
+    """Store an episode of a session, with the word that identifies it."""
     text = f"Zebra crossing light {MARKS[name]}"
     episode = Episode(
         id=name,

@@ -43,6 +43,7 @@ VERBS = (
 
 
 def run_verbs(project: Project, extra: dict[str, str]) -> list[str]:
+    """Run each command with more environment variables, and return their outputs."""
     env = {**os.environ, "SOURCE_DATE_EPOCH": "1800000000", "PYTHONPATH": IMPORTED_FROM, **extra}
     outputs = []
     for verb in VERBS:

@@ -60,6 +60,7 @@ def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def teach(project: Project, number: int = 1, path: str = CLIENT) -> None:
+    """Record that the agent's session edited a file, and add its note."""
     where = project.workspace
     sign = SessionActivity(
         agent="claude-code", session="s1", at=NOW - timedelta(hours=1), head=project.sha()

@@ -77,6 +77,7 @@ class OverheardPipe:
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
+    """Record the git processes that are started from now on."""
     recorded, start, talk = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate
 
     def started(
@@ -100,6 +101,7 @@ def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
 
 @pytest.fixture(scope="module")
 def toy_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Make a small history: code, entries that cite it, and the records of a run."""
     project = copy_project(project_template, tmp_path_factory.mktemp("toy") / "shop")
     cite = f"src/client.py@{project.sha()[:12]}"
     entries = [

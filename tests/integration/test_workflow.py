@@ -158,6 +158,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def shop(template: Project, tmp_path: Path) -> Iterator[Shop]:
+    """Yield a project with its remote, a forge that serves requests, and a runner."""
     project = copy_project(template, tmp_path / "shop")
     remote = make_remote(project, tmp_path / "shop.git")
     forge = Forge(remote, tmp_path / "forge")

@@ -353,6 +353,7 @@ def bodies() -> st.SearchStrategy[str]:
 
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
+    """Draw an entry; entries differ in few fields, so that many are duplicates."""
     return make_entry(
         draw(IDS),
         title="Same",

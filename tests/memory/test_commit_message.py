@@ -17,6 +17,7 @@ KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
 def make_message(
     why: str = "from #128", path: str = "MEMORY.md", step: Step = "extract", title: str = TITLE
 ) -> str:
+    """Return the message of a memory commit that adds one entry."""
     change = Change(step=step, kind="add", path=path, entry=make_entry(1, title=title), why=why)
     planned = PlannedStep(step=step, changes=(change,))
     plan = Plan(

@@ -37,6 +37,7 @@ EDITS = st.dictionaries(
 
 
 def edited(history: Iterable[dict[str, tuple[Entry, ...] | None]]) -> list[Tree]:
+    """Return the trees after each step of a history of edits."""
     files: dict[str, tuple[Entry, ...] | None] = {}
     trees = []
     for edits in history:

@@ -35,6 +35,7 @@ def make_episode(
     days: float = 30,
     **fields: Any,
 ) -> Episode:
+    """Return an episode that happened some days ago."""
     situation = Situation(domain=domain, topic=topic, summary=summary)
     return Episode(id=name, occurred_at=NOW - timedelta(days=days), situation=situation, **fields)
 

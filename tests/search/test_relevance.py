@@ -17,6 +17,7 @@ def make_match(number: int, lexical: float, title: str) -> Match:
 def relevances(
     task: str, *matches: Match, neighbour_of: dict[int, int] | None = None
 ) -> list[float]:
+    """Return the lexical relevance of each match; `neighbour_of` maps a match to an adjacent one by index."""
     places = [get_entry_place(match.located) for match in matches]
     neighbours = {
         places[place]: [places[neighbour]] for place, neighbour in (neighbour_of or {}).items()

@@ -49,6 +49,7 @@ BODY = st.lists(st.one_of(LINE, NASTY), max_size=6).map("\n".join)
 
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
+    """Draw an entry whose texts are often hard to quote in YAML."""
     title = draw(
         st.one_of(LINE, NASTY, st.text("a# ", min_size=1, max_size=6)).map(str.strip).filter(bool)
     )

@@ -62,6 +62,7 @@ def make_engine(
     environ: dict[str, str] | None = None,
     **settings: Any,
 ) -> AnthropicEngine:
+    """Return an engine for the Messages API at an address, with a key by default."""
     variables = environ if environ is not None else {"ANTHROPIC_API_KEY": KEY}
     config, environ = EngineConfig(**settings), {"ANTHROPIC_BASE_URL": url} | variables
     MADE.append(AnthropicEngine(config, environ, (clock or FakeClock()).clock, call_seconds))

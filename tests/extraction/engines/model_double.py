@@ -65,6 +65,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def answer(self) -> None:
+        """Keep the request, and send the next answer of its path."""
         data = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
         path = self.path.partition("?")[0]
@@ -77,6 +78,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the reader has given up, as it should
 
     def send(self, answer: Answer) -> None:
+        """Send an answer in its manner: whole, cut, a few bytes, or not at all."""
         self.close_connection = answer.manner != "whole"
         if answer.manner == "hang":
             self.hang()

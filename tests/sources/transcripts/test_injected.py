@@ -176,6 +176,7 @@ CODEX: dict[str, Example] = {
 
 
 def gemini(*messages: Record, **header: object) -> Example:
+    """Return an example file of Gemini CLI with messages."""
     first = {
         "sessionId": "a19d",
         "projectHash": "ff",
@@ -259,6 +260,7 @@ COPILOT: dict[str, Example] = {
 
 
 def opencode(*parts: Record, role: str = "user", parent: str = "", **info: object) -> Example:
+    """Return an example export of opencode with the parts of one message."""
     rows = [
         {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", **part}
         for number, part in enumerate(parts)
