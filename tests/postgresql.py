@@ -56,7 +56,7 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
         data.mkdir(mode=0o700)
         if user_options:
             shutil.chown(data, "nobody", "nogroup")
-        made = subprocess.run(
+        initdb = subprocess.run(
             [
                 programs / "initdb",
                 "-D",
@@ -75,9 +75,9 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
             cwd="/",
             **user_options,  # type: ignore[call-overload]
         )
-        if made.returncode == 0:
+        if initdb.returncode == 0:
             break
-        reason = f"{programs}/initdb: {made.stderr.strip().splitlines()[-1:]}"
+        reason = f"{programs}/initdb: {initdb.stderr.strip().splitlines()[-1:]}"
     else:
         pytest.skip(f"no PostgreSQL server: {reason}")
     options = [

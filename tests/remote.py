@@ -403,14 +403,14 @@ def git_over_http(
             "HTTP_CONTENT_ENCODING": request.headers.get("content-encoding", ""),
             "GIT_PROTOCOL": request.headers.get("git-protocol", ""),
         }
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "http-backend"],
             env=environ,
             input=request.body,
             capture_output=True,
             check=True,
         )
-        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        head, _, body = completed.stdout.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         return Answer(int(headers.pop("Status", "200").split()[0]), body, headers)
 

@@ -64,12 +64,12 @@ class RepoBuilder:
 
     def git(self, *args: str, input: bytes | None = None) -> str:
         """Return the output of a git command without its last newline; raise git's message if it fails."""
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", *args], cwd=self.path, env=self._environment(), input=input, capture_output=True
         )
-        if done.returncode:
-            raise AssertionError(f"git {' '.join(args)}: {os.fsdecode(done.stderr)}")
-        return os.fsdecode(done.stdout).removesuffix("\n")
+        if completed.returncode:
+            raise AssertionError(f"git {' '.join(args)}: {os.fsdecode(completed.stderr)}")
+        return os.fsdecode(completed.stdout).removesuffix("\n")
 
     def write(self, path: str, text: str | bytes) -> Path:
         """Write a file of the work tree and return its path; create its directories, stage nothing."""
@@ -147,14 +147,14 @@ class RepoBuilder:
 
     def show(self, rev: str, path: str) -> str:
         """Return the text of a file in a commit, with its last newline."""
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "cat-file", "blob", f"{rev}:{path}"],
             cwd=self.path,
             env=self._environment(),
             check=True,
             capture_output=True,
         )
-        return done.stdout.decode()
+        return completed.stdout.decode()
 
     def sha(self, rev: str = "HEAD") -> str:
         return self.git("rev-parse", "--verify", rev)

@@ -157,7 +157,7 @@ def compare(step: Step, printed: list[str]) -> None:
     is_part = any("…" in line.split() for line in step.printed)
     expected = Counter(word for line in step.printed for word in blur(line).split() if word != "…")
     actual = Counter(word for line in printed for word in blur(line).split())
-    missing, more = expected - actual, actual - expected
+    missing, unexpected = expected - actual, actual - expected
     output = "\n".join(printed)
     assert not missing, f"{step.command} does not print {sorted(missing)}:\n{output}"
-    assert is_part or not more, f"{step.command} prints more, {sorted(more)}:\n{output}"
+    assert is_part or not unexpected, f"{step.command} prints more, {sorted(unexpected)}:\n{output}"

@@ -71,10 +71,10 @@ def test_the_api_loads_no_click_and_prints_nothing(project: Project) -> None:
         "memory.entries(); memory.retrieve('charge'); memory.check(); memory.record();"
         "assert 'click' not in sys.modules"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script], cwd=project.path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == ""
+    assert completed.stdout == ""
 
 
 def test_the_script_of_the_page_runs(project: Project) -> None:
@@ -82,14 +82,14 @@ def test_the_script_of_the_page_runs(project: Project) -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     script = page.partition("```python\n")[2].partition("```")[0]
     clones = (str(project.path), str(project.path / "nowhere"))
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script, "charge a card", *clones],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1].split() == ["2", str(project.path)]
-    assert "nowhere" in done.stderr
+    assert completed.stdout.splitlines()[-1].split() == ["2", str(project.path)]
+    assert "nowhere" in completed.stderr
 
 
 def test_the_list_has_the_most_prominent_entry_first_and_its_usage(project: Project) -> None:

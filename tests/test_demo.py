@@ -34,10 +34,10 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     program.chmod(0o755)
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     script = str(ROOT / "docs" / "demo.sh")
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", script], env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return completed.stdout
 
 
 def test_the_demo_serves_a_request_that_was_made_twice_to_the_next_session(demo: str) -> None:

@@ -98,7 +98,7 @@ def test_every_contract_is_kept_and_each_violation_of_it_is_found(tmp_path: Path
     )
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     command = [sys.executable, "-c", PLANT]
-    done = subprocess.run(
+    completed = subprocess.run(
         command,
         cwd=tmp_path,
         input=json.dumps(VIOLATIONS),
@@ -106,7 +106,7 @@ def test_every_contract_is_kept_and_each_violation_of_it_is_found(tmp_path: Path
         text=True,
         check=True,
     )
-    as_it_stands, *spoiled = json.loads(done.stdout)
+    as_it_stands, *spoiled = json.loads(completed.stdout)
     assert f"{len(CONTRACTS)} kept, 0 broken" in as_it_stands, as_it_stands
     for (contract, file, line), expected_message in zip(VIOLATIONS, spoiled, strict=True):
         module = file.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]

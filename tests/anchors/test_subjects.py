@@ -105,11 +105,11 @@ def test_an_entry_is_about_the_definitions_it_names_or_all_touched_definitions(
 
 
 def test_no_definition_is_chosen_for_a_change_that_touched_many() -> None:
-    more = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
-    assert choose_touched_definitions("Never merge on Fridays", more, []) == []
+    many_touched = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
+    assert choose_touched_definitions("Never merge on Fridays", many_touched, []) == []
     assert [
         definition.name
-        for definition in choose_touched_definitions("it is stop() that hangs", more, [])
+        for definition in choose_touched_definitions("it is stop() that hangs", many_touched, [])
     ] == ["stop"]
 
 

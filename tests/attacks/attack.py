@@ -177,10 +177,13 @@ def start(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> subpro
     )
 
 
-def assert_ended_clearly(done: Done, what: object = "") -> None:
+def assert_ended_clearly(result: Done, context: object = "") -> None:
     """Assert that a command ended by itself, without a traceback and with a documented status."""
-    assert "Traceback (most recent call last)" not in done.printed, (what, done.printed[-2000:])
-    assert done.status in (0, 1, 2, 3, 4, 5), (what, done.status, done.printed[-2000:])
+    assert "Traceback (most recent call last)" not in result.printed, (
+        context,
+        result.printed[-2000:],
+    )
+    assert result.status in (0, 1, 2, 3, 4, 5), (context, result.status, result.printed[-2000:])
 
 
 ENTRY = "0a0a0a0a-0000-4000-8000-000000000001"

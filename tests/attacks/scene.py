@@ -83,8 +83,8 @@ def make_scene(folder: Path, launcher: Launcher) -> Scene:
     data = make_session(f"Never ask the {WORDS} twice.", at=SESSION_TIME)
     keep_session(project, folder, data)
     second_session = "5f3b2a10-0000-4000-8000-000000000099"
-    more = make_session("Charge once, please.", at=SESSION_TIME, session=second_session)
-    (folder / "session.jsonl").write_bytes(more)
+    transcript = make_session("Charge once, please.", at=SESSION_TIME, session=second_session)
+    (folder / "session.jsonl").write_bytes(transcript)
     platform = make_repo(folder / "policy")
     platform.commit("Policy", {"memory-ci-policy.yaml": POLICY})
     project.git("config", "user.name", "Tess Tester")
@@ -94,8 +94,8 @@ def make_scene(folder: Path, launcher: Launcher) -> Scene:
     project.commit("Work of another", {"src/other.py": "1\n"})
     project.checkout("main")
     project.git("repack", "-adq")
-    done = launcher.run(project.path, "extract", "-o", str(folder / "plan.json"), env=FIXED_TIME)
-    assert done.status == 0, done.printed
+    result = launcher.run(project.path, "extract", "-o", str(folder / "plan.json"), env=FIXED_TIME)
+    assert result.status == 0, result.printed
     bare = make_repo(folder / "plain")
     bare.commit("Start", {"src/client.py": "1\n"})
     bare.git("branch", "before")

@@ -83,13 +83,15 @@ def test_a_hostile_address_runs_no_command_and_leaks_nothing(
     env = {**FIXED_TIME, **log_git(tmp_path), "GITHUB_ACTIONS": "true", "GIT_SSH_COMMAND": "false"}
 
     def run(project: Project, *words: str) -> None:
-        done = launcher.run(project.path, *words, env=env)
-        assert_ended_clearly(done, words)
+        result = launcher.run(project.path, *words, env=env)
+        assert_ended_clearly(result, words)
         assert not canary.exists(), words
-        assert TOKEN not in done.printed, words
-        assert "\x1b" not in done.printed, words
-        assert "\u202e" not in done.printed, words
-        assert not any(line.startswith("::set-output") for line in done.printed.splitlines()), words
+        assert TOKEN not in result.printed, words
+        assert "\x1b" not in result.printed, words
+        assert "\u202e" not in result.printed, words
+        assert not any(line.startswith("::set-output") for line in result.printed.splitlines()), (
+            words
+        )
 
     named = copy_project(template, tmp_path / "named")
     run(named, "policy", f"{address}@v1")

@@ -199,12 +199,12 @@ def test_no_command_waits_for_or_trusts_a_hostile_cache_file(
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         KINDS[kind](path, private)
-        done = launcher.run(project.path, *words, stdin=stdin, env=FIXED_TIME, memory=3 << 30)
-        assert_ended_clearly(done, words)
-        recorded = recorded or (words[0] == "record" and done.status == 0)
+        result = launcher.run(project.path, *words, stdin=stdin, env=FIXED_TIME, memory=3 << 30)
+        assert_ended_clearly(result, words)
+        recorded = recorded or (words[0] == "record" and result.status == 0)
         assert private.read_text() == PRIVATE, words
         assert not private.with_name("made-by-a-link").exists(), words
-        assert PRIVATE.strip() not in done.printed, words
+        assert PRIVATE.strip() not in result.printed, words
     if recorded:
         assert expected - project.titles() == set()
 

@@ -152,11 +152,11 @@ def test_no_command_prints_a_credential(
     case: str, planted: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     project = copy_project(planted, tmp_path / "shop")
-    done = launcher.run(
+    result = launcher.run(
         project.path, *OUT_CASES[case].data, env={**FIXED_TIME, "GITHUB_ACTIONS": "true"}
     )
-    assert_ended_clearly(done, case)
-    assert list_leaked(done.printed) == []
+    assert_ended_clearly(result, case)
+    assert list_leaked(result.printed) == []
 
 
 def read_argv(project: Project, launcher: Launcher, folder: Path) -> str:
@@ -203,9 +203,9 @@ def read_page(project: Project, launcher: Launcher, folder: Path) -> str:
 
 
 def read_export(project: Project, launcher: Launcher, folder: Path) -> str:
-    done = launcher.run(project.path, "export", "--to", "agents-md", env=FIXED_TIME)
+    result = launcher.run(project.path, "export", "--to", "agents-md", env=FIXED_TIME)
     file = project.path / "AGENTS.md"
-    return done.printed + (file.read_text() if file.exists() else "")
+    return result.printed + (file.read_text() if file.exists() else "")
 
 
 def read_summary(project: Project, launcher: Launcher, folder: Path) -> str:
@@ -326,9 +326,9 @@ def test_no_credential_of_an_input_is_written_or_printed(
             file.write_text(way.text.format(secret))
         words = [word.replace("{}", secret).replace("{file}", str(file)) for word in way.words]
         stdin = way.stdin.format(secret) if way.stdin else ""
-        done = launcher.run(project.path, *words, stdin=stdin.encode(), env=env)
-        assert_ended_clearly(done, case)
-        assert list_leaked(done.printed) == []
+        result = launcher.run(project.path, *words, stdin=stdin.encode(), env=env)
+        assert_ended_clearly(result, case)
+        assert list_leaked(result.printed) == []
     assert list_leaked(all_bytes(project)) == []
     assert list_leaked((tmp_path / "argv").read_bytes()) == []
 
@@ -349,11 +349,11 @@ def test_no_credential_of_a_models_reply_is_written(
     for vendor, secret in list(SECRETS.items())[::6]:
         project = copy_project(template, tmp_path / vendor)
         env = {**FIXED_TIME, "MEMORY_CI_ENGINE_COMMAND": str(program), "TOLD": json.dumps(secret)}
-        done: Done = launcher.run(
+        result: Done = launcher.run(
             project.path, "record", "--engine", "command", "--yes", env={**os.environ, **env}
         )
-        assert_ended_clearly(done, vendor)
-        assert list_leaked(done.printed) == []
+        assert_ended_clearly(result, vendor)
+        assert list_leaked(result.printed) == []
         assert list_leaked(all_bytes(project)) == []
 
 

@@ -94,14 +94,14 @@ def list_temporaries(project: Project) -> list[str]:
     ]
 
 
-def assert_sound(project: Project, launcher: Launcher, what: str) -> None:
+def assert_sound(project: Project, launcher: Launcher, context: str) -> None:
     project.git("fsck", "--strict", "--no-dangling")
     assert list(project.path.rglob("*.lock")) in (
         [],
         [project.path / ".git/memory-ci/prewarm.lock"],
-    ), what
+    ), context
     checked = launcher.run(project.path, "check", "--json")
-    assert "unreadable" not in checked.printed, what
+    assert "unreadable" not in checked.printed, context
 
 
 @pytest.mark.parametrize("case", DISK_CASES)
@@ -112,19 +112,19 @@ def test_a_full_or_read_only_disk_loses_nothing(
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
     run(launcher, control, scene, writer)
-    whole = finish(control, launcher)
+    expected = finish(control, launcher)
     writes = list_writes(scene, launcher, name, tmp_path, fault)
     for number in choose_writes(len(writes)):
-        what = f"{fault} from {writes[number - 1]} on"
+        context = f"{fault} from {writes[number - 1]} on"
         project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
-        done = run(launcher, project, scene, writer, fault=fault, number=number)
-        assert_ended_clearly(done, what)
-        assert_sound(project, launcher, what)
-        assert fault == "erofs" or list_temporaries(project) == [], what
-        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        result = run(launcher, project, scene, writer, fault=fault, number=number)
+        assert_ended_clearly(result, context)
+        assert_sound(project, launcher, context)
+        assert fault == "erofs" or list_temporaries(project) == [], context
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{context}, then again")
         state = finish(project, launcher)
-        assert whole.titles - state.titles == set(), what
-        assert whole.local - state.local == set(), what
+        assert expected.titles - state.titles == set(), context
+        assert expected.local - state.local == set(), context
 
 
 @pytest.mark.parametrize("case", LIMIT_CASES)
@@ -135,19 +135,19 @@ def test_a_file_size_limit_for_git_loses_nothing(
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
     run(launcher, control, scene, writer)
-    whole = finish(control, launcher)
+    expected = finish(control, launcher)
     for limit in LIMITS:
-        what = f"files end at {limit} bytes"
+        context = f"files end at {limit} bytes"
         project = prepare(scene, launcher, name, tmp_path / f"shop-{limit}")
         words = scene.words(writer.args)
-        done = launcher.run(project.path, *words, env=FIXED_TIME, file_bytes=limit)
-        assert "Traceback" not in done.printed, what
+        result = launcher.run(project.path, *words, env=FIXED_TIME, file_bytes=limit)
+        assert "Traceback" not in result.printed, context
         for lock in project.path.rglob("*.lock"):
             lock.unlink()  # git's own: it was killed by the limit, and says itself to remove it
-        assert_sound(project, launcher, what)
-        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        assert_sound(project, launcher, context)
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{context}, then again")
         state = finish(project, launcher)
-        assert whole.titles - state.titles == set(), what
+        assert expected.titles - state.titles == set(), context
 
 
 @pytest.mark.parametrize("case", STOP_CASES)
@@ -158,9 +158,9 @@ def test_a_run_that_is_stopped_and_continued_loses_no_work_of_a_person(
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
     run(launcher, control, scene, writer)
-    whole = finish(control, launcher)
+    expected = finish(control, launcher)
     for number, write in enumerate(list_writes(scene, launcher, name, tmp_path, "stop"), start=1):
-        what = f"stopped at {write}"
+        context = f"stopped at {write}"
         project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
 
         def work(project: Project = project) -> None:
@@ -170,7 +170,7 @@ def test_a_run_that_is_stopped_and_continued_loses_no_work_of_a_person(
             project.git("commit", "-qam", "Mine")
 
         words = scene.words(writer.args)
-        done = sleeper.run(
+        result = sleeper.run(
             project.path,
             *words,
             stdin=writer.stdin,
@@ -179,10 +179,10 @@ def test_a_run_that_is_stopped_and_continued_loses_no_work_of_a_person(
             number=number,
             meanwhile=work,
         )
-        assert_ended_clearly(done, what)
-        assert project.show("HEAD", "src/client.py") == "mine\n", what
-        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        assert_ended_clearly(result, context)
+        assert project.show("HEAD", "src/client.py") == "mine\n", context
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{context}, then again")
         state = finish(project, launcher)
-        assert (whole.titles | {"Noted meanwhile by a person"}) - state.titles == set(), what
-        assert whole.local - state.local == set(), what
-        assert_sound(project, launcher, what)
+        assert (expected.titles | {"Noted meanwhile by a person"}) - state.titles == set(), context
+        assert expected.local - state.local == set(), context
+        assert_sound(project, launcher, context)

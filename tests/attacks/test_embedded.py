@@ -207,11 +207,11 @@ def trap(traps: Traps, tmp_path: Path) -> Traps:
     return Traps(copy, tmp_path / "canaries", precious)
 
 
-def assert_nothing_ran(trap: Traps, done: Done, where: str) -> None:
+def assert_nothing_ran(trap: Traps, result: Done, where: str) -> None:
     ran = sorted(path.name for path in trap.canaries.iterdir())
     assert ran == [], f"{where}: these programs of the folder ran"
     assert trap.precious.read_bytes() == PRECIOUS.encode(), f"{where}: the person's file is another"
-    assert_ended_clearly(done, where)
+    assert_ended_clearly(result, where)
 
 
 def list_cases() -> Iterator[Case]:
@@ -252,8 +252,8 @@ def test_a_command_in_an_embedded_repository_runs_nothing_of_it(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     for where, folder in trap.folders().items():
-        done = run_in(launcher, folder, (*name.split(), *CASES[name].data), folder)
-        assert_nothing_ran(trap, done, where)
+        result = run_in(launcher, folder, (*name.split(), *CASES[name].data), folder)
+        assert_nothing_ran(trap, result, where)
 
 
 HOOK_CASES = {
@@ -276,8 +276,8 @@ def test_an_agents_hook_runs_nothing_of_an_embedded_repository(
         for event in EVENTS:
             for cwd in (trap.clone, folder):
                 stdin = make_event(event, folder)
-                done = launcher.run(cwd, "hook", "agent", "--for", agent, stdin=stdin)
-                assert_nothing_ran(trap, done, f"{where}, {event}")
+                result = launcher.run(cwd, "hook", "agent", "--for", agent, stdin=stdin)
+                assert_nothing_ran(trap, result, f"{where}, {event}")
 
 
 NAMED: dict[str, tuple[str, ...]] = {
@@ -305,8 +305,8 @@ def test_naming_an_embedded_repository_at_the_root_runs_nothing(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     words = NAMED_CASES[name].data
-    done = run_in(launcher, trap.clone, words, trap.clone)
-    assert_nothing_ran(trap, done, name)
+    result = run_in(launcher, trap.clone, words, trap.clone)
+    assert_nothing_ran(trap, result, name)
 
 
 ALL_CASES = {**CASES, **HOOK_CASES, **NAMED_CASES}

@@ -201,9 +201,9 @@ class Session:
         self.path = path
 
     def run(self, *words: str, stdin: bytes = b"") -> Any:
-        done = self.launcher.run(self.project.path, *words, stdin=stdin, env=FIXED_TIME)
-        assert_ended_clearly(done, words)
-        return done
+        result = self.launcher.run(self.project.path, *words, stdin=stdin, env=FIXED_TIME)
+        assert_ended_clearly(result, words)
+        return result
 
     def hook(self, event: str, prompt: str = PROMPT) -> None:
         values = {"session_id": SESSION, "cwd": str(self.project.path), "hook_event_name": event}

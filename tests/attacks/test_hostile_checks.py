@@ -143,11 +143,11 @@ def put_rule(template: Project, path: Path, check: ChangeCheck) -> Project:
 
 def verify(project: Project, launcher: Launcher, *words: str) -> str:
     words = ("verify", "--base", "main", "--format", "json", *words)
-    done = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
-    assert_ended_clearly(done, words)
-    (outcome,) = json.loads(done.stdout)["checks"]
+    result = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
+    assert_ended_clearly(result, words)
+    (outcome,) = json.loads(result.stdout)["checks"]
     verdict: str = outcome["verdict"]
-    assert (verdict == "violated") <= (done.status == 1)
+    assert (verdict == "violated") <= (result.status == 1)
     return verdict
 
 
@@ -160,8 +160,8 @@ def test_the_check_of_the_base_judges_in_bounded_time(
     project.commit(attack.message, attack.files)
     assert verify(project, launcher, *(["--fork"] if attack.is_fork else [])) == attack.verdict
     for words in (("check", "--backtest", "--json"), ("check",)):
-        done = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
-        assert_ended_clearly(done, words)
+        result = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
+        assert_ended_clearly(result, words)
 
 
 def test_a_change_of_many_files_is_judged(

@@ -129,8 +129,8 @@ def go_through(
     assert first.status == -9 if number else first.status in (0, 1), first.printed
     AFTERMATHS[after](project)
     if number or name not in COMMITTING:
-        again = run(launcher, project, scene, writer)
-        assert_ended_clearly(again, "the same command again")
+        rerun = run(launcher, project, scene, writer)
+        assert_ended_clearly(rerun, "the same command again")
     return End(project, read_state(project), finish(project, launcher))
 
 
@@ -144,20 +144,20 @@ def count_writes(scene: Scene, launcher: Launcher, name: str, place: Path) -> li
     return log.read_text().splitlines()
 
 
-def assert_whole(project: Project, launcher: Launcher, what: str) -> None:
+def assert_whole(project: Project, launcher: Launcher, context: str) -> None:
     """Assert that no file is half written, no object broken, and no journal or temporary file left."""
     checked = launcher.run(project.path, "check", "--json")
-    assert "unreadable" not in checked.printed, what
-    assert checked.status in (0, 1), (what, checked.printed)
+    assert "unreadable" not in checked.printed, context
+    assert checked.status in (0, 1), (context, checked.printed)
     project.git("fsck", "--strict", "--no-dangling")
-    assert not (project.path / ".git/memory-ci/journal").exists(), what
+    assert not (project.path / ".git/memory-ci/journal").exists(), context
     temporary_files = [
         path for path in project.path.rglob(".*.????????") if re.search(r"\.\w{8}$", path.name)
     ]
     names = [
         str(path.relative_to(project.path)) for path in temporary_files if ".git" not in path.parts
     ]
-    assert names == [], f"{what}: temporary files"
+    assert names == [], f"{context}: temporary files"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -172,33 +172,33 @@ def test_nothing_is_lost_and_a_rerun_finishes(
         if after not in controls:
             place = tmp_path / f"control-{len(controls)}"
             controls[after] = go_through(scene, launcher, name, after, place)
-        what = f"killed before {writes[number - 1]}, then {after}"
+        context = f"killed before {writes[number - 1]}, then {after}"
         # Each in a folder of its own, that stays: a hook of git may still work in it in the background.
         end = go_through(scene, launcher, name, after, tmp_path / f"killed-{number}", number)
         if name in COMMITTING - {
             "apply"
         }:  # a plan is not for another tip: `record` makes a new one
             lost = controls[after].cloned.titles - end.cloned.titles
-            assert lost == set(), f"{what}: these learnings are not in the last commit"
-        compare(end.committed, controls[after].committed, what)
-        assert_whole(end.project, launcher, what)
+            assert lost == set(), f"{context}: these learnings are not in the last commit"
+        compare(end.committed, controls[after].committed, context)
+        assert_whole(end.project, launcher, context)
         if words := WRITERS[name].gone:
-            assert find_words(end.project, words) == [], f"{what}: the words are still there"
+            assert find_words(end.project, words) == [], f"{context}: the words are still there"
 
 
-def compare(state: State, control: State, what: str) -> None:
+def compare(state: State, control: State, context: str) -> None:
     """Assert that the state equals that after an undisturbed run."""
     lost = control.titles - state.titles
-    assert lost == set(), f"{what}: a commit of all files takes these learnings out"
+    assert lost == set(), f"{context}: a commit of all files takes these learnings out"
     differing = (state.paths ^ control.paths) - {"src/other.py"}  # git may have refused the rebase
     # A commit more has an episode more; copies of an entry that went up are retired by the next run.
     differing -= {
         path for path in state.paths if path in COPIES or path.startswith(".memory/episodes/")
     }
-    assert differing == set(), f"{what}: these files are missing, or too many"
+    assert differing == set(), f"{context}: these files are missing, or too many"
     missing = control.local - state.local
-    assert missing == set(), f"{what}: these settings are missing"
-    assert state.sessions == control.sessions, what
+    assert missing == set(), f"{context}: these settings are missing"
+    assert state.sessions == control.sessions, context
 
 
 def test_every_command_is_a_writer_or_writes_nothing(

@@ -150,31 +150,31 @@ class Output(NamedTuple):
 
     words: tuple[str, ...]
     check: Callable[[str], None]
-    read: Callable[[Project, Done], str] = lambda project, done: done.printed
+    read: Callable[[Project, Done], str] = lambda project, result: result.printed
     stdin: bytes = b""
     is_job: bool = False
 
 
 def read_file(name: str) -> Callable[[Project, Done], str]:
-    return lambda project, done: (project.path / name).read_text()
+    return lambda project, result: (project.path / name).read_text()
 
 
-def read_messages(project: Project, done: Done) -> str:
+def read_messages(project: Project, result: Done) -> str:
     return project.git("log", "--format=%B", "start..HEAD")
 
 
-def read_stdout(project: Project, done: Done) -> str:
-    return done.stdout
+def read_stdout(project: Project, result: Done) -> str:
+    return result.stdout
 
 
-def read_hook(project: Project, done: Done) -> str:
-    answer = json.loads(done.stdout or "{}")
+def read_hook(project: Project, result: Done) -> str:
+    answer = json.loads(result.stdout or "{}")
     return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
 
-def read_mcp(project: Project, done: Done) -> str:
-    done = ask_mcp(project.path, call_tool(2, "retrieve", {"task": TASK}), env=FIXED_TIME)
-    answer = json.loads(done.stdout.splitlines()[-1])
+def read_mcp(project: Project, result: Done) -> str:
+    result = ask_mcp(project.path, call_tool(2, "retrieve", {"task": TASK}), env=FIXED_TIME)
+    answer = json.loads(result.stdout.splitlines()[-1])
     return "".join(part.get("text", "") for part in answer["result"]["content"])
 
 
@@ -329,10 +329,10 @@ def test_hostile_text_has_no_effect_in_any_output(
     output = OUTPUTS[case]
     project = copy_project(template, tmp_path / "shop")
     env = {**FIXED_TIME, **({"GITHUB_ACTIONS": "true"} if output.is_job else {})}
-    done = launcher.run(
+    result = launcher.run(
         project.path, *output.words, stdin=output.stdin, env=env
     )  # `mcp` ends with its input
-    assert_ended_clearly(done, case)
-    text = output.read(project, done)
+    assert_ended_clearly(result, case)
+    text = output.read(project, result)
     assert text.strip(), f"{case}: it printed nothing"
     output.check(text)

@@ -136,11 +136,11 @@ class Work:
 
     def run(self, *words: str, stdin: bytes = b"") -> str:
         env = {**FIXED_TIME, **SESSION}
-        done = self.launcher.run(
+        result = self.launcher.run(
             self.project.path, *words, stdin=stdin, env=env, memory=MEMORY, seconds=SECONDS
         )
-        assert_ended_clearly(done, words)
-        return done.printed
+        assert_ended_clearly(result, words)
+        return result.printed
 
     def hook(self, name: str, **fields: Any) -> str:
         event = {"hook_event_name": name, "session_id": "s2", "cwd": str(self.project.path)}

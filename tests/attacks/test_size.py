@@ -47,11 +47,11 @@ class Large:
         self.folder = folder
 
     def run(self, *words: str, stdin: bytes = b"") -> str:
-        done = self.launcher.run(
+        result = self.launcher.run(
             self.project.path, *words, stdin=stdin, env=FIXED_TIME, memory=MEMORY, seconds=SECONDS
         )
-        assert_ended_clearly(done, words)
-        return done.stdout
+        assert_ended_clearly(result, words)
+        return result.stdout
 
     def read(self) -> None:
         """Run the commands that read memory, and check that valid entries are served and not lost."""

@@ -121,11 +121,11 @@ def test_hostile_yaml_is_read_in_linear_time_and_memory(
         files = {"MEMORY.md": front_matter(text), ".memory/inbox/note.md": note}
     project.commit("Hostile", files)
     for words in COMMANDS:
-        done = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
-        assert_ended_clearly(done, words)
+        result = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
+        assert_ended_clearly(result, words)
         assert not canary.exists(), words
         if words[0] == "retrieve" and not is_configuration:
-            assert GOOD.title in done.stdout
+            assert GOOD.title in result.stdout
         if words == ("list",) and not is_configuration:
-            assert "Before it" in done.stdout
+            assert "Before it" in result.stdout
     assert GOOD.title in project.show("HEAD", "src/MEMORY.md")

@@ -125,13 +125,13 @@ def test_a_copied_block_has_its_commands_without_their_output(opened: Any, site:
 
 
 def test_the_pages_have_links_to_the_previous_and_next_page(opened: Any) -> None:
-    seen = []
+    visited = []
     while (link := opened.locator(".md-footer__link--next")).count():
-        seen.append(opened.url.rpartition("/")[2])
+        visited.append(opened.url.rpartition("/")[2])
         opened.goto(opened.evaluate("link => link.href", link.element_handle()))
-        assert opened.url.rpartition("/")[2] not in seen
-    assert seen[:4] == ["index.html", "tutorial.html", "how-to.html", "agents.html"]
-    assert len(seen) > 20
+        assert opened.url.rpartition("/")[2] not in visited
+    assert visited[:4] == ["index.html", "tutorial.html", "how-to.html", "agents.html"]
+    assert len(visited) > 20
     assert opened.locator(".md-footer__link--prev").count() == 1
 
 

@@ -88,27 +88,27 @@ def shop(
     if not (FOLDER / client.command[0]).exists():
         pytest.skip(f"{client.package} is not in {FOLDER}")
     free = client._replace(command=(*client.command, *client.unasked))
-    made = Shop(tmp_path_factory.mktemp(f"{client.name}-checks"), free, PROGRAMS)
+    new_shop = Shop(tmp_path_factory.mktemp(f"{client.name}-checks"), free, PROGRAMS)
     for title, when, also in ((SAY, "src/**", CHANGELOG), (DESCRIBE, "db/**", SCHEMA)):
         check = f"with: {{when: ['{when}'], also: [{also}]}}"
-        made.run("memory-ci", "add", title, "--type", "directive", "--check", check)
+        new_shop.run("memory-ci", "add", title, "--type", "directive", "--check", check)
     # Some clients hide the variables and the home by which git would know it.
-    made.git("config", "user.name", "Tess Tester")
-    made.git("config", "user.email", "tess@example.com")
-    (made.folder / CHANGELOG).write_text("# Changes\n")
-    made.git("add", CHANGELOG, ".memory")  # not the settings of the client
-    made.git("commit", "-q", "-m", "Agree on two rules")
-    made.run("memory-ci", "record")
-    memory = made.folder / "MEMORY.md"
+    new_shop.git("config", "user.name", "Tess Tester")
+    new_shop.git("config", "user.email", "tess@example.com")
+    (new_shop.folder / CHANGELOG).write_text("# Changes\n")
+    new_shop.git("add", CHANGELOG, ".memory")  # not the settings of the client
+    new_shop.git("commit", "-q", "-m", "Agree on two rules")
+    new_shop.run("memory-ci", "record")
+    memory = new_shop.folder / "MEMORY.md"
     text, check = memory.read_text(), "check:\n  with: {when: ['db/**']"
     assert text.count(check) == 1
     memory.write_text(text.replace(check, f"level: fail\n{check}"))
-    made.git("commit", "-q", "-a", "-m", "Refuse a table that is not described")
-    path = str(made.folder / FILE) if client.name != "codex" else FILE
-    made.model.script = script(path, find_id(made))
-    made.install(client.name)
-    yield made
-    made.model.close()
+    new_shop.git("commit", "-q", "-a", "-m", "Refuse a table that is not described")
+    path = str(new_shop.folder / FILE) if client.name != "codex" else FILE
+    new_shop.model.script = script(path, find_id(new_shop))
+    new_shop.install(client.name)
+    yield new_shop
+    new_shop.model.close()
 
 
 def find_id(shop: Shop) -> str:

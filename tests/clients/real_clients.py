@@ -47,9 +47,9 @@ def shop(
     client: Client = request.param
     if not (FOLDER / client.command[0]).exists():
         pytest.skip(f"{client.package} is not in {FOLDER}")
-    made = Shop(tmp_path_factory.mktemp(client.name), client, PROGRAMS)
-    yield made
-    made.model.close()
+    new_shop = Shop(tmp_path_factory.mktemp(client.name), client, PROGRAMS)
+    yield new_shop
+    new_shop.model.close()
 
 
 @pytest.fixture(scope="module")

@@ -79,25 +79,25 @@ def shop(
     (programs / "gh").write_text(GH)
     (programs / "gh").chmod(0o755)
     free = client._replace(command=(*client.command, *client.unasked))
-    made = Shop(base, free, [programs, *PROGRAMS])
-    made.model.script = script(str(made.folder / FILE) if client.name != "codex" else FILE)
-    made.run(
+    new_shop = Shop(base, free, [programs, *PROGRAMS])
+    new_shop.model.script = script(str(new_shop.folder / FILE) if client.name != "codex" else FILE)
+    new_shop.run(
         *("memory-ci", "add", TITLE, "--type", "directive", "--scope", "institutional"),
         *("--when", "before:commit"),
     )
-    made.run(
+    new_shop.run(
         *("memory-ci", "add", FAILURE, "--body", f"`{RIGHT}` works.", "--type", "corrective"),
         *("--when", f"before:command {WRONG}"),
     )
     # Some clients hide the variables and the home by which git would know it.
-    made.git("config", "user.name", "Tess Tester")
-    made.git("config", "user.email", "tess@example.com")
-    (made.folder / CHANGELOG).write_text("# Changes\n")
-    made.commit("Agree on a changelog")
-    made.run("memory-ci", "record")
-    made.install(client.name)
-    yield made
-    made.model.close()
+    new_shop.git("config", "user.name", "Tess Tester")
+    new_shop.git("config", "user.email", "tess@example.com")
+    (new_shop.folder / CHANGELOG).write_text("# Changes\n")
+    new_shop.commit("Agree on a changelog")
+    new_shop.run("memory-ci", "record")
+    new_shop.install(client.name)
+    yield new_shop
+    new_shop.model.close()
 
 
 @pytest.fixture(scope="module")

@@ -89,11 +89,11 @@ def make_shop(
     client: Client, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Shop]]:
     """Yield a function that makes a repository with an agreed rule, and a home with the plugin installed."""
-    made: list[Shop] = []
+    shops: list[Shop] = []
 
     def make(name: str) -> Shop:
         shop = Shop(tmp_path_factory.mktemp(f"{client.name}-{name}"), client, PROGRAMS)
-        made.append(shop)
+        shops.append(shop)
         shop.model.script = reply
         rule = ("--type", "directive", "--scope", "institutional", "--when", "before:commit")
         shop.run("memory-ci", "add", TITLE, *rule)
@@ -108,7 +108,7 @@ def make_shop(
         return shop
 
     yield make
-    for shop in made:
+    for shop in shops:
         shop.model.close()
 
 
@@ -164,8 +164,8 @@ def test_the_validator_of_claude_code_finds_no_fault(client: Client) -> None:
         pytest.skip("it has no validator")
     for path in (ROOT, ROOT / "plugin"):
         command = (str(FOLDER / "claude"), "plugin", "validate", "--strict", str(path))
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
+        completed = subprocess.run(command, capture_output=True, text=True)
+        assert completed.returncode == 0, completed.stdout
 
 
 def test_the_agreed_rule_is_in_the_first_request(alone: Talk) -> None:

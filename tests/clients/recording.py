@@ -140,7 +140,7 @@ class Shop:
         keyless = {
             name: value for name, value in self.environ.items() if not name.startswith("ANTHROPIC")
         }
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             cwd=cwd or self.folder,
             env=keyless if command[0] == "memory-ci" else self.environ,
@@ -149,9 +149,9 @@ class Shop:
             text=True,
             timeout=seconds,
         )
-        if is_ok and done.returncode:
-            raise AssertionError(f"{command}: {done.stdout}\n{done.stderr}")
-        return done.stdout
+        if is_ok and completed.returncode:
+            raise AssertionError(f"{command}: {completed.stdout}\n{completed.stderr}")
+        return completed.stdout
 
     def git(self, *args: str, cwd: Path | None = None) -> str:
         return self.run("git", *args, cwd=cwd).rstrip("\n")

@@ -199,8 +199,8 @@ FRAGMENTS = st.lists(
 @given(FRAGMENTS)
 def test_masking_is_idempotent(text: str) -> None:
     once = redact(text)
-    again = redact(once.text)
-    assert (again.text, again.count) == (once.text, 0)
+    twice = redact(once.text)
+    assert (twice.text, twice.count) == (once.text, 0)
 
 
 @given(FRAGMENTS)

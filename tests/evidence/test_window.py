@@ -77,9 +77,9 @@ def test_commits_and_reviews_in_the_middle_survive(fields: dict[str, Any]) -> No
 def test_a_rule_hit_is_shown_with_two_turns_on_each_side_before_older_turns() -> None:
     pieces = [make_piece(number, LONG) for number in range(300)]
     pieces[100] = make_piece(100, "NEVER retry a POST\n" + LONG)
-    taken = ids(window(pieces, 5_000))
-    assert {"e98", "e99", "e100", "e101", "e102"} <= taken
-    assert not {"e97", "e103"} & taken
+    kept_ids = ids(window(pieces, 5_000))
+    assert {"e98", "e99", "e100", "e101", "e102"} <= kept_ids
+    assert not {"e97", "e103"} & kept_ids
 
 
 def test_a_turn_typed_while_the_agent_worked_is_a_hit() -> None:
@@ -102,9 +102,9 @@ def test_reviews_and_commits_come_before_plain_turns_and_a_diff_after_them() -> 
     ]
     diff = make_piece(3, LONG, kind="diff", session=None)
     turns = [make_piece(number, LONG) for number in range(4, 300)]
-    taken = ids(window([*structured, diff, *turns], 3_400))
-    assert {"e0", "e1", "e2", "e4", "e299"} <= taken
-    assert not {"e3", "e5"} & taken
+    kept_ids = ids(window([*structured, diff, *turns], 3_400))
+    assert {"e0", "e1", "e2", "e4", "e299"} <= kept_ids
+    assert not {"e3", "e5"} & kept_ids
 
 
 def test_sessions_share_the_budget() -> None:

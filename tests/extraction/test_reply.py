@@ -68,8 +68,8 @@ def test_one_invalid_learning_does_not_affect_the_others(bad: object, reason: st
 
 
 def test_the_complete_learnings_of_a_cut_reply_are_read() -> None:
-    whole = make_reply(make_raw("One"), make_raw("Two"))
-    assert titles(whole[: whole.index("Two") + 5]) == (["One"], 1)
+    complete = make_reply(make_raw("One"), make_raw("Two"))
+    assert titles(complete[: complete.index("Two") + 5]) == (["One"], 1)
 
 
 def test_a_broken_learning_in_the_middle_does_not_hide_the_next() -> None:

@@ -89,13 +89,13 @@ def test_a_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 
 def test_reviews_threads_and_comments_are_distinguished_and_sorted(tmp_path: Path) -> None:
-    late = {"created_at": "2026-09-01T12:00:00Z"}
+    later_time = {"created_at": "2026-09-01T12:00:00Z"}
     mark = {
         "id": 5,
         "body": "/remember keys",
         "user": make_user("bob"),
         "author_association": "MEMBER",
-        **late,
+        **later_time,
     }
     reply = make_comment(18, in_reply_to_id=17, user=make_user(), created_at="2026-09-01T11:30:00Z")
     routes = {

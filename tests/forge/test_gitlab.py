@@ -163,8 +163,8 @@ def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> N
         {"id": SHAS[1], "committed_date": "2026-09-01T11:45:00.000+00:00"},
         {"id": SHAS[0], "committed_date": "2026-09-01T09:00:00.000+00:00"},
     ]
-    done = {"finished_at": "2026-09-01T12:00:00.000Z"}
-    failed = {"name": "test", "status": "failed", "failure_reason": "script_failure", **done}
+    end_time = {"finished_at": "2026-09-01T12:00:00.000Z"}
+    failed = {"name": "test", "status": "failed", "failure_reason": "script_failure", **end_time}
     routes = {
         f"{REQUEST}/commits": json_answer(commits),
         f"{REQUEST}/pipelines": json_answer(
@@ -173,7 +173,9 @@ def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> N
         f"{ROOT}/pipelines/10/jobs": json_answer(
             [failed, {"name": "deploy", "status": "manual", "finished_at": None}]
         ),
-        f"{ROOT}/pipelines/11/jobs": json_answer([{"name": "test", "status": "success", **done}]),
+        f"{ROOT}/pipelines/11/jobs": json_answer(
+            [{"name": "test", "status": "success", **end_time}]
+        ),
     }
     request, _ = read(tmp_path, routes)
     noon = datetime(2026, 9, 1, 12, tzinfo=UTC)

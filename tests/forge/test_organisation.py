@@ -44,12 +44,12 @@ def make_gitlab(number: int, **fields: Any) -> dict[str, Any]:
 def test_all_pages_of_an_organisation_are_read(tmp_path: Path) -> None:
     def repositories(request: HttpRequest) -> Answer:
         page = int(request.query.get("page", "1"))
-        made = [
+        page_items = [
             make_github(number)
             for number in range(100 * page, 100 * page + (100 if page < 25 else 3))
         ]
         link = f'<{server.url}/orgs/acme/repos?page={page + 1}>; rel="next"' if page < 25 else ""
-        return json_answer(made, link=link)
+        return json_answer(page_items, link=link)
 
     with serve(by_path({"/orgs/acme/repos": repositories})) as server:
         github, _ = open_forges({"GITHUB_API_URL": server.url, "GITHUB_TOKEN": TOKEN}, tmp_path)

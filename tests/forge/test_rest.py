@@ -110,8 +110,8 @@ def test_a_missing_resource_is_none_and_not_requested_again(tmp_path: Path) -> N
 def test_only_temporary_faults_are_tried_again(
     answer: Answer, slug: str, requests: int, slept: list[float], tmp_path: Path, time: FakeTime
 ) -> None:
-    error, made = find_failing(lambda _: answer, tmp_path, time)
-    assert (error.slug, made, time.slept) == (slug, requests, slept)
+    error, request_count = find_failing(lambda _: answer, tmp_path, time)
+    assert (error.slug, request_count, time.slept) == (slug, requests, slept)
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,11 @@ def test_a_redirect_to_another_host_is_followed_without_the_token(tmp_path: Path
 def test_a_redirect_loop_or_a_redirect_to_http_is_refused(
     location: str, tmp_path: Path, time: FakeTime
 ) -> None:
-    error, made = find_failing(lambda _: Answer(302, b"", {"location": location}), tmp_path, time)
+    error, request_count = find_failing(
+        lambda _: Answer(302, b"", {"location": location}), tmp_path, time
+    )
     assert error.slug == "forge-failed"
-    assert made <= 4
+    assert request_count <= 4
 
 
 @pytest.mark.parametrize(

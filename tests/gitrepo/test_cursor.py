@@ -244,8 +244,8 @@ def test_a_lost_cursor_is_the_newest_whose_source_is_not_in_the_history(
         == find_lost_cursor(repo, "HEAD", None)
         == Cursor("a" * 40, lost)
     )
-    again = record(builder, f"Memory-CI-Source: {builder.sha()}")
-    assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), again)) is None
+    record_commit = record(builder, f"Memory-CI-Source: {builder.sha()}")
+    assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), record_commit)) is None
 
 
 def test_a_cursor_with_a_newer_one_is_not_lost(builder: RepoBuilder, repo: Repository) -> None:

@@ -80,8 +80,8 @@ def test_the_boundary_commit_of_a_shallow_clone_is_not_the_edit(
 def test_an_edit_by_a_commit_with_an_impossible_date_has_the_first_day(repo: RepoBuilder) -> None:
     repo.commit("Late", {"b.py": "x\n"})
     commit = repo.git("cat-file", "commit", "HEAD") + "\n"
-    late = re.sub(r"(?m)^(committer .*>) \d+", r"\1 999999999999999", commit)
-    sha = repo.git("hash-object", "-t", "commit", "-w", "--stdin", input=late.encode())
+    late_commit = re.sub(r"(?m)^(committer .*>) \d+", r"\1 999999999999999", commit)
+    sha = repo.git("hash-object", "-t", "commit", "-w", "--stdin", input=late_commit.encode())
     (line,) = blame_lines(find_repository(repo.path), "b.py", None, sha)
     assert line.day == date(1970, 1, 1)
 

@@ -125,10 +125,10 @@ def loaded_by(*modules: str) -> set[str]:
     imports = "; ".join(f"import memory_ci.gitrepo.{module}" for module in modules)
     # -S: a site-packages with start-up files of its own loads modules that are none of our doing.
     program = f"import sys; sys.path[:] = {sys.path!r}; {imports}; print(*sys.modules)"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True
     )
-    return set(done.stdout.split())
+    return set(completed.stdout.split())
 
 
 def test_the_read_path_loads_nothing_heavy() -> None:

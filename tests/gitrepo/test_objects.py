@@ -116,8 +116,8 @@ def test_another_environment_or_another_repository_at_the_path_has_its_own_proce
     monkeypatch.setenv("GIT_TRACE_SETUP", "0")
     assert find_commit(repo, "main") == sha
     shutil.rmtree(builder.path)
-    again = make_repo(tmp_path / "repo")
-    other_commit = again.commit("Other", {"a": "2"})
+    second_repo = make_repo(tmp_path / "repo")
+    other_commit = second_repo.commit("Other", {"a": "2"})
     assert find_commit(repo, "main") == other_commit
     assert sum(process.poll() is None for process in processes) <= objects.MAX_OPEN
 

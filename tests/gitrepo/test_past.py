@@ -129,8 +129,15 @@ def test_an_unknown_name_is_an_error(builder: RepoBuilder) -> None:
 def test_an_impossible_time_is_later_than_all_days(builder: RepoBuilder) -> None:
     last = builder.sha()
     tree = builder.git("rev-parse", "HEAD^{tree}")
-    late = "A <a@b.c> 999999999999999 +0000"
-    lines = (f"tree {tree}", f"parent {last}", f"author {late}", f"committer {late}", "", "Late\n")
+    late_identity = "A <a@b.c> 999999999999999 +0000"
+    lines = (
+        f"tree {tree}",
+        f"parent {last}",
+        f"author {late_identity}",
+        f"committer {late_identity}",
+        "",
+        "Late\n",
+    )
     data = "\n".join(lines).encode()
     sha = builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=data)
     days = [date(2026, 1, 20), date(9999, 12, 31)]

@@ -156,10 +156,10 @@ def test_a_local_branch_is_only_fast_forwarded(place: RepoBuilder, repo: Reposit
     assert fast_forward(repo, "refs/heads/main", tip)
     assert (place.path / "b.txt").exists()
     place.git("reset", "-q", "--hard", start)
-    mine = place.commit("Mine")
+    local_commit = place.commit("Mine")
     assert not fast_forward(repo, "refs/heads/main", tip)
     assert not fast_forward(repo, "refs/heads/unknown", tip)
-    assert place.sha() == mine
+    assert place.sha() == local_commit
 
 
 def test_a_branch_that_is_not_checked_out_loses_no_commit(
@@ -168,10 +168,10 @@ def test_a_branch_that_is_not_checked_out_loses_no_commit(
     start = place.sha()
     tip = place.commit("Ahead")
     place.branch("other", start)
-    mine = place.commit("Mine")
+    local_commit = place.commit("Mine")
     place.checkout("main")
     assert not fast_forward(repo, "refs/heads/other", tip)
-    assert place.sha("other") == mine
+    assert place.sha("other") == local_commit
 
 
 def test_a_branch_stays_while_a_merge_is_underway(place: RepoBuilder, repo: Repository) -> None:

@@ -91,12 +91,16 @@ def test_a_session_is_stored_once_with_the_same_id_in_every_repository(
     repo: Repository, tmp_path: Path
 ) -> None:
     first = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
-    again = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
+    stored_again = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
     elsewhere = find_repository(make_repo(tmp_path / "other").path)
     elsewhere_stored = store(
         elsewhere, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN.astimezone()
     )
-    assert (again.is_new, again.oid, elsewhere_stored.oid) == (False, first.oid, first.oid)
+    assert (stored_again.is_new, stored_again.oid, elsewhere_stored.oid) == (
+        False,
+        first.oid,
+        first.oid,
+    )
 
 
 def test_a_longer_session_replaces_a_shorter_one_and_never_the_reverse(
@@ -104,8 +108,8 @@ def test_a_longer_session_replaces_a_shorter_one_and_never_the_reverse(
 ) -> None:
     store_session(repo)
     grown = store_session(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
-    late = store(repo, "claude-code", "s1", {"digest.jsonl": b"one\n"}, WHEN)
-    assert (late.oid, late.is_new) == (grown, False)
+    stored_later = store(repo, "claude-code", "s1", {"digest.jsonl": b"one\n"}, WHEN)
+    assert (stored_later.oid, stored_later.is_new) == (grown, False)
     assert [stored.oid for stored in list_stored(repo)] == [grown]
 
 
@@ -188,9 +192,9 @@ def test_fetching_sessions_never_overwrites_local_ones(
     store_session(bare, "b", b"theirs\n")
     builder.git("remote", "add", "origin", str(bare.git_dir))
     repo = find_repository(builder.path)
-    mine = store_session(repo, "a", b"mine\n", WHEN + timedelta(hours=1))
+    local_session = store_session(repo, "a", b"mine\n", WHEN + timedelta(hours=1))
     assert fetch(repo, "origin") == (session_ref("claude-code", "b"),)
-    assert builder.sha(f"{SESSIONS}claude-code/a") == mine
+    assert builder.sha(f"{SESSIONS}claude-code/a") == local_session
     assert [stored.key for stored in list_unpushed(repo, "origin")] == ["claude-code:a"]
     assert fetch(repo, "origin") == ()
     assert not (builder.path / ".git" / "FETCH_HEAD").exists()

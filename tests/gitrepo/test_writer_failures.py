@@ -111,13 +111,13 @@ def test_a_full_disk_changes_nothing(
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", LIMITED, str(builder.path), str(limit)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == slug
+    assert completed.stdout.strip() == slug
     assert state(builder) == before
     assert list(builder.path.glob(".git/*.lock")) == []
 

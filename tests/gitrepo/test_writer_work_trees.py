@@ -42,8 +42,8 @@ def test_a_write_may_start_from_a_linked_work_tree_and_from_a_removed_directory(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     linked = builder.worktree(tmp_path / "linked", "memory")
-    gone = builder.worktree(tmp_path / "gone", "gone")
-    subprocess.run(["rm", "-r", gone.path], check=True)
+    removed_tree = builder.worktree(tmp_path / "gone", "gone")
+    subprocess.run(["rm", "-r", removed_tree.path], check=True)
     write(find_repository(linked.path), series({"MEMORY.md": b"m\n"}))
     write(find_repository(linked.path), series({"MEMORY.md": b"g\n"}), ref="refs/heads/gone")
     assert (builder.path / "MEMORY.md").read_text() == "m\n"

@@ -23,14 +23,14 @@ class Done(NamedTuple):
 
 def run_git(place: Path, command: str, **options: object) -> Done:
     """Run a git command and return its result."""
-    done = subprocess.run(
+    completed = subprocess.run(
         ["git", *command.split()],
         cwd=place,
         capture_output=True,
         check=False,
         **options,  # type: ignore[call-overload] # named by the test
     )
-    return Done(done.returncode, (done.stdout + done.stderr).decode())
+    return Done(completed.returncode, (completed.stdout + completed.stderr).decode())
 
 
 PAUSING = """#!{python}

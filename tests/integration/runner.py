@@ -87,11 +87,13 @@ class ActionRunner:
         assert step["shell"] == "bash"
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
         env = {**os.environ, **variables, **self.env, **step_env}
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=self.work, env=env, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, f"{step['name']}: {done.stdout}{done.stderr}"
-        return read_outputs(outputs.read_text(encoding="utf-8")), done.stdout + done.stderr
+        assert completed.returncode == 0, f"{step['name']}: {completed.stdout}{completed.stderr}"
+        return read_outputs(
+            outputs.read_text(encoding="utf-8")
+        ), completed.stdout + completed.stderr
 
     def _evaluate(self, text: str, context: Mapping[str, str]) -> str:
         """Replace expressions that name a value; `a || b` gives the first that is not empty."""

@@ -123,10 +123,10 @@ def test_the_component_has_the_same_three_jobs_and_pastes_no_input_into_a_script
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     """Return a project whose `origin` is a bare repository."""
-    made = make_project(tmp_path / "shop")
-    made.git("clone", "-q", "--bare", ".", str(tmp_path / "remote.git"))
-    made.git("remote", "add", "origin", str(tmp_path / "remote.git"))
-    return made
+    new_project = make_project(tmp_path / "shop")
+    new_project.git("clone", "-q", "--bare", ".", str(tmp_path / "remote.git"))
+    new_project.git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    return new_project
 
 
 @pytest.fixture
@@ -169,15 +169,15 @@ def on_pull_request(runner: ActionRunner, project: Project, title: str = "") -> 
 def test_the_action_records_pushes_and_reports_it(
     runner: ActionRunner, project: Project, tmp_path: Path
 ) -> None:
-    done = runner.run(ACTION, install="skip", engine="rules", push="push")
+    result = runner.run(ACTION, install="skip", engine="rules", push="push")
     remote = RepoBuilder(tmp_path / "remote.git")
     assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
-    assert (done.outputs["job"], done.outputs["learned"], done.outputs["tip"]) == (
+    assert (result.outputs["job"], result.outputs["learned"], result.outputs["tip"]) == (
         "record",
         "2",
         remote.sha("main"),
     )
-    assert done.outputs["index-key"].startswith("memory-ci-index-v")
+    assert result.outputs["index-key"].startswith("memory-ci-index-v")
     assert "## Memory: 2 learnings" in (tmp_path / "summary.md").read_text()
 
 
@@ -187,10 +187,10 @@ def test_one_job_extracts_and_another_applies(
     before, plan = project.sha(), tmp_path / "plan.json"
     assert runner.run(ACTION, install="skip", extract=str(plan)).outputs["commits"] == "0"
     assert project.sha() == before
-    done = runner.run(
+    result = runner.run(
         ACTION, install="skip", apply=str(plan), push="none", engine="command"
     )  # one that cannot be had
-    assert done.outputs["commits"] == "1"
+    assert result.outputs["commits"] == "1"
     assert project.sha() != before
 
 
@@ -233,11 +233,11 @@ def test_a_job_is_served_entries_for_its_task_and_its_commits_name_them(
 ) -> None:
     project.record()
     hostile = "retry a failed charge in the client\n$(touch pwned) `touch pwned` --help"
-    done = runner.run(ACTION / "retrieve", install="skip", task=hostile)
-    assert "Retries live in src/client.py" in done.outputs["memory"]
-    assert "the old form" not in done.printed
-    assert Path(done.outputs["file"]).read_text().strip() == done.outputs["memory"].strip()
-    ids = done.outputs["ids"].split()
+    result = runner.run(ACTION / "retrieve", install="skip", task=hostile)
+    assert "Retries live in src/client.py" in result.outputs["memory"]
+    assert "the old form" not in result.printed
+    assert Path(result.outputs["file"]).read_text().strip() == result.outputs["memory"].strip()
+    ids = result.outputs["ids"].split()
     assert ids
     project.write("src/client.py", "two\n")
     project.git("-c", "user.name=Agent", "commit", "-q", "-a", "-m", "Retry less")
@@ -248,8 +248,8 @@ def test_a_job_is_served_entries_for_its_task_and_its_commits_name_them(
 def test_a_task_without_matching_entries_gives_empty_outputs(
     runner: ActionRunner, project: Project
 ) -> None:
-    done = runner.run(ACTION / "retrieve", install="skip", task="zebra")
-    assert (done.outputs["memory"].strip(), done.outputs["ids"]) == ("", "")
+    result = runner.run(ACTION / "retrieve", install="skip", task="zebra")
+    assert (result.outputs["memory"].strip(), result.outputs["ids"]) == ("", "")
 
 
 FAKE_PYTHON = """#!/bin/sh

@@ -45,7 +45,7 @@ def commit(shop: Project, message: str, path: str | None = None) -> tuple[int, s
     git = shutil.which("git")
     assert git is not None
     author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [git, *author, "commit", "-q", "-m", message],
         cwd=shop.path,
         env=env,
@@ -53,7 +53,7 @@ def commit(shop: Project, message: str, path: str | None = None) -> tuple[int, s
         text=True,
         check=False,
     )
-    return done.returncode, done.stderr
+    return completed.returncode, completed.stderr
 
 
 @pytest.mark.parametrize("path", ["MEMORY.md", "src/api/MEMORY.md", ".memory/inbox/1.md"])

@@ -48,8 +48,8 @@ KEYS = {
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return a project with our native hook, and this checkout's `memory-ci` on the PATH."""
-    made = make_project(tmp_path / "shop")
-    hooks = made.path / ".git" / "hooks"
+    new_project = make_project(tmp_path / "shop")
+    hooks = new_project.path / ".git" / "hooks"
     hooks.mkdir(exist_ok=True)
     shutil.copy(ROOT / "hooks" / "prepare-commit-msg", hooks)
     command = tmp_path / "bin" / "memory-ci"
@@ -59,7 +59,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     )
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
-    return made
+    return new_project
 
 
 def test_a_commit_names_the_served_entries(project: Project) -> None:
@@ -123,5 +123,5 @@ def test_an_index_that_cannot_be_built_stops_no_command(project: Project, tmp_pa
     outside = tmp_path / "outside"
     outside.mkdir()
     command = ["memory-ci", "hook", "sync"]
-    done = subprocess.run(command, cwd=outside, capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    completed = subprocess.run(command, cwd=outside, capture_output=True, check=False)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, b"", b"")

@@ -82,14 +82,14 @@ def test_standard_error_of_a_job_contains_no_runner_command(project: Project) ->
         "x\n::set-env name=PATH::/tmp",
         "x\n \t::add-mask::x",
     ):
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "memory_ci", "add", "x", "--scope", command],
             env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 2
-        assert "is not a scope" in done.stderr
-        assert "##[" not in done.stderr
-        assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
+        assert completed.returncode == 2
+        assert "is not a scope" in completed.stderr
+        assert "##[" not in completed.stderr
+        assert not any(line.lstrip().startswith("::") for line in completed.stderr.splitlines())
 
 
 PRINTING = [["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["doctor"], ["verify"]]
@@ -117,11 +117,11 @@ def test_output_of_a_job_for_people_contains_no_runner_command(
     )
     project.commit("Memory", {"MEMORY.md": entry, "memory-ci.yml": f"'{hostile}': 1\n"})
     for words in commands:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "memory_ci", *words],
             env=os.environ | runner, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        printed = done.stdout + done.stderr
+        printed = completed.stdout + completed.stderr
         assert hostile.partition("[")[0] + "[" not in printed, words
         assert not any(line.lstrip().startswith("::set-env") for line in printed.splitlines()), (
             words

@@ -46,7 +46,7 @@ def test_an_interrupt_prints_no_traceback_even_while_modules_are_loaded(
     project: Project, module: str, arguments: list[str]
 ) -> None:
     code = AT_IMPORT.format(module=module, arguments=arguments)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code],
         cwd=project.path,
         capture_output=True,
@@ -54,7 +54,7 @@ def test_an_interrupt_prints_no_traceback_even_while_modules_are_loaded(
         timeout=SECONDS,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+    assert (completed.returncode, completed.stderr) == (130, "Interrupted.\n")
 
 
 def test_these_tests_pass_if_the_signal_is_ignored_at_start() -> None:
@@ -72,8 +72,10 @@ def test_these_tests_pass_if_the_signal_is_ignored_at_start() -> None:
         "shortcut",
         test_id,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert done.stdout.splitlines()[-1].startswith("1 passed"), done.stdout
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert completed.stdout.splitlines()[-1].startswith("1 passed"), completed.stdout
 
 
 def test_every_command_names_a_file_that_changed_since_a_run_was_killed(
@@ -99,11 +101,11 @@ def test_every_command_names_a_file_that_changed_since_a_run_was_killed(
 def test_one_variable_ends_every_command_at_once(command: list[str], tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "MEMORY_CI": "off"}
     command_line = [sys.executable, "-m", "memory_ci", *command]
-    done = subprocess.run(
+    completed = subprocess.run(
         command_line, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}"
     )
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"
+    assert (completed.returncode, completed.stdout) == (0, b"")
+    assert completed.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"
 
 
 def test_an_interrupt_clears_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:

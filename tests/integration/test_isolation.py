@@ -405,9 +405,9 @@ PEOPLE: dict[str, tuple[list[str], set[str]]] = {
 def test_interfaces_for_people_show_every_session_and_scope_of_their_repository(
     zoo: Project, name: str
 ) -> None:
-    argv, seen = PEOPLE[name]
+    argv, visible = PEOPLE[name]
     text = invoke(*argv)
-    assert len(find_leaks(text, seen)) == len(seen)
+    assert len(find_leaks(text, visible)) == len(visible)
     assert find_leaks(text, {ELSEWHERE, DRAFT}) == []
 
 

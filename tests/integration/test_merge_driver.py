@@ -174,10 +174,10 @@ def test_the_driver_prints_the_file_and_its_result(tmp_path: Path) -> None:
         "theirs",
         "src/MEMORY.md",
     ]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (
+    assert (completed.returncode, completed.stdout, completed.stderr) == (
         1,
         "",
         "memory-ci: 1 conflict left in src/MEMORY.md\n",
@@ -224,20 +224,22 @@ def merge_in_scratch_clone(bare: RepoBuilder, branch: str, scratch: Path) -> Non
     clone.git("push", "-q", "origin", "main")
 
 
-@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize("entries_per_branch", [1, 5])
 def test_twenty_branches_that_add_to_the_inbox_merge_through_a_bare_repository(
-    plain: Project, tmp_path: Path, each: int
+    plain: Project, tmp_path: Path, entries_per_branch: int
 ) -> None:
     commit_entries(plain, *map(numbered, range(1, 11)))
     names = [f"work-{number}" for number in range(20)]
-    numbers = range(100, 100 + 20 * each)
+    numbers = range(100, 100 + 20 * entries_per_branch)
     for place, name in enumerate(names):
         plain.branch(name, "main")
-        mine = [
+        branch_entries = [
             numbered(number, scope="project")
-            for number in numbers[place * each : (place + 1) * each]
+            for number in numbers[place * entries_per_branch : (place + 1) * entries_per_branch]
         ]
-        plain.commit("Note", {fragment_path(entry.id): format_entry(entry) for entry in mine})
+        plain.commit(
+            "Note", {fragment_path(entry.id): format_entry(entry) for entry in branch_entries}
+        )
     plain.checkout("main")
     bare = plain.bare(tmp_path / "hub.git")
     has_merge_tree = tuple(map(int, plain.git("version").split()[2].split(".")[:2])) >= (2, 38)

@@ -48,16 +48,16 @@ def run_verbs(project: Project, extra: dict[str, str]) -> list[str]:
     outputs = []
     for verb in VERBS:
         command = [sys.executable, "-m", "memory_ci", *verb]
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=project.path, env=env, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, (verb, done.stderr)
-        outputs.append(done.stdout)
+        assert completed.returncode == 0, (verb, completed.stderr)
+        outputs.append(completed.stdout)
     return outputs
 
 
 def test_the_same_commands_give_the_same_commits_without_posix(tmp_path: Path) -> None:
-    made = []
+    commits = []
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_POSIX)
     for name, extra in (
         ("here", {}),
@@ -66,8 +66,8 @@ def test_the_same_commands_give_the_same_commits_without_posix(tmp_path: Path) -
         project = make_project(tmp_path / name)
         outputs = run_verbs(project, extra)
         assert "retried a POST" in outputs[3]
-        made.append(project.sha())
-    assert made[0] == made[1]
+        commits.append(project.sha())
+    assert commits[0] == commits[1]
 
 
 def test_a_lock_is_exclusive(tmp_path: Path) -> None:

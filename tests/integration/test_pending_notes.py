@@ -32,20 +32,20 @@ KEY = "claude-code:s1"
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = make_project(tmp_path_factory.mktemp("template") / "shop")
-    made.branch("beside")
-    made.commit("Beside", {"src/other.py": "other\n"})
-    made.checkout("main")
-    return made
+    new_project = make_project(tmp_path_factory.mktemp("template") / "shop")
+    new_project.branch("beside")
+    new_project.commit("Beside", {"src/other.py": "other\n"})
+    new_project.checkout("main")
+    return new_project
 
 
 @pytest.fixture
 def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return a project with our hooks and a session that made a note and edited the client."""
-    made = copy_project(template, tmp_path / "shop")
-    (made.path / ".git/hooks").mkdir(exist_ok=True)
+    new_project = copy_project(template, tmp_path / "shop")
+    (new_project.path / ".git/hooks").mkdir(exist_ok=True)
     for hook in ("pre-commit", "prepare-commit-msg"):
-        shutil.copy(ROOT / "hooks" / hook, made.path / ".git/hooks")
+        shutil.copy(ROOT / "hooks" / hook, new_project.path / ".git/hooks")
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
     command.write_text(
@@ -55,8 +55,8 @@ def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(NOW.timestamp())))
     monkeypatch.setenv("GIT_EDITOR", "true")
-    teach(made)
-    return made
+    teach(new_project)
+    return new_project
 
 
 def teach(project: Project, number: int = 1, path: str = CLIENT) -> None:

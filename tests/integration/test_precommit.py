@@ -111,7 +111,7 @@ def tool(
     """Return a tool whose environment is built."""
     home = tmp_path_factory.mktemp("home")
     template = make_project(tmp_path_factory.mktemp("template") / "shop")
-    made = Tool(
+    new_tool = Tool(
         request.param, {TOOLS[request.param]: str(home / "kept"), "HOME": str(home)}, template
     )
     template.commit(
@@ -121,13 +121,13 @@ def tool(
             "MEMORY.md": memory("Wait."),
         },
     )
-    built = made.run(template.path, "install", "--install-hooks")
+    built = new_tool.run(template.path, "install", "--install-hooks")
     if built.returncode and NO_INDEX.search(built.stdout + built.stderr):
         pytest.skip(
-            f"{made.name} cannot build an environment without a package index: {built.stderr[-300:]}"
+            f"{new_tool.name} cannot build an environment without a package index: {built.stderr[-300:]}"
         )
     assert built.returncode == 0, built.stdout + built.stderr
-    return made
+    return new_tool
 
 
 @pytest.fixture

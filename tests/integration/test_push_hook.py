@@ -25,12 +25,12 @@ SESSION = "refs/memory-ci/sessions/codex/s1"
 @pytest.fixture
 def project(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return a project with our hooks, a bare remote, and a commit to push; our interpreter imports this checkout."""
-    made = make_project(tmp_path / "shop")
-    made.git("remote", "add", "origin", str(made.bare(tmp_path / "origin.git").path))
-    install(made.workspace, sys.executable)
+    new_project = make_project(tmp_path / "shop")
+    new_project.git("remote", "add", "origin", str(new_project.bare(tmp_path / "origin.git").path))
+    install(new_project.workspace, sys.executable)
     monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
-    made.commit("Do it", {"x.txt": "x"})
-    return made
+    new_project.commit("Do it", {"x.txt": "x"})
+    return new_project
 
 
 def push_traced(project: Project, log: Path) -> list[str]:
@@ -120,9 +120,9 @@ def test_an_existing_hook_gets_gits_input_and_can_refuse(project: Project, tmp_p
     )
     previous.chmod(0o755)
     project.git("push", "-q", "origin", "main")
-    seen = (tmp_path / "seen").read_text().splitlines()
-    assert seen[0] == "origin"
-    assert seen[1].startswith(f"refs/heads/main {project.sha()} refs/heads/main ")
+    hook_input = (tmp_path / "seen").read_text().splitlines()
+    assert hook_input[0] == "origin"
+    assert hook_input[1].startswith(f"refs/heads/main {project.sha()} refs/heads/main ")
     assert SESSION in on_remote(project)
     previous.write_text("#!/bin/sh\nexit 1\n")
     project.commit("Refused")
@@ -131,10 +131,10 @@ def test_an_existing_hook_gets_gits_input_and_can_refuse(project: Project, tmp_p
 
 
 def nudged(project: Project, *args: str) -> bool:
-    done = subprocess.run(
+    completed = subprocess.run(
         ["git", "push", "-q", "origin", *args], cwd=project.path, capture_output=True, check=True
     )
-    return b"since memory changed" in done.stderr
+    return b"since memory changed" in completed.stderr
 
 
 @pytest.mark.parametrize("has_previous", [False, True])

@@ -57,10 +57,10 @@ def test_an_extra_without_a_lock_is_refused_before_anything_is_installed(tmp_pat
         str(tmp_path / "place"),
         "anthropic,../base",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert completed.returncode == 2
     assert (
         "no extra '../base' for jobs; extras: anthropic, bedrock, mcp, org-postgres, otel, report, vectors,"
-        in done.stdout
+        in completed.stdout
     )
     assert not (tmp_path / "place").exists()

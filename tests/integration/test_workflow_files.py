@@ -33,18 +33,20 @@ SECONDS = 300
 def run(tool: str, *args: str | Path) -> str:
     """Return the output of a tool; an empty text if it found nothing."""
     command = [BIN / tool, *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    return done.stdout + done.stderr if done.returncode else ""
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    return completed.stdout + completed.stderr if completed.returncode else ""
 
 
 def run_schema(schema: str, *files: Path, options: tuple[str, ...] = ()) -> str:
     """Return the output of check-jsonschema, run in this process because loading it takes longer than the check."""
     from check_jsonschema.cli import main  # type: ignore[import-untyped] # it has no types
 
-    done = CliRunner().invoke(
+    result = CliRunner().invoke(
         main, [*options, "--builtin-schema", f"vendor.{schema}", *map(str, files)]
     )
-    return done.output if done.exit_code else ""
+    return result.output if result.exit_code else ""
 
 
 def run_zizmor(*places: Path) -> str:

@@ -464,14 +464,14 @@ def test_a_longer_wording_of_a_rule_is_merged_with_its_occurrences() -> None:
     first = make_entry(
         1, type="directive", title="Rebase the branch on main before each push", source="pr:1"
     )
-    more = make_entry(
+    longer = make_entry(
         2,
         type="directive",
         title="Rebase the branch on main before each push to origin",
         body=UNLIKE,
         source="pr:2",
     )
-    (entry,) = compact(first, more)
+    (entry,) = compact(first, longer)
     assert (entry.mention_count, entry.occurrences) == (2, ("pr:1",))
     assert effective_importance(entry) == 0.7
 

@@ -161,10 +161,10 @@ def test_episodes_come_in_order_of_time_then_id() -> None:
 
 
 def test_of_two_records_of_an_episode_the_earlier_counts_with_the_feedback_of_both() -> None:
-    late = make_episode(
+    later_record = make_episode(
         occurred_at=WHEN + timedelta(hours=1), text="late", feedback=(make_feedback(1),)
     )
-    (episode,) = combine([late, make_episode(text="early", feedback=(make_feedback(2),))])
+    (episode,) = combine([later_record, make_episode(text="early", feedback=(make_feedback(2),))])
     assert (episode.text, [event.id for event in episode.feedback]) == (
         "early",
         [make_id(1), make_id(2)],
@@ -231,7 +231,7 @@ def test_equal_amendments_have_the_same_id() -> None:
 
 
 def test_different_amendments_have_different_ids() -> None:
-    made = [
+    amendments = [
         make_amendment(WHEN),
         amend_later(0),
         amend_later(1),
@@ -240,7 +240,12 @@ def test_different_amendments_have_different_ids() -> None:
         amend_later(0, text="x"),
     ]
     assert (
-        len({amendment.id for amendment in [*made, amend_later(0, feedback=[make_feedback()])]})
+        len(
+            {
+                amendment.id
+                for amendment in [*amendments, amend_later(0, feedback=[make_feedback()])]
+            }
+        )
         == 7
     )
-    assert made[0].id.startswith("feedback+")
+    assert amendments[0].id.startswith("feedback+")

@@ -26,10 +26,10 @@ def test_a_fragment_moves_to_the_file_of_its_scope_and_loses_the_target() -> Non
 
 def test_a_note_that_memory_contains_is_dropped_whatever_its_spacing() -> None:
     existing = make_located(1, title="Run the tests first", body="Always.")
-    again = make_note(2, title="Run  the tests FIRST", body="always.")
-    changes, _ = plan_fold([again], [existing], {again.path: "MEMORY.md"})
+    note = make_note(2, title="Run  the tests FIRST", body="always.")
+    changes, _ = plan_fold([note], [existing], {note.path: "MEMORY.md"})
     assert [(c.kind, c.entry.id, c.moved_from) for c in changes] == [
-        ("drop", make_id(1), again.path)
+        ("drop", make_id(1), note.path)
     ]
 
 
@@ -80,7 +80,7 @@ def test_a_retired_entry_only_keeps_out_the_note_with_its_own_id() -> None:
     existing = make_located(1, title="Run the tests first", status="retired")
     assert fold_note(existing, ScopeOf("project")) == ["move"]
     changes, _ = plan_fold(
-        [again := make_note(1, title=existing.entry.title)], [existing], {again.path: "MEMORY.md"}
+        [note := make_note(1, title=existing.entry.title)], [existing], {note.path: "MEMORY.md"}
     )
     assert [change.kind for change in changes] == ["drop"]
 

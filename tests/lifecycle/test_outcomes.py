@@ -66,8 +66,10 @@ def test_a_revert_of_one_commit_of_several_is_not_a_failure() -> None:
 
 
 def test_a_restored_change_did_not_fail() -> None:
-    again = make_revert("f" * 12, restores=("pr:128",), label="#10")
-    assert judge_outcome((A,), 128, "", label_reverted_work([make_revert("pr:128"), again])) == (
+    restoring = make_revert("f" * 12, restores=("pr:128",), label="#10")
+    assert judge_outcome(
+        (A,), 128, "", label_reverted_work([make_revert("pr:128"), restoring])
+    ) == (
         "success",
         "",
     )

@@ -63,10 +63,10 @@ def test_a_priority_lifts_importance_to_its_floor(priority: Priority, floor: flo
 @given(st.integers(0, 10**6))
 def test_the_ranking_factor_grows_with_reinforcement_up_to_a_bound(count: int) -> None:
     once = ranking_prominence(make_entry(reinforcement_count=count, last_reinforced=TODAY), TODAY)
-    more = ranking_prominence(
+    higher = ranking_prominence(
         make_entry(reinforcement_count=count + 1, last_reinforced=TODAY), TODAY
     )
-    assert once < more < 0.5 * 3.6
+    assert once < higher < 0.5 * 3.6
 
 
 def entry_of_age(days: int) -> Entry:

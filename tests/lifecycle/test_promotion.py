@@ -109,12 +109,12 @@ def test_an_entry_that_was_promoted_before_is_removed_from_the_lower_scope() -> 
     """A run was killed between the addition and the removals, and a person committed its files."""
     places = [make_team_entry(1, importance=0.9), make_team_entry(2), make_team_entry(3)]
     added = plan(places).changes[-1].entry
-    half = [*places, Located(added, "MEMORY.md", 1, ScopeOf("project"))]
-    changes, _ = plan(half)
+    half_promoted = [*places, Located(added, "MEMORY.md", 1, ScopeOf("project"))]
+    changes, _ = plan(half_promoted)
     assert {(change.kind, change.path) for change in changes} == {
         ("remove", f"src/part{number}/MEMORY.md") for number in (1, 2, 3)
     }
-    assert plan(apply_moves(half, changes)).changes == ()
+    assert plan(apply_moves(half_promoted, changes)).changes == ()
 
 
 def test_two_occurrences_are_not_promoted() -> None:

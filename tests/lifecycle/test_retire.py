@@ -46,5 +46,5 @@ def test_other_entries_are_unchanged(place: Located) -> None:
 
 def test_a_retired_entry_is_not_retired_again() -> None:
     (change,) = plan_stage_retirement([make_located(phase="design")], "design", TODAY)
-    again = Located(change.entry, change.path, 1, make_located().scope)
-    assert plan_stage_retirement([again], "design", TODAY) == ()
+    retired = Located(change.entry, change.path, 1, make_located().scope)
+    assert plan_stage_retirement([retired], "design", TODAY) == ()

@@ -370,12 +370,12 @@ def test_any_history_gives_the_same_result_in_one_run_or_two(
     ]
     changes = plan_revert_effects(places, reverts)
     assert plan_revert_effects(random.sample(places, len(places)), reverts) == changes
-    whole = [mark_undone(place.entry, reverts) for place in places]
+    in_one_run = [mark_undone(place.entry, reverts) for place in places]
     assert [
         mark_undone(mark_undone(place.entry, reverts[:cut]), reverts[cut:]) for place in places
-    ] == whole
-    assert [mark_undone(entry, reverts) for entry in whole] == whole
-    assert [entry.id for entry in whole] == [place.entry.id for place in places]
+    ] == in_one_run
+    assert [mark_undone(entry, reverts) for entry in in_one_run] == in_one_run
+    assert [entry.id for entry in in_one_run] == [place.entry.id for place in places]
 
 
 def test_a_message_with_many_reverts_is_read_in_linear_time() -> None:

@@ -34,5 +34,5 @@ def test_a_cite_that_cannot_be_anchored_is_unchanged(shop: Project) -> None:
     entry = make_entry(1, cites=cites)
     assert anchor_entries(shop.workspace, [entry]) == (entry,)
     assert anchor_entries(shop.workspace, []) == ()
-    again = remember(shop)
-    assert anchor_entries(shop.workspace, [again]) == (again,)
+    anchored = remember(shop)
+    assert anchor_entries(shop.workspace, [anchored]) == (anchored,)

@@ -157,10 +157,12 @@ def test_a_moved_file_with_edits_outside_the_named_code_gets_a_new_anchor(
     )
     verdicts = judge_anchors(shop.workspace, located(entry), "HEAD")
     (change,) = plan_repoint(located(entry), verdicts, shop.sha())
-    (again,) = anchor_entries(shop.workspace, [change.entry])
-    assert re.fullmatch(rf"net/http\.py@{shop.sha()[:12]} words:[0-9a-f]{{12}}", again.cites[0])
-    assert again.cites[0].rpartition(":")[2] != entry.cites[0].rpartition(":")[2]
-    assert kind(shop, again) == "fresh"
+    (reanchored,) = anchor_entries(shop.workspace, [change.entry])
+    assert re.fullmatch(
+        rf"net/http\.py@{shop.sha()[:12]} words:[0-9a-f]{{12}}", reanchored.cites[0]
+    )
+    assert reanchored.cites[0].rpartition(":")[2] != entry.cites[0].rpartition(":")[2]
+    assert kind(shop, reanchored) == "fresh"
 
 
 def test_cites_of_a_whole_file_are_judged_by_the_names_in_each_entry(shop: Project) -> None:

@@ -131,10 +131,10 @@ def test_modules_for_building_are_not_imported_when_nothing_changed(project: Pro
         "names = ('tempfile', *(f'memory_ci.{room}' for room in rooms))\n"
         "print([name for name in names if name in sys.modules])"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[]\n"
+    assert completed.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("count", [3, 200])

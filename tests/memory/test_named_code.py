@@ -123,8 +123,8 @@ def test_every_way_to_write_an_entry_gives_the_same_cites(shop: Project) -> None
     assert "symbol:retry_twice" in added.entry.cites[0]
     old = shop.path / "old.md"
     old.write_text("# Memory\n\n## [2026-03-01] Lesson\nNever call retry_twice in a loop.\n")
-    (taken,) = import_memory(shop.workspace, [old], ImportOptions("legacy"), TODAY).imported
-    assert "symbol:retry_twice" in (shop.path / taken.entry_path).read_text()
+    (imported,) = import_memory(shop.workspace, [old], ImportOptions("legacy"), TODAY).imported
+    assert "symbol:retry_twice" in (shop.path / imported.entry_path).read_text()
     old.unlink()
     entry = make_entry(8, title="Say retry_twice when it may fail", scope="project")
     shop.commit("Note", {f".memory/inbox/{entry.id}.md": format_entry(entry)})

@@ -38,7 +38,7 @@ class Machine(NamedTuple):
 
     def launch(self, agent: str, event: str, **event_input: str) -> str:
         """Run the launcher from another folder, and return what it prints."""
-        done = subprocess.run(
+        completed = subprocess.run(
             [shutil.which("sh") or "sh", str(LAUNCHER), agent, event],
             cwd=self.home,
             env={"HOME": str(self.home), "PATH": str(self.programs)},
@@ -46,18 +46,18 @@ class Machine(NamedTuple):
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0
-        return done.stdout
+        assert completed.returncode == 0
+        return completed.stdout
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path / "home", tmp_path / "programs")
-    for folder in made:
+    new_machine = Machine(tmp_path / "home", tmp_path / "programs")
+    for folder in new_machine:
         folder.mkdir()
     for name in ("cat", "sed", "dirname"):
-        (made.programs / name).symlink_to(os.path.realpath(shutil.which(name) or name))
-    return made
+        (new_machine.programs / name).symlink_to(os.path.realpath(shutil.which(name) or name))
+    return new_machine
 
 
 def read_call(folder: Path) -> tuple[list[str], dict[str, str]]:

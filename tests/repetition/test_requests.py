@@ -123,7 +123,7 @@ def test_the_first_and_the_last_two_wordings_are_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "then", "when"),
+    ("text", "next_moment", "when"),
     [
         ("run the linter before you commit", "before:commit", "before:commit"),
         ("run the linter before you push", "before:push", "before:push"),
@@ -140,14 +140,14 @@ def test_the_first_and_the_last_two_wordings_are_quoted() -> None:
     ],
 )
 def test_the_moment_of_a_request_is_the_named_action_that_agents_did_next(
-    text: str, then: str, when: str
+    text: str, next_moment: str, when: str
 ) -> None:
-    assert find_one([make_turn(text, day, then=then) for day in (1, 2, 3)]).when == when
+    assert find_one([make_turn(text, day, then=next_moment) for day in (1, 2, 3)]).when == when
 
 
 def test_a_moment_in_less_than_half_of_the_sessions_is_ignored() -> None:
-    then = ["before:push", "", "before:commit", ""]
-    turns = [make_turn("push a draft", day, then=moment) for day, moment in enumerate(then)]
+    next_moments = ["before:push", "", "before:commit", ""]
+    turns = [make_turn("push a draft", day, then=moment) for day, moment in enumerate(next_moments)]
     assert find_one(turns).when == "start"
 
 

@@ -75,9 +75,9 @@ def test_another_tree_has_other_bytes(tmp_path: Path) -> None:
 def test_an_artifact_is_an_index_like_any_other(tmp_path: Path) -> None:
     tree = make_tree(3)
     write_after_edits([tree], None, tmp_path / "out.db")
-    again = make_tree(3)
+    same_tree = make_tree(3)
     with open_index(tmp_path / "out.db") as index:
-        assert sync(index, again.oids, again.load).files_read == 0
+        assert sync(index, same_tree.oids, same_tree.load).files_read == 0
         assert [match.located.entry.id for match in search(index, ["retry"])] == [
             make_id(0),
             make_id(1),

@@ -166,9 +166,9 @@ def test_an_exception_in_the_block_does_not_change_the_file(tmp_path: Path) -> N
 
     with pytest.raises(LookupError):
         fail_after_sync()
-    again = make_tree(2)
-    assert build_content(again, tmp_path / "index.db") == before
-    assert again.requests == []
+    second_tree = make_tree(2)
+    assert build_content(second_tree, tmp_path / "index.db") == before
+    assert second_tree.requests == []
 
 
 # --- a file that cannot be trusted ---
@@ -317,9 +317,9 @@ def test_the_journal_of_a_discarded_index_is_not_applied_to_the_new_one(
     Path(f"{path}{suffix}").write_bytes(left_behind)
     assert left_behind
     assert build_content(make_tree(), path) == build_content(make_tree())
-    again = make_tree()
-    assert build_content(again, path) == build_content(make_tree())
-    assert again.requests == []
+    second_tree = make_tree()
+    assert build_content(second_tree, path) == build_content(make_tree())
+    assert second_tree.requests == []
 
 
 def test_a_new_index_of_another_process_is_not_discarded(tmp_path: Path) -> None:

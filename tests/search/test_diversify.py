@@ -26,9 +26,9 @@ def numbers(hits: list[Hit]) -> list[int]:
 
 def test_a_near_duplicate_ranks_below_a_different_entry() -> None:
     first = make_hit(1, 1.0, "retry charges with a key")
-    again = make_hit(2, 0.95, "retry charges with key")
+    duplicate = make_hit(2, 0.95, "retry charges with key")
     different = make_hit(3, 0.7, "release notes come from fragments")
-    assert numbers(diversify([first, again, different])) == [1, 3, 2]
+    assert numbers(diversify([first, duplicate, different])) == [1, 3, 2]
 
 
 def test_hits_that_share_no_word_keep_their_order() -> None:

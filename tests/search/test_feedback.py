@@ -75,8 +75,8 @@ def test_rows_of_a_changed_or_removed_file_are_deleted(tmp_path: Path) -> None:
 def test_any_order_of_adding_files_gives_the_same_bytes(tmp_path: Path) -> None:
     tree = make_tree(make_feedback(), make_feedback(2))
     tree.files[SECOND] = make_loaded(SECOND, feedback=((1, make_feedback(ref="pr:2")),))
-    late = make_tree(make_feedback(ref="pr:2"), path=SECOND)
-    write(late, tmp_path / "late.db")
+    second_tree = make_tree(make_feedback(ref="pr:2"), path=SECOND)
+    write(second_tree, tmp_path / "late.db")
     for name in ("one", "late"):
         with open_index(tmp_path / f"{name}.db") as index:
             sync(index, tree.oids, tree.load)
@@ -141,8 +141,8 @@ def test_feedback_for_some_entries_equals_that_in_all_feedback(
         counted = list_feedback(index, ids)
     shares = {job_of(event): count for event, count in counted if event.kind == "ignored"}
     expected = compute_utilities(feedback)
-    some = compute_utilities_of_entries([event for event, _ in counted], shares)
-    assert some == {entry: expected[entry] for entry in ids if entry in expected}
+    of_some_entries = compute_utilities_of_entries([event for event, _ in counted], shares)
+    assert of_some_entries == {entry: expected[entry] for entry in ids if entry in expected}
 
 
 def test_a_reference_that_looks_like_author_and_time_is_another_job() -> None:

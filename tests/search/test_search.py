@@ -390,10 +390,10 @@ def test_terms_in_a_small_memory_weigh_as_in_one_of_the_minimal_size(filled: Fil
 
 
 def test_a_query_does_not_rebuild_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+    built_texts: list[str] = []
 
     def note_parts(title: str, body: str) -> str:
-        made.append(title)
+        built_texts.append(title)
         return rows.hidden_parts(title, body)
 
     functions = (("hidden_parts", 2, note_parts), ("cited", 1, rows.cited))
@@ -401,6 +401,6 @@ def test_a_query_does_not_rebuild_texts(monkeypatch: pytest.MonkeyPatch) -> None
     tree = Tree({"MEMORY.md": tuple(make_entry(n, title=f"Retry {n}") for n in range(1, 30))})
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        made.clear()
+        built_texts.clear()
         assert search(index, ["retry"])
-    assert made == []
+    assert built_texts == []

@@ -95,9 +95,9 @@ ALTERED = {
 }
 
 
-@pytest.mark.parametrize("what", ALTERED)
-def test_an_altered_row_is_reported(tmp_path: Path, what: str) -> None:
-    statement, expected = ALTERED[what]
+@pytest.mark.parametrize("alteration", ALTERED)
+def test_an_altered_row_is_reported(tmp_path: Path, alteration: str) -> None:
+    statement, expected = ALTERED[alteration]
     write(make_tree(3), tmp_path / "index.db")
     connection = connect(tmp_path / "index.db")
     connection.execute(statement)

@@ -52,9 +52,9 @@ def test_a_session_gets_each_entry_once_and_another_session_gets_all(shop: Proje
     assert set(list_served_ids(shop.retrieve(ASKED))) == everything, (
         "without a session nothing is held back"
     )
-    again = shop.retrieve(ASKED, session="s1")
-    assert again.known == 3
-    assert "This session was served 3 entries before; `--all` shows them." in again.notes
+    second_retrieval = shop.retrieve(ASKED, session="s1")
+    assert second_retrieval.known == 3
+    assert "This session was served 3 entries before; `--all` shows them." in second_retrieval.notes
 
 
 def test_a_changed_entry_is_served_again(shop: Project) -> None:

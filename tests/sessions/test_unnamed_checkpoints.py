@@ -217,5 +217,5 @@ def test_doctor_counts_checkpoints_that_no_commit_names(project: Project) -> Non
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
     case = DoctorContext(project.workspace, {}, NOW, sys.executable)
-    (what,) = [probe.message for probe in check_sessions(case) if probe.name == "checkpoints"]
-    assert what.startswith("1 of 1 checkpoint of Entire")
+    (message,) = [probe.message for probe in check_sessions(case) if probe.name == "checkpoints"]
+    assert message.startswith("1 of 1 checkpoint of Entire")

@@ -218,10 +218,10 @@ def test_formatting_is_stable_and_keeps_every_entry_and_every_finding(data: byte
     except UnreadableMemoryError:
         assert file.findings, "only a file with a fault is refused"
         reject()
-    again = parse_memory_file("", result)
+    reread_file = parse_memory_file("", result)
     assert canonical_file("", result) == result
-    assert again.entries == file.entries
-    assert sorted(finding.code for finding in again.findings) == sorted(
+    assert reread_file.entries == file.entries
+    assert sorted(finding.code for finding in reread_file.findings) == sorted(
         finding.code for finding in file.findings
     )
 
@@ -354,8 +354,8 @@ def test_reading_entry_by_entry_gives_the_same_as_reading_the_whole_file(
     ]
     data = "\n".join(["# Memory\n", *texts]).encode()
     parsed = parse_memory_file("MEMORY.md", data)
-    whole = locate_entries(parsed, ScopePatterns(), with_hashes=True)
-    assert load_file("MEMORY.md", data, ScopePatterns()) == whole
+    read_whole = locate_entries(parsed, ScopePatterns(), with_hashes=True)
+    assert load_file("MEMORY.md", data, ScopePatterns()) == read_whole
 
 
 def test_written_entries_are_read_without_the_yaml_parser() -> None:

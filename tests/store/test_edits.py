@@ -282,8 +282,8 @@ def test_an_entry_that_cannot_be_written_is_named(fields: dict[str, Any], part: 
 def test_the_highest_count_stays_readable() -> None:
     full = make_entry(reinforcement_count=10**18 - 1)
     file = parse_memory_file("", format_entry(full).encode())
-    more = msgspec.structs.replace(full, reinforcement_count=10**18)
-    assert edit_file(file, updated=[more]).entries == (full,)
+    too_many = msgspec.structs.replace(full, reinforcement_count=10**18)
+    assert edit_file(file, updated=[too_many]).entries == (full,)
 
 
 def test_every_line_keeps_its_own_ending_when_another_is_rewritten() -> None:

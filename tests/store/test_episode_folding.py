@@ -68,10 +68,10 @@ def test_folding_loses_nothing_and_is_idempotent(records: list[EpisodeRecord]) -
 
 def test_a_later_document_is_folded_into_its_month_once() -> None:
     first = month_files("pr-1", "pr-2", "pr-3")
-    late = month_files("pr-9") | {path: first[path] for path in list(first)[:1]}
-    after = fold_files(fold_files(first) | late)
+    with_later_file = month_files("pr-9") | {path: first[path] for path in list(first)[:1]}
+    after = fold_files(fold_files(first) | with_later_file)
     assert list(after) == [SEPTEMBER]
-    assert after == fold_files(first | late)
+    assert after == fold_files(first | with_later_file)
 
 
 def test_documents_are_copied_with_their_unknown_keys() -> None:

@@ -134,9 +134,11 @@ def test_headings_of_the_same_words_get_ids_of_their_own() -> None:
     data, _ = adopt_notes(
         "MEMORY.md", f"{HEADING}\n{HEADING}".encode(), TODAY, may_have_prose=False
     )
-    again, _ = adopt_notes("MEMORY.md", data + HEADING.encode(), TODAY, may_have_prose=False)
+    adopted_again, _ = adopt_notes(
+        "MEMORY.md", data + HEADING.encode(), TODAY, may_have_prose=False
+    )
     first = adopt_notes("MEMORY.md", HEADING.encode(), TODAY, may_have_prose=False)[0]
-    entries = parse_memory_file("MEMORY.md", again).entries
+    entries = parse_memory_file("MEMORY.md", adopted_again).entries
     assert len({entry.id for entry in entries}) == len(entries) == 3
     assert entries[0].id == parse_memory_file("MEMORY.md", first).entries[0].id, (
         "two clones give it the same"

@@ -64,25 +64,28 @@ def test_an_answer_becomes_a_reply_with_its_tokens(tmp_path: Path) -> None:
 
 def test_the_prompt_is_passed_by_standard_input_and_a_file_not_by_arguments(tmp_path: Path) -> None:
     ask(tmp_path, print_answer())
-    seen, prompt = json.loads((tmp_path / "claude.seen").read_text()), build_prompt(make_request())
-    assert seen["input"] == prompt.user
-    assert seen["system"].startswith(prompt.system)
-    assert json.dumps(prompt.schema) in seen["system"]
-    assert "idempotency" not in " ".join(seen["argv"])
+    program_input, prompt = (
+        json.loads((tmp_path / "claude.seen").read_text()),
+        build_prompt(make_request()),
+    )
+    assert program_input["input"] == prompt.user
+    assert program_input["system"].startswith(prompt.system)
+    assert json.dumps(prompt.schema) in program_input["system"]
+    assert "idempotency" not in " ".join(program_input["argv"])
 
 
 def test_the_program_has_no_tools_no_settings_and_an_empty_directory(tmp_path: Path) -> None:
     ask(tmp_path, print_answer())
-    seen = json.loads((tmp_path / "claude.seen").read_text())
+    program_input = json.loads((tmp_path / "claude.seen").read_text())
     assert {
         "-p",
         "--tools=",
         "--setting-sources=",
         "--strict-mcp-config",
         "--no-session-persistence",
-    } <= {*seen["argv"]}
-    assert seen["files"] == []
-    assert not Path(seen["cwd"]).exists()
+    } <= {*program_input["argv"]}
+    assert program_input["files"] == []
+    assert not Path(program_input["cwd"]).exists()
 
 
 def test_the_program_gets_only_the_environment_variables_it_needs(tmp_path: Path) -> None:

@@ -29,13 +29,13 @@ def test_the_program_reads_one_document_and_its_output_is_the_reply(tmp_path: Pa
     reply = make_engine(f"{shlex.quote(str(program))} --fast 'a b; echo $HOME'").extract(
         make_request()
     )
-    seen, prompt = (
+    program_input, prompt = (
         json.loads(program.with_suffix(".seen").read_text()),
         build_prompt(make_request()),
     )
     assert reply.text == '{"learnings": []}\n'
-    assert seen["argv"] == ["--fast", "a b; echo $HOME"]
-    assert json.loads(seen["input"]) == {
+    assert program_input["argv"] == ["--fast", "a b; echo $HOME"]
+    assert json.loads(program_input["input"]) == {
         "version": 1,
         "task": "learnings",
         "model": "claude-haiku-5-5",
@@ -43,7 +43,7 @@ def test_the_program_reads_one_document_and_its_output_is_the_reply(tmp_path: Pa
         "user": prompt.user,
         "schema": prompt.schema,
     }
-    assert (seen["files"], seen["env"]["EXTRA"]) == ([], "kept")
+    assert (program_input["files"], program_input["env"]["EXTRA"]) == ([], "kept")
 
 
 def test_a_failing_program_is_an_error(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ REPLAY = {"MEMORY_CI_REPLAY": "replies"}
 def test_the_setting_selects_the_engine_and_else_the_configured_provider(
     name: EngineName, environ: dict[str, str], engine: str, reason: str
 ) -> None:
-    made, choice = choose_engine(EngineConfig(name=name), environ)
-    assert (type(made).__name__, choice.reason) == (engine, reason)
+    selected, choice = choose_engine(EngineConfig(name=name), environ)
+    assert (type(selected).__name__, choice.reason) == (engine, reason)
     assert choice.name == ("rules" if name == "auto" else name)
 
 

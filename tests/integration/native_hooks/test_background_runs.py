@@ -122,10 +122,10 @@ signal.alarm = lambda seconds: print(seconds, flush=True)
 prewarm.detach()
 os.kill(os.getpid(), signal.SIGALRM)
 print("goes on")"""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (-signal.SIGALRM, f"{SECONDS}\n")
+    assert (completed.returncode, completed.stdout) == (-signal.SIGALRM, f"{SECONDS}\n")
 
 
 def test_an_index_that_was_not_saved_is_not_reported_as_saved(

@@ -90,10 +90,10 @@ def test_git_runs_these_hooks_without_any_output(
     background.wait()
     mark.write_text("")
     start = warmed(project)
-    done = run_git(project.path, last)
+    result = run_git(project.path, last)
     expected = run_git(plain.path, last.replace("linked", "plain"))
-    assert done == expected, "git's exit status and words are those it has without us"
-    assert done.status == case.status
+    assert result == expected, "git's exit status and words are those it has without us"
+    assert result.status == case.status
     background.wait()
     fired = mark.read_text().split()
     assert [name.removesuffix(".memory-ci-previous") for name in fired] == list(case.fired)

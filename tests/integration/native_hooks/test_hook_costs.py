@@ -100,10 +100,10 @@ def test_a_hook_loads_no_slow_library(project: Project, work: str) -> None:
         "import sys; from memory_ci.commands.root import main;"
         f"main.main({argv}, standalone_mode=False); print(*sys.modules)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], cwd=project.path, capture_output=True, check=True
     )
-    loaded = set(done.stdout.decode().split())
+    loaded = set(completed.stdout.decode().split())
     assert "memory_ci.commands.agents.hook" in loaded
     assert not loaded & {"git", "anthropic", "urllib3", "numpy", "asyncio"}
 

@@ -71,15 +71,17 @@ def left_out(data: bytes) -> int:
 
 def test_kept_events_read_back_with_their_address_in_the_transcript() -> None:
     session = make_session()
-    again = reread(write_digest(session, LIMIT, unmasked))
-    lines = {event.origin.line for event in again.events}
+    reread_session = reread(write_digest(session, LIMIT, unmasked))
+    lines = {event.origin.line for event in reread_session.events}
     assert lines == {2, 4, 5, 8, 9, 12, 13, 14}
-    assert str(again.events[0].origin) == "session:claude-code:79e9becd 79e9becd.jsonl:2"
-    whole = {2, 4, 9, 12, 13, 14}
-    assert [event for event in again.events if event.origin.line in whole] == [
-        event for event in session.events if event.origin.line in whole
+    assert str(reread_session.events[0].origin) == "session:claude-code:79e9becd 79e9becd.jsonl:2"
+    unshortened_lines = {2, 4, 9, 12, 13, 14}
+    assert [event for event in reread_session.events if event.origin.line in unshortened_lines] == [
+        event for event in session.events if event.origin.line in unshortened_lines
     ]
-    assert msgspec.structs.replace(again, events=()) == msgspec.structs.replace(session, events=())
+    assert msgspec.structs.replace(reread_session, events=()) == msgspec.structs.replace(
+        session, events=()
+    )
 
 
 def test_tool_input_and_output_are_left_out_and_failures_are_shortened() -> None:
@@ -124,18 +126,18 @@ def test_a_digest_is_deterministic_and_idempotent() -> None:
 
 def test_the_least_valuable_events_are_dropped_first() -> None:
     session = make_session()
-    whole = write_digest(session, LIMIT, unmasked)
-    gone: list[int | None] = []
-    for limit in range(len(whole), 0, -20):
+    full_digest = write_digest(session, LIMIT, unmasked)
+    dropped_lines: list[int | None] = []
+    for limit in range(len(full_digest), 0, -20):
         kept_lines = {
             event.origin.line for event in reread(write_digest(session, limit, unmasked)).events
         }
-        gone += [
+        dropped_lines += [
             line
             for line in (5, 4, 8, 13, 9, 12, 14, 2)
-            if line not in kept_lines and line not in gone
+            if line not in kept_lines and line not in dropped_lines
         ]
-    assert gone == [5, 4, 8, 13, 9, 12, 14, 2]
+    assert dropped_lines == [5, 4, 8, 13, 9, 12, 14, 2]
 
 
 @given(st.integers(1, 3000))
@@ -172,11 +174,17 @@ EVENTS = st.lists(
 def test_reading_is_the_inverse_of_writing(events: list[Event]) -> None:
     session = msgspec.structs.replace(make_session(), events=tuple(events))
     data = write_digest(session, LIMIT, unmasked)
-    again = reread(data)
-    assert write_digest(again, LIMIT, unmasked) == data
-    whole = [event for event in events if event.actor == "human" and event.kind != "tool_call"]
-    readable = [event for event in whole if "\ud800" not in "".join((event.text, *event.paths))]
-    reread_events = [msgspec.structs.replace(event, session=None) for event in again.events]
+    reread_session = reread(data)
+    assert write_digest(reread_session, LIMIT, unmasked) == data
+    persons_events = [
+        event for event in events if event.actor == "human" and event.kind != "tool_call"
+    ]
+    readable = [
+        event for event in persons_events if "\ud800" not in "".join((event.text, *event.paths))
+    ]
+    reread_events = [
+        msgspec.structs.replace(event, session=None) for event in reread_session.events
+    ]
     assert all(event in reread_events for event in readable)
 
 

@@ -64,12 +64,12 @@ def test_a_turn_that_a_hook_repeated_counts_once() -> None:
     typed = message("m1", "user", [{"text": "Retry in the client"}])
     reason = {"text": "memory-ci: a person corrected you, and nothing was noted."}
     retry = message("m2", "user", [reason], displayContent=[{"text": "Retry in the client"}])
-    again = message("m3", "user", [{"text": "Retry in the client"}])
+    repeated = message("m3", "user", [{"text": "Retry in the client"}])
     other_message = message("m4", "user", [reason], displayContent=[{"text": "Something else"}])
     session = read_one(read, lines(HEADER, typed, retry))
     assert (human_texts(session), session.counts.human_turns) == (["Retry in the client"], 1)
     assert [event.text for event in session.events if event.actor == "injected"] == [reason["text"]]
-    assert len(human_texts(read_one(read, lines(HEADER, typed, again)))) == 2, (
+    assert len(human_texts(read_one(read, lines(HEADER, typed, repeated)))) == 2, (
         "a person may say it twice"
     )
     assert human_texts(read_one(read, lines(HEADER, typed, other_message))) == [

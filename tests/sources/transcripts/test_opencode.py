@@ -111,13 +111,13 @@ def test_line_numbers_of_a_database_are_message_numbers_and_stay_stable(
 
     assert place() == [3]
     with closing(sqlite3.connect(path)) as base:
-        late = (
+        later_part = (
             "prt_z",
             EXPORT["messages"][1]["info"]["id"],
             "",
             json.dumps({"type": "text", "text": "Late."}),
         )
-        base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", late)
+        base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", later_part)
         base.commit()
     assert place() == [3]
 

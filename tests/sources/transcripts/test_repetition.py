@@ -23,10 +23,12 @@ def read_sessions(*records: tuple[str, Record]) -> tuple[Session, ...]:
 
 
 @pytest.mark.parametrize(
-    "again", [TEMPLATE, TEMPLATE.replace("\n", "\r\n") + "\n"], ids=["same", "other line ends"]
+    "second_text",
+    [TEMPLATE, TEMPLATE.replace("\n", "\r\n") + "\n"],
+    ids=["same", "other line ends"],
 )
-def test_a_long_text_of_two_sessions_is_not_from_a_person(again: str) -> None:
-    sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(again, 2)))
+def test_a_long_text_of_two_sessions_is_not_from_a_person(second_text: str) -> None:
+    sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(second_text, 2)))
     assert [human_texts(session) for session in sessions] == [[], []]
     assert [session.counts.human_turns for session in sessions] == [0, 0]
 
