@@ -367,9 +367,9 @@ def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]
             comparison = f"{plural(answer.unchanged_count, 'entry')} as before"
         yield f"- {title} ({_link_task(answer.task, links)}): {comparison}"
         for gained_title in answer.gained_titles:
-            yield f"  - also given: {code_span(shorten(gained_title, TITLE_WIDTH))}"
+            yield f"  - also served: {code_span(shorten(gained_title, TITLE_WIDTH))}"
         for lost_title in answer.lost_titles:
-            yield f"  - no longer given: {code_span(shorten(lost_title, TITLE_WIDTH))}"
+            yield f"  - no longer served: {code_span(shorten(lost_title, TITLE_WIDTH))}"
 
 
 def _link_task(task: Task, links: Links) -> str:
