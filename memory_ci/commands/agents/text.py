@@ -8,7 +8,7 @@ from memory_ci.findings import printable
 from memory_ci.records.event import MID_TURN, Event, Session
 from memory_ci.regex import Regex
 
-UUID = Regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = Regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # Lower case, as agents write it.
 
 HEADINGS = (
     "format",

@@ -36,7 +36,7 @@ STEPS: dict[Step, str] = {
     "retire": "Retired",
     "compact": "Compacted",
 }
-MORE = "Some lines were left out: --verbose prints all, --json is for programs."
+MORE_NOTE = "Some lines were left out: --verbose prints all, --json is for programs."
 
 
 class _Section(NamedTuple):
@@ -157,7 +157,7 @@ def _list_section_lines(sections: Sequence[_Section], limits: _Limits, width: in
         is_below_list = bool(shown_items)
         has_hidden_items = has_hidden_items or hidden_count > 0
     if has_hidden_items:
-        yield from ("", MORE)
+        yield from ("", MORE_NOTE)
 
 
 def _list_counts(plan: Plan, episode_paths: Sequence[str]) -> Iterator[str]:

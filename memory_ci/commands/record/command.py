@@ -56,7 +56,7 @@ POLL_SECONDS = 60
 LEARN_PERIOD = "90d"
 """The range of `learn` without --since."""
 
-READING = "Reading merged work"
+READING_TITLE = "Reading merged work"
 
 verbose_option = flag("--verbose", help="Print all of it, not the most important 30 lines.")
 
@@ -193,7 +193,7 @@ def _parse_range(arguments: dict[str, RangeArguments]) -> RecordOptions:
 
 def _preview(workspace: Workspace, options: RecordOptions) -> Plan:
     """Return the plan of a run without committing it."""
-    with progress(READING) as advance:
+    with progress(READING_TITLE) as advance:
         return _RunPlanner(workspace, options, advance).plan(options.ref, frozenset())
 
 
@@ -210,7 +210,7 @@ def _record(
     """
     from memory_ci.commands.publish.publish import publish
 
-    with progress(READING) as advance:
+    with progress(READING_TITLE) as advance:
         planner = _RunPlanner(
             workspace, options, advance, fetch_sessions=True, confirm_episodes=not yes
         )
@@ -382,7 +382,7 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
     from memory_ci.api import Memory
     from memory_ci.commands.record.run import fetch_sessions, format_plan, save_plan
 
-    with progress(READING) as advance:
+    with progress(READING_TITLE) as advance:
         workspace = open_committed_workspace()
         problems = fetch_sessions(workspace, options.ref, os.environ)
         options = replace(options, problems=problems)
@@ -458,14 +458,14 @@ def learn_command(
     options = _parse_range(arguments)
     options = replace(options, ref=check_branch(workspace), since=options.since or LEARN_PERIOD)
     if dry_run:
-        with progress(READING) as advance:
+        with progress(READING_TITLE) as advance:
             offer = price_history(workspace, options, now(), os.environ, advance)
         show({"offer": offer}, [str(offer)], as_json)
         return
 
     run = LearnRun(workspace, options, now(), os.environ)
     run.add_problems(fetch_sessions(workspace, options.ref, os.environ))
-    with progress(READING) as advance, hint_to_resume():
+    with progress(READING_TITLE) as advance, hint_to_resume():
         offer = run.offer(advance)
     say(str(offer), err=True)
     if not yes:

@@ -64,7 +64,7 @@ MAX_TOOLS = 12
 MAX_SESSIONS = 3
 """Tools and sessions that an episode names."""
 
-DECLINED = "Closed without a merge."
+DECLINED_OUTCOME = "Closed without a merge."
 
 DETOUR_VALENCE = 0.6
 """How much an episode of an error or a detour matters (the rubric of importance)."""
@@ -180,7 +180,7 @@ class EpisodeBuilder:
             outcome="failure" if request.commits else "neutral",
             valence=DETOUR_VALENCE,
             feedback=(*derive_feedback(work), *self.list_commands(request)),
-            text=render_episode_text(title, (), request, DECLINED),
+            text=render_episode_text(title, (), request, DECLINED_OUTCOME),
         )
 
     def list_commands(self, request: PullRequest | None) -> Iterator[Feedback]:

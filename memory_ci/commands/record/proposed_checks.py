@@ -58,7 +58,7 @@ MIN_APPLICABLE = 3  # Changes that a check must be about.
 MAX_VIOLATED_SHARE = 0.2  # The greatest share of them that may violate it.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
-IMPORTANCE = 0.7
+CHECK_IMPORTANCE = 0.7  # Of an entry with a check; chosen by hand.
 
 
 def judge_checks(
@@ -270,7 +270,7 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
         body="",
         type="directive",
         domain="team",
-        importance=IMPORTANCE,
+        importance=CHECK_IMPORTANCE,
         scope="institutional",
         extraction_scope="institutional",
         quotes=quotes,

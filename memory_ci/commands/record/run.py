@@ -85,7 +85,7 @@ from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.ranges import RecordedRange
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_record(
@@ -93,7 +93,7 @@ def plan_record(
     options: RecordOptions,
     today: date,
     progress: OnProgress,
-    environ: Mapping[str, str] = NOTHING,
+    environ: Mapping[str, str] = NO_VARIABLES,
     *,
     model: Model | None = None,
 ) -> Plan:
