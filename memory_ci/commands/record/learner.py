@@ -254,13 +254,13 @@ class Learner:
         self.results.has_use_trailers = self._use_finder.has_trailers
         paths = [file.path for commit in member_commits for file in commit.files]
         confirmed_ids = self.writer.list_confirmed(paths, gathered_events.request)
-        change_uses = replace(change_uses, confirmed=confirmed_ids)
+        change_uses = replace(change_uses, confirmed_ids=confirmed_ids)
         counted_use = Use(
             label=merged.label,
             ref=format_work_ref(merged.number, merged.tip.sha),
             day=work.day,
             ids=change_uses.reinforced,
-            restated=change_uses.restated,
+            restated=change_uses.restated_ids,
         )
         self.results.counted_uses.append((merged, counted_use))
         self.writer.add_merged(merged, gathered_events, change_uses, judged_candidates)
@@ -419,7 +419,7 @@ class Learner:
         are written for a change, by all runs together; further ones are "over_limit".
         """
         limit = self._config.extraction.max_entries_per_change
-        accepted = [self._accept(judged) for judged in judged_candidates]
+        accepted = [self._apply_acceptance(judged) for judged in judged_candidates]
         # `settle_candidates` merges equal candidates and applies the limit to this run alone.
         settled = settle_candidates(accepted, limit)
         unmarked_count = 0  # Entries without an author's mark, of earlier runs and of this one.
@@ -443,7 +443,7 @@ class Learner:
                 final.append(replace(judged, verdict="over_limit", reason=reason))
         return tuple(final)
 
-    def _accept(self, judged: Judged) -> Judged:
+    def _apply_acceptance(self, judged: Judged) -> Judged:
         """Return a candidate, with the verdict "written" if a person has accepted it.
 
         People are asked about candidates with the verdict "suspected" only, in the pull request

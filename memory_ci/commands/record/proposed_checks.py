@@ -240,7 +240,7 @@ def _judge_check(
         reason=reason,
         change=HISTORY_LABEL,
         # For a rule of an entry, the place is the entry's id.
-        entry_id=draft.rule.place if is_of_entry else entry_id(candidate),
+        entry_id=draft.rule.location if is_of_entry else entry_id(candidate),
     )
 
 
@@ -255,7 +255,7 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
         check=draft.check,
         source=rule.source,
         is_by_model=draft.is_by_model,
-        place=rule.place,
+        place=rule.location,
         applicable=result.applicable,
         violations=len(result.violations),
         examples=tuple(_describe_violation(violation) for violation in result.violations),
@@ -264,7 +264,9 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
     )
     if rule.candidate is not None:
         return replace(rule.candidate, proposal=proposal, repetition=None, engine=ENGINE)
-    quotes = (Quote("", rule.words, f"file:{rule.place}"),) if rule.source == "document" else ()
+    quotes: tuple[Quote, ...] = ()
+    if rule.source == "document":
+        quotes = (Quote("", rule.quoted_words, f"file:{rule.location}"),)
     return Candidate(
         title=rule.title,
         body="",
