@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
 from memory_ci.regex import Regex
-from memory_ci.sources.agent_events import PATCHED
+from memory_ci.sources.agent_events import PATCHED_FILE
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import (
     Document,
@@ -210,7 +210,7 @@ class _Reader(SessionBuilder):
             state: the state of the call, with its arguments and what came of it.
         """
         arguments = raw.get_object(state, "input")
-        patched_paths = PATCHED.findall(raw.get_text(arguments, "patchText"))
+        patched_paths = PATCHED_FILE.findall(raw.get_text(arguments, "patchText"))
         paths = make_relative_paths(
             [raw.get_text(arguments, "filePath"), *patched_paths], self.root
         )
