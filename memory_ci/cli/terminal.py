@@ -290,25 +290,29 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
     A column whose cells are all alike is left out. The title is cut to the width that the others
     leave; if that is too little to read it, the last columns are left out.
     """
-    table = [{name: name for name in rows[0]}, *rows]
-    sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
-    other_names = []
-    for name in rows[0]:
-        is_alike = len(rows) > 1 and len({row[name] for row in rows}) == 1
+    names = list(rows[0])
+    table = [dict(zip(names, names, strict=True)), *rows]  # The first row has the column names.
+    sizes = {name: max(columns(row[name]) for row in table) for name in names}
+    other_names: list[str] = []
+    for name in names:
+        distinct_cells = {row[name] for row in rows}
+        is_alike = len(rows) > 1 and len(distinct_cells) == 1
         if name not in ("id", "title") and not is_alike:
             other_names.append(name)
 
     title_width = width - sizes["id"] - GAP
-    title_width -= sum(sizes[name] + GAP for name in other_names)
+    for name in other_names:
+        title_width -= sizes[name] + GAP
     readable_width = min(sizes["title"], READABLE_TITLE)
     while len(other_names) > 1 and title_width < readable_width:
-        title_width += sizes[other_names.pop()] + GAP
+        left_out = other_names.pop()
+        title_width += sizes[left_out] + GAP
     title_width = max(title_width, LEAST_TITLE)
 
-    lines = []
+    lines: list[list[str]] = []
     for row in table:
-        other_cells = [row[name] for name in other_names]
-        lines.append([row["id"], cut(row["title"], title_width), *other_cells])
+        title = cut(row["title"], title_width)
+        lines.append([row["id"], title, *(row[name] for name in other_names)])
     return render_rows(lines)
 
 

@@ -50,7 +50,11 @@ def title_requests(client: ModelClient, repetitions: Iterable[Repeated]) -> Iter
 
 
 def _title_request(client: ModelClient, item: Repeated) -> Repeated | None:
-    """Return a request as a model words it; None if it was about one piece of work alone."""
+    """Return a repeated request as a model words it, None if it was about one piece of work alone.
+
+    The model is shown the first wordings, and answers with a learning that quotes them if they are
+    a rule of conduct.
+    """
     wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
     piece = Evidence(
         id="e1",
