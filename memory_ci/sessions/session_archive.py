@@ -72,7 +72,7 @@ TRANSCRIPT_PATHS = (
     ":(top,glob)**/.specstory/history/*.md",
     ":(top,glob)**/.aider.chat.history.md",
 )
-PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
+PROMPT_LOG_OPTIONS = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
 
 MOMENT_BY_COMMAND: Mapping[tuple[str, ...], str] = {
     ("git", "commit"): "before:commit",
@@ -375,7 +375,7 @@ def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[Comm
 
 def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[PersonTurn]:
     """Yield the prompts of people that commit messages quote; the commit counts as the session."""
-    for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
+    for commit, _ in read_log(repo, *PROMPT_LOG_OPTIONS, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
             text = _mask(extract_typed_words(match["text"].strip()), MAX_TURN)
             if text:

@@ -40,7 +40,7 @@ MAX_TOOL_TEXT = 2_000
 UNSAFE_IN_REF = Regex(r"[^\w.-]+")
 """Characters that have no place in a git ref."""
 
-MASKED = "REDACTED"
+REDACTION_MASK = "REDACTED"
 """The replacement for secrets in published transcripts; it may hide the id of a record, too."""
 
 
@@ -153,7 +153,7 @@ class SessionBuilder:
             paths: the files it touched, relative to the root of the repository.
             labels: its marks.
         """
-        if MASKED in uid.upper():
+        if REDACTION_MASK in uid.upper():
             uid = ""  # an id that was masked as a secret is shared by many events
         if uid and uid in self._uids:
             self._duplicates += 1

@@ -27,7 +27,7 @@ from memory_ci.sources.transcripts.builder import (
 )
 from memory_ci.sources.transcripts.prose import extract_typed_words
 
-FIRST = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
+FIRST_KEY = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
 IGNORED = (
     "reasoning",
     "file",
@@ -72,7 +72,7 @@ MESSAGE_PREFIX = "msg"
 
 def sniff(head: bytes) -> bool:
     """Return whether a file that starts with `head` is an exported session."""
-    return bool(FIRST.match(head))
+    return bool(FIRST_KEY.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
