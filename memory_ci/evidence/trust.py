@@ -36,7 +36,7 @@ REMEMBER_REQUEST = Regex(r"^[ \t]*(?:/remember[ \t]+|Rejected:[ \t]*)\S", re.MUL
 
 AUTHOR = Regex(r"(?P<name>.*?)\s*<(?P<email>[^>]*)>")
 
-AGENTS = (
+AGENT_PATTERNS = (
     "*@anthropic.com",
     "*@openai.com",
     "*@cursor.com",
@@ -114,7 +114,7 @@ def is_author(author: str, patterns: Iterable[str]) -> bool:
     return False
 
 
-def find_machine(
+def find_bot_or_agent(
     author: str,
     co_authors: Iterable[str],
     sessions: Iterable[str],
@@ -138,6 +138,6 @@ def find_machine(
     if session:
         return f"an agent in the session {session}"
     for person in (author, *co_authors):
-        if is_author(person, (*AGENTS, *bots)):
+        if is_author(person, (*AGENT_PATTERNS, *bots)):
             return f"the agent {person}"
     return ""
