@@ -278,7 +278,9 @@ def test_bars_lead_to_commits_and_dots_to_entries(opened: Opened, overview: Over
     links = opened.page.eval_on_selector_all(
         "#time a, #use figure a", "all => all.map(a => a.href.baseVal)"
     )
-    assert f"https://github.com/acme/shop/commit/{overview.weeks[-2].newest_merge.url[-40:]}" in links
+    assert (
+        f"https://github.com/acme/shop/commit/{overview.weeks[-2].newest_merge.url[-40:]}" in links
+    )
     assert {f"#{entry.id}" for entry in overview.entries} <= set(links)
 
 
