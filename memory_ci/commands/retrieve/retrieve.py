@@ -530,7 +530,7 @@ def _add_organisation(
         environ=environ,
         today=job.today,
         is_new=job.session.is_new,
-        known=own_ids,
+        own_entry_ids=own_ids,
     )
 
 
