@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.sessionrefs import list_remote, push, store
-from memory_ci.sessions.capture import list_captured, purge
+from memory_ci.sessions.capture import list_captured, purge_sessions
 from tests.project import NOW, Project
 
 
@@ -42,9 +42,9 @@ def count_refs(project: Project) -> int:
 def test_a_session_is_named_by_its_key_its_id_or_its_beginning(
     captured: Project, name: str, count: int
 ) -> None:
-    assert len(purge(captured.workspace, [name], dry_run=True)) == count
+    assert len(purge_sessions(captured.workspace, [name], dry_run=True)) == count
     assert len(list_sessions(captured)) == 3
-    purge(captured.workspace, [name])
+    purge_sessions(captured.workspace, [name])
     assert len(list_sessions(captured)) == 3 - count
     assert count_refs(captured) == 3
 
@@ -52,7 +52,7 @@ def test_a_session_is_named_by_its_key_its_id_or_its_beginning(
 @pytest.mark.parametrize("name", ["aaaa", "gemini:aaaaaaaa", "", "cccccccc"])
 def test_an_unknown_name_deletes_nothing(captured: Project, name: str) -> None:
     with pytest.raises(UsageError) as caught:
-        purge(captured.workspace, ["bbbbbbbb", name])
+        purge_sessions(captured.workspace, ["bbbbbbbb", name])
     assert caught.value.slug == "unknown-session"
     assert len(list_sessions(captured)) == 3
 
@@ -60,13 +60,13 @@ def test_an_unknown_name_deletes_nothing(captured: Project, name: str) -> None:
 def test_all_sessions_are_deleted_locally_and_on_the_remote_and_nothing_else(
     captured: Project,
 ) -> None:
-    purge(captured.workspace, [], every=True, remote="origin")
+    purge_sessions(captured.workspace, [], every=True, remote="origin")
     assert (list_sessions(captured), count_refs(captured)) == ([], 0)
     assert captured.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/") == ""
     assert captured.git("ls-remote", "origin", "refs/heads/main") != ""
 
 
 def test_a_session_deleted_locally_can_still_be_deleted_on_a_remote(captured: Project) -> None:
-    purge(captured.workspace, [], every=True)
-    purge(captured.workspace, ["gemini:bbbbbbbb"], remote="origin")
+    purge_sessions(captured.workspace, [], every=True)
+    purge_sessions(captured.workspace, ["gemini:bbbbbbbb"], remote="origin")
     assert count_refs(captured) == 2
