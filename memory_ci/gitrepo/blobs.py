@@ -292,7 +292,7 @@ def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iter
             yield _read_disk(repo.cwd, file, limit)
         elif file.oid not in cached:
             content = next(contents_from_git)
-            repo.contents.keep(file.oid, content.data)
+            repo.contents.add(file.oid, content.data)
             yield content
         else:
             data = cached[file.oid]

@@ -72,7 +72,7 @@ class Contents(dict[str, bytes]):
 
     size = 0
 
-    def keep(self, oid: str, data: bytes | None) -> None:
+    def add(self, oid: str, data: bytes | None) -> None:
         """Add the content of a blob, unless it is None or large; clear a full cache first.
 
         Args:
@@ -159,7 +159,7 @@ class Tips(NamedTuple):
     branch: str
 
     @property
-    def work(self) -> str:
+    def work_branch(self) -> str:
         """The short name of the branch that is checked out; "" for none and for the default one."""
         name = self.branch.removeprefix(HEADS)
         return "" if name == self.name else name

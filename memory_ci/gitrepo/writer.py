@@ -333,9 +333,9 @@ def _move_branch(plumbing: _Plumbing, move: Move, journal_fd: int) -> None:
     Raises:
         RepositoryError: ref-moved, if it points at another commit.
     """
-    args = ("update-ref", "-m", "memory-ci: record", move.ref, move.new, move.old)
+    args = ("update-ref", "-m", "memory-ci: record", move.ref, move.new_commit, move.old_commit)
     try:
         plumbing.run(*args, shared_files=(journal_fd,))
     except git.GitCommandError:
-        _refuse_moved(plumbing.repo, move.ref, move.old)
+        _refuse_moved(plumbing.repo, move.ref, move.old_commit)
         raise

@@ -121,7 +121,8 @@ def _print_captured(as_json: bool) -> None:
     if not stored_sessions:
         _say_no_session(places_of())
     lines = [
-        printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored_sessions
+        printable(f"{session.ended_at:%Y-%m-%d %H:%M}  {session.key}")
+        for session in stored_sessions
     ]
     show(stored_sessions, lines, as_json)
 
