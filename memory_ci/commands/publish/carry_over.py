@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.record_commits import Cursor, find_cursor
 from memory_ci.gitrepo.repo import is_in_history
@@ -454,7 +454,7 @@ def _update_steps(
         for change in step.changes:
             entry = change.entry
             if change.step == "extract":
-                is_rejected = content_key(entry.title, entry.body) in rejected_keys
+                is_rejected = compute_content_key(entry.title, entry.body) in rejected_keys
                 if entry.id in new_copies_by_id or is_rejected:
                     continue
             elif _fits_edited_entry(change, old_copies_by_id, new_copies_by_id):

@@ -37,7 +37,7 @@ from memory_ci.commands.publish.text import (
 )
 from memory_ci.commands.review.priority import ASKED_LINE
 from memory_ci.errors import EngineError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
 from memory_ci.forge.proposals import Proposal, Proposals
@@ -304,7 +304,7 @@ def _list_proposed_items(built: BuiltBranch) -> Iterator[tuple[str, str]]:
 
 
 def _compute_entry_key(step: str, entry: Entry) -> str:
-    return _compute_key(f"{step} {content_key(entry.title, entry.body)}")
+    return _compute_key(f"{step} {compute_content_key(entry.title, entry.body)}")
 
 
 def _compute_key(text: str) -> str:
@@ -393,7 +393,9 @@ def _find_accepted_keys(
 
     The key of a candidate is the content key (a hash of title and body) of its entry.
     """
-    entry_id_by_key = {content_key(entry.title, entry.body): entry.id for entry in added_entries}
+    entry_id_by_key = {
+        compute_content_key(entry.title, entry.body): entry.id for entry in added_entries
+    }
     keys_by_entry_id: dict[str, str] = {}
     for suggestion in suggestions:
         if suggestion.is_accepted and suggestion.key in entry_id_by_key:

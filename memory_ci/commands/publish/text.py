@@ -319,8 +319,10 @@ def _list_added(proposed: Proposed) -> Iterator[str]:
         if _find_section(change) != "Added":
             continue
         entry = change.entry
-        candidate_key = proposed.accepted_keys.get(entry.id)
-        subject = f"candidate {candidate_key}" if candidate_key else f"entry {entry.id}"
+        compute_candidate_key = proposed.accepted_keys.get(entry.id)
+        subject = (
+            f"candidate {compute_candidate_key}" if compute_candidate_key else f"entry {entry.id}"
+        )
         line = f"- [x] {_render_change(change)} {code_span(entry.id)} <!-- {subject} -->"
 
         details = _list_details(entry, proposed.links)

@@ -23,15 +23,15 @@ from memory_ci.commands.record.run_results import RunResults
 from memory_ci.commands.record.work_item import WorkItem, describe_change, find_misspelt_marks
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.ingestion import collect
+from memory_ci.evidence.ingestion import collect_evidence
 from memory_ci.extraction.cites import find_named_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import (
     EARLIEST_DATE,
-    common_directory,
-    content_key,
+    compute_content_key,
     entry_id,
     find_aka,
+    find_common_directory,
     list_changed_files,
     to_entry,
 )
@@ -41,7 +41,7 @@ from memory_ci.extraction.judge import (
     judge_reply,
     list_shown_by_tools,
 )
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
 from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
@@ -302,7 +302,7 @@ class Learner:
         session_keys = [source.id for source in gathered_events.sources if source.kind == "session"]
         for session_key, entry in read_session_notes(self._run.base, session_keys):
             written_keys = {*self._past_keys, *self._all_past_ids, *self._draft.by_id}
-            if {entry.id, content_key(entry.title, entry.body)} & written_keys:
+            if {entry.id, compute_content_key(entry.title, entry.body)} & written_keys:
                 continue
             located_note = self._locate_session_note(entry)
             note = located_note.entry
@@ -364,7 +364,7 @@ class Learner:
         """
         tombstones = self._tombstones
         events = tombstones.mask_all(gathered_events.events)
-        evidence = collect(events, self._config.extraction, tombstones.mask(work.names))
+        evidence = collect_evidence(events, self._config.extraction, tombstones.mask(work.names))
         found_candidates = self._find_candidates(work, evidence)
         allowed_candidates = [
             judged
@@ -416,8 +416,8 @@ class Learner:
         """
         limit = self._config.extraction.max_entries_per_change
         accepted = [self._accept(judged) for judged in judged_candidates]
-        # `settle` merges equal candidates and applies the limit to this run alone.
-        settled = settle(accepted, limit)
+        # `settle_candidates` merges equal candidates and applies the limit to this run alone.
+        settled = settle_candidates(accepted, limit)
         unmarked_count = 0  # Entries without an author's mark, of earlier runs and of this one.
         for judged in settled:
             if self._is_written_before(judged.candidate) and not judged.candidate.is_marked:
@@ -448,7 +448,7 @@ class Learner:
         candidate = judged.candidate
         if judged.verdict != "suspected":
             return judged
-        if content_key(candidate.title, candidate.body) not in self._accepted_keys:
+        if compute_content_key(candidate.title, candidate.body) not in self._accepted_keys:
             return judged
         accepted_candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
         return replace(
@@ -458,7 +458,7 @@ class Learner:
     def _is_written_before(self, candidate: Candidate) -> bool:
         """Return whether memory holds a candidate's entry, or held it before this run."""
         own_id = entry_id(candidate)
-        own_keys = {own_id, content_key(candidate.title, candidate.body)}
+        own_keys = {own_id, compute_content_key(candidate.title, candidate.body)}
         return own_id in self._draft.by_id or not self._past_keys.isdisjoint(own_keys)
 
     def _cite_touched_code(self, judged_candidates: Sequence[Judged]) -> tuple[Judged, ...]:
@@ -521,7 +521,7 @@ class Learner:
         These are its evidence, the existing entries, the documents that may say the same, and the
         scope that candidates get: the team of the project or directory that the work changed.
         """
-        directory = common_directory(evidence.pieces)
+        directory = find_common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
         scope = self._draft.find_scope_of_directory(directory)
         if project and self._draft.path_of(ScopeOf("team", project)) is not None:

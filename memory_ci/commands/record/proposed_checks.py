@@ -20,7 +20,7 @@ from memory_ci.commands.record.drafted_checks import (
     draft_rule_checks,
 )
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
+from memory_ci.extraction.entries import compute_candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.past import plan_newest
 from memory_ci.memory.eligible import is_work
 from memory_ci.memory.forgotten import read_rejected
@@ -181,7 +181,7 @@ def _select_judged(
     chosen_drafts: list[tuple[DraftedCheck, BacktestResult]] = []
     proposed_count = 0
     for draft, result in tested_drafts:
-        key = candidate_key(_make_candidate(draft, result))
+        key = compute_candidate_key(_make_candidate(draft, result))
         is_accepted = key in accepted_keys
         if key in declined_keys or not (is_accepted or _is_worth_proposing(draft, result)):
             continue
@@ -230,7 +230,7 @@ def _judge_check(
     """
     candidate = _make_candidate(draft, result)
     reason = f"would have spoken {len(result.violations)} times in {result.applicable} changes"
-    if candidate_key(candidate) not in accepted_keys:
+    if compute_candidate_key(candidate) not in accepted_keys:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=HISTORY_LABEL)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
     is_of_entry = draft.rule.source == "entry"

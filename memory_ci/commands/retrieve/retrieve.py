@@ -188,7 +188,7 @@ def _rank_entries(job: _Job, norms: ChosenNorms) -> Ranked:
             embedder=embedder,
             names=names,
         )
-    _note_vector_lane(job, embedder, ranked)
+    _note_vector_search(job, embedder, ranked)
 
     hits = []
     for hit in ranked.hits:
@@ -216,7 +216,7 @@ def _choose_embedder(
     return choose_embedder(config.retrieve, environ)
 
 
-def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
+def _note_vector_search(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
     """Note for `memory-ci doctor` whether the embedder answered, if it was called."""
     if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
