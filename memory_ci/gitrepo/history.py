@@ -68,8 +68,8 @@ class LineCount(msgspec.Struct, frozen=True):
     """How a commit changed the number of lines with certain beginnings.
 
     Attributes:
-        added_counts: for each beginning the number of lines that the commit added, less those that it
-            removed.
+        added_counts: for each beginning the number of lines that the commit added, less the number
+            of those that it removed.
     """
 
     sha: str
