@@ -68,7 +68,7 @@ class DifferingFiles(NamedTuple):
     """The paths of files whose content is not the wanted one.
 
     Attributes:
-        known_paths: files whose content in index and work tree is that of a known state.
+        known_paths: files whose content in index and work tree is the same as in a known state.
         unknown_paths: the other files.
     """
 
@@ -149,7 +149,7 @@ def find_differing_files(
 ) -> DifferingFiles:
     """Return the files of a work tree and its index that differ from `wanted_files`.
 
-    Files whose content is that of a known state may be overwritten; a person changed the others.
+    Files with the content of a known state may be overwritten; a person changed the others.
 
     Args:
         worktree: the work tree.

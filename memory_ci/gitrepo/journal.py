@@ -5,7 +5,7 @@ run that is killed in between has changed files and no commit: nothing counts as
 person does next, and the next command restores the files. The journal is in the common git
 directory from before the first file is written until the branch has moved. The process that writes
 it holds a lock on it, which ends with that process and the git processes that it has started. Thus
-an unlocked journal is that of a killed run.
+an unlocked journal was left by a killed run.
 """
 
 from __future__ import annotations
@@ -156,8 +156,8 @@ def undo_move(repo: Repository) -> tuple[Path, ...]:
     error is raised: if it fails, the journal stays, and a later call tries again.
 
     Returns:
-        The files that a person changed since, which are not restored. The journal stays until their
-        content is that of a commit, so that they are named until then.
+        The files that a person changed since, which are not restored. The journal stays until
+        their content is committed, so that they are named until then.
     """
     path = repo.common_dir / JOURNAL
     with (

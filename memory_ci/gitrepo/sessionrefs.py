@@ -291,7 +291,7 @@ def _format_part(text: str) -> str:
     if REF_PART.fullmatch(text):
         return text
     readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
-    import hashlib  # Not at the top: 4 ms that a push without sessions is spared.
+    import hashlib  # Not at the top: it takes 4 ms, and a push without sessions does not need it.
 
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{readable or 'x'}-{digest[:16]}"

@@ -55,7 +55,7 @@ IN_ACTIONS = Identity(
 
 
 def choose_identity(config: PublishConfig, *, in_actions: bool) -> Identity:
-    """Return the committer of memory: that of the configuration, or else our own.
+    """Return the committer of memory: the one that is configured, or else our own.
 
     Args:
         config: its `author` is `Name <address>`, or has no address.
