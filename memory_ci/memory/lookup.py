@@ -118,7 +118,7 @@ def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion
     pathspecs = memory_pathspecs(workspace.config.scopes)
     file_versions = list(list_versions(workspace.repo, head, pathspecs))
     entries = _read_versions(workspace, file_versions, prefix.lower())
-    versions = list(_replay(reversed(file_versions), entries))
+    versions = list(_list_entry_versions(reversed(file_versions), entries))
     if not versions:
         raise UsageError(
             f"no commit has an entry with an id that starts with {prefix!r}",
@@ -163,13 +163,13 @@ def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> fr
     return frozenset(entry_id for entry_id, status in status_by_id.items() if status == "retired")
 
 
-FileKey = tuple[str, str]  # A path and an object id.
+FileKey = tuple[str, str]  # The path and the object id of one version of a file.
 
 
 def _read_versions(
     workspace: Workspace, versions: Sequence[FileVersion], prefix: str
 ) -> dict[FileKey, Entry]:
-    """Return the entry in each version of a memory file that has it.
+    """Return what an entry is in each version of a memory file that has it.
 
     Only texts with the id are parsed.
 
@@ -177,6 +177,9 @@ def _read_versions(
         workspace: the repository.
         versions: the versions of all memory files.
         prefix: the first characters of the id of the entry.
+
+    Returns:
+        The entry by path and object id of the file.
     """
     files = {}
     for version in versions:
@@ -193,27 +196,29 @@ def _read_versions(
     return entries
 
 
-def _replay(
-    versions: Iterable[FileVersion], entries: Mapping[FileKey, Entry]
+def _list_entry_versions(
+    versions: Iterable[FileVersion], entry_by_version: Mapping[FileKey, Entry]
 ) -> Iterator[EntryVersion]:
-    """Yield the change that each commit made to an entry, oldest first.
+    """Yield the change that each commit made to one entry, oldest first.
 
     Args:
         versions: the versions of all memory files, oldest first.
-        entries: the entry in each of these versions that has it.
+        entry_by_version: the entry in each of these versions that has it, by path and object id of
+            the file.
     """
-    entry_by_path: dict[str, Entry] = {}  # the entry in each file, after the commits so far
+    entry_by_path: dict[str, Entry] = {}  # the files with the entry, after the commits so far
     for commit, commit_versions in groupby(versions, attrgetter("commit")):
-        before = dict(entry_by_path)
+        old_entry_by_path = dict(entry_by_path)
         for version in commit_versions:
-            entry = entries.get((version.path, version.oid or ""))
+            entry = entry_by_version.get((version.path, version.oid or ""))
             if entry is None:
                 entry_by_path.pop(version.path, None)
             else:
                 entry_by_path[version.path] = entry
-        if entry_by_path != before:
+        if entry_by_path != old_entry_by_path:
             paths = tuple(sorted(entry_by_path))
-            yield EntryVersion(commit, paths, _describe_change(before, entry_by_path))
+            change = _describe_change(old_entry_by_path, entry_by_path)
+            yield EntryVersion(commit, paths, change)
 
 
 def _describe_change(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:

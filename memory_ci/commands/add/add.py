@@ -116,9 +116,9 @@ def _complete_fields(workspace: Workspace, entry: Entry) -> Located:
     head = find_commit(workspace.repo, "HEAD")
     names = _list_file_names(workspace, head) if head else frozenset[str]()
     if entry.phase is None and head and INTENT_FILE in names:
-        from memory_ci.memory.stage import current_phase  # few projects have such a file
+        from memory_ci.memory.stage import read_current_phase  # few projects have such a file
 
-        entry = replace(entry, phase=current_phase(workspace, head, target.where))
+        entry = replace(entry, phase=read_current_phase(workspace, head, target.where))
     if target.name == "global":
         message = "global memory lies outside of this repository"
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."

@@ -26,7 +26,7 @@ from memory_ci.lifecycle.episodes import (
 )
 from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.memory.commit_texts import start_of
+from memory_ci.memory.commit_texts import find_start
 from memory_ci.memory.eligible import list_prose, own_commits, title_of
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
@@ -230,7 +230,7 @@ class EpisodeBuilder:
             if entry_id in located_by_id:
                 served.append(located_by_id[entry_id].entry)
         if served:
-            repo, start = self._run.workspace.repo, start_of(merged)
+            repo, start = self._run.workspace.repo, find_start(merged)
             message = "\n".join(commit.message for commit in (tip, *merged.commits))
             entries = self._run.draft.entries
             touched = find_touched(

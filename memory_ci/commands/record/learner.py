@@ -49,7 +49,7 @@ from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
-from memory_ci.memory.commit_texts import start_of
+from memory_ci.memory.commit_texts import find_start
 from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
@@ -133,7 +133,7 @@ def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkI
         tip=merged.tip.sha,
         day=merged_on(merged),
         names=redact(words).text,
-        start=start_of(merged),
+        start=find_start(merged),
     )
 
 
@@ -308,7 +308,7 @@ class Learner:
                 member_commits.append(commit)
                 continue
             # The value is the range of the change, in which git can prove what the commit claims.
-            start = start_of(merged) or commit.sha
+            start = find_start(merged) or commit.sha
             outsiders[commit.sha[:SHA_WIDTH]] = (start, merged.tip.sha)
             self.tally.findings += find_claimed_uses(commit, "notice")
         return [commit for commit in member_commits if commit.sha[:SHA_WIDTH] not in outsiders]

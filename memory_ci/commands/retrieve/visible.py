@@ -8,7 +8,7 @@ from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_cites
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import may_be_judged
 from memory_ci.errors import UsageError
-from memory_ci.memory.edits import with_edits
+from memory_ci.memory.edits import add_edits_to_hits
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace
@@ -66,5 +66,5 @@ def show_visible(
     if may_be_judged(located):
         verdicts = judge_cites(workspace, [located], None)
     hit = Hit(located, 1.0, (), verdicts=verdicts.get(located.entry, ()))
-    hits = with_edits(workspace, [hit], None)
+    hits = add_edits_to_hits(workspace, [hit], None)
     return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))

@@ -13,7 +13,7 @@ from memory_ci.commands.retrieve.ranking import TruthOf, judge_hits
 from memory_ci.commands.retrieve.text import entry_cost
 from memory_ci.lifecycle.relations import parse_relation
 from memory_ci.lifecycle.similarity import words_of
-from memory_ci.memory.edits import with_edits
+from memory_ci.memory.edits import add_edits_to_hits
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located
 from memory_ci.records.retrieval import Hit, Retrieval
@@ -101,7 +101,7 @@ def add_related(
     rerank = partial(_apply_truth, related_hits)
     judged_hits, gone = judge_hits(workspace, related_hits, tree, rerank, stale=stale)
     free_places = max(0, request.limit - len(retrieval.hits))
-    new_hits = with_edits(workspace, judged_hits[:free_places], tree)
+    new_hits = add_edits_to_hits(workspace, judged_hits[:free_places], tree)
 
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
     served, dropped = fit(new_hits, remaining_chars, entry_cost)
