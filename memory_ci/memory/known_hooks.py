@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from memory_ci.checks.habits import LOCKED
+from memory_ci.checks.habits import LOCK_FILE
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.regex import Regex
 
@@ -161,7 +161,7 @@ def is_linted(rule: str, settings: str) -> bool:
 
 def is_lock_tested(globs: Iterable[str], settings: str) -> bool:
     """Return whether globs name a lock file, and CI fails where it does not fit."""
-    return any(LOCKED.fullmatch(glob) for glob in globs) and bool(LOCK_CHECK.search(settings))
+    return any(LOCK_FILE.fullmatch(glob) for glob in globs) and bool(LOCK_CHECK.search(settings))
 
 
 def suggest_hook(rule: str, settings: str) -> str:

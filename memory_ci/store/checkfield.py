@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
-from memory_ci.checks.globs import GlobError, refuse_globs
+from memory_ci.checks.globs import GlobError, require_allowed_globs
 from memory_ci.checks.patterns import PatternError, compile_pattern
 from memory_ci.errors import UsageError
 from memory_ci.records.check import (
@@ -210,7 +210,7 @@ def _read_globs(node: YamlNode) -> tuple[str, ...]:
     """
     globs = _read_texts(node)
     try:
-        refuse_globs(globs)
+        require_allowed_globs(globs)
     except GlobError as error:
         raise CheckError(str(error), node.line) from None
     return globs
