@@ -204,10 +204,10 @@ LIMITS = {
     "Retrieval": """
         search.strength.MAX_HITS commands.retrieve.options.MAX_LIMIT
         commands.retrieve.options.MAX_CHARS commands.retrieve.norms.MAX_NORM_CHARS
-        commands.retrieve.retrieve.MAX_ABOUT commands.retrieve.text.HOOK_CHARS
+        commands.retrieve.retrieve.MAX_ENTRIES_OF_FILE commands.retrieve.text.HOOK_CHARS
         commands.retrieve.text.HINT_LINES commands.retrieve.text.HINT_CHARS
-        search.query.MAX_CHARS memory.past_tasks.MAX_CHANGES search.vectors.MAX_AT_QUERY
-        search.vectors.LEAST_COVERAGE commands.mcp.tools.MAX_CHARS
+        search.query.MAX_CHARS memory.past_tasks.MAX_CHANGES search.vectors.MAX_EMBEDDED_BY_QUERY
+        search.vectors.MIN_COVERAGE commands.mcp.tools.MAX_CHARS
         memory.agents_block.MAX_CHARS memory.agents_block.MAX_ENTRIES
     """,
     "Cited code": """

@@ -177,7 +177,7 @@ def _run_week(workspace: Workspace, now: datetime, *, answers: bool) -> dict[str
     retrieval = retrieve(workspace, task or "none", RetrieveOptions(), now.date())
     served = [hit.located.entry for hit in retrieval.hits]
     return {
-        "found": len(queue.found),
+        "found": len(queue.questions),
         "asked": len(shown),
         "waiting": queue.week.waiting,
         "accepted": len(questions_by_answer.get("accept", ())),

@@ -15,7 +15,7 @@ from memory_ci import __version__
 from memory_ci.errors import UsageError
 from memory_ci.records.config import FORMAT, Config, Policy
 from memory_ci.records.report import Finding
-from memory_ci.text import yaml_fault
+from memory_ci.text import locate_yaml_error
 
 T = TypeVar("T")
 CONFIG_FILE = ".memory-ci.yaml"
@@ -24,7 +24,7 @@ POLICY_FILE = ".memory/policy.yaml"
 MAX_BYTES = 64 * 1024  # Bytes of `.memory-ci.yaml`, and of a policy.
 MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern; more match slowly, and fewer can say the same.
-CORE = "tag:yaml.org,2002:"
+YAML_TAG = "tag:yaml.org,2002:"  # The beginning of the tags of YAML's own types.
 
 OUTSIDE = frozenset(
     {"key", "apikey", "token", "secret", "password", "url", "base", "endpoint", "host", "command"}
@@ -42,25 +42,28 @@ REMOVED_KEYS = frozenset(
 """Keys that 0.2 had; each has the value that was the default (docs/upgrading.md)."""
 
 
-def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None = None) -> Config:
+def parse_config(
+    text: str, path: str = CONFIG_FILE, warnings: list[Finding] | None = None
+) -> Config:
     """Return the configuration in the text of a `.memory-ci.yaml`.
 
     Args:
         text: the text of the file.
         path: the name of the file in errors.
-        found: receives warnings about unknown keys and formats, as a newer version may write them.
+        warnings: findings on unknown keys and formats, which a newer version may write, are added
+            to this list.
 
     Raises:
         UsageError: bad-config.
     """
-    findings = [] if found is None else found
+    findings = [] if warnings is None else warnings
     if len(text) > MAX_BYTES:
         raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
     # A file of comments alone is common, and PyYAML takes 20 ms to load.
     has_content = any(line.strip() and not line.startswith("#") for line in text.splitlines())
     with _adding_source_line(text):
         node = _compose(text, path) if has_content else None
-        is_empty = node is None or (node.id == "scalar" and node.tag == CORE + "null")
+        is_empty = node is None or (node.id == "scalar" and node.tag == YAML_TAG + "null")
         if is_empty:
             return Config()
         plain = _Reader(path, findings).read(node, Config, "")
@@ -212,14 +215,14 @@ def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are 
     Raises:
         UsageError: bad-config, for invalid YAML, anchors, tags or deep nesting.
     """
-    import yaml  # 20 ms that a repository without a configuration is spared
+    import yaml  # Not at the top: it takes 20 ms, and many repositories have no configuration.
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         _refuse_unsafe_yaml(yaml.parse(text, Loader=loader), path)
         return yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
-        line, reason = yaml_fault(error)
+        line, reason = locate_yaml_error(error)
         raise _error(path, line + 1, f"not valid YAML: {reason}") from error
 
 
@@ -323,7 +326,10 @@ class _Reader:
             yield key, line, value_node
 
     def _read_value(self, node: Any, where: str) -> Any:  # noqa: ANN401
-        """Return the value of a node by its YAML tag, as an int, a text or a list, unchecked."""
+        """Return the value of a node by its YAML tag, unchecked.
+
+        It is a number, a truth value, a text or None; or a list or dictionary of such values.
+        """
         if node.id == "sequence":
             return [self._read_value(child, where) for child in node.value]
         if node.id == "mapping":
@@ -331,13 +337,13 @@ class _Reader:
                 key: self._read_value(value, where)
                 for key, _, value in self._iter_pairs(node, where)
             }
-        if node.tag == CORE + "int":
+        if node.tag == YAML_TAG + "int":
             return int(node.value)
-        if node.tag == CORE + "float":
+        if node.tag == YAML_TAG + "float":
             return float(node.value)
-        if node.tag == CORE + "bool":
+        if node.tag == YAML_TAG + "bool":
             return node.value.lower() in ("true", "yes", "on")
-        return None if node.tag == CORE + "null" else node.value
+        return None if node.tag == YAML_TAG + "null" else node.value
 
 
 def find_fault(pattern: str) -> str | None:

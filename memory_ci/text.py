@@ -358,11 +358,11 @@ UNCLOSED = (
 """Messages of PyYAML on an unclosed list, key or quotation; its mark is where the file ends."""
 
 
-def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors, which have one owner
+def locate_yaml_error(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML is not imported here
     """Return the line (from 0) and the reason of an error of PyYAML.
 
-    For an unclosed list, key or quotation it is the line where that begins, and not the end of the
-    file, where PyYAML notices it.
+    For an unclosed list, key or quotation the line is its first one, and not the end of the file,
+    where PyYAML notices it.
     """
     reason: str = getattr(error, "problem", None) or str(error).partition("\n")[0]
     mark = getattr(error, "problem_mark", None)

@@ -43,7 +43,7 @@ class Globs:
         Raises:
             GlobError: one of them is not allowed.
         """
-        require_allowed_globs(globs)
+        validate_globs(globs)
         self._rules: list[tuple[bool, re.Pattern[str]]] = []
         included_patterns: list[str] = []
         for glob in globs:
@@ -105,7 +105,7 @@ def list_pathspecs(globs: Iterable[str]) -> list[str]:
     return pathspecs
 
 
-def require_allowed_globs(globs: Sequence[str]) -> None:
+def validate_globs(globs: Sequence[str]) -> None:
     """Raise an error unless a list of globs is allowed.
 
     It is if it has neither too many nor too long globs, if each can be translated, and if not all

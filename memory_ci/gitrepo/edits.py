@@ -37,8 +37,8 @@ class Spot(NamedTuple):
         old_path: an older path of the file.
         first: the first line; None for the whole file.
         last: the last line; None for the whole file.
-        word: the name of code that is gone. Then the commit is searched that removed the last line
-            with it.
+        word: the name of code that is gone. Then the spot stands for the file's lines with this
+            word, and its last edit is the commit that removed such a line.
     """
 
     path: str
@@ -109,8 +109,8 @@ def find_last_edits(
 ) -> dict[Spot, LastEdit]:
     """Return the commit that last changed each spot, by one walk back along the first parents.
 
-    A merge counts for all that it merged. The walk ends as soon as all spots have an edit. It takes
-    one process, and two for a work tree.
+    A merge is one commit of this walk: it counts for all commits that it merged. The walk ends as
+    soon as all spots have an edit. It takes one process, and two for a work tree.
 
     Args:
         repo: the repository.
@@ -126,11 +126,16 @@ def find_last_edits(
     edits: dict[Spot, LastEdit] = {}
     for edit, file_diffs in _iter_edits(repo, rev, sorted(paths)):
         for spot, tracker in trackers.items():
-            if spot not in edits and tracker.is_changed_by(file_diffs):
+            if spot in edits:
+                continue
+            if tracker.is_changed_by(file_diffs):
                 is_deleted = any(
                     tracker.path == diff.old_path and not diff.new_path for diff in file_diffs
                 )
+                # The edit of a spot with a word is the removal of that word.
                 edits[spot] = edit._replace(is_removal=is_deleted or bool(spot.word))
+            else:
+                tracker.step_back(file_diffs)
         if len(edits) == len(trackers):
             break
     return edits
@@ -236,7 +241,11 @@ def _decode_line(line: bytes) -> str:
 
 
 class _SpotTracker:
-    """Follows a spot back through history: its path and its lines before the commits so far."""
+    """Follows a spot back through history: its path and its lines before the commits so far.
+
+    Attributes:
+        path: the path of its file, before the commits so far.
+    """
 
     def __init__(self, spot: Spot) -> None:
         self.path = spot.path
@@ -245,24 +254,46 @@ class _SpotTracker:
         self._word = re.compile(rf"(?<!\w){re.escape(spot.word)}(?!\w)") if spot.word else None
 
     def is_changed_by(self, file_diffs: Iterable[_FileDiff]) -> bool:
-        """Return whether a commit changes the spot; if not, move the spot to where it was before.
+        """Return whether a commit changes the spot.
+
+        A commit that adds the file changes it. So does one that deletes the file, unless the spot
+        is a word: then a removed line must have the word.
 
         Args:
             file_diffs: the diffs of the commit.
         """
-        for diff in file_diffs:
-            path_after = diff.new_path or diff.old_path
-            if self.path != path_after:
-                continue
-            is_added = not diff.old_path
-            is_deleted = not diff.new_path
-            if is_added or (is_deleted and self._word is None):
-                return True
-            if any(self._is_touched(hunk) for hunk in diff.hunks):
-                return True
-            self._step_back(diff)
+        diff = self._find_own_diff(file_diffs)
+        if diff is None:
             return False
-        return False
+        is_added = not diff.old_path
+        is_deleted = not diff.new_path
+        if is_added or (is_deleted and self._word is None):
+            return True
+        return any(self._is_touched(hunk) for hunk in diff.hunks)
+
+    def step_back(self, file_diffs: Iterable[_FileDiff]) -> None:
+        """Set path and lines to those before a commit that does not change the spot.
+
+        Args:
+            file_diffs: the diffs of the commit.
+        """
+        diff = self._find_own_diff(file_diffs)
+        if diff is None:
+            return
+        if self._first is not None and self._last is not None:
+            hunks_above = [hunk for hunk in diff.hunks if hunk.new_start < self._first]
+            shift = sum(hunk.old_size - hunk.new_size for hunk in hunks_above)
+            self._first += shift
+            self._last += shift
+        self.path = diff.old_path
+
+    def _find_own_diff(self, file_diffs: Iterable[_FileDiff]) -> _FileDiff | None:
+        """Return the diff of the spot's file; None if the commit does not touch the file."""
+        for diff in file_diffs:
+            path_after = diff.new_path or diff.old_path  # A deleted file has no new path.
+            if path_after == self.path:
+                return diff
+        return None
 
     def _is_touched(self, hunk: _Hunk) -> bool:
         """Return whether a hunk changes the lines of the spot, or removes a line with its word."""
@@ -281,15 +312,6 @@ class _SpotTracker:
         if hunk.new_start == self._last and hunk.removed[0].strip():
             return True
         return hunk.new_start == self._first - 1 and bool(hunk.removed[-1].strip())
-
-    def _step_back(self, diff: _FileDiff) -> None:
-        """Set path and lines to those before a diff that does not change the spot."""
-        if self._first is not None and self._last is not None:
-            hunks_above = [hunk for hunk in diff.hunks if hunk.new_start < self._first]
-            shift = sum(hunk.old_size - hunk.new_size for hunk in hunks_above)
-            self._first += shift
-            self._last += shift
-        self.path = diff.old_path
 
 
 # -- blame

@@ -18,18 +18,18 @@ from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_c
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
+    cache_ancestor,
     find_commit,
     is_ancestor,
     is_shallow,
     list_cut,
-    remember_ancestor,
     resolve_commit,
 )
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SERVED_TRAILER
 
-SURFACE = "Memory-Surface"
-MAX_READERS = 5_000  # Newest commits with served memory that are searched for agents.
+SURFACE_TRAILER = "Memory-Surface"
+MAX_USES = 5_000  # Newest commits with served memory that are searched for agents.
 NO_COLOR_OR_PROGRAMS = ("--no-color", "--no-ext-diff", "--no-textconv")
 AS_TEXT = ("--text", "--no-ext-diff", "--no-textconv")
 """An attribute of the repository (`MEMORY.md -diff`) must not hide written lines."""
@@ -138,9 +138,14 @@ def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[Mer
 def _iter_group_changes(
     repo: Repository, history: HistoryRange
 ) -> Generator[MergedChange, None, None]:
-    """Yield a change for each group of a range, in which a rebase is still several changes."""
+    """Yield a change for each group of a range, oldest first.
+
+    A group is a commit on the first-parent line with the commits that it merged. The commits of a
+    rebased pull request are all on that line: each of them is a change of its own here, and
+    `iter_merged_changes` joins them.
+    """
     if not history.groups:
-        return  # Git would read HEAD.
+        return  # Without revisions git would read HEAD.
     shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
     with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
         commits = (commit for commit, _ in log)
@@ -251,7 +256,10 @@ def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
 
 
 def find_addition(repo: Repository, rev: str, path: str) -> str | None:
-    """Return the oldest first-parent commit of `rev` that added a file at `path`."""
+    """Return the oldest first-parent commit of `rev` that added a file at `path`, if there is one.
+
+    That it is in the history of `rev` is cached: callers ask for that next.
+    """
     added = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
     revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
     log = read_log(repo, "--first-parent", *added, *revision)
@@ -259,7 +267,7 @@ def find_addition(repo: Repository, rev: str, path: str) -> str | None:
     if not newest_first:
         return None
     oldest = newest_first[-1]
-    remember_ancestor(repo, oldest, rev)
+    cache_ancestor(repo, oldest, rev)
     return oldest
 
 
@@ -357,19 +365,19 @@ def list_commits_replacing(repo: Repository, rev: str, path: str, text: str) -> 
     return run_git(repo.cwd, *LOG_SETTINGS, "log", *walk, *revision).decode().split()
 
 
-def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
+def find_last_uses(repo: Repository, rev: str) -> dict[str, datetime]:
     """Return when each agent last committed work for which it had read entries of memory.
 
     Such commits name the entries in the trailer `Memory-Retrieved`.
 
     Returns:
-        The time of the last commit by agent, the latest first.
+        The time of the last such commit by agent, the latest first.
     """
-    keys = (SURFACE, "Memory-Session")
+    keys = (SURFACE_TRAILER, "Memory-Session")
     values = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in keys)
-    shown = ("--date=raw", f"--format=%cd{values}")
-    options = (f"-n{MAX_READERS}", f"--grep=^{SERVED_TRAILER}:", *shown)
-    args = ("log", *options, "--end-of-options", rev, "--")
+    format_options = ("--date=raw", f"--format=%cd{values}")
+    selection = (f"-n{MAX_USES}", f"--grep=^{SERVED_TRAILER}:")
+    args = ("log", *selection, *format_options, "--end-of-options", rev, "--")
     listing = run_git(repo.cwd, *LOG_SETTINGS, *args).decode("utf-8", "replace")
 
     latest: dict[str, datetime] = {}
@@ -383,12 +391,12 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
 
 
 def _list_agents(surface: str, sessions: str) -> set[str]:
-    """Return the agents that made a commit.
+    """Return the names of the agents that made a commit, from the values of its trailers.
 
     Args:
-        surface: the value of its trailer `Memory-Surface`: the cloud service that the agent ran in,
-            which is returned as the agent.
-        sessions: the values of its trailers `Memory-Session`, each `<agent>:<id>`, with commas.
+        surface: the value of `Memory-Surface`: the name of the cloud service in which the agent
+            ran; "" if it ran elsewhere. It is returned as the name of the agent.
+        sessions: the values of `Memory-Session`, each `<agent>:<id>`, with commas.
     """
     if surface:
         return {surface}

@@ -96,7 +96,7 @@ def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> 
     return bool(run_git(repo.cwd, "log", *options, "--", f":(top,literal){path}", ok=(0, 128)))
 
 
-def is_removed(repo: Repository, rev: str, path: str) -> bool:
+def is_deleted(repo: Repository, rev: str, path: str) -> bool:
     """Return whether the last commit that removed a file deleted it, and did not rename it.
 
     False if no commit in the history of `rev` removed it.
@@ -104,29 +104,35 @@ def is_removed(repo: Repository, rev: str, path: str) -> bool:
     Args:
         repo: the repository.
         rev: the newest commit.
-        path: the path of the file, or the end of it, without characters of patterns.
+        path: the path of the file, or the end of it after a slash, without characters of patterns.
     """
-    removed = ("--no-renames", "--diff-filter=D", "-1", "--format=%H", "--end-of-options", rev)
+    options = ("--no-renames", "--diff-filter=D", "-1", "--format=%H", "--end-of-options", rev)
     pathspec = f":(top,glob)**/{path}"
-    removing_sha = run_git(repo.cwd, *LOG_SETTINGS, "log", *removed, "--", pathspec)
+    listing = run_git(repo.cwd, *LOG_SETTINGS, "log", *options, "--", pathspec)
+    removing_sha = listing.decode().strip()
     if not removing_sha:
         return False
-    renamed = ("--diff-merges=first-parent", *SIMILAR, "--diff-filter=R", "--raw", "--no-abbrev")
-    revision = ("--end-of-options", removing_sha.decode().strip(), "--")
-    for commit, _ in read_log(repo, *renamed, "-1", *revision):
-        old_paths = [file.old_path or "" for file in commit.files]
-        return not any(f"/{old_path}".endswith(f"/{path}") for old_path in old_paths)
-    return True  # The removing commit renamed no file.
+
+    # The same commit again, now with its renames alone. Without renames git prints nothing.
+    renames = ("--diff-merges=first-parent", *SIMILAR, "--diff-filter=R", "--raw", "--no-abbrev")
+    revision = ("--end-of-options", removing_sha, "--")
+    for commit, _ in read_log(repo, *renames, "-1", *revision):
+        for file in commit.files:
+            is_same_file = f"/{file.old_path}".endswith(f"/{path}")
+            if is_same_file:
+                return False
+    return True
 
 
-def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
-    """Return when the newest commit whose message has the first line of `words` was committed.
+def find_last_mention(repo: Repository, rev: str, text: str) -> datetime | None:
+    """Return when a text was last mentioned in the message of a commit in the history of `rev`.
 
-    The history of `rev` is searched. None where no message has it, or where `words` is blank.
+    Only the first line of the text is searched for. None if no message has it, or if the text is
+    blank.
     """
-    if not words.strip():
+    if not text.strip():
         return None
-    options = ("-1", "--fixed-strings", f"--grep={words.splitlines()[0]}")
+    options = ("-1", "--fixed-strings", f"--grep={text.splitlines()[0]}")
     args = ("log", *options, "--format=%cd", "--date=raw", "--end-of-options", rev)
     raw_date = run_git(repo.cwd, *LOG_SETTINGS, *args).decode().strip()
     return parse_date(raw_date) if raw_date else None
@@ -149,9 +155,13 @@ def parse_date(raw: str) -> datetime:
 
 
 def _parse_log(stream: IO[bytes]) -> Iterator[tuple[Commit, tuple[str, ...]]]:
-    """Parse commits that git printed in the form of RECORD_OPTIONS, with the ids of their files."""
+    """Parse commits that git printed in the form of RECORD_OPTIONS, with the ids of their files.
+
+    For each commit the output has an empty token, a token for each of FIELDS, and two or three
+    tokens for each file, which `_parse_file` takes. A token ends with NUL.
+    """
     tokens = _iter_tokens(stream)
-    token = next(tokens, None)  # The empty token before the fields of a commit.
+    token = next(tokens, None)  # The empty token before the fields of the first commit.
     while token is not None:
         fields = [next(tokens).decode("utf-8", "replace") for _ in FIELDS]
 
@@ -381,12 +391,13 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
 def group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
     """Group words so that no word of a group is the beginning of another word of the group.
 
-    Git reads one pattern of alternatives a thousand times faster than a pattern for each word. Of
-    alternatives it takes the longest, also where no word ends behind it: the shorter word would not
-    be found. Therefore it is in another pattern.
+    `git grep` searches for a pattern of alternatives (`(a|b|c)`) a thousand times faster than for a
+    pattern of each word. But it tries only the longest alternative that matches: with
+    `(max|max-line)` it does not find the word `max` in `max-lines`. So a word and its beginning are
+    put into different patterns.
 
     Args:
-        words: words, sorted: a word comes after its beginnings.
+        words: sorted words, so that a word comes after each of its beginnings.
     """
     groups: list[list[str]] = []
     for word in words:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.extraction.stance import is_opposite
-from memory_ci.extraction.support import find_sentences
+from memory_ci.extraction.support import expand_to_sentences
 from memory_ci.extraction.suspects import find_steering
 from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, read_stored, session_ref
 from memory_ci.memory.workspace import Workspace
@@ -317,7 +317,7 @@ def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[s
         for passage in _list_passages(turn.text):
             normalised_passage = _normalise(passage)
             if normalised_words in normalised_passage:
-                sentences.append(find_sentences(normalised_words, normalised_passage))
+                sentences.append(expand_to_sentences(normalised_words, normalised_passage))
     return sentences if is_opposite(title, sentences) else []
 
 

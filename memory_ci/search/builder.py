@@ -129,7 +129,7 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     try:
         return fill()
     except sqlite3.DatabaseError as damage:
-        index.replace(damage)
+        index.replace_by_empty(damage)
         return fill()
 
 

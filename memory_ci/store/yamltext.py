@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from memory_ci.regex import Regex
-from memory_ci.text import yaml_fault
+from memory_ci.text import locate_yaml_error
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 # A line that needs no YAML parser: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`,
@@ -180,8 +180,24 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
         yield reader
         reader.close()
     except yaml.YAMLError as error:
-        number, reason = yaml_fault(error)
+        number, reason = locate_yaml_error(error)
         raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
+
+
+class _FieldStart(NamedTuple):
+    """A field whose last line is not known yet.
+
+    Attributes:
+        key: its name.
+        value: its value, as `Field` has it.
+        first: its first line, 0-based.
+        scalar_end: the line after the last block scalar (`|` or `>`) up to the end of its value.
+    """
+
+    key: str
+    value: str | tuple[str, ...] | None
+    first: int
+    scalar_end: int
 
 
 class _EventReader:
@@ -196,24 +212,26 @@ class _EventReader:
         self._scalar_end = 0  # The line after the last block scalar.
 
     def read_fields(self) -> list[Field]:
-        """Read the top-level mapping as fields."""
-        fields: list[Field] = []
-        scalar_ends: list[int] = []
+        """Read the top-level mapping as fields.
+
+        Raises:
+            YamlTextError: a key is no word, or does not start its line.
+        """
+        parts: list[_FieldStart] = []
         for key_event in self._iter_keys():
             first = key_event.start_mark.line
             if not self._is_line_key(key_event):
                 raise YamlTextError(first, "a key must be a word at the start of its line")
             value = self._read_value(self._next_event())
-            fields.append(Field(key_event.value, value, first, first))
-            scalar_ends.append(self._scalar_end)
+            parts.append(_FieldStart(key_event.value, value, first, self._scalar_end))
 
         # Where a field ends is known when the next one begins.
-        next_lines = [*(field.first for field in fields[1:]), len(self._lines)]
-        complete_fields: list[Field] = []
-        for field, next_line, scalar_end in zip(fields, next_lines, scalar_ends, strict=True):
-            last = self._find_last_line(field.first, next_line, scalar_end)
-            complete_fields.append(Field(field.key, field.value, field.first, last))
-        return complete_fields
+        next_lines = [*(part.first for part in parts[1:]), len(self._lines)]
+        fields: list[Field] = []
+        for part, next_line in zip(parts, next_lines, strict=True):
+            last = self._find_last_line(part.first, next_line, part.scalar_end)
+            fields.append(Field(part.key, part.value, part.first, last))
+        return fields
 
     def _is_line_key(self, event: Any) -> bool:  # noqa: ANN401
         """Return whether an event is a word at the start of a line, with a colon after it."""
@@ -357,7 +375,7 @@ def _kind(event: object) -> str:
     return type(event).__name__.removesuffix("Event")
 
 
-TOKEN_DETAILS = (
+EVENT_ATTRIBUTES = (
     "value",
     "anchor",
     "tag",
@@ -370,11 +388,11 @@ TOKEN_DETAILS = (
 )
 
 
-class YamlToken(msgspec.Struct, frozen=True):
+class YamlEvent(msgspec.Struct, frozen=True):
     """An event of PyYAML: a scalar, an alias, or the start or end of a collection or document.
 
     Attributes:
-        details: its kind, then its other attributes in the order of TOKEN_DETAILS, as text.
+        details: its kind, then its other attributes in the order of EVENT_ATTRIBUTES, as text.
         start: the line and the column of its begin, 0-based.
         end: the line and the column of its end.
     """
@@ -396,35 +414,37 @@ class YamlToken(msgspec.Struct, frozen=True):
     @property
     def is_flow(self) -> bool:
         """Whether it is a collection in braces or brackets."""
-        return self.details[1 + TOKEN_DETAILS.index("flow_style")] == "True"
+        return self.details[1 + EVENT_ATTRIBUTES.index("flow_style")] == "True"
 
 
-def list_tokens(text: str) -> tuple[YamlToken, ...]:
-    """Return all events of a YAML text of any style, in order, anchors and tags included.
+def list_events(text: str) -> tuple[YamlEvent, ...]:
+    """Return all events that PyYAML parses a YAML text to, in order.
+
+    Other than `parse_fields` it takes any YAML, also with anchors and tags.
 
     Raises:
         YamlTextError: it is not valid YAML.
     """
     import yaml
 
-    tokens: list[YamlToken] = []
+    events: list[YamlEvent] = []
     try:
         event: Any
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
-            details = [str(getattr(event, name, None)) for name in TOKEN_DETAILS]
+            details = [str(getattr(event, name, None)) for name in EVENT_ATTRIBUTES]
             start = (event.start_mark.line, event.start_mark.column)
             end = (event.end_mark.line, event.end_mark.column)
-            tokens.append(YamlToken((_kind(event), *details), start, end))
+            events.append(YamlEvent((_kind(event), *details), start, end))
     except yaml.YAMLError as error:
-        line, reason = yaml_fault(error)
+        line, reason = locate_yaml_error(error)
         raise YamlTextError(line, f"not valid YAML: {reason}") from error
-    return tuple(tokens)
+    return tuple(events)
 
 
-def trailing_comment(line: str) -> str:
+def find_trailing_comment(line: str) -> str:
     """Return the comment at the end of a `key: value` line, with the blanks before it, or "".
 
-    >>> [trailing_comment(line) for line in ("a: 1  # why", "a: 'x # y' # z", "a: x#y")]
+    >>> [find_trailing_comment(line) for line in ("a: 1  # why", "a: 'x # y' # z", "a: x#y")]
     ['  # why', ' # z', '']
     """
     value = line.partition(":")[2]

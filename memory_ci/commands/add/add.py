@@ -85,9 +85,9 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
         return Added(existing.path, existing.entry, is_new=False)
     inbox_path = fragment_path(entry.id)
     if _waits_for_commit(entry) and not dry_run:
-        from memory_ci.sessions.marked_notes import keep_note
+        from memory_ci.sessions.marked_notes import write_note
 
-        note_path = keep_note(workspace, entry.id, text.encode())
+        note_path = write_note(workspace, entry.id, text.encode())
         name = str(note_path)
         if note_path.is_relative_to(root):
             name = note_path.relative_to(root).as_posix()

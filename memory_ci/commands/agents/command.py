@@ -72,7 +72,8 @@ def sessions_command(
         ids = [str(path) for path in paths]
         if not ids:
             raise click.UsageError('--purge needs the ids of sessions, or "all".')
-        _purge_sessions([] if ids == ["all"] else ids, ids == ["all"], remote, dry_run, as_json)
+        is_every = ids == ["all"]
+        _purge_sessions([] if is_every else ids, is_every, remote, dry_run, as_json)
     elif remote or dry_run:
         raise click.UsageError("--remote goes with --purge, --dry-run with that or --capture.")
     elif is_captured:
@@ -90,16 +91,24 @@ def _say_no_session(places: Iterable[str]) -> None:
 def _purge_sessions(
     ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool
 ) -> None:
-    """Delete captured sessions, and print their names."""
+    """Delete captured sessions, and print their names.
+
+    Args:
+        ids: the ids of the sessions; none if all are deleted.
+        is_every: delete all sessions.
+        remote: the remote on which they are deleted as well, "" for none.
+        dry_run: delete nothing.
+        as_json: print JSON.
+    """
     from memory_ci.sessions.capture import places_of, purge
 
     refs = purge(open_current_workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
     if not refs:
         _say_no_session(places_of(remote))
-    deleted = "Would delete" if dry_run else "Deleted"
+    verb = "Would delete" if dry_run else "Deleted"
     # The ref `refs/memory-ci/sessions/codex/0198c1f2` has the name `codex:0198c1f2`.
     names = [":".join(ref.split("/")[-2:]) for ref in refs]
-    show({"dry_run": dry_run, "refs": refs}, [f"{deleted} {name}" for name in names], as_json)
+    show({"dry_run": dry_run, "refs": refs}, [f"{verb} {name}" for name in names], as_json)
 
 
 def _print_captured(as_json: bool) -> None:
@@ -131,15 +140,17 @@ def _print_sessions(paths: tuple[Path, ...], with_words: bool, as_json: bool) ->
 def _capture_session(path: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
     """Capture a transcript; started by an agent's hook, print nothing and never fail."""
     if not is_hook:
-        _capture(path, dry_run, as_json)
+        _capture_transcript(path, dry_run, as_json)
         return
     try:
-        _capture(path, dry_run, as_json=False, is_silent=True)
+        _capture_transcript(path, dry_run, as_json=False, is_silent=True)
     except Exception as error:  # noqa: BLE001 - the session of the agent has to end well
         say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 
 
-def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = False) -> None:
+def _capture_transcript(
+    path: str | None, dry_run: bool, as_json: bool, is_silent: bool = False
+) -> None:
     """Store a digest of a transcript, and print the session's id, size and ref.
 
     Args:
@@ -150,23 +161,24 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
     """
     from memory_ci.sessions.capture import capture, find_newest_transcript, parse_hook_input
 
-    cwd = ""
+    session_directory = ""
+    transcript = Path(path) if path else None
     if path == "-":
-        file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
-    current_workspace = open_current_workspace()
-    if path != "-":
-        file = Path(path) if path else find_newest_transcript(current_workspace, Path.home())
-    sessions = capture(current_workspace, file, now(), cwd=cwd, dry_run=dry_run)
+        transcript, session_directory = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
+    workspace = open_current_workspace()
+    if transcript is None:
+        transcript = find_newest_transcript(workspace, Path.home())
+    sessions = capture(workspace, transcript, now(), cwd=session_directory, dry_run=dry_run)
     if is_silent:
         return
     lines: list[str] = []
     for session in sessions:
-        lines += _describe(session, dry_run)
+        lines += _describe_captured(session, dry_run)
     result = {"dry_run": dry_run, "captured": sessions}
     show(result, [printable(line) for line in lines], as_json)
 
 
-def _describe(session: Captured, dry_run: bool) -> list[str]:
+def _describe_captured(session: Captured, dry_run: bool) -> list[str]:
     """Return the lines that report a stored session: the result with id and size, and the ref.
 
     With `--dry-run` they describe the session that would be stored.

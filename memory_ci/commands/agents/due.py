@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from memory_ci.sessions import moments
-from memory_ci.sessions.moments import Moment, Point
+from memory_ci.sessions.moments import AgentAction, TimedLine
 from memory_ci.sources.agent_events import READ_AFTER, READ_BEFORE, AgentEvent, reads_answer
 
 
@@ -21,22 +21,24 @@ def is_quiet(event: AgentEvent, start: Path) -> bool:
         event: the event.
         start: the directory of the session.
     """
-    if event.is_inner:  # The event of a sub-agent.
+    if event.is_inner:  # Sub-agents are served nothing.
         return True
-    if event.kind != "file":
+    # Starts, prompts and ends are always answered or noted. All tool calls are of the kind "file".
+    is_tool_call = event.kind == "file"
+    if not is_tool_call:
         return False
-    # There may be entries about the file.
-    if reads_answer(event) and (event.edited or _names_file(event, start)):
+    may_have_entries = event.edited or _names_file(event, start)
+    if reads_answer(event) and may_have_entries:
         return False
-    # The command or the edit may violate a check.
     common_dir = moments.find_common_dir(start.absolute())
-    if common_dir and (event.command or event.edited) and moments.has_rules(common_dir):
+    may_violate_check = event.command or event.edited
+    if common_dir and may_violate_check and moments.has_rules(common_dir):
         return False
     return not list_due_lines(event, start, common_dir)
 
 
-def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> list[Moment]:
-    """Return the lines of the table that are due at a tool call, each once.
+def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> list[TimedLine]:
+    """Return the reminders of the table that an agent must read at a tool call, each once.
 
     Args:
         event: the event.
@@ -46,23 +48,26 @@ def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> l
     points = _list_points(event, start) if event.session else []
     if common_dir is None or not points:
         return []
-    table = moments.load_moments(common_dir)
-    due = [moment for point in points for moment in moments.list_due(table, point)]
-    return list(dict.fromkeys(due))
+    table = moments.load_timed_lines(common_dir)
+    due_lines: list[TimedLine] = []
+    for point in points:
+        due_lines += moments.select_due_lines(table, point)
+    return list(dict.fromkeys(due_lines))
 
 
-def _list_points(event: AgentEvent, start: Path) -> list[Point]:
-    """Return the points of an agent's work that an event reaches, at which lines may be due.
+def _list_points(event: AgentEvent, start: Path) -> list[AgentAction]:
+    """Return the commands, failures and edits at an event, for which there may be reminders.
 
-    The point before a command or edit is the event before the tool call; for agents that read no
-    text then, it is the event after it. The point after a failure is always the latter.
+    A reminder "before" a command or edit is served at the event before the tool call. Agents that
+    read no text at that event are served it at the event after the call. A reminder after a failure
+    is always served at the event after the call.
     """
     points = []
     if event.is_failure:
-        points.append(Point(event.command, is_failure=True))
+        points.append(AgentAction(event.command, is_failure=True))
     reading_agents = READ_BEFORE if event.is_before else READ_AFTER
     if event.agent in reading_agents and (event.command or event.edited):
-        points.append(Point(event.command, _list_edited(event, start)))
+        points.append(AgentAction(event.command, _list_edited(event, start)))
     return points
 
 

@@ -31,7 +31,7 @@ from memory_ci.records.check import CheckOutcome
 from memory_ci.records.entry import Located
 from memory_ci.records.report import Finding, LoadedFile
 from memory_ci.store.layout import may_have_prose
-from memory_ci.store.manual_notes import find_remarks
+from memory_ci.store.manual_notes import list_note_findings
 
 LOW_UTILITY_HINT = (
     "`memory-ci show ID --why` lists its feedback. Correct it, retire it, or confirm it by "
@@ -110,7 +110,7 @@ def _check_memory_files(
         loaded_files.append(file)
         is_prose = may_have_prose(file.path, workspace.config.scopes)
         findings.update(file.findings)
-        findings.update(find_remarks(parsed, may_have_prose=is_prose))
+        findings.update(list_note_findings(parsed, may_have_prose=is_prose))
         # Credentials, injections and hidden characters must not be in memory.
         findings.update(find_credentials(file.path, data))
         findings.update(screen_file(file, with_credentials=False).findings)

@@ -111,7 +111,7 @@ def ci_command(
 
     if extract and apply:
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
-    repository = open_committed_workspace()
+    workspace = open_committed_workspace()
     ci_provider = provider or find_provider(os.environ)
     is_github = ci_provider == "github"
     options = CiOptions(
@@ -124,17 +124,15 @@ def ci_command(
     )
     started = now().replace(microsecond=0)
     try:
-        job = find_job(repository, ci_provider, os.environ)
+        job = find_job(workspace, ci_provider, os.environ)
         with progress("Reading merged work") as advance:
-            run = run_ci(
-                repository, job, options, now=started, progress=advance, environ=os.environ
-            )
+            run = run_ci(workspace, job, options, now=started, progress=advance, environ=os.environ)
     except MemoryCIError as error:
-        _print_line(describe_failure(repository, error, started, os.environ))
+        _print_line(describe_failure(workspace, error, started, os.environ))
         raise
-    written = list_written(repository, run.plan) if run.plan else ()
+    written = list_written(workspace, run.plan) if run.plan else ()
     _print_run(run, written, is_github=is_github)
-    _print_line(describe_run(repository, run, started, os.environ))
+    _print_line(describe_run(workspace, run, started, os.environ))
     _write_files(run, summary, is_github=is_github)
     raise SystemExit(run.exit_code)
 

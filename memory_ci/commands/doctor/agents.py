@@ -20,10 +20,10 @@ from memory_ci.commands.setup.agents import FoundPart, list_parts
 from memory_ci.commands.setup.clients import AGENTS, MODULE, PROGRAM
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.blobs import list_staged
-from memory_ci.gitrepo.history import list_readers
+from memory_ci.gitrepo.history import find_last_uses
 from memory_ci.gitrepo.repo import find_repository, list_worktrees
 from memory_ci.memory.workspace import Workspace
-from memory_ci.sessions.session_note import list_last_signs
+from memory_ci.sessions.session_note import find_last_activity_times
 
 READING_EVENTS = ("SessionStart", "sessionStart")
 """Events that are hooked into only to read memory."""
@@ -42,7 +42,7 @@ def check_agents(context: DoctorContext) -> Iterator[Probe]:
 
     found_parts = [*list_parts(root), *list_parts(Path.home(), "user")]
     found_hooks = [found for found in found_parts if found.part.name == "hooks"]
-    last_prompts = list_last_signs(context.workspace)
+    last_prompts = find_last_activity_times(context.workspace)
     if not found_hooks:
         yield from _report_prompts(last_prompts)
     if not found_parts and not last_prompts:
@@ -75,7 +75,7 @@ def _report_prompts(last_prompts: Mapping[str, datetime]) -> Iterator[Probe]:
 
 def _report_readers(context: DoctorContext) -> Iterator[Probe]:
     """Report when agents last committed work for which they had read memory."""
-    readers = list_readers(context.workspace.repo, context.tip) if context.tip else {}
+    readers = find_last_uses(context.workspace.repo, context.tip) if context.tip else {}
     if readers:
         days = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
         yield Probe("agents", "ok", f"work that was served memory was last committed by {days}")
@@ -110,7 +110,7 @@ def _report_worktrees(context: DoctorContext, names: Iterable[str]) -> Iterator[
         last_prompts: Mapping[str, datetime] = {}
         if names_with_hooks:
             workspace = Workspace(find_repository(tree.path), context.workspace.config)
-            last_prompts = list_last_signs(workspace)
+            last_prompts = find_last_activity_times(workspace)
         for name in names:
             time = last_prompts.get(name)
             if name not in names_with_hooks:

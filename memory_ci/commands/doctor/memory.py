@@ -28,7 +28,7 @@ from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
 from memory_ci.search.embedders import choose_embedder
 from memory_ci.search.glance import Glance, glance
-from memory_ci.search.vectors import LEAST_COVERAGE
+from memory_ci.search.vectors import MIN_COVERAGE
 from memory_ci.sessions import checkpoints, session_join
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.memory_files import load_file
@@ -206,7 +206,7 @@ def check_vectors(context: DoctorContext) -> Iterator[Probe]:
     if note.failed_on is not None:
         what = f"they fail since {note.failed_on}: {note.reason}; {last_use}"
         yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
-    elif vector_count < LEAST_COVERAGE * entry_count:
+    elif vector_count < MIN_COVERAGE * entry_count:
         count = f"{vector_count} of {entry_count} entries"
         what = f"{count} have vectors of {choice.reason}; {last_use}"
         yield Probe("vectors", "warn", what, EMBED)
@@ -260,7 +260,7 @@ def check_sessions(context: DoctorContext) -> Iterator[Probe]:
     finder = SessionFinder(context.workspace, base=context.tip or "HEAD")
     joined_count = 0
     for change in changes:
-        has_session = any(True for _ in finder.find(change, None))
+        has_session = any(True for _ in finder.find_sessions(change, None))
         joined_count += has_session
     yield _judge_capture(context, finder, changes, joined_count)
     yield from _report_joining(finder)
@@ -334,9 +334,9 @@ def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
 
 def _judge_checkpoints(finder: SessionFinder) -> Iterator[Probe]:
     """Report the checkpoints of Entire that no commit names."""
-    if not (finder.unnamed and finder.unnamed.unnamed):
+    if not (finder.unnamed_checkpoints and finder.unnamed_checkpoints.summaries):
         return
-    summary = finder.unnamed.survey()
+    summary = finder.unnamed_checkpoints.join_whole_history()
     if summary:
         yield Probe("checkpoints", "warn", summary, checkpoints.HINT)
 

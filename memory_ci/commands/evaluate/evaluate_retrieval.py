@@ -42,7 +42,7 @@ from memory_ci.search.embedders import (
     EmbedderChoice,
     Vectors,
 )
-from memory_ci.search.rank import fit
+from memory_ci.search.rank import fit_hits
 from memory_ci.search.strength import drop_weak
 from memory_ci.search.vectors import list_missing_texts, store_vectors
 from memory_ci.store.files import write_file
@@ -258,7 +258,7 @@ def _answer(
     answer = Retrieval(task=query.text, mode=ranked.mode)
     strong_hits = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
     budget = request.max_chars - context_cost(answer)
-    served_hits, _ = fit(strong_hits, budget, entry_cost)
+    served_hits, _ = fit_hits(strong_hits, budget, entry_cost)
     seconds = clock() - start
     return QueryAnswer(
         asking=query,

@@ -17,7 +17,7 @@ from memory_ci.repetition.requests import find_standing_requests
 from memory_ci.sessions.repetitions import (
     MAX_REQUESTS,
     StandingRule,
-    find_rule,
+    find_existing_rule,
     list_written_rules,
 )
 from memory_ci.sessions.rule_outcomes import ServedTimes, count_outcomes, read_served_times
@@ -77,7 +77,7 @@ def count_asked_again_in(snapshot: Snapshot, periods: Iterable[Period]) -> tuple
     requests = find_standing_requests(archive.turns, MAX_REQUESTS)
     written_rules = list_written_rules(snapshot)
     repeated_requests = [
-        RepeatedRequest(request, find_rule(snapshot, request.terms, written_rules))
+        RepeatedRequest(request, find_existing_rule(snapshot, request.terms, written_rules))
         for request in requests
     ]
     served_times = _read_served_times(snapshot)

@@ -17,8 +17,8 @@ from memory_ci.lifecycle.similarity import words_of
 from memory_ci.memory import eligible
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import Embedder, Vectors, choose_embedder
-from memory_ci.search.embedders.remote import UNHURRIED
-from memory_ci.search.neighbours import LEAST_JACCARD, find_similar
+from memory_ci.search.embedders.remote import INDEX_LIMITS
+from memory_ci.search.neighbours import MIN_JACCARD, find_similar
 from memory_ci.search.vectors import (
     Nearest,
     find_nearest,
@@ -60,7 +60,7 @@ def measure_crewship(
         linked_ids |= _find_linked(inputs)
     else:
         # Without vectors, entries are compared by their words.
-        linked_ids |= metrics.find_similar_entries(inputs.entries, LEAST_JACCARD)
+        linked_ids |= metrics.find_similar_entries(inputs.entries, MIN_JACCARD)
     missing_ids = inputs.list_unreached_ids(linked_ids)
     total = len(inputs.active)
     reachability = crewship_metrics.score_linked(total - len(missing_ids), total)
@@ -96,7 +96,7 @@ def _measure_closeness(inputs: HealthInputs, environ: Mapping[str, str] | None) 
         return Closeness(no_data_reason="there are no vectors: no embedder was asked")
     # The embedder may be a service, which must not be sent secrets.
     questions = [redact(eligible.title_of(change)).text for change in inputs.list_questions()]
-    choice = choose_embedder(inputs.workspace.config.retrieve, environ, UNHURRIED)
+    choice = choose_embedder(inputs.workspace.config.retrieve, environ, INDEX_LIMITS)
     if choice.embedder is None:
         return Closeness(no_data_reason=f"there are no vectors: {choice.reason}")
     texts = list_missing_texts(inputs.index, choice.embedder.model_id, statuses=("active",))

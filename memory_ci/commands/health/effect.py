@@ -20,7 +20,12 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Session
 from memory_ci.records.proportion import compute_share, newcombe_interval
 from memory_ci.sessions.captured_sessions import CapturedSessions
-from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_served, mark_session
+from memory_ci.sessions.session_note import (
+    HELD_OUT_LINE,
+    is_held_out,
+    list_served_fingerprints,
+    mark_session,
+)
 from memory_ci.text import content_words
 
 REPEATED_SHARE = 0.5  # Least share of a correction's content words that an entry repeats.
@@ -93,7 +98,9 @@ def _find_period(
     noted_marks: set[str] = set()
     for session in sessions:
         mark = mark_session(session.id)
-        is_held = mark in episode_marks or HELD_OUT in list_served(workspace, session.id)
+        is_held = mark in episode_marks or HELD_OUT_LINE in list_served_fingerprints(
+            workspace, session.id
+        )
         if is_held and session.started:
             noted_marks.add(mark)
             starts.append(session.started)

@@ -33,7 +33,7 @@ from memory_ci.records.anchor import VerdictKind
 from memory_ci.records.entry import Entry
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
-from memory_ci.search.neighbours import LEAST_JACCARD
+from memory_ci.search.neighbours import MIN_JACCARD
 from memory_ci.search.strength import drop_weak
 from memory_ci.text import plural
 
@@ -70,7 +70,7 @@ def _measure_reachability(inputs: HealthInputs, evident_ids: Set[str]) -> Measur
     # To compare words is slow, so only entries that are not reached otherwise are compared.
     unreached_ids = frozenset(entry.id for entry in inputs.entries) - reached_ids
     if unreached_ids:
-        reached_ids |= metrics.find_similar_entries(inputs.entries, LEAST_JACCARD, unreached_ids)
+        reached_ids |= metrics.find_similar_entries(inputs.entries, MIN_JACCARD, unreached_ids)
     missing_ids = inputs.list_unreached_ids(reached_ids)
     total = len(inputs.active)
     reachability = metrics.score_reachability(total - len(missing_ids), total)

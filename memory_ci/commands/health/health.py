@@ -20,7 +20,7 @@ from memory_ci.commands.health.records import Health, Profile
 from memory_ci.commands.health.text import render_health_line, render_holdout
 from memory_ci.errors import MemoryCIError, RepositoryError, UsageError
 from memory_ci.findings import printable
-from memory_ci.gitrepo.history import list_readers
+from memory_ci.gitrepo.history import find_last_uses
 from memory_ci.gitrepo.repo import find_commit, read_tips
 from memory_ci.memory.past_index import PastMoment, find_moment
 from memory_ci.memory.workspace import Workspace, workspace_at
@@ -127,7 +127,7 @@ def list_health_remarks(workspace: Workspace, ref: str, today: date) -> tuple[st
 
     remarks.append(find_nudge(branch, ref))
 
-    readers = list_readers(branch.repo, ref)
+    readers = find_last_uses(branch.repo, ref)
     if readers:
         last_commits = ", ".join(f"{name} on {time:%Y-%m-%d}" for name, time in readers.items())
         remarks.append(

@@ -259,7 +259,10 @@ def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str
     entry_id = derive_id(source, dated["heading"], body)
     if body == title:
         body = ""
-    entry = create_entry(entry_id, title, body, BY_KIND[kind], day)
+    type_, domain, importance = BY_KIND[kind]
+    entry = create_entry(
+        entry_id, title, body, day, type_=type_, domain=domain, importance=importance
+    )
     return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
@@ -472,7 +475,10 @@ def _build_entry(
         day: the day on which the text was written, or a later one.
     """
     entry_id = derive_id(SOURCE, title, body)
-    entry = create_entry(entry_id, title, body, (*meaning, NEW_IMPORTANCE), day)
+    type_, domain = meaning
+    entry = create_entry(
+        entry_id, title, body, day, type_=type_, domain=domain, importance=NEW_IMPORTANCE
+    )
     return replace(entry, source=imported_source(SOURCE, path))
 
 

@@ -28,7 +28,7 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.retrieval import Hit, Match, Retrieval
 from memory_ci.search.query import Corpus, build_terms
-from memory_ci.search.rank import Place, diversify, fit, get_place, rank
+from memory_ci.search.rank import EntryPlace, diversify, fit_hits, get_entry_place, rank
 from memory_ci.search.strength import drop_weak, measure_margin, score_lexically
 
 MAX_SHARE = 0.25  # The share of an answer's characters that other repositories may fill.
@@ -108,7 +108,7 @@ def add_organisation(
         note = f"Entries of the organisation are left out: {error.message}."
         return replace(answer, notes=(*answer.notes, note))
     new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
-    fitting_hits, _ = fit(new_hits, budget, entry_cost)
+    fitting_hits, _ = fit_hits(new_hits, budget, entry_cost)
     return replace(answer, organisation=fitting_hits)
 
 
@@ -175,14 +175,14 @@ class OrgSearch:
         """
         corpus = self._load_corpus(task)
         terms = build_terms(task, corpus)
-        org_matches: dict[Place, OrgMatch] = {}
+        org_matches: dict[EntryPlace, OrgMatch] = {}
         matches: list[Match] = []
         for org_match in self._engine.search(terms, filters, self._audiences, DEPTH):
             entry = org_match.located.entry
             if len(entry.title) + len(entry.body) > LONGEST:
                 continue  # To compare megabytes would take the time of all others.
             located = _make_global(org_match)
-            org_matches[get_place(located)] = org_match
+            org_matches[get_entry_place(located)] = org_match
             matches.append(Match(located, org_match.lexical))
 
         hits = self._rank(task, matches, options, filters.today or date.max)
@@ -194,7 +194,7 @@ class OrgSearch:
         for hit in hits:
             # The sync screened them by the rules of its version, and a file may have been changed.
             if not any(find_unsafe_entry(hit.located)):
-                safe_hits.append(_name_repository(hit, org_matches[get_place(hit.located)]))
+                safe_hits.append(_name_repository(hit, org_matches[get_entry_place(hit.located)]))
         return safe_hits
 
     def _load_corpus(self, task: str) -> Corpus:

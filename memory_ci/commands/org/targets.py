@@ -22,7 +22,7 @@ from memory_ci.extraction.gate import check_words
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.addresses import normalize_address
 from memory_ci.gitrepo.blobs import Tree, TreeFile, tree_at
-from memory_ci.gitrepo.network import Remote, connect, fetch_files, fetch_tree, find_default_tip
+from memory_ci.gitrepo.network import Remote, ask_default_tip, connect, fetch_files, fetch_tree
 from memory_ci.gitrepo.repo import Repository, find_repository, find_setting, resolve_commit
 from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import readable_path
@@ -401,7 +401,7 @@ def read_target(
         if target.is_local and not Path(target.address).is_dir():
             return OrgReading(target, is_gone=True)
         remote = connect(target.address, environ)
-        tip = find_default_tip(remote, seconds)
+        tip = ask_default_tip(remote, seconds)
         if tip is None:
             return _report_missing(target)
         if indexed is not None and tip == indexed.head:

@@ -211,12 +211,17 @@ def _record(
     from memory_ci.commands.publish.publish import publish
 
     with progress(READING) as advance:
-        planner = _RunPlanner(workspace, options, advance, fetch=True, asks=not yes)
+        planner = _RunPlanner(
+            workspace, options, advance, fetch_sessions=True, confirm_episodes=not yes
+        )
         return publish(workspace, publishing, planner.plan, now(), os.environ)
 
 
 class _RunPlanner:
-    """A planner of one run, which is planned again whenever the branch moves before the push."""
+    """A planner of one run, which is planned again whenever the branch moves before the push.
+
+    `publish` calls its method `plan` for each try.
+    """
 
     def __init__(
         self,
@@ -224,23 +229,23 @@ class _RunPlanner:
         options: RecordOptions,
         advance: OnProgress,
         *,
-        fetch: bool = False,
-        asks: bool = False,
+        fetch_sessions: bool = False,
+        confirm_episodes: bool = False,
     ) -> None:
-        """Prepare to plan.
+        """Keep what every try to plan needs; nothing is read yet.
 
         Args:
             workspace: the repository.
             options: the range of the run.
             advance: called as merged work is read.
-            fetch: fetch captured sessions first.
-            asks: ask whether a first run may write many episodes.
+            fetch_sessions: fetch captured sessions before planning.
+            confirm_episodes: ask a person whether a first run may write many episodes.
         """
         self._workspace = workspace
         self._options = options
         self._advance = advance
-        self._fetch = fetch
-        self._asks = asks
+        self._must_fetch_sessions = fetch_sessions
+        self._must_confirm_episodes = confirm_episodes
 
     def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
         """Return the plan of the run on the tip of a branch.
@@ -261,11 +266,11 @@ class _RunPlanner:
         ref, base = find_branch_tip(workspace, ref)
         options = replace(self._options, ref=ref, base=base, accepted=accepted)
         check_range(workspace, options, base)
-        if self._fetch:
+        if self._must_fetch_sessions:
             problems = fetch_sessions(workspace, ref, os.environ, base)
             options = replace(options, problems=problems)
         plan = Memory(workspace).record(options=options, on_progress=self._advance)
-        if self._asks:
+        if self._must_confirm_episodes:
             _confirm_episodes(workspace, options, plan)
         return plan
 
@@ -276,9 +281,9 @@ def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) 
     Raises:
         UsageError: many-episodes if nobody can answer.
     """
-    from memory_ci.commands.record.run_checks import count_unasked
+    from memory_ci.commands.record.run_checks import count_episodes_to_confirm
 
-    count = count_unasked(workspace, options, plan)
+    count = count_episodes_to_confirm(workspace, options, plan)
     if count:
         error = UsageError(
             f"this first run would write {count} episodes",
@@ -305,7 +310,8 @@ def _confirm(question: str, refusal: UsageError) -> None:
         UsageError: `refusal`.
         click.Abort: if the answer is no.
     """
-    if has_input():  # Standard input is no terminal.
+    is_piped = has_input()  # A file or a program is standard input, and nobody can answer.
+    if is_piped:
         raise refusal
     if not confirm(question, default=False):
         raise click.Abort
@@ -335,22 +341,25 @@ def _show_run(
     from memory_ci.commands.record.brief import list_published, render_brief
     from memory_ci.memory.episode_files import list_written
 
-    written = list_written(workspace, plan) if plan is not None else ()
+    episode_paths = list_written(workspace, plan) if plan is not None else ()
     if verbose:
-        text = render_plan(plan, written) if plan is not None else ""
-        outcome = list_published(plan, published)
-        say(text + "".join(f"{printable(line)}\n" for line in outcome))
+        text = render_plan(plan, episode_paths) if plan is not None else ""
+        published_lines = list_published(plan, published)
+        say(text + "".join(f"{printable(line)}\n" for line in published_lines))
     else:
-        say(render_brief(plan, written, published, terminal_width(sys.stdout, os.environ)))
+        width = terminal_width(sys.stdout, os.environ)
+        say(render_brief(plan, episode_paths, published, width))
 
 
 def _list_run_fields(
     plan: Plan | None, published: Published | None, offer: Offer | None
 ) -> dict[str, object]:
-    """Return the JSON fields of a run.
+    """Return the JSON fields of a run of `record` or `learn`.
 
-    `plan` has the learnings, `applied` has the commits, `published` says where they are if they
-    left this repository, and `offer` has the price of a run of `learn`.
+    - `offer`: the price of a run of `learn`; missing for `record`;
+    - `plan`: the learnings;
+    - `applied`: the commits, null if nothing was committed;
+    - `published`: the pull request or push; missing if the commits stay in this repository.
     """
     fields: dict[str, object] = {}
     if offer is not None:
@@ -467,7 +476,7 @@ def learn_command(
         if pending is not None:
             show({"offer": offer, "pending": pending}, [str(pending)], as_json)
             return
-        publishing = PublishOptions(push, options.ref, at_once=True, is_asked=True)
+        publishing = PublishOptions(push, options.ref, at_once=True, is_range_named=True)
         make_plan = partial(run.plan, progress=advance)
         published = publish(workspace, publishing, make_plan, now(), os.environ)
     if published.plan is not None:
@@ -479,14 +488,17 @@ def learn_command(
 
 
 def _confirm_offer(offer: Offer) -> None:
-    """Ask whether to send the requests at their price, unless none are left to pay for.
+    """Ask whether to send the requests at their price.
+
+    Nobody is asked if there is nothing to pay: there are no requests, or an earlier run sent them.
 
     Raises:
-        UsageError: learn-unasked if nobody can answer.
+        UsageError: `learn-unasked` if nobody can answer.
     """
-    if offer.windows and not offer.is_sent:
+    if offer.request_count and not offer.is_sent:
         message = (
-            f"{offer.windows} windows would be sent to {offer.engine}, and nobody confirmed it"
+            f"{offer.request_count} windows would be sent to {offer.engine}, "
+            "and nobody confirmed it"
         )
         hint = "Confirm with --yes; --dry-run prints the price."
         _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))

@@ -88,8 +88,8 @@ def draft_rule_checks(
         settings: the text of the files that configure linters and hooks.
         problems: gets a line if the model cannot be asked.
     """
-    rules = _list_untested(run, repeated, settings)
-    drafted = _drop_existing(run, _draft_checks(run, rules, files, problems))
+    rules = _list_untested_rules(run, repeated, settings)
+    drafted = _drop_checks_of_entries(run, _draft_checks(run, rules, files, problems))
     return _date_documents(run, drafted)
 
 
@@ -111,12 +111,13 @@ def draft_habit_checks(
     """
     habits: list[DraftedCheck] = []
     for habit in _find_habits(run, history):
+        # The habit: if files of the kind `when` change, files of the kind `also` change as well.
         is_tested = is_lock_tested((habit.also,), settings) or _repeats_rule(habit, drafted)
         # History knows files that the repository no longer has.
-        exists = has_glob(habit.when, files) and has_glob(habit.also, files)
-        if exists and not is_tested:
+        has_both_kinds = has_glob(habit.when, files) and has_glob(habit.also, files)
+        if has_both_kinds and not is_tested:
             habits.append(_draft_habit(habit))
-    return _drop_existing(run, habits)
+    return _drop_checks_of_entries(run, habits)
 
 
 def _draft_checks(
@@ -131,14 +132,14 @@ def _draft_checks(
         problems: gets a line if the model cannot be asked.
     """
     drafted: list[DraftedCheck] = []
-    for_model: list[CheckableRule] = []
+    rules_for_model: list[CheckableRule] = []
     for rule in rules:
         check = derive_check(rule.title, files)
         if check is None:
-            for_model.append(rule)
+            rules_for_model.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check))
-    return drafted + _draft_by_model(run, for_model, files, problems)
+    return drafted + _draft_by_model(run, rules_for_model, files, problems)
 
 
 def _draft_by_model(
@@ -146,21 +147,21 @@ def _draft_by_model(
 ) -> list[DraftedCheck]:
     """Return the checks that a model wrote in earlier runs or writes now.
 
-    Checks of earlier runs are read from a cache. Args as in `_draft_checks`.
+    Checks of earlier runs are read from a cache. The arguments are those of `_draft_checks`.
     """
     cache = WrittenChecks(run.workspace)
     drafted: list[DraftedCheck] = []
-    unwritten: list[CheckableRule] = []
+    rules_without_check: list[CheckableRule] = []
     for rule in rules:
         check = cache.find(rule.title)
         if check is None:
-            unwritten.append(rule)
+            rules_without_check.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check, is_by_model=True))
     if run.client is None:
         return drafted
     try:
-        new_checks = list(_ask_for_checks(run, run.client, unwritten, files))
+        new_checks = list(_ask_for_checks(run, run.client, rules_without_check, files))
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
         return drafted
@@ -170,9 +171,14 @@ def _draft_by_model(
 
 
 def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
-    """Yield the rules that people repeated, that entries of memory hold, and that documents say."""
-    for item in repeated:
-        candidate = item.candidate
+    """Yield the rules that people repeated, that entries of memory hold, and that documents say.
+
+    Args:
+        run: the run.
+        repeated: the repeated requests and the failing commands; failures are no rules.
+    """
+    for judged in repeated:
+        candidate = judged.candidate
         repetition = candidate.repetition
         if repetition is not None and repetition.kind == "request":
             yield CheckableRule(
@@ -182,25 +188,29 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
                 since=repetition.first,
                 candidate=candidate,
             )
+
     for located in run.draft.located:
         entry = located.entry
-        # The title of a rejected choice names the thing alone, which is no rule.
+        # An entry on a rejected choice has the choice as its title ("Redux"), which is no rule.
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
         if is_rule and entry.check is None and is_in_force(entry, run.today):
             yield CheckableRule(
                 title=entry.title, source="entry", place=entry.id, since=entry.created_at
             )
+
     seen_texts: set[str] = set()
     for written in list_written_rules(run.base):
         text = EMPHASIS.sub("", written.text)
-        if SENTENCE.match(text) and text not in seen_texts and not written.is_forbidden_example:
+        if not SENTENCE.match(text) or written.is_forbidden_example:
+            continue
+        if text not in seen_texts:
             seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md.
             yield CheckableRule(
                 title=text, source="document", place=written.place, words=written.text
             )
 
 
-def _list_untested(
+def _list_untested_rules(
     run: RecordRun, repeated: Iterable[Judged], settings: str
 ) -> list[CheckableRule]:
     """Return the rules that neither a linter of the repository nor a well-known hook tests.
@@ -231,26 +241,26 @@ def _ask_for_checks(
     """
     # A line of the file of declined candidates is a key and a title.
     declined_titles = {line.partition(" ")[2] for line in read_rejected(run.base)}
-    asked: list[CheckableRule] = []
+    rules_to_ask: list[CheckableRule] = []
     for rule in rules:
         is_testable = rule.source != "document" or is_about_changes(rule.title)
         if is_testable and rule.title not in declined_titles and not is_unsafe(rule.title):
-            asked.append(rule)
-    asked = asked[:MAX_ASKED]
-    if not asked:
+            rules_to_ask.append(rule)
+    rules_to_ask = rules_to_ask[:MAX_ASKED]
+    if not rules_to_ask:
         return
-    checks = write_checks(client, [rule.title for rule in asked], files)
-    for rule, check in zip(asked, checks, strict=True):
+    checks = write_checks(client, [rule.title for rule in rules_to_ask], files)
+    for rule, check in zip(rules_to_ask, checks, strict=True):
         if check is not None:
             yield DraftedCheck(rule, check, is_by_model=True)
 
 
 def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
-    """Return the checks, with the day since when the rule of a document is in force.
+    """Return the checks, each rule of a document with the day on which it was written (`since`).
 
-    That is the day when its line was committed, by `git blame`.
+    The place of such a rule is `PATH:LINE`. The day is when the line was committed, by `git blame`.
     """
-    blamed: dict[str, tuple[BlamedRange, ...]] = {}
+    blamed_lines_by_path: dict[str, tuple[BlamedRange, ...]] = {}
     dated: list[DraftedCheck] = []
     for draft in drafted:
         rule = draft.rule
@@ -258,9 +268,9 @@ def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Dra
             dated.append(draft)
             continue
         path, _, line_number = rule.place.rpartition(":")
-        if path not in blamed:
-            blamed[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
-        day = _find_day(blamed[path], int(line_number))
+        if path not in blamed_lines_by_path:
+            blamed_lines_by_path[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
+        day = _find_day(blamed_lines_by_path[path], int(line_number))
         dated.append(draft._replace(rule=rule._replace(since=day)))
     return dated
 
@@ -306,9 +316,9 @@ def _draft_habit(habit: Habit) -> DraftedCheck:
     return DraftedCheck(CheckableRule(title, "habit"), check)
 
 
-def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+def _drop_checks_of_entries(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the drafted checks that no entry of memory has, each once."""
-    known_checks = [place.entry.check for place in run.draft.located]
+    known_checks = [located.entry.check for located in run.draft.located]
     new_checks: list[DraftedCheck] = []
     for draft in drafted:
         if draft.check not in known_checks:

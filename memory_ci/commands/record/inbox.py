@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.commands.record.tally import Tally
+from memory_ci.commands.record.run_results import RunResults
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.history import FileVersion, list_versions
 from memory_ci.lifecycle.fold import keep_note_text, plan_fold
@@ -21,10 +21,10 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 
 
-def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
+def fold_inbox(run: RecordRun, results: RunResults, problems: list[str]) -> tuple[Change, ...]:
     """Plan how the notes of the inbox move into the memory files of their scopes.
 
     The inbox is a directory of new notes that nobody has filed yet. Notes that must not be shown to
@@ -33,34 +33,34 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
 
     Args:
         run: the run, whose draft of memory gets the moved notes.
-        tally: gets the findings.
+        results: gets the findings.
         problems: gets a line if the notes stay.
     """
     draft = run.draft
-    unsafe = _find_unsafe_notes(draft)
-    unsafe_paths = {finding.path for finding in unsafe}
+    unsafe_findings = _find_unsafe_notes(draft)
+    unsafe_paths = {finding.path for finding in unsafe_findings}
     safe_notes = [note for note in draft.inbox if note.path not in unsafe_paths]
     try:
         outsiders_paths = _list_notes_of_outsiders(run, {note.path for note in safe_notes})
     except (EngineError, RepositoryError) as error:
-        tally.findings += unsafe
+        results.findings += unsafe_findings
         reason = f"{error.message} [{error.slug}]"
         problems.append(f"who committed the notes of the inbox, which stay there: {reason}")
         return ()
-    notes: list[Located] = []
-    claims: list[Finding] = []
+    checked_notes: list[Located] = []
+    claim_findings: list[Finding] = []
     for note in safe_notes:
         if note.path in outsiders_paths:
-            # Anyone can write a note, so of an outsider's only title, body and type are kept; its
-            # importance, its origin and the like are reported as claims.
-            claims += find_note_claims(note, run.today, "notice")
-            notes.append(keep_note_text(note, run.today))
+            # Anyone can write a note. Of an outsider's note only title, body and type are kept. Its
+            # importance, its origin and the like are mere claims, which are reported.
+            claim_findings += find_note_claims(note, run.today, "notice")
+            checked_notes.append(keep_note_text(note, run.today))
         else:
-            notes.append(replace(note, entry=_prove_note(run, note.entry)))
-    target_paths = {note.path: draft.path_of(note.scope) for note in notes}
-    planned, findings = plan_fold(notes, draft.located, target_paths, outsiders_paths)
-    tally.findings += (*findings, *claims, *unsafe)
-    return draft.apply(_cite_moved_notes(draft.base, planned))
+            checked_notes.append(replace(note, entry=_prove_note(run, note.entry)))
+    target_paths = {note.path: draft.path_of(note.scope) for note in checked_notes}
+    changes, fold_findings = plan_fold(checked_notes, draft.located, target_paths, outsiders_paths)
+    results.findings += (*fold_findings, *claim_findings, *unsafe_findings)
+    return draft.apply(_add_cites_to_moves(draft.base, changes))
 
 
 def _find_unsafe_notes(draft: Draft) -> list[Finding]:
@@ -77,14 +77,17 @@ def _find_unsafe_notes(draft: Draft) -> list[Finding]:
     return findings
 
 
-def _cite_moved_notes(base: Snapshot, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes of the inbox, in which each moved note cites the code that it names."""
-    cited = cite_named(base.workspace, [change.entry for change in changes], base.sha)
-    result: list[Change] = []
-    for change, entry in zip(changes, cited, strict=True):
+def _add_cites_to_moves(base: Snapshot, changes: Sequence[Change]) -> list[Change]:
+    """Return the changes of the inbox, in which each moved note cites the code that it names.
+
+    Other changes (of notes that repeat an entry) stay as they are.
+    """
+    cited_entries = cite_named(base.workspace, [change.entry for change in changes], base.sha)
+    cited_changes: list[Change] = []
+    for change, cited_entry in zip(changes, cited_entries, strict=True):
         is_move = change.kind == "move"
-        result.append(replace(change, entry=entry) if is_move else change)
-    return result
+        cited_changes.append(replace(change, entry=cited_entry) if is_move else change)
+    return cited_changes
 
 
 def _prove_note(run: RecordRun, entry: Entry) -> Entry:
@@ -92,7 +95,7 @@ def _prove_note(run: RecordRun, entry: Entry) -> Entry:
 
     A request that a person repeated in several sessions is looked up in all sessions.
     """
-    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
+    is_typed = run.gatherer.is_typed if entry.engine == REPETITION_ENGINE else None
     return mark_unproved(run.draft.base, entry, is_typed)
 
 
@@ -130,18 +133,22 @@ def _list_commits_of_file(merged: MergedChange, path: str) -> Sequence[Commit]:
 
 
 def _list_commits_of_notes(run: RecordRun, paths: Collection[str]) -> list[FileVersion]:
-    """Return the first-parent commits that changed one of the notes, each back to its addition."""
+    """Return the first-parent commits that changed one of the notes.
+
+    History is read from the newest commit on. Of each note the commits back to its addition are
+    returned; older ones are of another note with the same path.
+    """
     if not paths:
         return []
     versions: list[FileVersion] = []
-    unfinished = set(paths)
+    unfinished_paths = set(paths)
     pathspecs = [f":(top,literal){path}" for path in paths]
     for version in list_versions(run.workspace.repo, run.base.sha, pathspecs):
-        if version.path in unfinished:
+        if version.path in unfinished_paths:
             versions.append(version)
             if _adds_or_deletes(version.commit, version.path):
-                unfinished.remove(version.path)
-        if not unfinished:
+                unfinished_paths.remove(version.path)
+        if not unfinished_paths:
             break
     return versions
 

@@ -11,7 +11,7 @@ import msgspec
 
 from memory_ci.commands.report.records import WebLink
 from memory_ci.errors import MemoryCIError
-from memory_ci.gitrepo.addresses import link_part, link_request
+from memory_ci.gitrepo.addresses import link_page, link_request
 from memory_ci.lifecycle.fold import CLAIMED
 from memory_ci.memory.eligible import merged_on
 from memory_ci.memory.workspace import Workspace
@@ -38,7 +38,7 @@ class RepositoryLinks(msgspec.Struct, frozen=True):
 
     def link_commit(self, sha: str) -> WebLink:
         """Return a link to a commit."""
-        return WebLink(sha[:SHORT_SHA], link_part(self.address, f"commit/{sha}"))
+        return WebLink(sha[:SHORT_SHA], link_page(self.address, f"commit/{sha}"))
 
     def link_origin(self, ref: str) -> WebLink:
         """Return a link to the commit or pull request that an origin names, or its label alone.
@@ -65,7 +65,7 @@ class RepositoryLinks(msgspec.Struct, frozen=True):
 
     def file_url(self, path: str) -> str:
         """Return the URL of a file, "" if the repository has no address."""
-        return link_part(self.address, f"blob/{self.tip}/{quote(path)}")
+        return link_page(self.address, f"blob/{self.tip}/{quote(path)}")
 
 
 class ReportInputs(msgspec.Struct, frozen=True, kw_only=True):

@@ -255,7 +255,7 @@ def _list_releases(inputs: ReportInputs, notes: list[str]) -> tuple[ReleaseHealt
 def _list_questions(workspace: Workspace, now: datetime, notes: list[str]) -> Sequence[Question]:
     with note_failure(notes, "The inbox"):
         show = partial(progress.report, "Looking for what waits for you")
-        return list_queue(workspace, RecordOptions(), now, {}, progress=show).found
+        return list_queue(workspace, RecordOptions(), now, {}, progress=show).questions
     return ()
 
 

@@ -22,7 +22,7 @@ from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.view import open_view
 from memory_ci.lifecycle.episodes import find_successors_among, replace_by_successors
 from memory_ci.records.episode import Episode
-from memory_ci.sessions.session_note import list_all_signs
+from memory_ci.sessions.session_note import list_all_activities
 from memory_ci.text import plural
 
 PERIOD_DAYS = 28
@@ -151,9 +151,9 @@ def _count_sessions(inputs: ReportInputs, period: Period) -> int:
         names = episode.context.get("sessions", "").split(", ")
         # Work that names no session counts as one session, under the id of its episode.
         session_keys.update(name or episode.id for name in names)
-    for sign in list_all_signs(inputs.workspace):
-        if sign.served and first <= sign.at.astimezone(UTC).date() <= last:
-            session_keys.add(sign.key)
+    for activity in list_all_activities(inputs.workspace):
+        if activity.served and first <= activity.at.astimezone(UTC).date() <= last:
+            session_keys.add(activity.key)
     return len(session_keys)
 
 

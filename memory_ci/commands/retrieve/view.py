@@ -59,17 +59,19 @@ class CallerSession(msgspec.Struct, frozen=True):
 
 
 def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSession:
-    """Return the entries that the session was served before, and whether it is held out.
+    """Return which items the caller's session was served before, and whether it is held out.
 
-    For a caller without a session, and for memory of another moment, everything is new.
+    A session that is held out is served nothing, so that sessions with and without memory can be
+    compared. Without a session, or if the caller asks for all matches or for the memory of another
+    moment, nothing counts as served and no session is held out.
     """
     if options.session is None or options.all_matches or asks_for_other_memory(options):
         return CallerSession()
-    from memory_ci.sessions.session_note import is_held_out, list_served, mark_session
+    from memory_ci.sessions.session_note import is_held_out, list_served_fingerprints, mark_session
 
     mark = mark_session(options.session)
     held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
-    return CallerSession(held_out, list_served(workspace, options.session))
+    return CallerSession(held_out, list_served_fingerprints(workspace, options.session))
 
 
 def asks_for_other_memory(options: RetrieveOptions) -> bool:

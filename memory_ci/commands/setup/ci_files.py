@@ -17,7 +17,7 @@ from memory_ci import __version__
 from memory_ci.cli.manual import list_urls
 from memory_ci.errors import UsageError
 from memory_ci.regex import Regex
-from memory_ci.store.yamltext import YamlTextError, YamlToken, format_flow_scalar, list_tokens
+from memory_ci.store.yamltext import YamlEvent, YamlTextError, format_flow_scalar, list_events
 
 SOURCE = Regex(
     r"(?:(?P<host>https://[\w.:-]+)/)?(?P<path>[\w.-]+(?:/[\w.-]+)+)"
@@ -288,13 +288,13 @@ def list_keys(text: str) -> dict[str, tuple[str, ...]]:
     Raises:
         YamlTextError: the text is no YAML mapping with a key a line.
     """
-    tokens = list_tokens(text)
-    if len(tokens) <= 2:  # the start and the end of the stream alone: an empty text
+    events = list_events(text)
+    if len(events) <= 2:  # the start and the end of the stream alone: an empty text
         return {}
     keys: dict[str, tuple[str, ...]] = {}
-    for key, (first, last) in _find_values(tokens).items():
-        value_tokens = tokens[first : last + 1]
-        keys[key] = tuple(token.value for token in value_tokens if token.kind == "Scalar")
+    for key, (first, last) in _find_values(events).items():
+        value_events = events[first : last + 1]
+        keys[key] = tuple(event.value for event in value_events if event.kind == "Scalar")
     return keys
 
 
@@ -304,13 +304,13 @@ def add_keys(text: str, lines: str) -> str:
     Raises:
         YamlTextError: the edit would change the rest of the text.
     """
-    tokens = list_tokens(text)
+    events = list_events(text)
     position = 1
-    if len(tokens) > 2:  # not comments and blank lines alone
-        _find_values(tokens)  # raises if the text cannot be edited
-        position = len(tokens) - 3  # before the ends of the mapping, the document and the stream
+    if len(events) > 2:  # not comments and blank lines alone
+        _find_values(events)  # raises if the text cannot be edited
+        position = len(events) - 3  # before the ends of the mapping, the document and the stream
     row_count = len(ROW.findall(text))
-    return _put_block(text, row_count, fence(lines), _expect_tokens(tokens, position, lines))
+    return _put_block(text, row_count, fence(lines), _expect_events(events, position, lines))
 
 
 def add_items(text: str, key: str, lines: str) -> str:
@@ -319,17 +319,17 @@ def add_items(text: str, key: str, lines: str) -> str:
     Raises:
         YamlTextError: `key` is no list with an item a line, or the edit would change the rest.
     """
-    tokens = list_tokens(text)
-    first, last = _find_values(tokens)[key]
-    opening = tokens[first]
+    events = list_events(text)
+    first, last = _find_values(events)[key]
+    opening = events[first]
     opening_row, column = opening.start
     if opening.kind != "SequenceStart" or opening.is_flow:
         raise YamlTextError(opening_row, f"`{key}` is no list with an item a line")
 
-    ends = [token.end for token in tokens[first + 1 : last] if token.end > token.start]
+    ends = [event.end for event in events[first + 1 : last] if event.end > event.start]
     row = _find_end_row(text, max(ends), column)
     block = indent(fence(lines), " " * column)
-    return _put_block(text, row, block, _expect_tokens(tokens, last, lines))
+    return _put_block(text, row, block, _expect_events(events, last, lines))
 
 
 def _find_end_row(text: str, end: tuple[int, int], column: int) -> int:
@@ -360,10 +360,10 @@ def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> s
         text: the YAML text.
         row: the number of the row.
         block: the block to put in.
-        expected: the meaning of each token of the result.
+        expected: the meaning of each event of the result.
 
     Raises:
-        YamlTextError: the result has other tokens, or cannot be taken out again.
+        YamlTextError: the result has other events, or cannot be taken out again.
     """
     rows = ROW.findall(text)
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -372,48 +372,48 @@ def _put_block(text: str, row: int, block: str, expected: Sequence[object]) -> s
         block = newline + block.removesuffix(newline)
     edited = "".join([*rows[:row], block, *rows[row:]])
 
-    tokens = [token.details for token in list_tokens(edited)]
-    if tokens != expected or remove_blocks(edited) != remove_blocks(text):
+    events = [event.details for event in list_events(edited)]
+    if events != expected or remove_blocks(edited) != remove_blocks(text):
         raise YamlTextError(row, "a block inserted here would change the meaning of the rest")
     return edited
 
 
-def _expect_tokens(tokens: Sequence[YamlToken], position: int, lines: str) -> list[object]:
-    """Return the meaning of the tokens of a text after `lines` are put in at a position."""
+def _expect_events(events: Sequence[YamlEvent], position: int, lines: str) -> list[object]:
+    """Return the meaning of the events of a text after `lines` are put in at a position."""
     # A text with content begins with the starts of the stream, the document and the collection,
     # which are there only once. An empty text has the stream alone.
-    edge = 3 if len(tokens) > 2 else 1
-    new_tokens = list_tokens(lines)[edge:-edge]
-    return [token.details for token in (*tokens[:position], *new_tokens, *tokens[position:])]
+    edge = 3 if len(events) > 2 else 1
+    new_events = list_events(lines)[edge:-edge]
+    return [event.details for event in (*events[:position], *new_events, *events[position:])]
 
 
-def _find_values(tokens: Sequence[YamlToken]) -> dict[str, tuple[int, int]]:
-    """Return the keys of the top mapping, with the indices of the first and last token of a value.
+def _find_values(events: Sequence[YamlEvent]) -> dict[str, tuple[int, int]]:
+    """Return the keys of the top mapping, with the indices of the first and last event of a value.
 
     Raises:
         YamlTextError: the text is no single document, or no mapping with a key a line.
     """
     starts: list[int] = []  # of each key and of each value, in turn
     depth = 0
-    for index, token in enumerate(tokens):
-        if token.kind.endswith("End"):
+    for index, event in enumerate(events):
+        if event.kind.endswith("End"):
             depth -= 1
         elif depth == 3:  # in the stream, the document and the mapping
             starts.append(index)
-        if token.kind.endswith("Start"):
+        if event.kind.endswith("Start"):
             depth += 1
 
-    if [token.kind for token in tokens].count("DocumentStart") != 1:
+    if [event.kind for event in events].count("DocumentStart") != 1:
         raise YamlTextError(0, "not one YAML document")
-    if tokens[2].kind != "MappingStart" or tokens[2].is_flow:
-        raise YamlTextError(tokens[2].start[0], "not a mapping with a key a line")
+    if events[2].kind != "MappingStart" or events[2].is_flow:
+        raise YamlTextError(events[2].start[0], "not a mapping with a key a line")
 
     key_starts = starts[::2]
     value_starts = starts[1::2]
-    ends = [*key_starts[1:], len(tokens) - 3]
+    ends = [*key_starts[1:], len(events) - 3]
     values: dict[str, tuple[int, int]] = {}
     for key, first, end in zip(key_starts, value_starts, ends, strict=True):
-        values[tokens[key].value] = (first, end - 1)
+        values[events[key].value] = (first, end - 1)
     return values
 
 

@@ -28,7 +28,7 @@ from memory_ci.gitrepo.repo import find_setting, follow_symbolic, head_branch
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.store.files import remove_file, write_file
 from memory_ci.store.steps import read_text
-from memory_ci.store.yamltext import YamlTextError, list_tokens
+from memory_ci.store.yamltext import YamlTextError, list_events
 
 GITHUB = ".github/workflows/memory.yml"
 GITLAB = ".gitlab-ci.yml"
@@ -298,10 +298,10 @@ def _plan_block(
 def _calls_memory_ci(text: str) -> bool:
     """Return whether a YAML file calls memory-ci; a file that is no YAML does not."""
     try:
-        tokens = list_tokens(text)
+        events = list_events(text)
     except YamlTextError:
         return False
-    scalars = [token.value for token in tokens if token.kind == "Scalar"]
+    scalars = [event.value for event in events if event.kind == "Scalar"]
     return any(ci_files.BY_HAND.search(scalar) for scalar in scalars)
 
 

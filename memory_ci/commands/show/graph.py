@@ -14,7 +14,7 @@ from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located
 from memory_ci.search.database import Index
-from memory_ci.search.neighbours import LEAST_JACCARD, find_similar
+from memory_ci.search.neighbours import MIN_JACCARD, find_similar
 from memory_ci.search.search import list_entries
 from memory_ci.text import plural
 
@@ -46,7 +46,7 @@ def build_graph(workspace: Workspace, prefix: str, depth: int, max_nodes: int = 
     notes = []
     if builder.has_word_matches:
         notes.append(
-            f"Similar entries were found by words in common ({LEAST_JACCARD:.2f} or more), "
+            f"Similar entries were found by words in common ({MIN_JACCARD:.2f} or more), "
             "not by vectors."
         )
     if builder.omitted_ids:

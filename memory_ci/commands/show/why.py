@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_cites, weigh_truth
+from memory_ci.commands.retrieve.anchor_verdicts import VerdictsByEntry, judge_cites, weigh_truth
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
 from memory_ci.commands.show.records import CountedFeedback, Why
@@ -83,7 +83,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     usage = _count_usage(entry, episodes, successors)
     is_low = entry.id in utilities and utilities[entry.id].is_low
 
-    verdicts: Truth = {}
+    verdicts: VerdictsByEntry = {}
     if located.scope.name != "global":  # Global memory cites other repositories.
         verdicts = judge_cites(workspace, [located], view)
     factors = _list_rank_factors(located, feedback_weights, verdicts)
@@ -123,7 +123,7 @@ def _find_located(
 
 
 def _list_rank_factors(
-    located: Located, feedback_weights: FeedbackWeights, verdicts: Truth
+    located: Located, feedback_weights: FeedbackWeights, verdicts: VerdictsByEntry
 ) -> tuple[tuple[str, float], ...]:
     """Return the factors by which `retrieve` multiplies an entry's relevance to a task.
 
@@ -135,7 +135,7 @@ def _list_rank_factors(
     if located.scope.name == "institutional":
         return ()
     weights = make_weights(RetrieveOptions(), feedback_weights)
-    weights = replace(weights, truth=partial(weigh_truth, verdicts, stale=False))
+    weights = replace(weights, truth=partial(weigh_truth, verdicts, serves_stale=False))
     hits = rank([Match(located, 1.0)], weights)
     if not hits:
         return ()

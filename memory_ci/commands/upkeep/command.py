@@ -184,14 +184,15 @@ def index_command(
         with progress("Comparing the index with the files"):
             findings = verify_index(open_current_workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
-        if not findings and not as_json:
+        is_equal = not findings
+        if is_equal and not as_json:
             say("The index equals the files.", err=True)
-        raise SystemExit(1 if findings else 0)
+        raise SystemExit(0 if is_equal else 1)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors
 
         with progress("Embedding") as advance:
             built = build_vectors(open_current_workspace(), os.environ, advance, today())
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
-    else:
+    else:  # Build the index.
         shortcut.run(view, db, as_json=as_json)

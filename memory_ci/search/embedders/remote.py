@@ -36,7 +36,7 @@ TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
-class Patience(NamedTuple):
+class TimeLimits(NamedTuple):
     """Time limits for a service, in seconds.
 
     Attributes:
@@ -53,10 +53,10 @@ class Patience(NamedTuple):
     pauses: tuple[float, ...] = (0.5, 1.0)
 
 
-HURRIED = Patience()
+AGENT_LIMITS = TimeLimits()
 """While an agent waits."""
 
-UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))
+INDEX_LIMITS = TimeLimits(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))
 """While a whole index is embedded."""
 
 
@@ -89,8 +89,12 @@ class Service(NamedTuple):
 class RemoteEmbedder:
     """An embedder that calls a service. Texts leave the machine: callers redact them first."""
 
-    def __init__(self, service: Service, patience: Patience = HURRIED) -> None:
-        """Prepare an embedder; the time that it has begins now.
+    def __init__(self, service: Service, limits: TimeLimits = AGENT_LIMITS) -> None:
+        """Prepare an embedder; its total time begins now.
+
+        Args:
+            service: the API.
+            limits: time limits of its requests.
 
         Raises:
             EngineError: a header cannot hold the key, which the HTTP library would then print
@@ -98,17 +102,19 @@ class RemoteEmbedder:
         """
         self.model_id = service.model_id
         self._service = service
-        self._patience = patience
+        self._time_limits = limits
         self._host = urlsplit(service.url).hostname or "the embedder"
         self._headers = {
             "content-type": "application/json",
             "user-agent": "memory-ci",
             **service.secrets,
         }
-        self._end = time.monotonic() + patience.total
-        if not all(value.isascii() and value.isprintable() for value in service.secrets.values()):
-            raise self._unauthorised()
-        if service.secrets and not (is_secure(service.url) or is_loopback(service.url)):
+        self._end = time.monotonic() + limits.total
+        for secret in service.secrets.values():
+            if not (secret.isascii() and secret.isprintable()):
+                raise self._unauthorised()
+        is_private = is_secure(service.url) or is_loopback(service.url)
+        if service.secrets and not is_private:
             raise make_embedder_error(self._host, "was not asked: a key travels by https only")
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
@@ -139,7 +145,7 @@ class RemoteEmbedder:
             EngineError: there are no vectors (embedder-failed, embedder-unauthorised).
         """
         body = msgspec.json.encode(self._service.payload(texts))
-        rows = try_again(partial(self._try, body), self._patience.pauses, self._wait)
+        rows = try_again(partial(self._try, body), self._time_limits.pauses, self._wait)
         if isinstance(rows, FailedTry):
             raise rows.error
         try:
@@ -162,8 +168,8 @@ class RemoteEmbedder:
         if remaining_seconds <= 0:
             return self._fail("took all the time that there was")
         limits = Limits(
-            min(self._patience.connect, remaining_seconds),
-            min(self._patience.read, remaining_seconds),
+            min(self._time_limits.connect, remaining_seconds),
+            min(self._time_limits.read, remaining_seconds),
             remaining_seconds,
             MAX_BYTES,
         )
@@ -276,7 +282,7 @@ def make_openai(model: str, environ: Mapping[str, str]) -> Service:
         shape=OpenAIReply,
         rows=_read_openai,
         max_tokens=8192,
-        # A request has 2,048 texts and 300,000 tokens at most: so few of the longest stay below.
+        # A request may have 300,000 tokens, and 32 texts have at most 32 x 8,192.
         batch=32,
         secrets={"authorization": f"Bearer {environ['OPENAI_API_KEY']}"},
     )
@@ -374,7 +380,7 @@ def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
     model = model or "nomic-embed-text"
     return Service(
         model_id=f"ollama:{model}",
-        url=f"{address(environ.get('OLLAMA_HOST', ''))}/api/embed",
+        url=f"{make_ollama_url(environ.get('OLLAMA_HOST', ''))}/api/embed",
         payload=lambda texts: {"model": model, "input": texts, "truncate": True},
         shape=OllamaReply,
         rows=lambda reply: reply.embeddings,
@@ -384,12 +390,12 @@ def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
     )
 
 
-def address(host: str) -> str:
+def make_ollama_url(host: str) -> str:
     """Return the URL of the Ollama server that the variable OLLAMA_HOST names.
 
     Its value may lack the scheme and the port, and may be the address `0.0.0.0` of the server.
 
-    >>> address(""), address("0.0.0.0:8080"), address("https://models.example/")
+    >>> make_ollama_url(""), make_ollama_url("0.0.0.0:8080"), make_ollama_url("https://models.example/")
     ('http://127.0.0.1:11434', 'http://127.0.0.1:8080', 'https://models.example')
     """
     host = host.strip().rstrip("/") or "127.0.0.1"

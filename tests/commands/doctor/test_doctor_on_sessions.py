@@ -10,7 +10,7 @@ from pathlib import Path
 from memory_ci.commands.setup.agents import AgentOptions
 from memory_ci.commands.setup.install import install, install_for_user
 from memory_ci.memory.workspace import open_workspace
-from memory_ci.sessions.session_note import Sign, note_sign
+from memory_ci.sessions.session_note import SessionActivity, note_activity
 from tests.commands.doctor.diagnosed_projects import one, probes
 from tests.make import make_id
 from tests.project import NOW, Project
@@ -39,7 +39,7 @@ def test_each_part_of_an_agent_has_a_row_with_its_last_use(healthy: Project) -> 
     assert (reads.state, asked.state, captures.state, server.state) == ("skip", "ok", "ok", "ok")
     assert reads.remedy.startswith("start claude-code here")
     assert ("may write them" in asked.what, ".mcp.json" in server.what) == (True, True)
-    note_sign(healthy.workspace, Sign(agent="claude-code", session="s1", at=NOW))
+    note_activity(healthy.workspace, SessionActivity(agent="claude-code", session="s1", at=NOW))
     assert "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].what
     install(
         healthy.workspace,
@@ -77,14 +77,17 @@ def test_a_work_tree_without_hooks_of_an_agent_is_reported(
     assert (told.state, "reads nothing in the work tree" in told.what) == ("warn", True)
     install(open_workspace(tmp_path / "other"), sys.executable, agents=["claude-code"])
     assert "warn" not in states(healthy)
-    note_sign(open_workspace(tmp_path / "other"), Sign(agent="claude-code", session="s1", at=NOW))
+    note_activity(
+        open_workspace(tmp_path / "other"),
+        SessionActivity(agent="claude-code", session="s1", at=NOW),
+    )
     assert probes(healthy, "agents")[-1].what.startswith(
         "claude-code last read at 2026-11-21 12:00 in the work tree"
     )
 
 
 def test_an_agent_with_a_plugin_is_shown_with_its_last_use(project: Project) -> None:
-    note_sign(project.workspace, Sign(agent="codex", session="s1", at=NOW))
+    note_activity(project.workspace, SessionActivity(agent="codex", session="s1", at=NOW))
     (told_probe,) = probes(project, "agents")
     assert told_probe.state == "ok"
     assert told_probe.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")

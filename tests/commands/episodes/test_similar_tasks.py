@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.retrieve.similar import recall_tasks, similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks, recall_tasks
 from memory_ci.commands.retrieve.text import render_task
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.memory.past_tasks import tasks_path
@@ -72,7 +72,7 @@ def of(outcome: Outcome, pr: int = 128, commit: str = "", **fields: Any) -> Epis
 
 
 def find(shop: Project, query: str = ASK) -> Task:
-    return similar_tasks(shop.workspace, query)[0].task
+    return list_similar_tasks(shop.workspace, query)[0].task
 
 
 def test_the_outcome_of_a_task_comes_from_its_episode(merged: Project) -> None:
@@ -137,7 +137,7 @@ def test_unsafe_private_merged_and_neutral_episodes_are_not_named_as_declined(
         "outcome": "failure",
     }
     tell(merged, make_episode("pr-140", **defaults | fields))
-    assert similar_tasks(merged.workspace, "the ledger should round cents elsewhere") == ()
+    assert list_similar_tasks(merged.workspace, "the ledger should round cents elsewhere") == ()
 
 
 def test_a_corrected_outcome_is_no_longer_declined(merged: Project) -> None:
@@ -160,9 +160,9 @@ def test_cached_tasks_are_updated_after_each_new_episode(merged: Project) -> Non
     ]
     for step in steps:
         tell(merged, step)
-        stored_tasks = similar_tasks(merged.workspace, ASK, top=50)
+        stored_tasks = list_similar_tasks(merged.workspace, ASK, top=50)
         tasks_path(merged.workspace).unlink()
-        assert similar_tasks(merged.workspace, ASK, top=50) == stored_tasks
+        assert list_similar_tasks(merged.workspace, ASK, top=50) == stored_tasks
 
 
 def test_a_job_reads_no_episode_while_nothing_was_merged(merged: Project, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from memory_ci.commands.record.gatherer import (
     MAX_DECLINED,
     DeclinedWindow,
     choose_declined,
-    find_window,
+    find_declined_window,
 )
 from memory_ci.commands.record.run import format_plan, plan_record
 from memory_ci.commands.record.run_options import RecordOptions
@@ -311,7 +311,7 @@ def test_only_new_or_remaining_requests_of_the_repository_are_read(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
     window = DeclinedWindow(
-        since=JUNE + timedelta(days=10), start=JUNE, episode_ids=frozenset(told_before)
+        last_run_at=JUNE + timedelta(days=10), start=JUNE, episode_ids=frozenset(told_before)
     )
     assert [item.number for item in choose_declined([request_], window)] == expected
 
@@ -331,13 +331,13 @@ def test_a_run_reads_back_to_the_newest_recorded_declined_request(project: Proje
     base = project.workspace.at(project.commit("Add pages", {"pages.py": "1"}))
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
     known_ids = frozenset(episode.id for episode in episodes)
-    window = find_window(base, JUNE + timedelta(days=10), known_ids, episodes)
+    window = find_declined_window(base, JUNE + timedelta(days=10), known_ids, episodes)
     assert (window.start, window.episode_ids) == (
         JUNE + timedelta(days=4),
         frozenset({"pr-1", "pr-2", "pr-3"}),
     )
     early = JUNE + timedelta(days=1)
-    assert find_window(base, early, frozenset(), episodes).start == early
+    assert find_declined_window(base, early, frozenset(), episodes).start == early
 
 
 def test_without_a_recorded_one_a_run_reads_back_ninety_days_and_without_episodes_not_at_all(
@@ -345,16 +345,16 @@ def test_without_a_recorded_one_a_run_reads_back_ninety_days_and_without_episode
 ) -> None:
     project.at(JUNE)
     base = project.commit("Add pages", {"pages.py": "1"})
-    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(
-        days=90
-    )
+    assert find_declined_window(
+        project.workspace.at(base), JUNE, frozenset(), []
+    ).start == JUNE - timedelta(days=90)
     project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
-    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
+    assert find_declined_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
 
 
 def test_the_oldest_requests_come_first_and_recorded_ones_last() -> None:
     closed_requests = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
-    window = DeclinedWindow(since=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
+    window = DeclinedWindow(last_run_at=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
     assert [item.number for item in choose_declined(closed_requests, window)] == [2, 3, 1]
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_ci.commands.record.run import plan_record
-from memory_ci.commands.record.text import WAYS
+from memory_ci.commands.record.text import WAYS_TO_LEARN
 from memory_ci.records.plan import Plan
 from tests.command_line import Run
 from tests.commands.record.batching import serve_batches
@@ -261,7 +261,7 @@ def test_a_run_without_learnings_names_other_sources(project: Project, run: Run)
     project.merge_work("Count twice\n\nIt is safer.", "count", 300, "src/count.py")
     output = run("record").stdout
     assert "Nothing was learned from these changes." in output
-    assert all(command in output for command, _ in WAYS)
+    assert all(command in output for command, _ in WAYS_TO_LEARN)
 
 
 def test_learning_needs_a_model(project: Project, run: Run) -> None:

@@ -248,7 +248,7 @@ def test_an_accepted_check_is_written_although_it_would_not_be_proposed_any_more
 ) -> None:
     agree(worked)
     (item,) = list_checks(worked)
-    monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MOST_VIOLATED", 0.0)
+    monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_VIOLATED_SHARE", 0.0)
     assert list_checks(worked) == []
     verdicts = [item.verdict for item in list_checks(worked, candidate_key(item.candidate))]
     assert verdicts == ["written"]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
-from memory_ci.commands.retrieve.similar import similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks
 from memory_ci.errors import FindingsError
 from memory_ci.memory import git_episodes
 from memory_ci.memory.apply import preview_plan
@@ -49,7 +49,7 @@ def recall(project: Project, question: str) -> list[tuple[str, float, float, int
     """Return the recalled episodes: id, score, valence and remaining files of each."""
     recalled = recall_episodes(project.workspace, RecallQuery(question, NOW))
     return [
-        (hit.episode.id, hit.score, hit.episode.valence, hit.still)
+        (hit.episode.id, hit.score, hit.episode.valence, hit.remaining_count)
         for hit in (*recalled.hits, *recalled.changes)
     ]
 
@@ -248,7 +248,7 @@ def test_tasks_have_the_outcome_that_an_amendment_states(recorded_project: Proje
     recorded_project.commit(
         "Say more", {episode_record_path(amendment): format_episode_record(amendment)}
     )
-    similar = similar_tasks(recorded_project.workspace, "round cents of the ledger down again")
+    similar = list_similar_tasks(recorded_project.workspace, "round cents of the ledger down again")
     assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
 
 

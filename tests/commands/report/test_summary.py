@@ -11,7 +11,7 @@ from memory_ci.commands.report.records import Overview, Summary
 from memory_ci.commands.report.report import gather_report
 from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Episode, ServedEntry, Situation
-from memory_ci.sessions.session_note import Sign, note_sign
+from memory_ci.sessions.session_note import SessionActivity, note_activity
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, WORDS_ALONE, Project
@@ -86,8 +86,10 @@ def test_sessions_and_use_are_counted_in_each_period(dated_project: Project) -> 
 
 
 def test_a_session_that_is_not_merged_yet_counts_as_served(dated_project: Project) -> None:
-    sign = Sign(agent="codex", session="new", at=NOW - timedelta(days=1), served=(make_id(1),))
-    note_sign(dated_project.workspace, sign)
+    sign = SessionActivity(
+        agent="codex", session="new", at=NOW - timedelta(days=1), served=(make_id(1),)
+    )
+    note_activity(dated_project.workspace, sign)
     recent = summarise(dated_project).recent
     assert (recent.sessions, recent.servings) == (1, 0)
 
@@ -116,8 +118,10 @@ def test_a_rule_of_this_period_is_named(project: Project, tmp_path: Path) -> Non
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     keep_asking(project, tmp_path, *DRAFT[:4])
     served_at = project.clock.now + DAY - timedelta(minutes=1)
-    sign = Sign(agent="claude-code", session=session_id(1), at=served_at, served=(make_id(7),))
-    note_sign(project.workspace, sign)
+    sign = SessionActivity(
+        agent="claude-code", session=session_id(1), at=served_at, served=(make_id(7),)
+    )
+    note_activity(project.workspace, sign)
     summary = summarise(project)
     assert [(named.id, named.reason) for named in summary.asked_again] == [
         (make_id(7), "2 sessions")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.retrieve.similar import recall_tasks, similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks, recall_tasks
 from memory_ci.commands.retrieve.text import render_context, render_task
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.index import build_index
@@ -52,7 +52,7 @@ def shop(shop_template: Project, tmp_path: Path) -> Project:
 
 
 def find(shop: Project, task: str = ASK) -> Task:
-    return similar_tasks(shop.workspace, task)[0].task
+    return list_similar_tasks(shop.workspace, task)[0].task
 
 
 def git_log(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
@@ -79,7 +79,7 @@ def test_a_merged_change_is_found_by_its_subject(shop: Project) -> None:
 
 
 def test_an_unrelated_task_finds_nothing(shop: Project) -> None:
-    assert similar_tasks(shop.workspace, "translate the error messages") == ()
+    assert list_similar_tasks(shop.workspace, "translate the error messages") == ()
 
 
 def test_the_messages_of_its_commits_speak_for_a_change_and_their_trailers_do_not(
@@ -88,19 +88,19 @@ def test_the_messages_of_its_commits_speak_for_a_change_and_their_trailers_do_no
     body = "Mend it\n\nThe ledger rounds cents down.\n\nReviewed-by: Zaphod Beeblebrox\n"
     shop.commit(body, {"src/ledger.py": "1\n"})
     assert find(shop, "cents are rounded down by the ledger").title == "Mend it"
-    assert similar_tasks(shop.workspace, "Zaphod Beeblebrox") == ()
+    assert list_similar_tasks(shop.workspace, "Zaphod Beeblebrox") == ()
 
 
 def test_a_number_is_replaced_by_the_title_of_its_change(shop: Project) -> None:
     shop.commit("Retry failed charges of the payments worker (#140)", {"src/worker.py": "1\n"})
     assert find(shop, "#140").number == 128
     assert find(shop, "#128").number == 140
-    assert similar_tasks(shop.workspace, "#999") == ()
+    assert list_similar_tasks(shop.workspace, "#999") == ()
 
 
 def test_the_branch_at_work_does_not_find_itself(shop: Project) -> None:
     shop.checkout("retry")
-    assert similar_tasks(shop.workspace, ASK) == ()
+    assert list_similar_tasks(shop.workspace, ASK) == ()
     shop.branch("another")
     assert find(shop).number == 128
 
@@ -136,7 +136,7 @@ def test_a_merge_of_a_whole_branch_is_no_task(shop: Project) -> None:
 )
 def test_excluded_changes_are_no_tasks(shop: Project, message: str, author: str | None) -> None:
     shop.commit(message, {"src/ledger.py": "1\n"}, author=author)
-    assert similar_tasks(shop.workspace, "the ledger should round cents elsewhere") == ()
+    assert list_similar_tasks(shop.workspace, "the ledger should round cents elsewhere") == ()
 
 
 # -- what became of it
@@ -148,7 +148,7 @@ def test_a_reverted_change_is_named_as_tried_and_its_revert_is_not_named(shop: P
         f'Revert "{RETRY}" (#131)\n\nThis reverts commit {merged}.', {"src/client.py": None}
     )
     task = find(shop)
-    assert (task.outcome, task.why, task.still) == ("failure", "reverted in #131", 0)
+    assert (task.outcome, task.why, task.remaining_count) == ("failure", "reverted in #131", 0)
     assert "tried, did not work: reverted in #131" in render_task(task)
 
 
@@ -165,7 +165,7 @@ def test_a_reverted_revert_does_not_count(shop: Project) -> None:
 def test_a_fix_up_makes_a_change_partial_if_it_comes_soon(
     shop: Project, days: int, outcome: str
 ) -> None:
-    similar_tasks(shop.workspace, ASK)
+    list_similar_tasks(shop.workspace, ASK)
     shop.at(shop.clock.now + timedelta(days=days)).commit(
         "Mend headers (#132)\n\nfollow-up to #128"
     )
@@ -181,7 +181,7 @@ def test_a_renamed_file_is_still_there_and_a_removed_one_is_not(shop: Project) -
     shop.git("mv", "src/a.py", "src/moved.py")
     shop.commit("Move", {"src/b.py": None})
     task = find(shop, "the ledger should round cents elsewhere")
-    assert (task.still, task.files) == (1, 2)
+    assert (task.remaining_count, task.files) == (1, 2)
 
 
 # -- what is kept
@@ -201,9 +201,9 @@ def test_stored_and_extended_tasks_equal_those_gathered_again(
     outcomes = []
     for step in steps:
         step()
-        stored_tasks = similar_tasks(shop.workspace, ASK, top=50)
+        stored_tasks = list_similar_tasks(shop.workspace, ASK, top=50)
         tasks_path(shop.workspace).unlink()
-        assert similar_tasks(shop.workspace, ASK, top=50) == stored_tasks
+        assert list_similar_tasks(shop.workspace, ASK, top=50) == stored_tasks
         outcomes.append(stored_tasks[0].task.outcome)
     assert outcomes == ["partial", "partial", "failure", "partial", "failure"]
 
@@ -225,7 +225,7 @@ def test_nothing_is_read_while_nothing_was_merged(
     find(shop)
     workspace = shop.workspace
     started = git_log(monkeypatch)
-    assert similar_tasks(workspace, ASK)
+    assert list_similar_tasks(workspace, ASK)
     assert [args[1] for args in started] == ["for-each-ref"]
 
 
@@ -245,7 +245,7 @@ def test_a_damaged_file_is_made_again(shop: Project, damage: bytes | None) -> No
 def test_tasks_stored_for_another_repository_are_gathered_again(
     shop: Project, project: Project
 ) -> None:
-    similar_tasks(project.workspace, "anything")
+    list_similar_tasks(project.workspace, "anything")
     foreign = tasks_path(project.workspace).read_bytes()
     tasks_path(shop.workspace).parent.mkdir(exist_ok=True)
     tasks_path(shop.workspace).write_bytes(foreign)
@@ -256,7 +256,7 @@ def test_a_rewritten_branch_is_read_again(shop: Project) -> None:
     find(shop)
     shop.git("reset", "-q", "--hard", "HEAD~1")
     shop.commit("Something else")
-    assert similar_tasks(shop.workspace, ASK) == ()
+    assert list_similar_tasks(shop.workspace, ASK) == ()
 
 
 def test_nothing_is_written_into_the_work_tree(shop: Project) -> None:
@@ -277,13 +277,13 @@ def test_a_shallow_clone_is_an_error_that_names_the_remedy_and_no_obstacle_to_a_
     workspace = open_workspace(tmp_path / "clone")
     assert recall_tasks(workspace, ASK) == ((), None)
     with pytest.raises(RepositoryError) as raised:
-        similar_tasks(workspace, ASK)
+        list_similar_tasks(workspace, ASK)
     assert raised.value.slug == "shallow-clone"
 
 
 def test_before_the_first_commit_there_is_nothing(tmp_path: Path) -> None:
     make_repo(tmp_path / "new")
-    assert similar_tasks(open_workspace(tmp_path / "new"), ASK) == ()
+    assert list_similar_tasks(open_workspace(tmp_path / "new"), ASK) == ()
 
 
 def test_without_a_default_branch_the_one_at_hand_is_read(shop: Project) -> None:
@@ -414,7 +414,7 @@ def test_tasks_built_with_the_index_are_those_that_are_searched(
 def test_releases_bumps_and_typos_are_no_tasks(shop: Project) -> None:
     for title in ("Release 2.0", "Bump ledger from 1.0 to 2.0", "Fix typo in ledger", "v1.2.3"):
         shop.commit(title, {"src/ledger.py": f"{title}\n"})
-    assert similar_tasks(shop.workspace, "release ledger bump typo v1.2.3") == ()
+    assert list_similar_tasks(shop.workspace, "release ledger bump typo v1.2.3") == ()
 
 
 def test_a_past_moment_has_no_later_merges(shop: Project) -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.commands.review.queue import Queue, find_last_start, list_queue, note_asked
+from memory_ci.commands.review.queue import Queue, find_last_start, list_queue, record_asked
 from memory_ci.commands.review.review import AnsweredReview, Answers, answer
 from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.records.candidate import Answer, Question
@@ -40,7 +40,7 @@ def queue_of(project: Project, since: str | None = None, today: date = TODAY) ->
 
 
 def list_found(project: Project, since: str | None = None, today: date = TODAY) -> list[Question]:
-    return list(queue_of(project, since, today).found)
+    return list(queue_of(project, since, today).questions)
 
 
 def say(
@@ -164,7 +164,7 @@ def test_an_unanswered_question_is_asked_again_after_ninety_days(project: Projec
     first, queue = week_of(project), queue_of(project, "9y")
     project.commit(
         "Ask",
-        {REJECTED_FILE: note_asked(project.workspace, queue.base, queue.week.shown, (), TODAY)},
+        {REJECTED_FILE: record_asked(project.workspace, queue.base, queue.week.shown, (), TODAY)},
     )
     assert week_of(project, TODAY + timedelta(days=1)) == first
     assert set(week_of(project, TODAY + timedelta(days=7))) == {
