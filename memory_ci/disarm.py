@@ -75,12 +75,12 @@ def neutralise(text: str) -> str:
         folded = visible.lower().translate(ASCII_LOOK_ALIKES)
     else:
         visible = USELESS_JOINER.sub("", visible)
-        folded = "".join(map(_fold, visible))
+        folded = "".join(map(_fold_character, visible))
     if not WRAPPER_NAME.search(folded):
         return visible
 
     characters = list(ENTITY.sub("<", visible))
-    letters_by_index = [_fold(character) for character in characters]
+    letters_by_index = [_fold_character(character) for character in characters]
     # A character may be folded to several letters: `㎈` looks like `cal`.
     origins: list[int] = []  # The index of the character of each folded letter.
     for index, letters in enumerate(letters_by_index):
@@ -115,7 +115,7 @@ def _replace_brackets(characters: list[str], indices: Iterable[int], replacement
 
 
 @lru_cache(maxsize=4096)
-def _fold(char: str) -> str:
+def _fold_character(char: str) -> str:
     """Return the letters that a character looks like: r for `Ⓡ` and `Ř`, `cal` for `㎈`."""
-    plain = unicodedata.normalize("NFKD", char).casefold()
-    return "".join(LOOK_ALIKES.get(letter, letter) for letter in plain)
+    decomposed = unicodedata.normalize("NFKD", char).casefold()
+    return "".join(LOOK_ALIKES.get(letter, letter) for letter in decomposed)

@@ -119,7 +119,7 @@ EXAMPLES = frozenset(
 
 def find_secrets(text: str) -> list[Secret]:
     """Return the credentials in a text, in order; of overlapping ones the first and longest."""
-    masked = MASK.sub(_fill, text)
+    masked = MASK.sub(_fill_masked, text)
     escapes = list(ESCAPED.finditer(masked))
     candidates = _find_escaped(masked, escapes) if escapes else _find_plain(masked)
     secrets: list[Secret] = []
@@ -129,7 +129,7 @@ def find_secrets(text: str) -> list[Secret]:
     return secrets
 
 
-def _fill(match: re.Match[str]) -> str:
+def _fill_masked(match: re.Match[str]) -> str:
     return FILLER * len(match.group())
 
 
@@ -263,11 +263,11 @@ class SecretClues(NamedTuple):
         return self.has_long_words and _has_long_word(text)
 
 
-def find_secret_clues(joined: str, lowered: str, vocabulary: Set[bytes]) -> SecretClues:
+def find_secret_clues(joined_texts: str, lowered: str, vocabulary: Set[bytes]) -> SecretClues:
     """Return the signs of credentials that some texts in ASCII hold together.
 
     Args:
-        joined: the texts, joined.
+        joined_texts: the texts, joined.
         lowered: the same in lower case.
         vocabulary: their distinct words (`split_words`).
     """
@@ -285,8 +285,8 @@ def find_secret_clues(joined: str, lowered: str, vocabulary: Set[bytes]) -> Secr
             keywords[keyword.text, companions] = None
     return SecretClues(
         keywords=tuple(keywords),
-        has_escapes=ESCAPED.search(joined) is not None,
-        has_long_words=_has_long_word(joined),
+        has_escapes=ESCAPED.search(joined_texts) is not None,
+        has_long_words=_has_long_word(joined_texts),
     )
 
 

@@ -338,7 +338,7 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def plain_host(place: str) -> str:
+def plain_host(host_and_port: str) -> str:
     """Return one spelling of a host: without a port, a final dot, and prefixes of forges.
 
     >>> [plain_host(host) for host in ("GitHub.com.", "ssh.github.com:443", "altssh.gitlab.com")]
@@ -346,7 +346,7 @@ def plain_host(place: str) -> str:
     >>> plain_host("www.github.com")
     'github.com'
     """
-    host = place.lower().partition(":")[0].rstrip(".")
+    host = host_and_port.lower().partition(":")[0].rstrip(".")
     return re.sub(r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", host)
 
 

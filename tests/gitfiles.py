@@ -1,4 +1,4 @@
-"""Writes commits into the files of a repository as git does, where git would need two processes of its own.
+"""Writes commits into the files of a repository as git does, where git would need processes of its own.
 
 Tests make thousands of commits, and nearly all are of one kind: a few files change in a repository without hooks,
 attributes or settings of its own. `RepoBuilder` writes these here, and lets git make every other commit.
@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import stat
 import struct
 import zlib
@@ -44,6 +45,15 @@ ATTRIBUTES = (".gitattributes", ".git/info/attributes")
 
 IDENTITY = re.compile(r"[^\s.,:;<>\"\\'](?:[^<>\n]*[^\s.,:;<>\"\\'])? <[^\s.,:;<>\"\\'][^<>\s]*>")
 """Matches "Ann Author <ann@example.com>"; git would strip other characters at the ends of a name."""
+
+BARE_CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+[remote "origin"]
+\turl = {origin}
+"""
 
 INDEX_HEAD = struct.Struct(">4sII")
 INDEX_ENTRY = struct.Struct(">10I20sH")
@@ -144,6 +154,20 @@ class GitFiles:
             write_file(self.git / "logs" / name, log.encode(), mode="ab")
         write_file(self.git / branch, f"{commit}\n".encode())
         return commit
+
+    def copy_bare(self, path: Path) -> None:
+        """Make a bare repository with the branches and tags of this one, as `git clone --bare` does.
+
+        Raises:
+            NotPlain: there are refs in one file, or objects at another place.
+        """
+        if (self.git / "packed-refs").exists() or (self.git / "objects/info/alternates").exists():
+            raise NotPlain("refs or objects at another place")
+        path.mkdir(parents=True)
+        for name in ("objects", "refs/heads", "refs/tags"):
+            shutil.copytree(self.git / name, path / name)
+        shutil.copy(self.git / "HEAD", path)
+        write_file(path / "config", BARE_CONFIG.format(origin=self.root).encode())
 
     def write_object(self, kind: str, content: bytes) -> bytes:
         """Write a loose object, unless there is one; return its id."""

@@ -127,7 +127,10 @@ class RepoBuilder:
 
     def bare(self, path: Path) -> RepoBuilder:
         """A bare clone at `path`."""
-        self.git("clone", "-q", "--bare", str(self.path), str(path))
+        try:
+            GitFiles(self.path).copy_bare(path)
+        except NotPlain:
+            self.git("clone", "-q", "--bare", str(self.path), str(path))
         return RepoBuilder(path, self.clock)
 
     def copy(self, path: Path) -> Self:

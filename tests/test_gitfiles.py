@@ -119,6 +119,19 @@ def test_a_copy_has_nothing_to_commit(tmp_path: Path) -> None:
     assert copy.git("diff-files") == ""
 
 
+def test_a_bare_copy_is_the_one_that_git_makes(tmp_path: Path) -> None:
+    repo = make_repo(tmp_path / "repo")
+    repo.commit("Begin", {"a": "1\n"})
+    repo.branch("topic/one")
+    repo.git("tag", "-a", "-m", "One", "v1")
+    repo.git("update-ref", "refs/other/one", "HEAD")
+    GitFiles(repo.path).copy_bare(tmp_path / "ours.git")
+    repo.git("clone", "-q", "--bare", str(repo.path), "../theirs.git")
+    ours, theirs = RepoBuilder(tmp_path / "ours.git"), RepoBuilder(tmp_path / "theirs.git")
+    for question in ("show-ref", "symbolic-ref HEAD", "config --list --local", "fsck --strict"):
+        assert ours.git(*question.split()) == theirs.git(*question.split())
+
+
 def unmerged(repo: RepoBuilder) -> None:
     repo.branch("other")
     repo.commit("Theirs", {"a": "theirs\n"})

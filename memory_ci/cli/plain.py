@@ -370,10 +370,10 @@ def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
     """
     import msgspec  # so long to load that an agent's hook does without
 
-    plain = mask_strings(msgspec.to_builtins(value, str_keys=True))
-    if isinstance(plain, dict):
-        plain = {"schema_version": JSON_VERSION, **plain}
-    text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
+    masked_value = mask_strings(msgspec.to_builtins(value, str_keys=True))
+    if isinstance(masked_value, dict):
+        masked_value = {"schema_version": JSON_VERSION, **masked_value}
+    text = msgspec.json.format(msgspec.json.encode(masked_value), indent=2).decode()
     echo(UNSAFE_IN_JSON.sub(_escape_in_json, text) + "\n")
 
 

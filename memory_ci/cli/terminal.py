@@ -133,10 +133,10 @@ def _fold_line(line: str, width: int) -> Iterable[str]:
         return [line]
     if EXCERPT_LINE.match(line):
         return [cut(line, width)]
-    return _wrap(line, max(cell_starts, default=0), width)
+    return _wrap_line(line, max(cell_starts, default=0), width)
 
 
-def _wrap(line: str, indent: int, width: int) -> Iterator[str]:
+def _wrap_line(line: str, indent: int, width: int) -> Iterator[str]:
     """Yield the parts of a line, folded between words.
 
     Continuations begin at the column `indent`, or below the text after a bullet or number.
@@ -165,7 +165,7 @@ def fold_markdown(text: str, width: int) -> str:
         if is_code:
             parts.append(line)
         else:
-            parts += _wrap(line, 0, width)
+            parts += _wrap_line(line, 0, width)
     return "".join(f"{part}\n" for part in parts)
 
 
@@ -290,25 +290,29 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
     A column whose cells are all alike is left out. The title is cut to the width that the others
     leave; if that is too little to read it, the last columns are left out.
     """
-    table = [{name: name for name in rows[0]}, *rows]
-    sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
-    other_names = []
-    for name in rows[0]:
-        is_alike = len(rows) > 1 and len({row[name] for row in rows}) == 1
+    names = list(rows[0])
+    table = [dict(zip(names, names, strict=True)), *rows]  # The first row has the column names.
+    sizes = {name: max(columns(row[name]) for row in table) for name in names}
+    other_names: list[str] = []
+    for name in names:
+        distinct_cells = {row[name] for row in rows}
+        is_alike = len(rows) > 1 and len(distinct_cells) == 1
         if name not in ("id", "title") and not is_alike:
             other_names.append(name)
 
     title_width = width - sizes["id"] - GAP
-    title_width -= sum(sizes[name] + GAP for name in other_names)
+    for name in other_names:
+        title_width -= sizes[name] + GAP
     readable_width = min(sizes["title"], READABLE_TITLE)
     while len(other_names) > 1 and title_width < readable_width:
-        title_width += sizes[other_names.pop()] + GAP
+        left_out = other_names.pop()
+        title_width += sizes[left_out] + GAP
     title_width = max(title_width, LEAST_TITLE)
 
-    lines = []
+    lines: list[list[str]] = []
     for row in table:
-        other_cells = [row[name] for name in other_names]
-        lines.append([row["id"], cut(row["title"], title_width), *other_cells])
+        title = cut(row["title"], title_width)
+        lines.append([row["id"], title, *(row[name] for name in other_names)])
     return render_rows(lines)
 
 
@@ -428,8 +432,8 @@ def render_finding_block(finding: Finding, source: str | None) -> str:
         excerpt, column = render_excerpt(finding.line, source, finding.message, symbols)
     level = "" if finding.level == "error" else f" ({finding.level})"
     hint = f"help: {printable(finding.hint)}\n" if finding.hint else ""
-    place = f"{printable(finding.path)}:{finding.line}:{column}"
-    return f"{place}: {finding.code}{level} {printable(finding.message)}\n{excerpt}{hint}\n"
+    location = f"{printable(finding.path)}:{finding.line}:{column}"
+    return f"{location}: {finding.code}{level} {printable(finding.message)}\n{excerpt}{hint}\n"
 
 
 BLOCKS = str.maketrans({"█": "#", "░": "-", "…": ".", "·": ","})

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from memory_ci.evidence.content import own_words, says_something
+from memory_ci.evidence.content import extract_own_words, says_something
 from memory_ci.evidence.trust import is_bot
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Actor, Event, EventKind, Severity
@@ -168,7 +168,7 @@ def _is_check_without_outcome(event: Event, _: ExtractionConfig) -> bool:
 
 
 def _is_empty_review(event: Event, _: ExtractionConfig) -> bool:
-    return event.kind == "review" and not says_something(own_words(event.text))
+    return event.kind == "review" and not says_something(extract_own_words(event.text))
 
 
 def _is_empty_turn(event: Event, _: ExtractionConfig) -> bool:

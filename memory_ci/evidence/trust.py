@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from memory_ci.evidence.content import own_words
+from memory_ci.evidence.content import extract_own_words
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event, Trust
 from memory_ci.regex import Regex
@@ -87,7 +87,7 @@ def classify_trust(
 def _is_remembered(event: Event) -> bool:
     if event.kind != "review" or WRITE_ACCESS not in event.labels:
         return False
-    lines = unfenced_lines(own_words(event.text).splitlines())
+    lines = unfenced_lines(extract_own_words(event.text).splitlines())
     return bool(REMEMBER.search("\n".join(lines)))
 
 

@@ -152,7 +152,7 @@ class ModelClient:
         self.model = reply.model
         if self._meter and reply.tries:
             self._meter.add_try()
-            self._meter.add(reply.usage)
+            self._meter.add_call(reply.usage)
         return reply
 
 

@@ -37,7 +37,7 @@ from memory_ci.regex import Regex
 from memory_ci.repetition.commands import list_forms
 from memory_ci.sessions.marked_notes import read_notes
 from memory_ci.sessions.moments import list_failing_commands, load_timed_lines
-from memory_ci.sources.transcripts.digest import safe_id, write_digest
+from memory_ci.sources.transcripts.digest import make_safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024  # Bytes of a transcript that is captured.
@@ -189,7 +189,7 @@ def keep_sessions(
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     # Id and agent come from the transcript, too, and may hold secrets.
     masked_sessions = [
-        replace(session, id=safe_id(session.id, _mask), agent=_mask(session.agent))
+        replace(session, id=make_safe_id(session.id, _mask), agent=_mask(session.agent))
         for session in sessions
     ]
     captured = []
@@ -243,45 +243,58 @@ def _store_session(
     *,
     dry_run: bool,
 ) -> Captured:
-    """Store the digest of one session, and the notes that the agent made in it, in its ref.
+    """Store a session in its ref: its digest, and the notes that the agent made in it.
+
+    The digest is a short form of the transcript. Of the commands, it keeps those that are known to
+    fail, although they succeeded.
 
     Args:
         workspace: the workspace.
         session: the session, without secrets in its id and agent.
         ended: when the session ended, None if that is too long ago to store it.
-        dry_run: whether to write nothing.
+        dry_run: whether to write nothing; the session then counts as new.
     """
     ref = session_ref(session.agent, session.id)
-    known = list_failing_commands(load_timed_lines(workspace.repo.common_dir))
+    failing_commands = list_failing_commands(load_timed_lines(workspace.repo.common_dir))
     digest = write_digest(
-        session, DIGEST_SIZE, _mask, lambda command: _name_known_forms(command, known)
+        session,
+        DIGEST_SIZE,
+        _mask,
+        lambda command_line: _find_failing_commands(command_line, failing_commands),
     )
     files = {DIGEST: digest}
     if notes := _find_notes(workspace, session.key, ref):
         files[NOTES] = notes
 
-    is_new = ended is not None
+    is_expired = ended is None
+    is_new = not is_expired
     if ended is not None and not dry_run:
         is_new = store(workspace.repo, session.agent, session.id, files, ended).is_new
     return Captured(
         session=session.key,
         ref=ref,
         is_new=is_new,
-        bytes=len(files[DIGEST]),
+        bytes=len(digest),
         human_turns=session.counts.human_turns,
-        is_expired=ended is None,
+        is_expired=is_expired,
     )
 
 
-def _name_known_forms(command: str, known: Collection[str]) -> str:
-    """Return the commands known to fail that a command line runs, joined by `&&`; "" for none."""
-    runs = list_forms(command)
-    run_forms = []
-    for text in sorted(known):
-        for form in list_forms(text):
+def _find_failing_commands(command_line: str, failing_commands: Collection[str]) -> str:
+    """Return the commands in a command line that are known to fail, joined by `&&`; "" for none.
+
+    Args:
+        command_line: the command line.
+        failing_commands: commands that are known to fail, each without changing arguments. A
+            command with more arguments is the same command.
+    """
+    runs = list_forms(command_line)
+    found_commands = []
+    for failing_command in sorted(failing_commands):
+        for form in list_forms(failing_command):
             if any(form.covers(run) for run in runs):
-                run_forms.append(str(form))
-    return " && ".join(run_forms)
+                found_commands.append(str(form))
+    return " && ".join(found_commands)
 
 
 def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
@@ -322,7 +335,11 @@ def _unreadable(message: str) -> UsageError:
 
 
 def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
-    """Return the directory of the session in a transcript if it is outside of the work trees.
+    """Return where the session of a transcript was made, if that is outside of the work trees.
+
+    - A database has sessions of many projects: one of them must be of the work trees.
+    - Other transcripts name the directory, or the hook does.
+    - Gemini CLI records only a hash of the directory.
 
     Args:
         path: the transcript.
@@ -330,8 +347,8 @@ def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> st
         roots: the work trees.
 
     Returns:
-        The directory for a message, or words for it if only its hash is recorded. "" for a session
-        in one of the work trees, or if neither transcript nor hook names a directory.
+        The directory, `other projects` or `project <hash>`, for a message. "" for a session in one
+        of the work trees, or if neither transcript nor hook names a directory.
     """
     if is_database(path):
         from memory_ci.sources.transcripts.opencode import read_database
@@ -345,13 +362,13 @@ def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> st
     if directory and not _is_within(directory, roots):
         return directory
 
-    match = PROJECT_HASH.search(head)
-    if not match:
+    hash_match = PROJECT_HASH.search(head)
+    if not hash_match:
         return ""
-    project = match[1].decode()
-    own_paths = (*roots, Path(directory))
-    own_projects = {hashlib.sha256(os.fsencode(own_path)).hexdigest() for own_path in own_paths}
-    return "" if project in own_projects else f"project {project[:12]}"
+    project_hash = hash_match[1].decode()
+    own_directories = (*roots, Path(directory))
+    own_hashes = {hashlib.sha256(os.fsencode(own)).hexdigest() for own in own_directories}
+    return "" if project_hash in own_hashes else f"project {project_hash[:12]}"
 
 
 def _find_first_directory(head: bytes) -> str:

@@ -78,7 +78,7 @@ def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
     return ""
 
 
-def session_of(environment: Mapping[str, str]) -> str | None:
+def find_session_id(environment: Mapping[str, str]) -> str | None:
     """Return the id of the session that runs in this environment, as in its agent's hooks."""
     from memory_ci.sessions.active_session import find_sessions  # 5 ms that an agent's hook spares
 

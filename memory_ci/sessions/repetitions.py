@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import content_key, entry_id, to_entry
+from memory_ci.extraction.entries import compute_content_key, entry_id, to_entry
 from memory_ci.extraction.norms import is_conduct_request
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import save_if_changed
@@ -216,7 +216,7 @@ def find_existing_rule(
     return StandingRule(written_rule.place, written_rule.text, since)
 
 
-def describe(repetition: Repetition) -> str:
+def describe_repetition(repetition: Repetition) -> str:
     """Return the reason to propose a repetition, in words.
 
     Example: `asked in 10 sessions by 2 people, last on 2026-02-14`.
@@ -244,7 +244,7 @@ def save_pending_lines(workspace: Workspace, repeated: Iterable[Repeated]) -> No
         text = candidate.title
         if repetition.kind == "failure":
             text = f"{candidate.title}. {candidate.body}".strip()
-        key = content_key(candidate.title, candidate.body)
+        key = compute_content_key(candidate.title, candidate.body)
         lines.append(PendingLine(key, text, repetition.when, repetition.kind))
     save_if_changed(pending_path(workspace), msgspec.json.encode(lines))
 
@@ -313,7 +313,7 @@ def _propose_request(
         repetition=repetition,
     )
     wordings = [title, *(occurrence.text for occurrence in request.occurrences)]
-    keys = frozenset(content_key(wording, "") for wording in wordings)
+    keys = frozenset(compute_content_key(wording, "") for wording in wordings)
     return Repeated(candidate, keys, request.occurrences)
 
 
@@ -352,7 +352,7 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         engine=REPETITION_ENGINE,
         repetition=repetition,
     )
-    return Repeated(candidate, frozenset({content_key(candidate.title, candidate.body)}))
+    return Repeated(candidate, frozenset({compute_content_key(candidate.title, candidate.body)}))
 
 
 def _get_moment(failure: KnownFailure) -> str:

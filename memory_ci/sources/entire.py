@@ -90,7 +90,7 @@ def list_metadata(paths: Iterable[str]) -> dict[str, Sequence[str]]:
     return dict(metadata)
 
 
-def summarize(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
+def summarize_checkpoint(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
     """Return the metadata of a checkpoint and of its sessions as one summary.
 
     Args:

@@ -215,5 +215,5 @@ def test_doctor_says_how_many_checkpoints_no_commit_names(project: Project) -> N
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
     case = DoctorContext(project.workspace, {}, NOW, sys.executable)
-    (what,) = [probe.what for probe in check_sessions(case) if probe.name == "checkpoints"]
+    (what,) = [probe.message for probe in check_sessions(case) if probe.name == "checkpoints"]
     assert what.startswith("1 of 1 checkpoint of Entire")

@@ -82,9 +82,11 @@ def sessions_command(
         _print_sessions(paths, with_words, as_json)
 
 
-def _say_no_session(places: Iterable[str]) -> None:
+def _say_no_session(searched_places: Iterable[str]) -> None:
     """Print on stderr that no session was found; stdout holds results alone."""
-    names = [printable(shorten_path(place, Path.cwd())) for place in places]
+    names = [
+        printable(shorten_path(searched_place, Path.cwd())) for searched_place in searched_places
+    ]
     say(f"No session found in {', '.join(names)}", err=True)
 
 
@@ -115,11 +117,13 @@ def _print_captured(as_json: bool) -> None:
     """Print the captured sessions of this repository."""
     from memory_ci.sessions.capture import list_captured, places_of
 
-    stored = list_captured(open_current_workspace())
-    if not stored:
+    stored_sessions = list_captured(open_current_workspace())
+    if not stored_sessions:
         _say_no_session(places_of())
-    lines = [printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored]
-    show(stored, lines, as_json)
+    lines = [
+        printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored_sessions
+    ]
+    show(stored_sessions, lines, as_json)
 
 
 def _print_sessions(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:

@@ -64,7 +64,8 @@ def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
     due_lines = list_due_lines(event, start, common_dir)
     if common_dir is None:
         return ""
-    if rules := load_rules(common_dir):
+    rules = load_rules(common_dir)
+    if rules:
         from memory_ci.commands.agents.session_checks import list_warnings
 
         warnings = list_warnings(rules, event, start, common_dir, now.date())
@@ -128,8 +129,8 @@ def _drop_unsafe(lines: Sequence[TimedLine]) -> list[TimedLine]:
     return [line for line in lines if not is_unsafe(line.line)]
 
 
-def _join_lines(due: Iterable[TimedLine]) -> str:
-    lines = [neutralise(shorten(moment.line, MAX_SERVED)) for moment in due]
+def _join_lines(reminders: Iterable[TimedLine]) -> str:
+    lines = [neutralise(shorten(reminder.line, MAX_SERVED)) for reminder in reminders]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -149,17 +150,17 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     """
     from memory_ci.memory.workspace import load_memory
     from memory_ci.sessions.pending_requests import list_unanswered
-    from memory_ci.sessions.session_note import is_held_out, mark_session
+    from memory_ci.sessions.session_note import hash_session_id, is_held_out
 
     session = event.session
     share = workspace.config.retrieve.holdout
-    if session and is_held_out(mark_session(session), share):
+    if session and is_held_out(hash_session_id(session), share):
         moments.mute(workspace.repo.common_dir, session)
         return ""
     located_entries = load_memory(workspace, None).located
-    pending = list_unanswered(workspace, [located.entry for located in located_entries])
+    pending_lines = list_unanswered(workspace, [located.entry for located in located_entries])
     pending_reminders = []
-    for line in pending:
+    for line in pending_lines:
         if line.when != "start":
             text = _render_reminder(line.text, line.when, "not agreed yet")
             pending_reminders.append(TimedLine(line.key[:8], line.when, text))
@@ -169,7 +170,7 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     save_rules(common_dir, _list_base_rules(workspace, located_entries))
     moments.delete_notes(common_dir, (now - NOTES_KEPT).timestamp())
 
-    requests = [line for line in pending if line.kind == "request"]
+    requests = [line for line in pending_lines if line.kind == "request"]
     agreed_titles = _list_agreed_rules(located_entries, now.date())
     request_lines = _render_requests(requests, agreed_titles)
     served_requests = requests[: len(request_lines)]

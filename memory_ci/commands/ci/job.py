@@ -182,10 +182,10 @@ def _choose_planner(
 
         return move_earlier_plan
 
-    def plan_run(ref: str, accepted: frozenset[str]) -> Plan:
+    def plan_run(ref: str, accepted_keys: frozenset[str]) -> Plan:
         problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
         record_options = RecordOptions(
-            ref=ref, engine=options.engine, problems=problems, accepted=accepted
+            ref=ref, engine=options.engine, problems=problems, accepted_keys=accepted_keys
         )
         return plan_record(workspace, record_options, now.date(), progress, environ)
 

@@ -29,7 +29,7 @@ FIRST_MADE = 2
 Period = tuple[date, date]
 """The first and the last day of a period."""
 
-EVER: Period = (date.min, date.max)
+ALL_TIME: Period = (date.min, date.max)
 
 
 class RepeatedRequest(NamedTuple):
@@ -54,7 +54,7 @@ def count_asked_again(snapshot: Snapshot) -> AskedAgain | None:
     Raises:
         RepositoryError: git-failed.
     """
-    counts = count_asked_again_in(snapshot, [EVER])
+    counts = count_asked_again_in(snapshot, [ALL_TIME])
     return counts[0] if counts else None
 
 
@@ -101,8 +101,8 @@ def _cut_archive(archive: SessionArchive, period: Period) -> SessionArchive:
     """Return an archive of sessions with only the turns and failed commands of a period."""
     first_day, last_day = period
     turns = tuple(turn for turn in archive.turns if first_day <= turn.at.date() <= last_day)
-    failed = tuple(run for run in archive.failed if first_day <= run.at.date() <= last_day)
-    return replace(archive, turns=turns, failed=failed)
+    failed_commands = tuple(run for run in archive.failed if first_day <= run.at.date() <= last_day)
+    return replace(archive, turns=turns, failed=failed_commands)
 
 
 def _list_outcomes(

@@ -33,7 +33,7 @@ Each answer builds an index of its commit, which takes seconds beyond.
 
 
 def compare_answers(
-    workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
+    workspace: Workspace, base: str, tip: str, added_entries: Iterable[Entry], today: date
 ) -> tuple[TaskAnswers, ...]:
     """Compare the entries that agents are shown for past tasks, before and after a request.
 
@@ -45,10 +45,10 @@ def compare_answers(
         workspace: the repository.
         base: the commit before the request.
         tip: the commit of the request.
-        added: the entries that the request adds.
+        added_entries: the entries that the request adds.
         today: the day on which entries are ranked.
     """
-    entries = list(added)[:MAX_ADDED]
+    entries = list(added_entries)[:MAX_ADDED]
     new_entries = workspace.at(tip).entries_by_id
     if not entries or len(new_entries) > MAX_ENTRIES:
         return ()

@@ -98,9 +98,9 @@ def _commit_questions(
     kinds = CANDIDATE_KINDS | (ENTRY_KINDS - {"promotion"})
     questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
     week = find_week(workspace, tip, questions, today, asked_lines)
-    new_content = record_asked(workspace, tip, week.shown, (), today, more=asked_lines)
+    new_content = record_asked(workspace, tip, week.questions, (), today, more_lines=asked_lines)
     old_content = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    if new_content != old_content and (week.shown or asked_lines):
+    if new_content != old_content and (week.questions or asked_lines):
         files = {REJECTED_FILE: new_content}
         tip = commit_files(
             workspace,
@@ -113,7 +113,7 @@ def _commit_questions(
         )
     all_asked_lines = [line for line in read_rejected(workspace.at(tip)) if ASKED_LINE.match(line)]
     rejected_lines = tuple(dict.fromkeys((*built.rejected_lines, *all_asked_lines)))
-    return built._replace(tip=tip, questions=week.shown, rejected_lines=rejected_lines)
+    return built._replace(tip=tip, questions=week.questions, rejected_lines=rejected_lines)
 
 
 def _commit_kept_decisions(

@@ -127,7 +127,7 @@ class Run(msgspec.Struct, frozen=True):
         now: the time of the commits.
         environ: the environment of the job.
         pace: how often it is tried.
-        accepted: content keys of the candidates that a person accepted.
+        accepted_keys: content keys of the candidates that a person accepted.
         is_by_person: a person started the run, so it is published now, whatever `publish.every`
             says.
         is_range_named: the caller named the range.
@@ -140,7 +140,7 @@ class Run(msgspec.Struct, frozen=True):
     now: datetime
     environ: Mapping[str, str]
     pace: Pace
-    accepted: frozenset[str] = frozenset()
+    accepted_keys: frozenset[str] = frozenset()
     is_by_person: bool = False
     is_range_named: bool = False
 
@@ -323,12 +323,12 @@ def _plan_with_history(run: Run, ref: str) -> Plan:
     """Plan a run; in a shallow clone, fetch older history until it holds the range."""
     for step in DEEPER:
         try:
-            return run.make_plan(ref, run.accepted)
+            return run.make_plan(ref, run.accepted_keys)
         except RepositoryError as error:
             if error.slug != "shallow-clone":
                 raise
         deepen(run.workspace.repo, run.remote, run.branch, step)
-    return run.make_plan(ref, run.accepted)
+    return run.make_plan(ref, run.accepted_keys)
 
 
 def commit_files(

@@ -376,7 +376,7 @@ def _rebuild_branch(run: Run, branch: MemoryBranch, base_ref: str, reason: str) 
     if decisions.obstacle:
         return _leave_branch(tip, decisions.obstacle)
     built = build_branch(
-        replace(run, accepted=boxes.accepted_keys), base_ref, branch.base, decisions
+        replace(run, accepted_keys=boxes.accepted_keys), base_ref, branch.base, decisions
     )
     if isinstance(built, str):
         return _leave_branch(tip, built)
@@ -509,14 +509,18 @@ def _push(run: Run, branch: MemoryBranch, built: BuiltBranch) -> PushOutcome:
     Returns:
         The outcome; its `detail` is the tip of a branch that is left unchanged.
     """
-    repo, name, old = run.workspace.repo, branch.settings.publish.branch, branch.tip
+    repo, name, old_tip = run.workspace.repo, branch.settings.publish.branch, branch.tip
     if built.tip == built.base:
-        return PushOutcome("done") if old is None else push_tip(repo, run.remote, name, None, old)
-    if old and is_ancestor(repo, built.base, old):
-        old_tree, new_tree = find_objects(repo, [f"{old}^{{tree}}", f"{built.tip}^{{tree}}"])
+        return (
+            PushOutcome("done")
+            if old_tip is None
+            else push_tip(repo, run.remote, name, None, old_tip)
+        )
+    if old_tip and is_ancestor(repo, built.base, old_tip):
+        old_tree, new_tree = find_objects(repo, [f"{old_tip}^{{tree}}", f"{built.tip}^{{tree}}"])
         if old_tree == new_tree:
-            return PushOutcome("done", old)
+            return PushOutcome("done", old_tip)
     options: Sequence[str] = ()
     if branch.request.forge is None:
         options = list_gitlab_options(run.environ, run.branch)
-    return push_tip(repo, run.remote, name, built.tip, old, options=options)
+    return push_tip(repo, run.remote, name, built.tip, old_tip, options=options)

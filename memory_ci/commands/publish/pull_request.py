@@ -37,7 +37,7 @@ from memory_ci.commands.publish.text import (
 )
 from memory_ci.commands.review.priority import ASKED_LINE
 from memory_ci.errors import EngineError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
 from memory_ci.forge.proposals import Proposal, Proposals
@@ -145,8 +145,8 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
         return RequestState(None)
     request = forge.find(settings.publish.branch, run.branch)
     if request is None:
-        closed = forge.find_closed(settings.publish.branch, run.branch)
-        return RequestState(forge, closed=closed)
+        closed_request = forge.find_closed(settings.publish.branch, run.branch)
+        return RequestState(forge, closed=closed_request)
     last_read = parse_last_comment(request.body)
     comments = forge.list_commands(request, last_read)
     text, unclear_lines = apply_comments(request.body, (comment.body for comment in comments))
@@ -162,14 +162,14 @@ def find_decline(built: BuiltBranch, request: RequestState) -> str:
     They declined it if they closed an earlier request without a merge, and that request proposed
     everything that the new branch would propose.
     """
-    declined = request.declined
-    if declined is None:
+    declined_request = request.declined
+    if declined_request is None:
         return ""
-    proposes_something_new = not list_keys(built) <= parse_keys(declined.body)
+    proposes_something_new = not list_keys(built) <= parse_keys(declined_request.body)
     if proposes_something_new:
         return ""
     return (
-        f"pull request {declined.number} {CLOSED}, "
+        f"pull request {declined_request.number} {CLOSED}, "
         "and there is nothing to propose that it did not hold"
     )
 
@@ -278,10 +278,10 @@ def list_keys(built: BuiltBranch) -> frozenset[str]:
     Beyond `MAX_KEYS` one key, the hash of the other keys, replaces the rest.
     """
     keys = sorted({key for key, _ in _list_proposed_items(built)})
-    rest = keys[MAX_KEYS:]
-    if not rest:
+    other_keys = keys[MAX_KEYS:]
+    if not other_keys:
         return frozenset(keys)
-    return frozenset((*keys[:MAX_KEYS], _compute_key(" ".join(rest))))
+    return frozenset((*keys[:MAX_KEYS], _compute_key(" ".join(other_keys))))
 
 
 def _list_proposed_items(built: BuiltBranch) -> Iterator[tuple[str, str]]:
@@ -304,7 +304,7 @@ def _list_proposed_items(built: BuiltBranch) -> Iterator[tuple[str, str]]:
 
 
 def _compute_entry_key(step: str, entry: Entry) -> str:
-    return _compute_key(f"{step} {content_key(entry.title, entry.body)}")
+    return _compute_key(f"{step} {compute_content_key(entry.title, entry.body)}")
 
 
 def _compute_key(text: str) -> str:
@@ -393,7 +393,9 @@ def _find_accepted_keys(
 
     The key of a candidate is the content key (a hash of title and body) of its entry.
     """
-    entry_id_by_key = {content_key(entry.title, entry.body): entry.id for entry in added_entries}
+    entry_id_by_key = {
+        compute_content_key(entry.title, entry.body): entry.id for entry in added_entries
+    }
     keys_by_entry_id: dict[str, str] = {}
     for suggestion in suggestions:
         if suggestion.is_accepted and suggestion.key in entry_id_by_key:
@@ -430,5 +432,5 @@ def _make_links(environ: Mapping[str, str]) -> Links:
 def _measure_memory(workspace: Workspace, rev: str) -> tuple[int, int]:
     """Return how many active entries a tree has, and how many characters they take."""
     entries = [located.entry for located in workspace.at(rev).memory.located]
-    active = [entry for entry in entries if entry.status == "active"]
-    return len(active), sum(len(format_entry(entry)) for entry in active)
+    active_entries = [entry for entry in entries if entry.status == "active"]
+    return len(active_entries), sum(len(format_entry(entry)) for entry in active_entries)

@@ -185,8 +185,8 @@ def render_pull_request(proposed: Proposed) -> str:
 
 def _render_keys(keys: Iterable[str]) -> str:
     """Return the hidden first line of a request's text, which `parse_keys` reads."""
-    joined = "".join(f" {key}" for key in keys)
-    return f"<!-- memory-ci holds:{joined} -->"
+    joined_keys = "".join(f" {key}" for key in keys)
+    return f"<!-- memory-ci holds:{joined_keys} -->"
 
 
 def render_title(proposed: Proposed) -> str:
@@ -319,8 +319,10 @@ def _list_added(proposed: Proposed) -> Iterator[str]:
         if _find_section(change) != "Added":
             continue
         entry = change.entry
-        candidate_key = proposed.accepted_keys.get(entry.id)
-        subject = f"candidate {candidate_key}" if candidate_key else f"entry {entry.id}"
+        compute_candidate_key = proposed.accepted_keys.get(entry.id)
+        subject = (
+            f"candidate {compute_candidate_key}" if compute_candidate_key else f"entry {entry.id}"
+        )
         line = f"- [x] {_render_change(change)} {code_span(entry.id)} <!-- {subject} -->"
 
         details = _list_details(entry, proposed.links)
@@ -412,13 +414,13 @@ def _list_kept_items(items: Sequence[KeptItem]) -> Iterator[str]:
     yield from _list_section("Kept from this branch", lines)
 
 
-def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
+def _list_rejected(rejected_lines: Sequence[str]) -> Iterator[str]:
     """Yield a box for each rejected entry, which restores it when ticked; episodes have no box.
 
     A line is the key of an entry and its title, or the path of an episode.
     """
     lines: list[str] = []
-    for rejected_line in rejected[:SHOWN]:
+    for rejected_line in rejected_lines[:SHOWN]:
         key, _, title = rejected_line.partition(" ")
         if title:
             hint = f"(tick it, or restore {code_span(key[:8])}) <!-- rejected {key} -->"

@@ -27,11 +27,11 @@ from memory_ci.extraction.engines.anthropic_api import (
     AnthropicEngine,
     Batch,
     fetch_results,
+    is_batch_ended,
     is_configured,
-    poll,
-    submit,
+    submit_batch,
 )
-from memory_ci.extraction.engines.meter import cost_bound
+from memory_ci.extraction.engines.meter import compute_max_cost
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
@@ -270,19 +270,19 @@ class Backfill:
         All of them show the model the same entries of memory: those of the first request that was
         sent. So later entries change no request, and each reply is found by its key.
         """
-        existing: tuple[ExistingEntry, ...] | None = None
+        sent_entries: tuple[ExistingEntry, ...] | None = None
         sent_keys: set[str] = set()
         if self._sent_batches is not None:
-            existing = self._sent_batches.known
+            sent_entries = self._sent_batches.known
             for batch in self._sent_batches.batches:
                 sent_keys.update(batch.ids)
         elif unanswered_run.requests:
-            existing = unanswered_run.requests[0].existing
+            sent_entries = unanswered_run.requests[0].existing
 
         unsent: dict[str, Request] = {}
         for request in unanswered_run.requests:
-            if existing is not None:
-                request = replace(request, existing=existing)
+            if sent_entries is not None:
+                request = replace(request, existing=sent_entries)
             key = request_key(request)
             if key not in sent_keys:
                 unsent[key] = request
@@ -334,7 +334,7 @@ class Backfill:
         self, engine: AnthropicEngine, sent_batches: SentBatches, requests: Mapping[str, Request]
     ) -> SentBatches:
         """Submit one batch, save it in the state file, and return all batches sent so far."""
-        batch = submit(engine, requests, self._now)
+        batch = submit_batch(engine, requests, self._now)
         sent_batches = replace(sent_batches, batches=(*sent_batches.batches, batch))
         self._save_state(sent_batches)
         return sent_batches
@@ -361,7 +361,7 @@ class Backfill:
         """
         while True:
             with self._open_model() as (_, engine):
-                ended_count = sum(poll(engine, batch) for batch in sent_batches.batches)
+                ended_count = sum(is_batch_ended(engine, batch) for batch in sent_batches.batches)
             if ended_count == len(sent_batches.batches):
                 return sent_batches
             pending = Pending("processing", sent_batches.estimate, ended_count)
@@ -425,12 +425,12 @@ class Backfill:
 
 def _start_state(plan: Plan, requests: Mapping[str, Request], estimate: Estimate) -> SentBatches:
     """Return the state of a run's batches before any was sent."""
-    known: tuple[ExistingEntry, ...] = ()
+    known_entries: tuple[ExistingEntry, ...] = ()
     for request in requests.values():
-        known = request.existing  # All requests have the same.
+        known_entries = request.existing  # All requests have the same.
         break
     return SentBatches(
-        ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
+        ref=plan.ref, base=plan.base, since=plan.since, known=known_entries, estimate=estimate
     )
 
 
@@ -490,7 +490,7 @@ def _estimate_batches(model: Model, prompts: Sequence[Prompt], batches: int) -> 
         requests=len(usages),
         batches=batches,
         input_tokens=sum(usage.cache_write_tokens for usage in usages),
-        cost_usd=sum(cost_bound(usage, settings.model, settings.price) for usage in usages),
+        cost_usd=sum(compute_max_cost(usage, settings.model, settings.price) for usage in usages),
     )
 
 
@@ -501,8 +501,8 @@ def _find_refusal(model: Model, estimate: Estimate) -> str:
     if not limit or estimate.cost_usd <= limit:
         return ""
     requests = f"{plural(estimate.requests, 'request')} to {settings.model} in batches"
-    cost = _format_usd(estimate.cost_usd)
-    return f"{requests} could cost {cost}: more than engine.max_cost_usd, {limit:g} USD a run"
+    cost_text = _format_usd(estimate.cost_usd)
+    return f"{requests} could cost {cost_text}: more than engine.max_cost_usd, {limit:g} USD a run"
 
 
 def _format_usd(amount: float) -> str:

@@ -247,12 +247,12 @@ class _RunPlanner:
         self._must_fetch_sessions = fetch_sessions
         self._must_confirm_episodes = confirm_episodes
 
-    def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
+    def plan(self, ref: str | None, accepted_keys: frozenset[str]) -> Plan:
         """Return the plan of the run on the tip of a branch.
 
         Args:
             ref: the branch; None for the checked-out branch.
-            accepted: content keys of the candidates that a person accepted.
+            accepted_keys: content keys of the candidates that a person accepted.
 
         Raises:
             UsageError: nothing-committed, many-episodes.
@@ -264,7 +264,7 @@ class _RunPlanner:
 
         workspace = self._workspace
         ref, base = find_branch_tip(workspace, ref)
-        options = replace(self._options, ref=ref, base=base, accepted=accepted)
+        options = replace(self._options, ref=ref, base=base, accepted_keys=accepted_keys)
         check_range(workspace, options, base)
         if self._must_fetch_sessions:
             problems = fetch_sessions(workspace, ref, os.environ, base)

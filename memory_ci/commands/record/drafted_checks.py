@@ -74,7 +74,7 @@ class DraftedCheck(NamedTuple):
 
 def draft_rule_checks(
     run: RecordRun,
-    repeated: Sequence[Judged],
+    judged_requests: Sequence[Judged],
     files: RepositoryFiles,
     settings: str,
     problems: list[str],
@@ -83,12 +83,12 @@ def draft_rule_checks(
 
     Args:
         run: the run.
-        repeated: the requests and failures that recur in sessions.
+        judged_requests: the requests and failures that recur in sessions.
         files: the files of the repository, which a check may name.
         settings: the text of the files that configure linters and hooks.
         problems: gets a line if the model cannot be asked.
     """
-    rules = _list_untested_rules(run, repeated, settings)
+    rules = _list_untested_rules(run, judged_requests, settings)
     drafted = _drop_checks_of_entries(run, _draft_checks(run, rules, files, problems))
     return _date_documents(run, drafted)
 
@@ -170,14 +170,14 @@ def _draft_by_model(
     return drafted + new_checks
 
 
-def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
+def _list_rules(run: RecordRun, judged_requests: Iterable[Judged]) -> Iterator[CheckableRule]:
     """Yield the rules that people repeated, that entries of memory hold, and that documents say.
 
     Args:
         run: the run.
-        repeated: the repeated requests and the failing commands; failures are no rules.
+        judged_requests: the repeated requests and the failing commands; failures are no rules.
     """
-    for judged in repeated:
+    for judged in judged_requests:
         candidate = judged.candidate
         repetition = candidate.repetition
         if repetition is not None and repetition.kind == "request":
@@ -199,34 +199,34 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
             )
 
     seen_texts: set[str] = set()
-    for written in list_written_rules(run.base):
-        text = EMPHASIS.sub("", written.text)
-        if not SENTENCE.match(text) or written.is_forbidden_example:
+    for written_rule in list_written_rules(run.base):
+        text = EMPHASIS.sub("", written_rule.text)
+        if not SENTENCE.match(text) or written_rule.is_forbidden_example:
             continue
         if text not in seen_texts:
             seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md.
             yield CheckableRule(
-                title=text, source="document", place=written.place, words=written.text
+                title=text, source="document", place=written_rule.place, words=written_rule.text
             )
 
 
 def _list_untested_rules(
-    run: RecordRun, repeated: Iterable[Judged], settings: str
+    run: RecordRun, judged_requests: Iterable[Judged], settings: str
 ) -> list[CheckableRule]:
     """Return the rules that neither a linter of the repository nor a well-known hook tests.
 
     Args:
         run: the run.
-        repeated: the requests and failures that recur in sessions.
+        judged_requests: the requests and failures that recur in sessions.
         settings: the text of the files that configure linters and hooks.
     """
-    untested: list[CheckableRule] = []
-    for rule in _list_rules(run, repeated):
+    untested_rules: list[CheckableRule] = []
+    for rule in _list_rules(run, judged_requests):
         # A hook that people can add tests the rule better than a check.
         has_hook = find_hook(rule.title) is not None
         if not has_hook and not is_linted(rule.title, settings):
-            untested.append(rule)
-    return untested
+            untested_rules.append(rule)
+    return untested_rules
 
 
 def _ask_for_checks(
@@ -261,25 +261,25 @@ def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Dra
     The place of such a rule is `PATH:LINE`. The day is when the line was committed, by `git blame`.
     """
     blamed_lines_by_path: dict[str, tuple[BlamedRange, ...]] = {}
-    dated: list[DraftedCheck] = []
+    dated_drafts: list[DraftedCheck] = []
     for draft in drafted:
         rule = draft.rule
         if rule.source != "document":
-            dated.append(draft)
+            dated_drafts.append(draft)
             continue
         path, _, line_number = rule.place.rpartition(":")
         if path not in blamed_lines_by_path:
             blamed_lines_by_path[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
         day = _find_day(blamed_lines_by_path[path], int(line_number))
-        dated.append(draft._replace(rule=rule._replace(since=day)))
-    return dated
+        dated_drafts.append(draft._replace(rule=rule._replace(since=day)))
+    return dated_drafts
 
 
-def _find_day(blamed: Iterable[BlamedRange], line_number: int) -> date | None:
+def _find_day(blamed_ranges: Iterable[BlamedRange], line_number: int) -> date | None:
     """Return the day when a line was committed; None if `git blame` does not reach the line."""
-    for part in blamed:
-        if part.last >= line_number:
-            return part.day
+    for blamed_range in blamed_ranges:
+        if blamed_range.last >= line_number:
+            return blamed_range.day
     return None
 
 

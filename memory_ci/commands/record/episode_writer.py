@@ -154,7 +154,7 @@ class EpisodeWriter:
     def add_merged(
         self,
         merged: MergedChange,
-        gathered: GatheredEvents,
+        gathered_events: GatheredEvents,
         change_uses: ChangeUses,
         judged_candidates: Sequence[Judged],
     ) -> None:
@@ -170,17 +170,17 @@ class EpisodeWriter:
 
         Args:
             merged: the change.
-            gathered: its sessions and its pull request.
+            gathered_events: its sessions and its pull request.
             change_uses: the entries that it was served and used.
             judged_candidates: the candidates for entries, with their verdicts.
         """
         workspace, builder = self._run.workspace, self._builder
         if not is_work(workspace, merged):
-            self._add_feedback(tuple(builder.list_commands(gathered.request)))
+            self._add_feedback(tuple(builder.list_commands(gathered_events.request)))
             return
         git_episode = derive_episode(workspace.config.extraction, merged, builder.stage)
         full_episode = builder.build_merged(
-            git_episode, merged, gathered, change_uses, judged_candidates
+            git_episode, merged, gathered_events, change_uses, judged_candidates
         )
         has_git_episode = is_derived(workspace, merged)
         if has_git_episode:
@@ -380,12 +380,14 @@ class EpisodeWriter:
 
     def _note_late_merge(self, episode: Episode) -> None:
         """Amend the episode of a pull request that was declined before and is merged now."""
-        declined = self._written_by_id.get(f"pr-{episode.action.pr}")
-        if declined is None or declined.action.commit or not episode.action.commit:
+        declined_episode = self._written_by_id.get(f"pr-{episode.action.pr}")
+        if declined_episode is None or declined_episode.action.commit or not episode.action.commit:
             return
         text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
         self._add_amendment(
-            make_amendment(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
+            make_amendment(
+                episode.occurred_at, declined_episode.id, outcome=episode.outcome, text=text
+            )
         )
 
     def _add_feedback(self, commands: Sequence[Feedback]) -> None:

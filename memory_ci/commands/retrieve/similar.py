@@ -80,8 +80,8 @@ def recall_tasks(workspace: Workspace, task: str) -> RecalledTasks:
         tips = read_tips(workspace.repo)
         if tips.commit is not None:
             tasks = load_tasks(workspace, tips.commit)
-            similar = _find_similar(tasks, task, tips, MAX_TASKS, only_close=True)
-            return RecalledTasks(similar, tasks)
+            similar_changes = _find_similar(tasks, task, tips, MAX_TASKS, only_close=True)
+            return RecalledTasks(similar_changes, tasks)
     return RecalledTasks((), None)
 
 

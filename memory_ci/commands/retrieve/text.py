@@ -38,17 +38,17 @@ def render_similar(tasks: Iterable[SimilarTask], *, explain: bool = False) -> st
         explain: add a second line with the factors of the score.
     """
     lines = []
-    for similar in tasks:
-        lines.append(f"{similar.score:5.1f}  {render_task(similar.task)}")
+    for similar_task in tasks:
+        lines.append(f"{similar_task.score:5.1f}  {render_task(similar_task.task)}")
         if explain:
-            lines.append(explain_task(similar))
+            lines.append(explain_task(similar_task))
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def explain_task(similar: SimilarTask) -> str:
+def explain_task(similar_task: SimilarTask) -> str:
     """Return the score of a task as the product of its factors."""
-    factors = " x ".join(f"{name} {value:.3f}" for name, value in similar.factors)
-    return f"      {similar.score:.4f} = {factors}"
+    factors = " x ".join(f"{name} {value:.3f}" for name, value in similar_task.factors)
+    return f"      {similar_task.score:.4f} = {factors}"
 
 
 OPENING = "<recalled-memory>"

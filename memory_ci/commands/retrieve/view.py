@@ -53,9 +53,9 @@ class CallerSession(msgspec.Struct, frozen=True):
         """Return whether the session was not served an item; a path means the memory about it."""
         if self.served is None:
             return True
-        from memory_ci.sessions.session_note import fingerprint
+        from memory_ci.sessions.session_note import compute_fingerprint
 
-        return fingerprint(item) not in self.served
+        return compute_fingerprint(item) not in self.served
 
 
 def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSession:
@@ -67,9 +67,13 @@ def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSessio
     """
     if options.session is None or options.all_matches or asks_for_other_memory(options):
         return CallerSession()
-    from memory_ci.sessions.session_note import is_held_out, list_served_fingerprints, mark_session
+    from memory_ci.sessions.session_note import (
+        hash_session_id,
+        is_held_out,
+        list_served_fingerprints,
+    )
 
-    mark = mark_session(options.session)
+    mark = hash_session_id(options.session)
     held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
     return CallerSession(held_out, list_served_fingerprints(workspace, options.session))
 

@@ -107,7 +107,7 @@ class _View(NamedTuple):
 
     def select(self, queue: Queue) -> Sequence[Question]:
         """Return the questions that are listed, in the order of their numbers."""
-        return queue.week.shown if self.is_week else queue.questions
+        return queue.week.questions if self.is_week else queue.questions
 
 
 def _run(
@@ -188,7 +188,7 @@ def _list_fields(
         fields["candidates"] = [_make_candidate_row(question) for question in listed]
     else:
         fields["stale" if view.only_stale else "questions"] = listed
-        fields["waiting"] = queue.week.waiting
+        fields["waiting"] = queue.week.waiting_count
         fields["plan"] = review.plan
     return fields
 
@@ -281,7 +281,7 @@ def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Itera
         hidden_count = max(len(listed) - printed_count, 0)
         yield from render_questions(listed[:printed_count], hidden_count)
     else:
-        waiting_count = queue.week.waiting if view.is_week else 0
+        waiting_count = queue.week.waiting_count if view.is_week else 0
         yield from render_questions(listed, waiting_count)
 
 
@@ -296,17 +296,17 @@ def _render_empty_list(queue: Queue, view: _View) -> str:
     if view.only_stale:
         return "No entry is stale."
     if not view.only_candidates:
-        return _render_no_questions(queue.week.waiting)
+        return _render_no_questions(queue.week.waiting_count)
     since = f" after {queue.since[:10]}" if queue.since else ""
     advice = " `--since 90d` looks further back." if view.since is None else ""
     return f"No candidates in the work{since}.{advice}"
 
 
-def _render_no_questions(waiting: int) -> str:
-    """Return the line for a week without questions; `waiting` are left for later weeks."""
-    if not waiting:
+def _render_no_questions(waiting_count: int) -> str:
+    """Return the line for a week without questions; `waiting_count` are left for later weeks."""
+    if not waiting_count:
         return "Nothing waits for you this week."
-    later = f"{plural(waiting, 'question')} for later: --all lists them."
+    later = f"{plural(waiting_count, 'question')} for later: --all lists them."
     return f"Nothing more waits for you this week. {later}"
 
 
@@ -334,17 +334,17 @@ def _find_question(listed: Sequence[Question], name: str) -> Question:
     """
     if name.isdecimal() and 0 < int(name) <= len(listed):
         return listed[int(name) - 1]
-    matching: list[Question] = []
+    matching_questions: list[Question] = []
     is_id = len(name) > 3
     for question in listed:
         if is_id and question.located and question.located.entry.id.startswith(name.lower()):
-            matching.append(question)
-    if len(matching) != 1:
+            matching_questions.append(question)
+    if len(matching_questions) != 1:
         count = plural(len(listed), "question")
         message = f"there is no question {printable(name)} here: {count} found"
         hint = "Look again: the numbers are those of the same list."
         raise UsageError(message, slug="unknown-candidate", hint=hint)
-    return matching[0]
+    return matching_questions[0]
 
 
 def _format_editable_text(question: Question) -> str:
@@ -373,12 +373,12 @@ def _edit(question: Question) -> str:
     return decode_argument(text)
 
 
-def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
+def render_questions(listed: Sequence[Question], later_count: int) -> Iterator[str]:
     """Yield the lines of numbered questions, and a line on the options that answer them.
 
     Args:
         listed: the questions, numbered from 1.
-        later: how many more there are that are not listed.
+        later_count: how many more there are that are not listed.
     """
     for number, question in enumerate(listed, start=1):
         yield from _render_question(number, question)
@@ -391,7 +391,7 @@ def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
     if "keep" in verbs:
         advice.append("keep or retire an entry with --keep N or --retire N")
     advice.append("decline for good with --never N")
-    more = f"{later} more with --all. " if later else ""
+    more = f"{later_count} more with --all. " if later_count else ""
     yield from ("", f"{more}{', '.join(advice)}.")
 
 

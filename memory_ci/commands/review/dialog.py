@@ -60,7 +60,7 @@ def ask_each(listed: Sequence[Question], edit: Edit, try_answer: TryAnswer) -> A
     """
     by_verb: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
-    skipped: list[Question] = []
+    skipped_questions: list[Question] = []
     key_for_rest = ""
     for number, question in enumerate(listed, start=1):
         reply = _find_reply(question, key_for_rest, try_answer)
@@ -72,12 +72,12 @@ def ask_each(listed: Sequence[Question], edit: Edit, try_answer: TryAnswer) -> A
         if reply.key == "q":
             break
         if reply.key in SKIPPING_KEYS:
-            skipped.append(question)
+            skipped_questions.append(question)
             continue
         if reply.text is not None:
             texts[question.key] = reply.text
         by_verb.setdefault(_choose_verb(question, reply.key), []).append(question)
-    return Answers(by_verb, texts, skipped)
+    return Answers(by_verb, texts, skipped_questions)
 
 
 def _find_reply(question: Question, key_for_rest: str, try_answer: TryAnswer) -> _Reply | None:

@@ -42,12 +42,12 @@ class Week(NamedTuple):
     """The questions of one week.
 
     Attributes:
-        shown: the questions, the most useful first.
-        waiting: how many more may be asked later.
+        questions: the questions, the most useful first.
+        waiting_count: how many more may be asked later.
     """
 
-    shown: tuple[Question, ...] = ()
-    waiting: int = 0
+    questions: tuple[Question, ...] = ()
+    waiting_count: int = 0
 
 
 class AskedLine(NamedTuple):
@@ -95,8 +95,8 @@ def choose_week(
     """
     record_by_key = _parse_asked_lines(lines)
     week_start = today - timedelta(days=today.weekday())
-    unanswered: list[Question] = []
-    new: list[Question] = []
+    unanswered_questions: list[Question] = []
+    new_questions: list[Question] = []
 
     def by_urgency(question: Question) -> tuple[float, str]:
         return -question.score, question.key
@@ -104,16 +104,22 @@ def choose_week(
     for question in sorted(questions, key=by_urgency):
         record = record_by_key.get(question.key)
         if record is None or (today - record.day).days >= PAUSE_DAYS:
-            new.append(question)
+            new_questions.append(question)
         elif record.day >= week_start and record.state == "asked":
-            unanswered.append(question)
+            unanswered_questions.append(question)
     asked_this_week = [record for record in record_by_key.values() if record.day >= week_start]
     free_count = max(0, per_week - len(asked_this_week))
-    return Week(shown=(*unanswered, *new[:free_count]), waiting=len(new[free_count:]))
+    return Week(
+        questions=(*unanswered_questions, *new_questions[:free_count]),
+        waiting_count=len(new_questions[free_count:]),
+    )
 
 
 def record_questions(
-    lines: Collection[str], asked: Iterable[Question], answered_keys: Set[str], today: date
+    lines: Collection[str],
+    asked_questions: Iterable[Question],
+    answered_keys: Set[str],
+    today: date,
 ) -> list[str]:
     """Return the lines of the file with the records of the questions asked and answered today.
 
@@ -122,7 +128,7 @@ def record_questions(
 
     Args:
         lines: the lines of the file.
-        asked: the questions that were asked.
+        asked_questions: the questions that were asked.
         answered_keys: the keys of the questions among them that somebody answered.
         today: the day.
     """
@@ -130,7 +136,7 @@ def record_questions(
     for key, record in _parse_asked_lines(lines).items():
         if (today - record.day).days < PAUSE_DAYS:
             record_by_key[key] = record
-    for question in asked:
+    for question in asked_questions:
         record = record_by_key.get(question.key, AskedLine(today, "asked"))
         if question.key in answered_keys:
             record = record._replace(state="answered")

@@ -120,7 +120,7 @@ def answer(
     today = now.date()
     notes = _list_notes(workspace, answers, today)
     plan = plan_review(workspace, queue, _select_entries(answers), today)
-    promoted = _promote(workspace, answers, now, dry_run=dry_run)
+    promoted_entries = _promote(workspace, answers, now, dry_run=dry_run)
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     if answers.answered or answers.skipped:
         files[REJECTED_FILE] = _render_rejected_file(workspace, queue, answers, today)
@@ -129,7 +129,7 @@ def answer(
         applied = preview_plan(workspace, plan, now, extra_files)
     else:
         applied = apply_plan(workspace, plan, now, in_actions=in_actions, extra_files=extra_files)
-    return AnsweredReview(plan, applied, notes, promoted)
+    return AnsweredReview(plan, applied, notes, promoted_entries)
 
 
 def _list_notes(workspace: Workspace, answers: Answers, today: date) -> tuple[Added, ...]:
@@ -236,10 +236,10 @@ def _promote(
     workspace: Workspace, answers: Answers, now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
     """Copy entries to the global memory, if a person agreed that they hold in any repository."""
-    accepted = [question.located for question in answers.to("accept") if question.located]
-    if not accepted:
+    accepted_entries = [question.located for question in answers.to("accept") if question.located]
+    if not accepted_entries:
         return ()
-    entries = tuple(located.entry for located in accepted)
+    entries = tuple(located.entry for located in accepted_entries)
     return promote_globally(workspace.config.global_.path, entries, now, dry_run=dry_run)
 
 
@@ -251,12 +251,12 @@ def _render_rejected_file(
     They record the questions that were asked, with those that were answered, so that they are not
     repeated soon. Questions that were answered by "never" get a line with key and title.
     """
-    asked_questions = (*queue.week.shown, *answers.skipped)
+    asked_questions = (*queue.week.questions, *answers.skipped)
     never_lines = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
     ]
     return record_asked(
-        workspace, queue.base, asked_questions, answers.answered, today, more=never_lines
+        workspace, queue.base, asked_questions, answers.answered, today, more_lines=never_lines
     )
 
 
@@ -349,7 +349,9 @@ class AnsweredEntries(NamedTuple):
     with_check: Sequence[Question] = ()
 
 
-def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, today: date) -> Plan:
+def plan_review(
+    workspace: Workspace, queue: Queue, answered_entries: AnsweredEntries, today: date
+) -> Plan:
     """Return the plan that changes entries as people answered.
 
     Entries that hold are confirmed, entries that do not hold are retired, and entries whose check
@@ -358,14 +360,14 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
     Args:
         workspace: the repository.
         queue: the questions.
-        answered: the questions with their answers.
+        answered_entries: the questions with their answers.
         today: the day.
     """
     base = workspace_at(workspace.repo, queue.base).at(queue.base)
     changes = [
-        *_confirm_entries(base, answered.to_confirm, today),
-        *_add_checks(base, answered.with_check),
-        *_retire_entries(answered.to_retire),
+        *_confirm_entries(base, answered_entries.to_confirm, today),
+        *_add_checks(base, answered_entries.with_check),
+        *_retire_entries(answered_entries.to_retire),
     ]
     steps: list[PlannedStep] = []
     for step in STEPS:
@@ -384,7 +386,9 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
     )
 
 
-def _confirm_entries(base: Snapshot, kept: Sequence[Question], today: date) -> Iterator[Change]:
+def _confirm_entries(
+    base: Snapshot, kept_questions: Sequence[Question], today: date
+) -> Iterator[Change]:
     """Yield the updates of entries that hold.
 
     Cites of changed code are renewed: they name the code at the commit. Cites whose code is gone
@@ -393,16 +397,16 @@ def _confirm_entries(base: Snapshot, kept: Sequence[Question], today: date) -> I
 
     Args:
         base: the commit.
-        kept: the questions that were answered by `keep`.
+        kept_questions: the questions that were answered by `keep`.
         today: the day.
     """
     paths = base.tree.files.keys()
     entries_to_anchor: list[Entry] = []
-    for question in kept:
+    for question in kept_questions:
         cites = tuple(_list_renewed_cites(question, base.sha, paths))
         entries_to_anchor.append(replace(_entry_of(question), cites=cites))
     anchored_entries = anchor_entries(base.workspace, entries_to_anchor)
-    for question, anchored_entry in zip(kept, anchored_entries, strict=True):
+    for question, anchored_entry in zip(kept_questions, anchored_entries, strict=True):
         entry = _entry_of(question)
         if anchored_entry != entry:
             yield _update("consolidate", question, anchored_entry, KEPT_REASON)

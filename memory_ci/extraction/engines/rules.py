@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from memory_ci.extraction import decisions, norms, suspects, weakness, wording
-from memory_ci.extraction.entries import base_importance
+from memory_ci.extraction.entries import compute_base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.markers import (
     MARKERS,
@@ -87,7 +87,7 @@ def _make_learning_of_statement(
     properties = MARKERS[statement.marker]
     importance = properties.importance
     if properties.kind == "fix":
-        importance = max(importance, base_importance([evidence]))
+        importance = max(importance, compute_base_importance([evidence]))
     title, body = wording.compose_wording(statement)
     return Learning(
         title=title,

@@ -234,7 +234,7 @@ def _encode_header(session: Session, redact: Callable[[str], str], left_out: int
     header = Header(
         version=1,
         agent=_clean(session.agent, redact),
-        id=safe_id(session.id, redact),
+        id=make_safe_id(session.id, redact),
         format=_clean(session.format, redact),
         path=_file_name(session.path, redact),
         branch=_clean(session.branch, redact),
@@ -273,7 +273,7 @@ def _make_line(
         severity=event.severity,
         paths=tuple(_clean(path, redact) for path in event.paths),
         labels=tuple((_clean(key, redact), _clean(value, redact)) for key, value in event.labels),
-        uid=safe_id(event.uid, redact),
+        uid=make_safe_id(event.uid, redact),
     )
 
 
@@ -313,7 +313,7 @@ def _rate_events(events: Sequence[Event]) -> list[int]:
     return values
 
 
-def safe_id(text: str, redact: Callable[[str], str]) -> str:
+def make_safe_id(text: str, redact: Callable[[str], str]) -> str:
     """Return an id without control characters, or its hash if redaction would change it.
 
     A mask would make two different ids equal; their hashes differ.

@@ -95,7 +95,7 @@ def test_a_session_that_is_not_merged_yet_counts_as_served(dated_project: Projec
 
 
 def test_without_sessions_the_report_has_no_repetitions(dated_project: Project) -> None:
-    assert not summarise(dated_project).is_heard
+    assert not summarise(dated_project).has_session_words
 
 
 def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(
@@ -106,7 +106,7 @@ def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     keep_asking(project, tmp_path, *DRAFT[:4])
     summary = summarise(project)
-    assert summary.is_heard
+    assert summary.has_session_words
     assert (summary.recent.repetitions, summary.recent.although_written) == (0, 0)
     assert (summary.before.repetitions, summary.before.although_written) == (2, 2)
     assert summary.asked_again == ()
@@ -152,7 +152,7 @@ def test_contradictions_and_stale_code_are_faults_the_worst_first(project: Proje
     assert faulty[make_id(1)] == faulty[make_id(2)] == ["contradicted"]
     assert page.summary.faulty[0] == make_id(4)
     assert page.summary.faulty[-1] == make_id(3)
-    assert page.summary.compared == 2
+    assert page.summary.compared_count == 2
     (pay,) = [file for file in page.files if file.path == "src/pay.py"]
     assert (pay.cover, pay.stale_id) == ("stale", make_id(3))
 
@@ -182,7 +182,7 @@ def test_the_history_of_an_entry_includes_superseded_entries(project: Project) -
     serve(project, "served", date(2026, 11, 1), 1)
     serve(project, "used", date(2026, 11, 2), 1, used=1)
     (life,) = (entry for entry in gather(project).entries if entry.id == successor.id)
-    assert (life.given, life.used) == (2, 1)
+    assert (life.served_count, life.used_count) == (2, 1)
     assert [step.text for step in life.life if step.what in ("served", "used")] == [
         "served",
         "used",
