@@ -52,7 +52,9 @@ def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]
     pairs = [*_list_opposite_claims(all_entries), *_list_changed_settings(all_entries)]
     contradictions: dict[tuple[str, str], Contradiction] = {}
     for entry, opposed_entry, reason in pairs:
-        first, second = sorted((entry, opposed_entry), key=lambda place: place.entry.id)
+        first, second = sorted(
+            (entry, opposed_entry), key=lambda located_entry: located_entry.entry.id
+        )
         if _can_contradict(first, second):
             ids = (first.entry.id, second.entry.id)
             contradictions.setdefault(ids, Contradiction(first, second, reason))
@@ -88,11 +90,13 @@ def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Locat
     subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
-        entry = place.entry
+    for located_entry in sorted(
+        located, key=lambda located_entry: (located_entry.entry.id, located_entry.path)
+    ):
+        entry = located_entry.entry
         if entry.status == "active" and entry.adoption != "rejected":
             for claim in parse_entry_claims(entry):
-                subjects[claim.subject][claim].append(place)
+                subjects[claim.subject][claim].append(located_entry)
     return list(subjects.values())
 
 
@@ -125,9 +129,15 @@ def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change,
     edits = _Edits()
     _add_superseded_ids(located, edits)
     # The entries with the new `supersedes`, which the next steps read.
-    edited_entries = [replace(place, entry=edits.current(place)) for place in located]
+    edited_entries = [
+        replace(located_entry, entry=edits.current(located_entry)) for located_entry in located
+    ]
     _end_superseded(edited_entries, today, edits)
-    valid_entries = [place for place in edited_entries if _is_valid(edits.current(place), today)]
+    valid_entries = [
+        located_entry
+        for located_entry in edited_entries
+        if _is_valid(edits.current(located_entry), today)
+    ]
     _link_contradictions(valid_entries, edits)
     return edits.plan()
 
@@ -143,13 +153,13 @@ def _add_superseded_ids(located: Sequence[Located], edits: _Edits) -> None:
 
 def _end_superseded(located: Sequence[Located], today: date, edits: _Edits) -> None:
     """End the validity of superseded entries and demote them."""
-    for place, successor in _list_superseded(located):
+    for located_entry, successor in _list_superseded(located):
         ended_entry = replace(
-            place.entry,
+            located_entry.entry,
             valid_until=successor.occurred_at or successor.created_at or today,
-            importance=demote(place.entry.importance),
+            importance=demote(located_entry.entry.importance),
         )
-        edits.add(place, ended_entry, f"superseded by {successor.id[:8]}")
+        edits.add(located_entry, ended_entry, f"superseded by {successor.id[:8]}")
 
 
 def _is_valid(entry: Entry, today: date) -> bool:
@@ -159,11 +169,11 @@ def _is_valid(entry: Entry, today: date) -> bool:
 def _link_contradictions(located: Iterable[Located], edits: _Edits) -> None:
     """Add to both entries of each contradiction the relation to the other one."""
     for first, second, reason in find_contradictions(located):
-        for place, opponent in ((first, second.entry), (second, first.entry)):
-            if not _has_contradiction(place.entry, opponent):
+        for located_entry, opponent in ((first, second.entry), (second, first.entry)):
+            if not _has_contradiction(located_entry.entry, opponent):
                 relation = Relation("contradicts", opponent.id)
-                linked = with_relation(edits.current(place), relation)
-                edits.add(place, linked, f"contradicts {opponent.id[:8]}: {reason}")
+                linked = with_relation(edits.current(located_entry), relation)
+                edits.add(located_entry, linked, f"contradicts {opponent.id[:8]}: {reason}")
 
 
 class _Edits:
@@ -173,14 +183,14 @@ class _Edits:
         self._entries: dict[Key, Entry] = {}
         self._reasons: defaultdict[Key, list[str]] = defaultdict(list)
 
-    def current(self, place: Located) -> Entry:
+    def current(self, located_entry: Located) -> Entry:
         """Return an entry with all changes so far."""
-        return self._entries.get((place.path, place.entry.id), place.entry)
+        return self._entries.get((located_entry.path, located_entry.entry.id), located_entry.entry)
 
-    def add(self, place: Located, entry: Entry, why: str) -> None:
+    def add(self, located_entry: Located, entry: Entry, why: str) -> None:
         """Record that an entry becomes `entry`, and why."""
-        self._entries[place.path, entry.id] = entry
-        self._reasons[place.path, entry.id].append(why)
+        self._entries[located_entry.path, entry.id] = entry
+        self._reasons[located_entry.path, entry.id].append(why)
 
     def plan(self) -> tuple[Change, ...]:
         """Return one update per changed entry, ordered by path and id."""
@@ -214,12 +224,12 @@ def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSettin
     settings: defaultdict[tuple[str, ...], dict[SetValue, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for place in sorted(located, key=_order_by_day):
-        entry = place.entry
+    for located_entry in sorted(located, key=_order_by_day):
+        entry = located_entry.entry
         is_in_force = entry.status == "active" and entry.valid_until is None
         if is_in_force and entry.adoption != "rejected":
             for set_value in find_set_values(entry):
-                settings[set_value.key][set_value].append(place)
+                settings[set_value.key][set_value].append(located_entry)
 
     for entries_by_value in settings.values():
         for first_value, second_value in combinations(entries_by_value, 2):
@@ -230,8 +240,8 @@ def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSettin
                     yield ChangedSetting(older, newer, reason)
 
 
-def _order_by_day(place: Located) -> tuple[date, str]:
-    entry = place.entry
+def _order_by_day(located_entry: Located) -> tuple[date, str]:
+    entry = located_entry.entry
     return entry.occurred_at or entry.created_at or date.min, entry.id
 
 
@@ -295,20 +305,22 @@ def _list_superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entr
     Two entries that supersede each other both stay. An id whose copies have different texts is left
     to a person.
     """
-    active = [place for place in located if place.entry.status == "active"]
+    active = [located_entry for located_entry in located if located_entry.entry.status == "active"]
     texts_by_id: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    for place in located:
-        texts_by_id[place.entry.id].add((place.entry.title, place.entry.body))
+    for located_entry in located:
+        texts_by_id[located_entry.entry.id].add(
+            (located_entry.entry.title, located_entry.entry.body)
+        )
     successors_by_id: defaultdict[str, list[Entry]] = defaultdict(list)
-    for place in active:
-        for old_id in place.entry.supersedes:
-            successors_by_id[old_id].append(place.entry)
+    for located_entry in active:
+        for old_id in located_entry.entry.supersedes:
+            successors_by_id[old_id].append(located_entry.entry)
 
     def order(entry: Entry) -> tuple[date, str]:
         return entry.occurred_at or entry.created_at or date.max, entry.id
 
-    for place in active:
-        entry = place.entry
+    for located_entry in active:
+        entry = located_entry.entry
         has_one_text = len(texts_by_id[entry.id]) == 1
         successors = [
             successor
@@ -316,4 +328,4 @@ def _list_superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entr
             if successor.id not in entry.supersedes
         ]
         if successors and has_one_text and entry.valid_until is None:
-            yield place, min(successors, key=order)
+            yield located_entry, min(successors, key=order)

@@ -67,7 +67,7 @@ def find_entry(
     Raises:
         UsageError: unknown-entry; ambiguous-entry, if several entries match.
     """
-    ids = find_ids((place.entry for place in located), prefix)
+    ids = find_ids((located_entry.entry for located_entry in located), prefix)
     if not ids or not prefix:
         hint = "`memory-ci list` shows the ids; `--at REV` looks into an earlier state."
         for finding in findings:
@@ -81,8 +81,8 @@ def find_entry(
             slug="ambiguous-entry",
             hint="Write more of the id: " + ", ".join(sorted(ids)[:5]),
         )
-    places = [place for place in located if place.entry.id in ids]
-    return min(places, key=lambda place: (place.path, place.line))
+    located_entries = [located_entry for located_entry in located if located_entry.entry.id in ids]
+    return min(located_entries, key=lambda located_entry: (located_entry.path, located_entry.line))
 
 
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
@@ -98,8 +98,10 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
         UsageError: unknown-entry, ambiguous-entry.
     """
     memory = load_memory(workspace, view)
-    place = find_entry(memory.located, prefix, memory.findings)
-    return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
+    located_entry = find_entry(memory.located, prefix, memory.findings)
+    return ShownEntry(
+        located_entry, format_entry(located_entry.entry), prominence(located_entry.entry, today)
+    )
 
 
 def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
@@ -146,9 +148,9 @@ def list_past_ids(workspace: Workspace, rev: str, since: date | None = None) -> 
 def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
     """Return those of `ids` whose entry is retired at a revision, or was when it was removed."""
     status_by_id = {}
-    for entry_id, place in workspace.at(rev).entries_by_id.items():
+    for entry_id, located_entry in workspace.at(rev).entries_by_id.items():
         if entry_id in ids:
-            status_by_id[entry_id] = place.entry.status
+            status_by_id[entry_id] = located_entry.entry.status
 
     missing_ids = set(ids) - status_by_id.keys()
     if missing_ids:
@@ -190,9 +192,11 @@ def _read_versions(
     for content in read_files(workspace.repo, files.values(), MAX_FILE_BYTES):
         if content.data is None or prefix.encode() not in content.data.lower():
             continue
-        for place in load_file(content.file.path, content.data, workspace.config.scopes).entries:
-            if place.entry.id.startswith(prefix):
-                entries[content.file.path, content.file.oid] = place.entry
+        for located_entry in load_file(
+            content.file.path, content.data, workspace.config.scopes
+        ).entries:
+            if located_entry.entry.id.startswith(prefix):
+                entries[content.file.path, content.file.oid] = located_entry.entry
     return entries
 
 

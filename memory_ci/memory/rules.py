@@ -46,7 +46,7 @@ def list_rules(base: Snapshot) -> list[RuleCheck]:
     entries that must not be served to agents. Whether an entry with an end date is in force is
     decided by the day of the commit.
     """
-    if all(place.entry.check is None for place in base.memory.located):
+    if all(located_entry.entry.check is None for located_entry in base.memory.located):
         return []
     day = read_commit_time(base.workspace.repo, base.sha).astimezone(UTC).date()
     return collect_rules(base.memory.located, day)
@@ -280,11 +280,11 @@ def judge_all(
         yield rule, judge(rule.check, change)
 
 
-def _is_shared(place: Located) -> bool:
+def _is_shared(located_entry: Located) -> bool:
     """Return whether an entry is for all work, by its file and by its target in the inbox."""
-    if (place.entry.scope or "").partition(":")[0] == "session":
+    if (located_entry.entry.scope or "").partition(":")[0] == "session":
         return False
-    return place.scope.name not in ("session", "global")
+    return located_entry.scope.name not in ("session", "global")
 
 
 def _shorten_id(entry_id: str, ids: Sequence[str]) -> str:

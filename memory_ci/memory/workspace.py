@@ -85,7 +85,7 @@ class LoadedMemory(msgspec.Struct, frozen=True):
 
     @property
     def located(self) -> tuple[Located, ...]:
-        """The entries with their places."""
+        """The entries with their paths and lines."""
         return tuple(located for file in self.files for located in file.entries)
 
     @property
