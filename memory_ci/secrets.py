@@ -15,7 +15,8 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from operator import itemgetter
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.regex import Regex
 from memory_ci.secret_patterns import PATTERNS, VENDORS, Pattern
@@ -44,7 +45,7 @@ invisible characters.
 FILLER = "\0"  # Replaces masked text during the search: no pattern accepts it.
 
 
-class Secret(NamedTuple):
+class Secret(msgspec.Struct, frozen=True):
     """A credential in a text: its kind, and text[start:end]."""
 
     kind: str
@@ -126,8 +127,10 @@ def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secre
         colour_meanings.append(" ")
     for colour in colour_meanings:
         plain, breaks = _unescape(text, escapes, colour)
-        for kind, start, end in _find_plain(plain):
-            yield Secret(kind, _map_offset(breaks, start), _map_offset(breaks, end - 1) + 1)
+        for secret in _find_plain(plain):
+            start = _map_offset(breaks, secret.start)
+            end = _map_offset(breaks, secret.end - 1) + 1
+            yield Secret(secret.kind, start, end)
 
 
 def _unescape(
@@ -192,7 +195,7 @@ def _find_plain(text: str) -> Iterator[Secret]:
             yield from _match_pattern(pattern, [], text, lowered)
 
 
-class SecretClues(NamedTuple):
+class SecretClues(msgspec.Struct, frozen=True):
     """The signs of credentials that some of many texts hold.
 
     Attributes:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from memory_ci.extraction.injection import find_injection
 from memory_ci.regex import Regex
@@ -69,7 +71,7 @@ OWN_NAME = r"(?i)\bmemory[-_ ]ci\b"
 URL_PUNCTUATION = ".,;:!?\u3002"
 
 
-class Form(NamedTuple):
+class Form(msgspec.Struct, frozen=True):
     """A form of text that is refused.
 
     Attributes:

@@ -17,7 +17,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -104,7 +103,7 @@ LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
 
 
-class Injection(NamedTuple):
+class Injection(msgspec.Struct, frozen=True):
     """The reason to refuse a text, and its words (folded) that match."""
 
     reason: str
@@ -151,7 +150,7 @@ def find_needs(folded: str) -> Set[str]:
     return needs.union(symbols) if symbols else needs
 
 
-class PhraseClues(NamedTuple):
+class PhraseClues(msgspec.Struct, frozen=True):
     """The parts of phrases and orders that some of many texts hold.
 
     Attributes:

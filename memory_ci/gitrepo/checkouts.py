@@ -10,7 +10,6 @@ import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -64,7 +63,7 @@ StagedFiles = Mapping[str, Staged]
 """The content of files in a commit by path, missing ones included."""
 
 
-class DifferingFiles(NamedTuple):
+class DifferingFiles(msgspec.Struct, frozen=True):
     """The paths of files whose content is not the wanted one.
 
     Attributes:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import msgspec
 from msgspec.structs import replace
@@ -138,7 +138,7 @@ class Worktree(msgspec.Struct, frozen=True):
     is_bare: bool
 
 
-class Tips(NamedTuple):
+class Tips(msgspec.Struct, frozen=True):
     """The default branch, and the branch that is checked out.
 
     Attributes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -33,7 +33,7 @@ SMALL_LANE = 20
 """Places. The lowest score of a smaller lane says too little about low scores."""
 
 
-class Traits(NamedTuple):
+class Traits(msgspec.Struct, frozen=True):
     """Properties of an entry that its age is weighed by.
 
     Attributes:

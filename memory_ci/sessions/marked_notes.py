@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
@@ -31,7 +31,7 @@ MAX_NOTES = 1_000  # Notes that are read, the oldest first; a session adds three
 EXCLUDED_REFS = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")
 
 
-class _Note(NamedTuple):
+class _Note(msgspec.Struct, frozen=True):
     """A note in the git directory.
 
     Attributes:

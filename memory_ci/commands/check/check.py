@@ -106,13 +106,14 @@ def _check_memory_files(
     """Load memory files, and return them with the findings on each and on the configuration."""
     loaded_files: list[LoadedFile] = []
     findings: set[Finding] = {*workspace.findings}
-    for data, parsed, file in read_memory(workspace, files):
+    for content in read_memory(workspace, files):
+        file = content.loaded
         loaded_files.append(file)
         is_prose = may_have_prose(file.path, workspace.config.scopes)
         findings.update(file.findings)
-        findings.update(find_remarks(parsed, may_have_prose=is_prose))
+        findings.update(find_remarks(content.parsed, may_have_prose=is_prose))
         # Credentials, injections and hidden characters must not be in memory.
-        findings.update(find_credentials(file.path, data))
+        findings.update(find_credentials(file.path, content.data))
         findings.update(screen(file, credentials=False).findings)
     return LoadedMemory(tuple(loaded_files)), findings
 

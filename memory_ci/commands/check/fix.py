@@ -109,11 +109,11 @@ def format_memory(
     old_texts: dict[str, bytes] = {}
     new_texts: dict[str, bytes] = {}
     findings: list[Finding] = []
-    for file, (data, _, loaded) in zip(files, read_memory(workspace, files), strict=True):
-        findings += [finding for finding in loaded.findings if finding.level == "error"]
-        formatted = canonical_file(loaded.path, data)
-        old_texts[file.path] = data
-        if formatted != data:
+    for file, content in zip(files, read_memory(workspace, files), strict=True):
+        findings += [finding for finding in content.loaded.findings if finding.level == "error"]
+        formatted = canonical_file(content.loaded.path, content.data)
+        old_texts[file.path] = content.data
+        if formatted != content.data:
             new_texts[file.path] = formatted
 
     if not dry_run:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import Tips, find_commit, read_tips
@@ -57,7 +58,7 @@ def similar_tasks(
     return _find_similar(tasks, task, tips, top)
 
 
-class RecalledTasks(NamedTuple):
+class RecalledTasks(msgspec.Struct, frozen=True):
     """The changes of a repository that are similar to a task, and all of its changes.
 
     Attributes:
@@ -118,8 +119,9 @@ def find_hints(
         paths: the files that the work touches.
         is_new: returns whether the session was not served a change or a habit before.
     """
-    similar_changes, all_changes = recall_tasks(workspace, task)
-    new_changes = tuple(change for change in similar_changes if is_new(change))
+    recalled = recall_tasks(workspace, task)
+    all_changes = recalled.all_changes
+    new_changes = tuple(change for change in recalled.similar if is_new(change))
     if all_changes is None or not new_changes:  # Habits alone say nothing about the task.
         return Hints()
 
@@ -138,9 +140,9 @@ def find_hints(
 def _describe_sync(habits: Habits, paths: set[str]) -> list[str]:
     """Return sentences on pairs of files which, by a comment in one of them, change together."""
     lines = []
-    for path, other_path, comment in habits.in_sync:
-        if path in paths or other_path in paths:
-            lines.append(f"{path} and {other_path} change together: “{comment}”")
+    for pair in habits.in_sync:
+        if pair.path in paths or pair.other_path in paths:
+            lines.append(f"{pair.path} and {pair.other_path} change together: “{pair.comment}”")
     return lines[:MAX_IN_SYNC]
 
 
