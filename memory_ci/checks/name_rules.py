@@ -155,10 +155,12 @@ def find_name_rules(text: str) -> list[NameRule]:
     [NameRule(thing='function', form='start', value='fn_', is_forbidden=False)]
     """
     text = " ".join(text[:MAX_TEXT].split())
+    things = list(THING.finditer(text))
+    if not things:
+        return []
     is_question = text.rstrip(" '\"").endswith("?")
     if is_question or CONDITION.search(text):
         return []
-    things = list(THING.finditer(text))
     is_about_names = NAMES.search(text) is not None
     rules: dict[NameRule, None] = {}
     for form, match in _find_specs(text):
@@ -205,11 +207,9 @@ def _choose_things(
 
     Args:
         text: the sentence.
-        things: the matches of kinds of things (`functions`) in it.
+        things: the matches of kinds of things (`functions`) in it, at least one.
         spec: the match that says what their names must be like.
     """
-    if not things:
-        return []
     inside = [thing for thing in things if spec.start() <= thing.start() < spec.end()]
     before = [thing for thing in things if thing.end() <= spec.start()]
     behind = [thing for thing in things if thing.start() >= spec.end()]

@@ -21,6 +21,7 @@ from memory_ci.lifecycle.reinforcement import unite_occurrences
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.similarity import (
     NEAR_DUPLICATE,
+    ComparedEntry,
     find_partners,
     parse_entry_words,
     similar_pairs,
@@ -158,11 +159,11 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     Each entry is compared with the survivor: a chain of similar entries does not make its ends
     similar.
     """
-    comparable: dict[object, list[Located]] = defaultdict(list)
+    comparable: dict[object, list[ComparedEntry]] = defaultdict(list)
     for place in sorted(places, key=survival_key):
-        claims = parse_entry_words(place.entry).claims
+        words, claims = parse_entry_words(place.entry)
         key = (place.path, place.entry.type, *_list_conditions(place.entry), claims)
-        comparable[key].append(place)
+        comparable[key].append(ComparedEntry(place, words))
     for group in comparable.values():
         yield from _split_group(group)
 
@@ -172,27 +173,28 @@ def _list_conditions(entry: Entry) -> tuple[object, ...]:
     return entry.adoption, entry.valid_until, entry.when, entry.check, entry.level
 
 
-def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
+def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
     """Yield clusters of near duplicates among entries that may be compared.
 
     The entries come in the order of survival. Each that is in no cluster yet starts one, and takes
     its near duplicates that are in none. Rules are near duplicates also by their titles alone.
     """
-    by_words = NearDuplicates([parse_entry_words(place.entry).words for place in group])
+    places = [compared.place for compared in group]
+    by_words = NearDuplicates([compared.words for compared in group])
     by_title: NearDuplicates | None = None
-    if group[0].entry.type in RULE_TYPES:
-        titles = [title_stems(place.entry) for place in group]
+    if places[0].entry.type in RULE_TYPES:
+        titles = [title_stems(place.entry) for place in places]
         by_title = NearDuplicates(titles, contained_only=True)
 
     clustered_ids: set[str] = set()
-    for index, survivor in enumerate(group):
+    for index, survivor in enumerate(places):
         if survivor.entry.id in clustered_ids:
             continue
         clustered_ids.add(survivor.entry.id)
         duplicates = by_words.find(index)
         if by_title is not None:
             duplicates |= by_title.find(index)
-        candidates = [group[duplicate] for duplicate in sorted(duplicates)]
+        candidates = [places[duplicate] for duplicate in sorted(duplicates)]
         free = [place for place in candidates if place.entry.id not in clustered_ids]
         cluster = _select_compatible(survivor, free)
         clustered_ids |= {member.entry.id for member in cluster}

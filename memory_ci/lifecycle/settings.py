@@ -69,6 +69,8 @@ def _read_settings(sentence: str) -> Iterator[SetValue]:
     for rule in find_name_rules(sentence):
         if is_exclusive(rule):
             yield SetValue((rule.thing, rule.form), rule.value)
+    if " as " not in sentence.casefold():  # which is a part of the slow pattern
+        return
     for match in ROLE.finditer(sentence):
         role = [
             stem(word)

@@ -11,7 +11,10 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Container, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.lifecycle.stance_words import (
     AFFIRMING,
@@ -42,12 +45,12 @@ from memory_ci.lifecycle.stance_words import (
 )
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
-from memory_ci.text import BARE_NEGATION, stem, unfenced_lines
+from memory_ci.text import spell_negations, stem, unfenced_lines
 
 NUMBER = Regex(r"v?(?P<value>\d+(?:\.\d+)*)(?P<unit>%|[a-z]*)")
 
 
-class Token(NamedTuple):
+class Token(msgspec.Struct, frozen=True):
     """A lower-case word, and whether it is in a condition such as `when the flag is set`."""
 
     word: str
@@ -164,8 +167,6 @@ class _Reader:
         self._directions = _list_previous_words(words, FUNCTION_WORDS)
         # The word before each word without negation, which may be a form of `be`.
         self._verbs = _list_previous_words(words, NEGATORS | {"always", "ever"})
-        self._first_quantity = _find_first([stem(word) for word in words], QUANTITY_STEMS)
-        self._first_version = _find_first(words, VERSIONED)
         # The stems before the pivot (a word such as `before` or `over`), and those after it.
         self._parts: tuple[deque[str], deque[str]] = (deque(), deque())
         self._antonyms: dict[str, int] = {}
@@ -173,6 +174,16 @@ class _Reader:
         self._is_negated = False
         self._pivot = ""
         self._content_count = 0
+
+    @cached_property
+    def _first_quantity(self) -> int:
+        """The index of the first quantity such as `timeout`, else the number of words."""
+        return _find_first([stem(word) for word in self._words], QUANTITY_STEMS)
+
+    @cached_property
+    def _first_version(self) -> int:
+        """The index of the first word that may come before a version, else the number of words."""
+        return _find_first(self._words, VERSIONED)
 
     def read_word(self, index: int) -> None:
         """Read a word that is in no condition.
@@ -270,7 +281,10 @@ class _Reader:
         Returns:
             Whether the word was such a number.
         """
-        match = NUMBER.fullmatch(self._words[index])
+        word = self._words[index]
+        if word.isalpha():
+            return False
+        match = NUMBER.fullmatch(word)
         if match is None or not self._is_amount(index, unit=match["unit"]):
             return False
         self._add_stem("#")
@@ -361,8 +375,8 @@ class _Reader:
 NOT_PROSE = Regex(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
 """Quotations, tables, headings and list items, which are often examples."""
 
-BLANKS = Regex(r"[^\S\n]+")
-"""Runs of blanks; they are shortened first, because they would make later patterns slow."""
+BLANKS = Regex(r"[^\S\n]{2,}|[^\S\n ]")
+"""Blanks but a single space; they become one, because runs would make later patterns slow."""
 
 BLANK_LINES = Regex(r"\n\s*\n")
 """Runs of blank lines; they are shortened first for the same reason."""
@@ -392,9 +406,8 @@ REASON = Regex(
 )
 """A reason. It is cut off, because opposite statements have different reasons."""
 
+APOSTROPHE = Regex("[\u2019`]")
 REWORDINGS = (
-    (Regex("[\u2019`]"), "'"),
-    (BARE_NEGATION, r"\1't"),
     (Regex(r"(?<=\d)\s+(?=%)"), ""),
     (Regex(r"\bstop using\b|\brefrain from\b", re.IGNORECASE), "avoid"),
     (Regex(r"\b(?:do|does) not need to\b|\bno need to\b", re.IGNORECASE), "not"),
@@ -427,6 +440,7 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
         sentence: the sentence.
         min_words: how many words with content a claim has at least.
     """
+    sentence = spell_negations(APOSTROPHE.sub("'", sentence))
     for pattern, replacement in REWORDINGS:
         sentence = pattern.sub(replacement, sentence)
     if NO_CLAIM.search(sentence):
