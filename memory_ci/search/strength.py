@@ -277,24 +277,26 @@ def measure_gram_share(line: str, entries: Iterable[Entry]) -> float:
     return max((_share_of_grams(grams, entry) for entry in entries), default=0.0)
 
 
-def _list_grams(line: str) -> frozenset[bytes]:
+def _list_grams(line: str) -> frozenset[str]:
     """Return the 4-grams (four letters in a row) of each word, with a blank before and after it.
 
     Of a script without blanks the pairs of letters are returned instead.
     """
-    grams: set[bytes] = set()
+    grams: set[str] = set()
     for word in LETTERS.findall(line.lower()):
         if word in STOP_WORDS:
             continue
         is_unspaced = not word.isascii() and UNSPACED.search(word) is not None
         size = PAIR if is_unspaced else GRAM
         text = word if is_unspaced else f" {word} "
-        grams.update(text[start : start + size].encode() for start in range(len(text) - size + 1))
+        grams.update(text[start : start + size] for start in range(len(text) - size + 1))
     return frozenset(grams)
 
 
-def _share_of_grams(grams: frozenset[bytes], entry: Entry) -> float:
+def _share_of_grams(grams: frozenset[str], entry: Entry) -> float:
+    """Return the share of some 4-grams that the title and body of an entry contain."""
     if not grams:
         return 0.0
-    text = f" {entry.title} {entry.body} ".lower().encode().translate(BLANKED)
+    # The table translates bytes faster than one of characters, and `in` is faster for characters.
+    text = f" {entry.title} {entry.body} ".lower().encode().translate(BLANKED).decode()
     return sum(map(text.__contains__, grams)) / len(grams)
