@@ -184,7 +184,7 @@ LIMITS = {
     "Entries and notes": """
         records.entry.MAX_CHARS extraction.gate.MARKED_TITLE_WIDTH extraction.gate.TITLE_WIDTH
         extraction.gate.BODY_WIDTH extraction.entries.MAX_AKA anchors.subjects.MAX_CITES
-        memory.quotes.MAX_CHARS memory.quotes.MAX_MARKS lifecycle.relations.MIN_PREFIX
+        memory.quotes.MAX_CHARS memory.quotes.MAX_QUOTES_PER_SESSION lifecycle.relations.MIN_PREFIX
         memory.workspace.MAX_FILE_BYTES cli.plain.MAX_INPUT config.MAX_BYTES
     """,
     "What is read": """

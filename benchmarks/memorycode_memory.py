@@ -14,7 +14,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply
-from memory_ci.extraction.norms import is_conduct
+from memory_ci.extraction.norms import is_conduct_request
 from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.lifecycle.consolidation import plan_consolidation
@@ -82,7 +82,7 @@ def _list_repeated(
         id_ = f"{dialogue.number:04}-{number:04}"
         entry = create_entry(id_, request.text, "", ("directive", "team", 0.6), max(days))
         is_known = any(is_same_request(request.terms, entry.text) for entry in existing)
-        if is_conduct(request.text) and not is_known:
+        if is_conduct_request(request.text) and not is_known:
             yield Located(entry, PATH, 1, PROJECT)
 
 

@@ -11,7 +11,7 @@ from memory_ci.regex import Regex
 from memory_ci.secrets import find_secrets
 from memory_ci.text import count_words, shorten, unquoted_lines, words
 
-FILLER = frozenset(
+FILLER_WORDS = frozenset(
     """a again ahead alright also and approve approved awesome commit continue cool
     danke do done excellent fine fixed for go going good gracias great hi hello
     i is it ja job k keep let's lets lgtm looks me merci merge nice nit now oh
@@ -21,28 +21,28 @@ FILLER = frozenset(
 )
 """Words that assent, thank or tell an agent to go on; `no`, `stop`, `undo`, `not` correct."""
 
-SHORT_TURN = 12  # Words of a turn that says little without the turn before it.
-ANSWERS = frozenset(
+SHORT_TURN_WORDS = 12  # Words of a turn that says little without the turn before it.
+ANSWER_WORDS = frozenset(
     "yes yeah yep no nope ok okay sure right not ja nein oui non s\u00ed \u0434\u0430 "
     "\u043d\u0435\u0442".split()
 )
 """First words of a turn that answers the agent, however long it is."""
 
-QUOTED = Regex(r"^[ \t]*>.*(?:\n|\Z)", re.MULTILINE)
+QUOTED_LINE = Regex(r"^[ \t]*>.*(?:\n|\Z)", re.MULTILINE)
 """A line of a comment that repeats the words of another person."""
 
-INTERRUPTED = Regex(r"\A\[[^\]\n]{0,80}\binterrupted\b[^\]\n]{0,80}\]\s*", re.IGNORECASE)
+INTERRUPT_NOTICE = Regex(r"\A\[[^\]\n]{0,80}\binterrupted\b[^\]\n]{0,80}\]\s*", re.IGNORECASE)
 """The wording of an agent's program for an interrupt; no words of a person."""
 
-FAILURE = Regex(
+FAILURE_WORD = Regex(
     r"error|exception|fail|fatal|panic|denied|refused|assert|not found|cannot|can't|invalid", re.I
 )
 """A word of a line that names a failure."""
 
-PASSED = Regex(r"\b(?:PASS(?:ED)?|RUN|ok)\b")
+SUCCESS_WORD = Regex(r"\b(?:PASS(?:ED)?|RUN|ok)\b")
 """A word of a line that names a success."""
 
-FAILURE_LINES = 6
+MAX_FAILURE_LINES = 6
 LINE_WIDTH = 200
 
 EMAIL = Regex(
@@ -50,7 +50,7 @@ EMAIL = Regex(
 )
 """An e-mail address; `git@host:path` is the address of a clone."""
 
-HOME = Regex(
+HOME_DIRECTORY = Regex(
     r"(?<![\w.~/-])(?:/home/|/Users/|[A-Za-z]:\\{1,2}Users\\{1,2})[^\s/\\:;,'\"`<>()\[\]]+"
 )
 """A home directory with its user's name; not the path of an address as `https://host/home/x`."""
@@ -64,7 +64,7 @@ def says_something(text: str) -> bool:
     """
     if _is_bare_command(text):
         return False
-    return any(not word.isdecimal() and word not in FILLER for word in words(text))
+    return any(not word.isdecimal() and word not in FILLER_WORDS for word in words(text))
 
 
 def _is_bare_command(text: str) -> bool:
@@ -75,24 +75,26 @@ def _is_bare_command(text: str) -> bool:
     return all("/" in argument or "." in argument for argument in arguments)
 
 
-def is_answer(turn: str, agent_text: str) -> bool:
+def needs_agent_text(turn: str, agent_text: str) -> bool:
     """Return whether a person's turn can only be understood with the agent's text before it.
 
-    >>> is_answer("I think 2 is right", ""), is_answer("word " * 20, "Shall I retry?")
+    That is a short turn, one that begins like an answer, and any turn after a question.
+
+    >>> needs_agent_text("I think 2 is right", ""), needs_agent_text("word " * 20, "Shall I retry?")
     (True, True)
-    >>> is_answer("word " * 20, "")
+    >>> needs_agent_text("word " * 20, "")
     False
     """
     first_word = next(words(turn), "")
-    is_short = count_words(turn) <= SHORT_TURN
-    is_question = agent_text.endswith(("?", "\N{FULLWIDTH QUESTION MARK}"))
-    return is_short or first_word in ANSWERS or is_question
+    is_short = count_words(turn) <= SHORT_TURN_WORDS
+    follows_question = agent_text.endswith(("?", "\N{FULLWIDTH QUESTION MARK}"))
+    return is_short or first_word in ANSWER_WORDS or follows_question
 
 
-def last_words(text: str, width: int) -> str:
+def cut_to_end(text: str, width: int) -> str:
     """Return the end of a text in one line of at most `width` characters, cut before a word.
 
-    >>> last_words("never retry a POST without a key", 14)
+    >>> cut_to_end("never retry a POST without a key", 14)
     '…without a key'
     """
     line = " ".join(text.split())
@@ -105,26 +107,28 @@ def last_words(text: str, width: int) -> str:
 
 def own_words(comment: str) -> str:
     """Return a comment without quoted lines, for which its author does not vouch."""
-    return QUOTED.sub("", "\n".join(unquoted_lines(comment.split("\n")))).strip("\n")
+    return QUOTED_LINE.sub("", "\n".join(unquoted_lines(comment.split("\n")))).strip("\n")
 
 
-def interrupt_words(text: str) -> str:
+def extract_interrupt_words(text: str) -> str:
     """Return the words that a person typed when interrupting, mostly none.
 
-    >>> interrupt_words("[Request interrupted by user for tool use]")
+    >>> extract_interrupt_words("[Request interrupted by user for tool use]")
     ''
     """
-    return INTERRUPTED.sub("", text)
+    return INTERRUPT_NOTICE.sub("", text)
 
 
-def failure_lines(output: str) -> str:
+def extract_failure_lines(output: str) -> str:
     """Return the lines of a failed tool's output that name the failure, else its last two.
 
-    At most `FAILURE_LINES` are returned.
+    At most `MAX_FAILURE_LINES` are returned.
     """
     lines = [line for line in output.splitlines() if line.strip()]
-    failures = [line for line in lines if FAILURE.search(line) and not PASSED.search(line)]
-    chosen = failures[:FAILURE_LINES] or lines[-2:]
+    failures = [
+        line for line in lines if FAILURE_WORD.search(line) and not SUCCESS_WORD.search(line)
+    ]
+    chosen = failures[:MAX_FAILURE_LINES] or lines[-2:]
     return "\n".join(shorten(line, LINE_WIDTH) for line in chosen)
 
 
@@ -187,4 +191,4 @@ def _find_spans(text: str) -> list[_Span]:
     emails = [_Span("email", *match.span(), "[redacted:email]") for match in EMAIL.finditer(text)]
     if emails:
         return emails
-    return [_Span("home", *match.span(), "~") for match in HOME.finditer(text)]
+    return [_Span("home", *match.span(), "~") for match in HOME_DIRECTORY.finditer(text)]

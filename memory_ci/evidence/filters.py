@@ -1,7 +1,7 @@
 """Filters that decide which events of a merged change are evidence, as two tables.
 
-`INTAKE` decides by kind, actor and severity, then `RULES` by text. In each the first row that holds
-decides. `Memory: keep` lifts a filter, never a row of the never list; `Memory: skip` vetoes
+`INTAKE_ROWS` decides by kind, actor and severity, then `RULES` by text. In each the first row that
+holds decides. `Memory: keep` lifts a filter, never a row of the never list; `Memory: skip` vetoes
 everything.
 """
 
@@ -18,24 +18,27 @@ from memory_ci.records.event import Actor, Event, EventKind, Severity
 from memory_ci.records.names import LEARNING_MARK, MERGE_LINE, OWN_TRAILER, TRAILER_LINE
 from memory_ci.regex import Regex
 
-Mark = Literal["keep", "skip"]
+Instruction = Literal["keep", "skip"]
+"""What an author says of an event or a change by `Memory: keep` or `Memory: skip`."""
 
-LOCKFILE = Regex(
+LOCKFILE_PATH = Regex(
     r"(?:.*/)?(?:[\w.-]*\.lock|[\w.-]*-lock\.(?:json|yaml)|go\.sum|npm-shrinkwrap\.json"
     r"|bun\.lockb|gradle\.lockfile)"
 )
 """The path of a lock file: `uv.lock`, `go.sum`."""
 
-GENERATED = Regex(r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt")
+GENERATED_PATH = Regex(
+    r"(?:.*/)?(?:_build|site|generated|__generated__)/.*|(?:.*/)?llms(?:-full)?\.txt"
+)
 """The path of a generated document: `site/index.html`, `llms.txt`."""
 
-BUMP = Regex(
+UPDATE_SUBJECT = Regex(
     r"\b(?:bump|update|upgrade|autoupdate|renovate|pin|lock file maintenance|deps|dependenc)",
     re.IGNORECASE,
 )
 """The subject of an update of dependencies: `build(deps): bump urllib3`."""
 
-FORMAT = Regex(
+FORMAT_SUBJECT = Regex(
     r"(?:style|format|fmt)(?:\([^)]*\))?!?:|(?:\w+(?:\([^)]*\))?!?:\s*+)?(?:apply|run|fix)?\s*+"
     r"(?:gofmt|black|prettier|rustfmt|ruff format|clang-format|isort|auto-?format\w*|re-?format\w*"
     r"|formatting)\b",
@@ -43,19 +46,21 @@ FORMAT = Regex(
 )
 """The subject of a commit that only formats: `style: …`, `run black`."""
 
-REGENERATE = Regex(
+REGENERATE_SUBJECT = Regex(
     r"(?:\w+(?:\([^)]*\))?!?:\s*)?(?:re-?generate|auto-?generate)d?\b.*\b(?:docs?|documentation)\b",
     re.I,
 )
 """The subject of generated documents: `docs: regenerate the docs`."""
 
-REVERT = Regex(r"revert|hot-?fix", re.IGNORECASE)
+REVERT_SUBJECT = Regex(r"revert|hot-?fix", re.IGNORECASE)
 """The subject of a revert or a hotfix."""
 
-LABEL = Regex(r"(?:label:\s*)?memory(?:\s*:\s*|-)(?P<mark>keep|skip):?", re.IGNORECASE)
-"""The label of a forge that is a mark: `memory: skip`, `memory-keep`."""
+INSTRUCTION_LABEL = Regex(
+    r"(?:label:\s*)?memory(?:\s*:\s*|-)(?P<instruction>keep|skip):?", re.IGNORECASE
+)
+"""The label of a forge that is an instruction: `memory: skip`, `memory-keep`."""
 
-NUMBER = Regex(r"\([#!]\d{1,9}\)\s*\Z")
+REQUEST_NUMBER = Regex(r"\([#!]\d{1,9}\)\s*\Z")
 """The number of its request at the end of a subject: `(#128)`."""
 
 MARKED = Regex(
@@ -112,7 +117,7 @@ class Intake(NamedTuple):
     can_keep: bool = False
 
 
-INTAKE: tuple[Intake, ...] = (
+INTAKE_ROWS: tuple[Intake, ...] = (
     Intake(SUMMARIES, ANYONE, "info", ""),
     Intake(frozenset({"rejection", "interrupt"}), HUMAN, "info", ""),
     Intake(frozenset({"text"}), HUMAN, "info", ""),
@@ -125,15 +130,17 @@ INTAKE: tuple[Intake, ...] = (
 
 
 def _is_own_commit(event: Event, _: ExtractionConfig) -> bool:
-    return event.kind in ("commit", "pr") and bool(re.search(OWN_TRAILER, _lines(event)))
+    return event.kind in ("commit", "pr") and bool(
+        re.search(OWN_TRAILER, _join_message_and_trailers(event))
+    )
 
 
 def _is_bare_merge(event: Event, _: ExtractionConfig) -> bool:
-    return event.is_merge and not _own_text(event.text)
+    return event.is_merge and not _list_own_lines(event.text)
 
 
 def _is_dependency_bump(event: Event, policy: ExtractionConfig) -> bool:
-    return is_bot(event, policy) and bool(BUMP.search(_subject(event)))
+    return is_bot(event, policy) and bool(UPDATE_SUBJECT.search(_subject(event)))
 
 
 def _is_bot_review(event: Event, policy: ExtractionConfig) -> bool:
@@ -141,17 +148,19 @@ def _is_bot_review(event: Event, policy: ExtractionConfig) -> bool:
 
 
 def _is_lockfile_commit(event: Event, _: ExtractionConfig) -> bool:
-    return event.kind == "commit" and _all_paths(event, LOCKFILE)
+    return event.kind == "commit" and _do_all_paths_match(event, LOCKFILE_PATH)
 
 
 def _is_format_commit(event: Event, _: ExtractionConfig) -> bool:
-    return event.kind == "commit" and bool(FORMAT.match(_subject(event)))
+    return event.kind == "commit" and bool(FORMAT_SUBJECT.match(_subject(event)))
 
 
 def _is_generated_commit(event: Event, _: ExtractionConfig) -> bool:
     if event.kind != "commit":
         return False
-    return _all_paths(event, GENERATED) or bool(REGENERATE.match(_subject(event)))
+    return _do_all_paths_match(event, GENERATED_PATH) or bool(
+        REGENERATE_SUBJECT.match(_subject(event))
+    )
 
 
 def _is_check_without_outcome(event: Event, _: ExtractionConfig) -> bool:
@@ -171,7 +180,7 @@ def _is_bare_compaction(event: Event, _: ExtractionConfig) -> bool:
 
 
 def _is_subject_only(event: Event, _: ExtractionConfig) -> bool:
-    return event.kind == "commit" and not _says_more(event.text)
+    return event.kind == "commit" and not _says_more_than_subject(event.text)
 
 
 class Rule(NamedTuple):
@@ -205,28 +214,33 @@ RULES: tuple[Rule, ...] = (
 
 
 def find_reason_to_leave_out(
-    event: Event, policy: ExtractionConfig, mark: Mark | None = None
+    event: Event, policy: ExtractionConfig, change_instruction: Instruction | None = None
 ) -> str | None:
     """Return the reason (a slug) why an event is left out of the evidence, None if it is kept.
 
-    Authors may mark an event or a whole change by `Memory: keep` or `Memory: skip`. A skip leaves
-    out everything. A keep lifts only the filters whose row says so (`can_keep`).
+    Authors may instruct by `Memory: keep` or `Memory: skip` for an event or a whole change. A skip
+    leaves out everything. A keep lifts only the filters whose row says so (`can_keep`).
 
     Args:
         event: the event.
         policy: the configuration.
-        mark: the mark of its whole change, which counts like its own.
+        change_instruction: the instruction for its whole change, which counts like its own.
     """
-    own_mark = _strongest([*re.findall(LEARNING_MARK, _lines(event)), *_list_label_marks(event)])
-    if "skip" in (mark, own_mark):
+    own_instruction = _choose_strongest(
+        [
+            *re.findall(LEARNING_MARK, _join_message_and_trailers(event)),
+            *_list_label_instructions(event),
+        ]
+    )
+    if "skip" in (change_instruction, own_instruction):
         return "vetoed"
-    is_marked_keep = "keep" in (mark, own_mark)
+    is_to_be_kept = "keep" in (change_instruction, own_instruction)
 
     row = _find_intake_row(event)
-    if not _is_severe_enough(event, row) and not (is_marked_keep and row.can_keep):
+    if not _is_severe_enough(event, row) and not (is_to_be_kept and row.can_keep):
         return row.reason
     for rule in RULES:
-        is_lifted = is_marked_keep and rule.can_keep
+        is_lifted = is_to_be_kept and rule.can_keep
         if not is_lifted and rule.holds(event, policy):
             return rule.reason
     return None
@@ -234,7 +248,7 @@ def find_reason_to_leave_out(
 
 def _find_intake_row(event: Event) -> Intake:
     """Return the first row of the intake table that is for the kind and actor of an event."""
-    return next(row for row in INTAKE if event.kind in row.kinds and event.actor in row.actors)
+    return next(row for row in INTAKE_ROWS if event.kind in row.kinds and event.actor in row.actors)
 
 
 def _is_severe_enough(event: Event, row: Intake) -> bool:
@@ -244,19 +258,19 @@ def _is_severe_enough(event: Event, row: Intake) -> bool:
     return SEVERITIES.index(event.severity) >= SEVERITIES.index(row.since)
 
 
-def find_change_mark(events: Iterable[Event]) -> Mark | None:
-    """Return the mark `Memory: keep` or `skip` that the pull request sets for its whole change.
+def find_change_instruction(events: Iterable[Event]) -> Instruction | None:
+    """Return the instruction `Memory: keep` or `skip` that a pull request has for its whole change.
 
     Its labels count, and its body unless an outsider wrote that.
     """
-    marks: list[str] = []
+    instructions: list[str] = []
     for event in events:
         if event.kind != "pr":
             continue
         if not event.is_outside:
-            marks += re.findall(LEARNING_MARK, event.text)
-        marks += _list_label_marks(event)
-    return _strongest(marks)
+            instructions += re.findall(LEARNING_MARK, event.text)
+        instructions += _list_label_instructions(event)
+    return _choose_strongest(instructions)
 
 
 def has_outcome(labels: Iterable[tuple[str, str]]) -> bool:
@@ -267,34 +281,35 @@ def has_outcome(labels: Iterable[tuple[str, str]]) -> bool:
     return any(key == "outcome" for key, _ in labels)
 
 
-def message_words(text: str) -> str:
+def normalize_message(text: str) -> str:
     """Return a commit message or pull request in one line, case folded, to be compared.
 
     Trailers, lines of a merge and `(#128)` are left out.
     """
     subject, _, body = text.partition("\n")
-    lines = _prose([NUMBER.sub("", subject), *body.splitlines()])
+    lines = _list_prose_lines([REQUEST_NUMBER.sub("", subject), *body.splitlines()])
     return " ".join(" ".join(lines).split()).casefold()
 
 
-def _strongest(marks: Iterable[str]) -> Mark | None:
-    lowered = {mark.lower() for mark in marks}
+def _choose_strongest(instructions: Iterable[str]) -> Instruction | None:
+    """Return "skip" if any instruction is one, else "keep" if there is any; None without one."""
+    lowered = {instruction.lower() for instruction in instructions}
     if "skip" in lowered:
         return "skip"
     return "keep" if lowered else None
 
 
-def _list_label_marks(event: Event) -> list[str]:
-    """Return the marks among the labels of a forge, as `memory: skip` or `memory-skip`."""
-    marks: list[str] = []
+def _list_label_instructions(event: Event) -> list[str]:
+    """Return "keep" or "skip" for each label of a forge such as `memory: skip` or `memory-keep`."""
+    instructions: list[str] = []
     for key, value in event.labels:
-        match = LABEL.fullmatch(f"{key}:{value}".strip())
+        match = INSTRUCTION_LABEL.fullmatch(f"{key}:{value}".strip())
         if match:
-            marks.append(match["mark"])
-    return marks
+            instructions.append(match["instruction"])
+    return instructions
 
 
-def _lines(event: Event) -> str:
+def _join_message_and_trailers(event: Event) -> str:
     """Return the message and its trailers as lines; a squash buries trailers in the message."""
     return "\n".join([event.text, *(f"{key}: {value}" for key, value in event.labels)])
 
@@ -303,41 +318,44 @@ def _subject(event: Event) -> str:
     return event.text.partition("\n")[0].strip()
 
 
-def _all_paths(event: Event, regex: Regex[str]) -> bool:
+def _do_all_paths_match(event: Event, regex: Regex[str]) -> bool:
     return bool(event.paths) and all(regex.fullmatch(path) for path in event.paths)
 
 
-def _says_more(message: str) -> bool:
+def _says_more_than_subject(message: str) -> bool:
     """Return whether a message has a body other than trailers, or needs no body.
 
     The subject of a revert or a marked learning is enough.
     """
     # Some agents write `\n` out.
     subject, _, body = message.replace("\\n", "\n").partition("\n")
-    if REVERT.search(subject) or MARKED.match(subject):
+    if REVERT_SUBJECT.search(subject) or MARKED.match(subject):
         return True
-    return bool(_prose(body.splitlines()))
+    return bool(_list_prose_lines(body.splitlines()))
 
 
-def _own_text(message: str) -> list[str]:
+def _list_own_lines(message: str) -> list[str]:
     """Return the lines of a merge message that a person wrote.
 
     Lines that git or a forge wrote are left out. So is a single line in a forge's merge message:
     it is the title of the pull request.
     """
-    lines = _prose(message.splitlines())
+    lines = _list_prose_lines(message.splitlines())
     is_title_alone = len(lines) == 1 and FORGE_MERGE.search(message)
     return [] if is_title_alone else lines
 
 
-def _prose(lines: Sequence[str]) -> list[str]:
-    """Return the lines that are neither empty nor trailers, lines of a merge or marks."""
-    prose: list[str] = []
+def _list_prose_lines(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a message that its author wrote as prose, stripped.
+
+    Blank lines, trailers, lines that git writes for a merge, and `Memory: keep` are left out.
+    """
+    prose_lines: list[str] = []
     for line in lines:
         stripped = line.strip()
         if not stripped:
             continue
         forms = (TRAILER_LINE, MERGE_LINE, LEARNING_MARK)
         if not any(re.fullmatch(form, stripped) for form in forms):
-            prose.append(stripped)
-    return prose
+            prose_lines.append(stripped)
+    return prose_lines

@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.evidence.content import (
-    failure_lines,
-    interrupt_words,
-    is_answer,
-    last_words,
+    cut_to_end,
+    extract_failure_lines,
+    extract_interrupt_words,
+    needs_agent_text,
     own_words,
     redact,
 )
 from memory_ci.evidence.filters import (
-    NUMBER,
-    find_change_mark,
+    REQUEST_NUMBER,
+    find_change_instruction,
     find_reason_to_leave_out,
-    message_words,
+    normalize_message,
 )
-from memory_ci.evidence.paste import withdraw_pasted
+from memory_ci.evidence.paste import remove_pasted_reviews
 from memory_ci.evidence.trust import classify_trust
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import (
@@ -43,26 +43,28 @@ MAX_LENGTH = 65_536
 """Characters of a message or a record that are read; nobody writes more for a reader."""
 
 BEFORE_WIDTH = 700  # Characters of the agent's last text, and of a call that was refused.
-FAILURES = 5  # Latest failures of tools that are read of a session: they only corroborate.
-NEAR = 10  # Events of a session before a person's turn among which its failures are looked for.
-NAMED = 3  # The number of subjects and directories in `about`.
+MAX_FAILURES = 5  # Latest failures of tools that are read of a session: they only corroborate.
+MAX_EVENTS_BEFORE_WORDS = (
+    10  # Events of a session before a person's turn among which its failures are looked for.
+)
+MAX_NAMES = 3  # The number of subjects and directories in `about`.
 NAME_WIDTH = 80  # Characters of each.
 
-UNNAMED_REASONS = ("vetoed", "own-commit", "duplicate")
+REASONS_WITHOUT_NAME = ("vetoed", "own-commit", "duplicate")
 """Reasons for leaving out a commit whose subject `about` must not name."""
 
-MESSAGES = ("commit", "pr")
+MESSAGE_KINDS = ("commit", "pr")
 """Kinds whose texts copy each other: a squash takes the words of its pull request."""
 
-READERS: dict[EventKind, Callable[[str], str]] = {
+READER_BY_KIND: dict[EventKind, Callable[[str], str]] = {
     "review": own_words,
-    "interrupt": interrupt_words,
-    "tool_result": failure_lines,
+    "interrupt": extract_interrupt_words,
+    "tool_result": extract_failure_lines,
 }
 """By kind, the function that returns the readable part of a text; other texts are read whole."""
 
 
-class Admitted(NamedTuple):
+class AdmittedEvent(NamedTuple):
     """An event that is evidence.
 
     Attributes:
@@ -88,7 +90,7 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") 
         policy: the configuration.
         names: the title, the branch and the labels of the change, a line each, for its `about`.
     """
-    typed_events = withdraw_pasted(events, policy)
+    typed_events = remove_pasted_reviews(events, policy)
     admitted, left_out = _select_evidence(typed_events, policy)
     pieces: list[Evidence] = []
     redactions = 0
@@ -96,16 +98,16 @@ def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") 
         text = _cut(item.event.text)
         if text != item.event.text:
             left_out.append(LeftOut(item.event.origin, "too-long"))
-        reader = READERS.get(item.event.kind)
+        reader = READER_BY_KIND.get(item.event.kind)
         redacted = redact(reader(text) if reader else text)
         redactions += redacted.credentials
         pieces.append(_make_piece(f"e{number}", item, redacted.text))
-    reasons = {left.origin: left.reason for left in left_out}
-    about = _describe_change(names.splitlines(), typed_events, reasons, pieces)
+    left_out_reasons = {left.origin: left.reason for left in left_out}
+    about = _describe_change(names.splitlines(), typed_events, left_out_reasons, pieces)
     return EvidenceSet(tuple(pieces), tuple(left_out), redactions, about)
 
 
-def _make_piece(piece_id: str, item: Admitted, redacted_text: str) -> Evidence:
+def _make_piece(piece_id: str, item: AdmittedEvent, redacted_text: str) -> Evidence:
     """Return a piece of evidence; its labels are redacted, and paths with secrets are left out."""
     event = item.event
     labels = [(key, redact(value).text) for key, value in event.labels if key != REFUSED]
@@ -143,41 +145,42 @@ def _cut(text: str) -> str:
 def _describe_change(
     names: Iterable[str],
     events: Iterable[Event],
-    reasons: Mapping[Origin, str],
+    left_out_reasons: Mapping[Origin, str],
     pieces: Iterable[Evidence],
 ) -> str:
-    """Return what a change is about, from what its evidence does not say.
+    """Return what a change is about, in addition to its evidence: names, subjects, directories.
 
-    These are its names, the subjects of commits that were left out, and its directories. A name
-    that is the subject of a piece of evidence, or of a commit that its author vetoed, is left out.
+    The subjects are those of commits that are no evidence themselves. A line that evidence begins
+    with is not repeated. No line is the subject of a commit that its author vetoed
+    (`Memory: skip`).
 
     Args:
         names: the title, the branch and the labels of the change.
-        events: its events, for the subjects left out and the directories with most changes.
-        reasons: by origin, why events were left out.
+        events: its events, which have the subjects and the directories with most changes.
+        left_out_reasons: why events were left out of the evidence, by origin.
         pieces: its evidence.
 
     Returns:
-        A line for each name, and a line `in src, docs` at the end.
+        A line for each name and subject, and a line `in src, docs` at the end.
     """
     commits: list[Event] = []
-    excluded = {_subject(piece) for piece in pieces}
+    excluded_lines = {_get_subject(piece) for piece in pieces}
     for event in events:
         if event.kind == "commit" and not event.is_merge:
             commits.append(event)
-        if reasons.get(event.origin) == "vetoed":
-            excluded.add(_subject(event))
+        if left_out_reasons.get(event.origin) == "vetoed":
+            excluded_lines.add(_get_subject(event))
 
-    left_out_subjects: list[str] = []
+    subjects: list[str] = []
     for commit in commits:
-        reason = reasons.get(commit.origin)
-        if reason is not None and reason not in UNNAMED_REASONS:
-            left_out_subjects.append(_subject(commit))
+        reason = left_out_reasons.get(commit.origin)
+        if reason is not None and reason not in REASONS_WITHOUT_NAME:
+            subjects.append(_get_subject(commit))
 
     lines: list[str] = []
-    for name in dict.fromkeys([*names, *left_out_subjects[:NAMED]]):
-        if name and name not in excluded:
-            lines.append(shorten(redact(name).text, NAME_WIDTH))
+    for line in dict.fromkeys([*names, *subjects[:MAX_NAMES]]):
+        if line and line not in excluded_lines:
+            lines.append(shorten(redact(line).text, NAME_WIDTH))
     directories = _list_changed_directories(commits)
     if directories:
         lines.append(f"in {redact(directories).text}")
@@ -191,68 +194,73 @@ def _list_changed_directories(commits: Iterable[Event]) -> str:
         for path in commit.paths:
             directory = path.rpartition("/")[0] or "."
             counts[directory] += 1
-    top = [directory for directory, _ in counts.most_common(NAMED)]
+    top = [directory for directory, _ in counts.most_common(MAX_NAMES)]
     return ", ".join(directory for directory in top if len(directory) <= NAME_WIDTH)
 
 
-def _subject(event: Event | Evidence) -> str:
+def _get_subject(event: Event | Evidence) -> str:
     """Return the first line of a message without the number of its request (`(#128)`)."""
-    return NUMBER.sub("", event.text.partition("\n")[0]).strip()
+    return REQUEST_NUMBER.sub("", event.text.partition("\n")[0]).strip()
 
 
 def _select_evidence(
     events: Sequence[Event], policy: ExtractionConfig
-) -> tuple[list[Admitted], list[LeftOut]]:
-    """Return the events that are evidence, and the others with the reason why they are left out."""
-    mark = find_change_mark(events)
-    near_failures = _find_failures_near_words(events)
-    words_before = _find_words_before(events)
-    admitted: list[Admitted] = []
+) -> tuple[list[AdmittedEvent], list[LeftOut]]:
+    """Return the events that are evidence, and the others with the reason why they are left out.
+
+    A person's short turn gets the agent's text before it. A failed tool call is evidence only if a
+    person speaks soon after it, perhaps about it.
+    """
+    change_instruction = find_change_instruction(events)
+    failures_before_words = _find_failures_before_words(events)
+    agent_texts_before = _find_agent_texts_before(events)
+    admitted: list[AdmittedEvent] = []
     left_out: list[LeftOut] = []
     for index, event in enumerate(events):
-        reason = find_reason_to_leave_out(event, policy, mark)
-        if reason is None and _is_failure(event) and index not in near_failures:
-            # A failure counts only if a person then speaks, perhaps about it.
+        reason = find_reason_to_leave_out(event, policy, change_instruction)
+        if reason is None and _is_failure(event) and index not in failures_before_words:
             reason = "tool-output"
         if reason:
             left_out.append(LeftOut(event.origin, reason))
         else:
             trust = classify_trust(event, policy.trusted_authors, policy.bot_authors)
-            admitted.append(Admitted(event, trust, words_before.get(index, "")))
+            admitted.append(AdmittedEvent(event, trust, agent_texts_before.get(index, "")))
 
-    originals = _drop_copies(admitted)
+    originals = _remove_copies(admitted)
     for index, item in enumerate(admitted):
         if index not in originals:
             left_out.append(LeftOut(item.event.origin, "duplicate"))
     return [originals[index] for index in sorted(originals)], left_out
 
 
-def _find_words_before(events: Iterable[Event]) -> dict[int, str]:
-    """Return the agent's text before short turns, answers, rejections and interrupts.
+def _find_agent_texts_before(events: Iterable[Event]) -> dict[int, str]:
+    """Return the agent's text before each turn of a person that needs it to be understood.
 
-    Such a turn of a person cannot be understood without it.
+    These turns are short turns, answers, rejections and interrupts. The text is the agent's last
+    one since the person's turn before, cut to its end. For a rejection, the call that was refused
+    is added. Secrets are masked.
 
     Returns:
-        By the index of the event: the end of the agent's last text in the session since the person
-        wrote, and the call that was refused, masked.
+        The texts by the index of the person's turn.
     """
-    last_agent_texts: dict[str | None, str] = {}
-    words_before: dict[int, str] = {}
+    last_agent_texts: dict[str | None, str] = {}  # by session, since the person's last turn
+    texts_before: dict[int, str] = {}
     for index, event in enumerate(events):
-        # A text with a label is a model's own summary.
-        if event.actor == "agent" and event.kind == "text" and not event.labels:
+        is_summary = bool(event.labels)  # a model's own summary of the session has a label
+        if event.actor == "agent" and event.kind == "text" and not is_summary:
             last_agent_texts[event.session] = event.text
         elif event.actor == "human" and event.session is not None:
             agent_text = last_agent_texts.pop(event.session, "").rstrip()
-            if event.kind in ("rejection", "interrupt") or is_answer(event.text, agent_text):
-                words_before[index] = _join_words_before(agent_text, event)
-    return words_before
+            is_stop = event.kind in ("rejection", "interrupt")
+            if is_stop or needs_agent_text(event.text, agent_text):
+                texts_before[index] = _join_agent_text_and_call(agent_text, event)
+    return texts_before
 
 
-def _join_words_before(agent_text: str, event: Event) -> str:
+def _join_agent_text_and_call(agent_text: str, event: Event) -> str:
     """Return the end of the agent's text, and the call that the event refused, each in one line."""
     refused_calls = [value for key, value in event.labels if key == REFUSED]
-    lines = [last_words(redact(agent_text).text, BEFORE_WIDTH)]
+    lines = [cut_to_end(redact(agent_text).text, BEFORE_WIDTH)]
     if refused_calls:
         lines.append(shorten(redact(refused_calls[0]).text, BEFORE_WIDTH))
     return "\n".join(line for line in lines if line)
@@ -262,35 +270,32 @@ def _is_failure(event: Event) -> bool:
     return event.kind == "tool_result" and event.severity == "error"
 
 
-def _find_failures_near_words(events: Sequence[Event]) -> set[int]:
+def _find_failures_before_words(events: Sequence[Event]) -> set[int]:
     """Return the indices of failed tool calls that a person's next words may be about.
 
-    These are failures among the last `NEAR` events before the words; of each session the last
-    `FAILURES` count. The output of a tool is never evidence by itself: a failure corroborates the
-    correction that follows it.
+    These are failures among the last `MAX_EVENTS_BEFORE_WORDS` events of a session before a
+    person's turn; of each session, the last `MAX_FAILURES` of them. The output of a tool is never
+    evidence by itself: a failure corroborates the correction that follows it.
     """
-    recent_by_session: defaultdict[str | None, deque[int]] = defaultdict(_new_recent)
-    failures_by_session: defaultdict[str | None, deque[int]] = defaultdict(_new_failures)
+    # The last events of each session since the person's turn before.
+    recent_by_session: dict[str | None, deque[int]] = {}
+    failures_by_session: dict[str | None, deque[int]] = {}
     for index, event in enumerate(events):
         if event.actor == "human":
+            failures = failures_by_session.setdefault(event.session, deque(maxlen=MAX_FAILURES))
             for recent_index in recent_by_session.pop(event.session, ()):
                 if _is_failure(events[recent_index]):
-                    failures_by_session[event.session].append(recent_index)
+                    failures.append(recent_index)
         elif event.session is not None:
-            recent_by_session[event.session].append(index)
-    near: set[int] = set()
-    return near.union(*failures_by_session.values())
+            recent = recent_by_session.setdefault(
+                event.session, deque(maxlen=MAX_EVENTS_BEFORE_WORDS)
+            )
+            recent.append(index)
+    near_words: set[int] = set()
+    return near_words.union(*failures_by_session.values())
 
 
-def _new_recent() -> deque[int]:
-    return deque(maxlen=NEAR)
-
-
-def _new_failures() -> deque[int]:
-    return deque(maxlen=FAILURES)
-
-
-def _drop_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
+def _remove_copies(admitted: Sequence[AdmittedEvent]) -> dict[int, AdmittedEvent]:
     """Return the admitted events without copies of a message, by their indices.
 
     A squash commit repeats the text of its pull request. Of equal messages the most trusted is
@@ -299,8 +304,8 @@ def _drop_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
     """
     indices_by_message: defaultdict[str, list[int]] = defaultdict(list)
     for index, item in enumerate(admitted):
-        if item.event.kind in MESSAGES:
-            message = message_words(item.event.text)
+        if item.event.kind in MESSAGE_KINDS:
+            message = normalize_message(item.event.text)
             if message:
                 indices_by_message[message].append(index)
 
@@ -308,7 +313,7 @@ def _drop_copies(admitted: Sequence[Admitted]) -> dict[int, Admitted]:
     for indices in indices_by_message.values():
         best = min(indices, key=lambda index: admitted[index].trust)
         if any(admitted[index].event.is_outside for index in indices):
-            originals[best] = Admitted(admitted[best].event, "T3")
+            originals[best] = AdmittedEvent(admitted[best].event, "T3")
         for index in indices:
             if index != best:
                 del originals[index]

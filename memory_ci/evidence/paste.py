@@ -16,23 +16,27 @@ WORD = Regex(r"\w+")
 BLANK_LINE = Regex(r"\n\s*\n")
 
 
-def withdraw_pasted(events: Iterable[Event], policy: ExtractionConfig) -> tuple[Event, ...]:
+def remove_pasted_reviews(events: Iterable[Event], policy: ExtractionConfig) -> tuple[Event, ...]:
     """Return the events of a change, people's turns without paragraphs pasted from bots' reviews.
 
-    A turn that consists of such paragraphs is no person's any more (its actor is `injected`).
+    A turn that consists only of such paragraphs gets the actor `injected` instead of `human`.
     Texts are compared without the marks of Markdown, because people paste from a rendered page.
     """
     events = tuple(events)
-    reviews = [
+    bot_reviews = [
         _normalize_words(event.text)
         for event in events
         if event.kind == "review" and is_bot(event, policy)
     ]
-    if not reviews:
+    if not bot_reviews:
         return events
-    return tuple(
-        _remove_pasted_paragraphs(event, reviews) if _is_turn(event) else event for event in events
-    )
+
+    cleaned: list[Event] = []
+    for event in events:
+        if _is_turn(event):
+            event = _remove_pasted_paragraphs(event, bot_reviews)
+        cleaned.append(event)
+    return tuple(cleaned)
 
 
 def _remove_pasted_paragraphs(event: Event, reviews: Sequence[str]) -> Event:

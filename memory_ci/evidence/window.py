@@ -15,7 +15,7 @@ from enum import Enum, auto
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.evidence.filters import REVERT, has_outcome
+from memory_ci.evidence.filters import REVERT_SUBJECT, has_outcome
 from memory_ci.records.event import MID_TURN, SHOWN_PATHS, Evidence, EvidenceSet
 from memory_ci.text import estimate_tokens, plural
 
@@ -25,15 +25,17 @@ fields.
 """
 
 MIN_TEXT_TOKENS = 40  # Tokens to which a text may be shortened; fewer would say nothing.
-SHARE = 8  # No text takes more than one in eight of a budget that is too small for all.
+TEXTS_PER_BUDGET = 8  # No text takes more than one in eight of a budget that is too small for all.
 
 MAX_DETAILS = 10  # Paths and labels of a piece that does not fit whole.
 MAX_DETAIL_LENGTH = 200  # Characters of each.
 
 OWN_LABELS = frozenset({"outcome", "state", "via", "permission"})
 LAST_TURNS = 10  # Turns at the end of a session that belong to its outline.
-AROUND_SIGN = 2  # Pieces before and after a piece with signs of a learning that are taken with it.
-CORRECTIONS = frozenset(
+PIECES_AROUND_SIGN = (
+    2  # Pieces before and after a piece with signs of a learning that are taken with it.
+)
+CORRECTION_KINDS = frozenset(
     {"rejection", "interrupt", "check", "premortem", "assumption", "intervention"}
 )
 
@@ -83,7 +85,7 @@ def choose_pieces(
         budget_tokens: the budget.
         has_learning_signs: a function that returns whether a text may hold a learning, by rules.
     """
-    total = sum(cost(piece) for piece in evidence.pieces)
+    total = sum(estimate_piece_tokens(piece) for piece in evidence.pieces)
     if total <= budget_tokens:
         return EvidenceWindow(pieces=evidence.pieces, tokens=total)
     queues_by_rank = _iter_queues_by_rank(evidence.pieces, has_learning_signs)
@@ -92,7 +94,7 @@ def choose_pieces(
     return EvidenceWindow(
         pieces=pieces,
         notice=_describe_missing(evidence.pieces, taken),
-        tokens=sum(cost(piece) for piece in pieces),
+        tokens=sum(estimate_piece_tokens(piece) for piece in pieces),
     )
 
 
@@ -127,15 +129,16 @@ def _describe_missing(pieces: Sequence[Evidence], taken: Mapping[int, Evidence])
     return "; ".join(notices)
 
 
-def cost(piece: Evidence) -> int:
+def estimate_piece_tokens(piece: Evidence) -> int:
     """Return an upper estimate of the tokens that a piece of evidence takes in a prompt.
 
     There it is JSON with `<` and `>` escaped.
     """
     labels = (f"{key} {value}" for key, value in piece.labels)
     fields = (piece.tool or "", piece.before, *piece.paths[:SHOWN_PATHS], *labels)
-    fields_cost = sum(estimate_tokens(text) + 2 for text in fields)
-    return PIECE_TOKENS + _text_tokens(piece.text) + fields_cost
+    # Each value has two quotation marks and a comma, estimated as two tokens.
+    field_tokens = sum(estimate_tokens(text) + 2 for text in fields)
+    return PIECE_TOKENS + _estimate_text_tokens(piece.text) + field_tokens
 
 
 def shorten_middle(text: str, fits: Callable[[str], bool]) -> str:
@@ -181,7 +184,7 @@ def _keep_ends(text: str, width: int) -> str:
     return f"{head}\n{omission}\n{tail}"
 
 
-def _text_tokens(text: str) -> int:
+def _estimate_text_tokens(text: str) -> int:
     encoded = json.dumps(text, ensure_ascii=False)
     return estimate_tokens(encoded.replace("<", "\\u003c").replace(">", "\\u003e"))
 
@@ -189,26 +192,32 @@ def _text_tokens(text: str) -> int:
 def _iter_queues_by_rank(
     pieces: Sequence[Evidence], has_learning_signs: Callable[[str], bool]
 ) -> Iterator[list[list[int]]]:
-    """Yield for each rank a list of queues, one for each session: the indices of its pieces.
+    """Yield the queues of each rank, in which pieces wait to be taken into a prompt.
 
-    The latest piece is at the head of its queue.
+    A rank has one queue per session, and one for the pieces of no session. A queue is a list of
+    indices of pieces, the latest first.
+
+    Args:
+        pieces: the pieces of evidence.
+        has_learning_signs: a function that returns whether a text may hold a learning.
     """
     indices_by_session: defaultdict[str, list[int]] = defaultdict(list)
     for index, piece in enumerate(pieces):
         indices_by_session[piece.session or ""].append(index)
 
-    ranks: dict[int, Rank] = {}
+    rank_by_index: dict[int, Rank] = {}
     for indices in indices_by_session.values():
         session_ranks = _rank_pieces([pieces[index] for index in indices], has_learning_signs)
-        ranks.update(zip(indices, session_ranks, strict=True))
+        rank_by_index.update(zip(indices, session_ranks, strict=True))
 
     for rank in Rank:
         queues: list[list[int]] = []
         for indices in indices_by_session.values():
-            queue = [index for index in reversed(indices) if ranks[index] is rank]
-            if rank is Rank.OUTLINE:
-                # The first prompt comes first: without it the last words say little.
-                queue = queue[-1:] + queue[:-1]
+            queue = [index for index in reversed(indices) if rank_by_index[index] is rank]
+            if queue and rank is Rank.OUTLINE:
+                # The first prompt goes to the head: without it the last words say little.
+                first_prompt = queue.pop()
+                queue.insert(0, first_prompt)
             queues.append(queue)
         yield queues
 
@@ -216,19 +225,24 @@ def _iter_queues_by_rank(
 def _rank_pieces(
     pieces: Sequence[Evidence], has_learning_signs: Callable[[str], bool]
 ) -> list[Rank]:
-    """Return the rank of each piece of one session, or of the pieces of no session."""
-    turns: list[int] = []
+    """Return the rank of each piece of one session, or of the pieces of no session.
+
+    - A correction is one by its kind, whatever its words.
+    - The outline is the first and the last turns of a person, and all messages and reviews.
+    - Near a sign are the pieces with words like those of a learning or typed while the agent
+      worked, and a few pieces before and after them.
+    """
+    turn_indices: list[int] = []
     outline: set[int] = set()
     near_signs: set[int] = set()
     for index, piece in enumerate(pieces):
         if piece.actor == "human" and piece.kind == "text":
-            turns.append(index)
+            turn_indices.append(index)
         if piece.session is None and piece.kind != "diff":
             outline.add(index)
         if MID_TURN in piece.labels or has_learning_signs(piece.text):
-            near_signs.update(range(index - AROUND_SIGN, index + AROUND_SIGN + 1))
-    first_turn = turns[:1]
-    outline.update(first_turn, turns[-LAST_TURNS:])
+            near_signs.update(range(index - PIECES_AROUND_SIGN, index + PIECES_AROUND_SIGN + 1))
+    outline.update(turn_indices[:1], turn_indices[-LAST_TURNS:])
 
     ranks: list[Rank] = []
     for index, piece in enumerate(pieces):
@@ -246,9 +260,9 @@ def _rank_pieces(
 def is_correction(piece: Evidence) -> bool:
     """Return whether a piece shows by its kind that something was corrected or foreseen."""
     if piece.kind == "commit":
-        return bool(REVERT.search(piece.text.partition("\n")[0]))
+        return bool(REVERT_SUBJECT.search(piece.text.partition("\n")[0]))
     is_requested = ("state", "changes_requested") in piece.labels
-    return piece.kind in CORRECTIONS or is_requested or has_outcome(piece.labels)
+    return piece.kind in CORRECTION_KINDS or is_requested or has_outcome(piece.labels)
 
 
 def _take_in_order(
@@ -265,7 +279,7 @@ def _take_in_order(
     """
     taken: dict[int, Evidence] = {}
     spent_by_session: Counter[str] = Counter()
-    max_text_tokens = max(budget // SHARE, MIN_TEXT_TOKENS)
+    max_text_tokens = max(budget // TEXTS_PER_BUDGET, MIN_TEXT_TOKENS)
 
     def tokens_spent(queue: deque[int]) -> int:
         return spent_by_session[pieces[queue[0]].session or ""]
@@ -279,7 +293,7 @@ def _take_in_order(
             if piece is None:
                 return taken
             taken[index] = piece
-            spent_by_session[piece.session or ""] += cost(piece)
+            spent_by_session[piece.session or ""] += estimate_piece_tokens(piece)
             queues = [queue for queue in queues if queue]
     return taken
 
@@ -298,7 +312,7 @@ def _shorten_to_fit(piece: Evidence, available: int, max_text_tokens: int) -> Ev
     Returns:
         The piece, or None if too little of its text would fit.
     """
-    if cost(piece) <= min(available, PIECE_TOKENS + max_text_tokens):
+    if estimate_piece_tokens(piece) <= min(available, PIECE_TOKENS + max_text_tokens):
         return piece
     paths = [path for path in piece.paths if len(path) <= MAX_DETAIL_LENGTH]
     labels = [
@@ -313,12 +327,12 @@ def _shorten_to_fit(piece: Evidence, available: int, max_text_tokens: int) -> Ev
         labels=tuple([*own_labels, *trailers][:MAX_DETAILS]),
     )
 
-    text_tokens = _text_tokens(piece.text)
-    other_tokens = cost(trimmed) - text_tokens
+    text_tokens = _estimate_text_tokens(piece.text)
+    other_tokens = estimate_piece_tokens(trimmed) - text_tokens
     limit = min(max_text_tokens, available - other_tokens)
     if limit >= text_tokens:
         return trimmed
     if limit < MIN_TEXT_TOKENS:
         return None
-    text = shorten_middle(piece.text, lambda shorter: _text_tokens(shorter) <= limit)
+    text = shorten_middle(piece.text, lambda shorter: _estimate_text_tokens(shorter) <= limit)
     return replace(trimmed, text=text)

@@ -22,28 +22,37 @@ TABLES = Path(__file__).with_name("stance.toml")
 MAX_LENGTH = 10_000
 """Number of characters of a text that are read."""
 
-UNSPACED = ("zh", "ja")
-SCRIPTS = {
+LANGUAGES_WITHOUT_BLANKS = ("zh", "ja")
+LETTERS_BY_LANGUAGE = {
     "ja": Regex("[\u3040-\u30ff]"),
     "zh": Regex("[\u3400-\u9fff]"),
     "ru": Regex("[\u0400-\u04ff]"),
 }
-ORDER = ("before", "after")
-EXCLUDING = ("instead", "without", "instead_behind", "without_behind")
-THEN = ("then", "then_behind")
+ORDER_ROLES = ("before", "after")
+EXCLUDING_ROLES = ("instead", "without", "instead_behind", "without_behind")
+THEN_ROLES = ("then", "then_behind")
 # fmt: off
 ROLES = (
-    "reminder", "past", *EXCLUDING, "condition", *ORDER, "never", "always", "split", "prefer",
-    "use", "first", *THEN, "over", "light",
+    "reminder", "past", *EXCLUDING_ROLES, "condition", *ORDER_ROLES, "never", "always", "split",
+    "prefer", "use", "first", *THEN_ROLES, "over", "light",
 )
 # fmt: on
-"""What a word of the tables does to its clause, in the order in which it is tried at one place."""
+"""What a word of the tables does to its clause, in the order in which it is tried at one place.
 
-PAIRS_AFTER = "past"
+- `never` forbids, `always` orders; `reminder` is a negation that orders (`don't forget to`).
+- `past` tells what happened: the clause takes no stance.
+- `without` and `instead` exclude what follows, with `_behind` what comes before them.
+- `before` and `after` order two things; so do `first` and `then` together.
+- `prefer` and `over` together exclude what follows `over`.
+- `use` is a verb that orders and says no more. `light` words say nothing (`please`, `the`).
+- `condition` begins a condition (`if`), `split` another clause (`because`).
+"""
+
+ROLE_BEFORE_PAIRS = "past"
 """The role after which words of pairs of opposites (`enable`, `disable`) are tried."""
 
-QUESTION = ("?", "\uff1f")
-BREAK = Regex(
+QUESTION_MARKS = ("?", "\uff1f")
+CLAUSE_BREAK = Regex(
     "[.!:](?=\\s|$)|[;\u3002\uff01\uff1b\uff0c\u3001\n]|,\\s|\\s[\u2014\u2013-]+\\s|[?\uff1f]"
 )
 
@@ -75,19 +84,19 @@ class StanceWords(msgspec.Struct, frozen=True):
 
 
 class StanceMark(NamedTuple):
-    """The role of a word of the tables.
+    """A mark, a word of the tables that gives a clause its stance: what it does to the clause.
 
     Attributes:
-        role: the effect of the word on a clause.
-        pair: the number of its pair of opposites, "" if it is of none.
-        side: its side of the pair, 0 or 1.
-        is_undo: whether its side opposes any use of a thing.
+        role: the effect of the word on a clause, one of ROLES or "pair".
+        pair_id: the number of its pair of opposites (`enable`, `disable`), "" if it is of none.
+        side: its side of the pair: 0 for the first (`enable`), 1 for the second (`disable`).
+        undoes: whether it opposes any use of a thing, as `disable` opposes `use`.
     """
 
     role: str
-    pair: str = ""
+    pair_id: str = ""
     side: int = 0
-    is_undo: bool = False
+    undoes: bool = False
 
 
 class Clause(NamedTuple):
@@ -100,8 +109,8 @@ class Clause(NamedTuple):
         opening: the first word of the clause.
         is_order: whether the clause tells somebody to do something.
         condition: words like `if` and `only`.
-        sides: the side of each pair of opposites that is named, None if both are.
-        undone: the pairs whose second side, which is named, opposes any use.
+        side_by_pair: the side of each pair of opposites that is named, None if both are.
+        undone_pairs: the pairs of which it names the side that opposes any use (`disable`).
         order_role: `before` or `after` for a clause that orders two things, "" for others.
         left_words: the words in front of `before` or `after`.
         right_words: the words behind it.
@@ -113,8 +122,8 @@ class Clause(NamedTuple):
     opening: str = ""
     is_order: bool = False
     condition: str = ""
-    sides: Mapping[str, int | None] = {}
-    undone: frozenset[str] = frozenset()
+    side_by_pair: Mapping[str, int | None] = {}
+    undone_pairs: frozenset[str] = frozenset()
     order_role: str = ""
     left_words: frozenset[str] = frozenset()
     right_words: frozenset[str] = frozenset()
@@ -148,15 +157,15 @@ def find_language(text: str) -> str:
     The script decides if only one language uses it, else the language whose marks (words of its
     table) cover most of the text.
     """
-    for language, letters in SCRIPTS.items():
+    for language, letters in LETTERS_BY_LANGUAGE.items():
         if letters.search(text):
             return language
-    spaced = [language for language in load_tables() if language not in SCRIPTS]
-    return max(spaced, key=lambda language: _count_marked(text, language))
+    spaced = [language for language in load_tables() if language not in LETTERS_BY_LANGUAGE]
+    return max(spaced, key=lambda language: _count_marked_characters(text, language))
 
 
-def _count_marked(text: str, language: str) -> int:
-    """Return the number of characters of a text that are marks of a language."""
+def _count_marked_characters(text: str, language: str) -> int:
+    """Return the number of characters of a text that are marks (words of a language's table)."""
     return sum(len(match[0]) for match in _compile_marks(language).pattern.finditer(text))
 
 
@@ -164,7 +173,7 @@ class MarkPattern(NamedTuple):
     """One pattern for all words of a table, and the mark of each of its groups."""
 
     pattern: re.Pattern[str]
-    groups: Mapping[str, StanceMark]
+    mark_by_group: Mapping[str, StanceMark]
 
 
 @cache
@@ -178,25 +187,25 @@ def _compile_marks(language: str) -> MarkPattern:
     marked_words: list[tuple[str, StanceMark]] = []
     for role in ROLES:
         marked_words += [(word, StanceMark(role)) for word in getattr(table, role)]
-        if role == PAIRS_AFTER:
-            marked_words += _list_pairs(table)
+        if role == ROLE_BEFORE_PAIRS:
+            marked_words += _list_pair_words(table)
 
     patterns: list[str] = []
-    groups: dict[str, StanceMark] = {}
+    mark_by_group: dict[str, StanceMark] = {}
     for number, (word, mark) in enumerate(marked_words):
         group = f"m{number}"
         patterns.append(f"(?P<{group}>{_whole_word(language, word)})")
-        groups[group] = mark
-    return MarkPattern(re.compile("|".join(patterns), re.IGNORECASE), groups)
+        mark_by_group[group] = mark
+    return MarkPattern(re.compile("|".join(patterns), re.IGNORECASE), mark_by_group)
 
 
-def _list_pairs(table: StanceWords) -> Iterator[tuple[str, StanceMark]]:
+def _list_pair_words(table: StanceWords) -> Iterator[tuple[str, StanceMark]]:
     """Yield the words of pairs of opposites; each two groups of the table are the sides of one."""
-    for number, group in enumerate(table.pairs):
-        pair, side = divmod(number, 2)
-        is_undo = not set(group).isdisjoint(table.undo)
-        for word in group:
-            yield word, StanceMark("pair", str(pair), side, is_undo)
+    for number, words_of_side in enumerate(table.pairs):
+        pair_number, side = divmod(number, 2)
+        undoes = not set(words_of_side).isdisjoint(table.undo)
+        for word in words_of_side:
+            yield word, StanceMark("pair", str(pair_number), side, undoes)
 
 
 def _whole_word(language: str, pattern: str) -> str:
@@ -205,32 +214,35 @@ def _whole_word(language: str, pattern: str) -> str:
     In a script without blanks it matches anywhere. A pattern that ends in an apostrophe is joined
     with the next word.
     """
-    if language in UNSPACED:
+    if language in LANGUAGES_WITHOUT_BLANKS:
         return f"(?:{pattern})"
     end = "" if pattern.endswith("'") else r"(?![\w/-]|\.\w)"
     return rf"(?<![\w/.-])(?:{pattern}){end}"
 
 
 class Piece(NamedTuple):
-    """A run of words (`mark` is None) or one mark of a text."""
+    """A part of a clause: one mark, or the words between two marks (then `mark` is None)."""
 
     text: str
     mark: StanceMark | None = None
 
     @property
     def role(self) -> str:
-        """The role of the mark, "" for words."""
+        """The role of the mark (`never`, `instead` …), "" for words."""
         return self.mark.role if self.mark else ""
 
 
-def _list_pieces(text: str, language: str) -> list[Piece]:
-    """Return a part of a text as its marks and the words between them, in order."""
-    pattern, groups = _compile_marks(language)
+def _split_at_marks(text: str, language: str) -> list[Piece]:
+    """Split a part of a text into its marks and the words between them, in order.
+
+    A mark is a word that gives a clause its stance, such as `never` or `instead of`.
+    """
+    pattern, mark_by_group = _compile_marks(language)
     pieces: list[Piece] = []
     end = 0
     for match in pattern.finditer(text):
         pieces.append(Piece(text[end : match.start()]))
-        pieces.append(Piece(match[0], groups[match.lastgroup or ""]))
+        pieces.append(Piece(match[0], mark_by_group[match.lastgroup or ""]))
         end = match.end()
     pieces.append(Piece(text[end:]))
     return [piece for piece in pieces if piece.mark or piece.text.strip()]
@@ -244,7 +256,7 @@ def _join_clauses(text: str) -> Iterator[list[Piece]]:
     """
     subordinate: list[Piece] = []  # a clause whose main clause is still to come
     for pieces in _split_clauses(text):
-        if _begins_with(subordinate, ("first",)) and not _begins_with(pieces, THEN):
+        if _begins_with(subordinate, ("first",)) and not _begins_with(pieces, THEN_ROLES):
             yield subordinate
             subordinate = []
         if subordinate and pieces:
@@ -261,33 +273,40 @@ def _join_clauses(text: str) -> Iterator[list[Piece]]:
 def _split_clauses(text: str) -> Iterator[list[Piece]]:
     """Yield the pieces between two ends of clauses or marks that split a clause."""
     language = find_language(text)
-    for part in _split(text):
-        yield from _divide(_list_pieces(part, language), "split")
+    for part in _split_at_breaks(text):
+        yield from _split_at_role(_split_at_marks(part, language), "split")
 
 
 def _is_subordinate(pieces: Sequence[Piece]) -> bool:
     """Return whether a clause only says when, under which condition or what comes first."""
-    return _begins_with(pieces, (*ORDER, "condition", "first")) or _ends_with(pieces, ORDER)
+    return _begins_with(pieces, (*ORDER_ROLES, "condition", "first")) or _ends_with(
+        pieces, ORDER_ROLES
+    )
 
 
 def _join_subordinate(subordinate: Sequence[Piece], main: Sequence[Piece]) -> list[Piece]:
     """Return one clause in the order of `A before B`, or with its condition first."""
-    if _begins_with(subordinate, ORDER):
+    if _begins_with(subordinate, ORDER_ROLES):
         return [*main, *subordinate]
     return [*subordinate, *main]
 
 
-def _split(text: str) -> Iterator[str]:
-    """Yield the parts of a text between two ends of clauses, without questions."""
+def _split_at_breaks(text: str) -> Iterator[str]:
+    """Yield the parts of a text between two ends of clauses, without questions.
+
+    A question takes no stance, so the part that ends in a question mark is dropped. The last part,
+    behind the last end, has no mark at all.
+    """
     start = 0
-    for end in BREAK.finditer(text):
-        if end[0] not in QUESTION:
-            yield text[start : end.start()]
-        start = end.end()
+    for clause_break in CLAUSE_BREAK.finditer(text):
+        is_question = clause_break[0] in QUESTION_MARKS
+        if not is_question:
+            yield text[start : clause_break.start()]
+        start = clause_break.end()
     yield text[start:]
 
 
-def _divide(pieces: Sequence[Piece], role: str) -> list[list[Piece]]:
+def _split_at_role(pieces: Sequence[Piece], role: str) -> list[list[Piece]]:
     """Split pieces at the marks of a role, which are left out, as `str.split` does."""
     runs: list[list[Piece]] = [[]]
     for piece in pieces:
@@ -307,30 +326,37 @@ def _ends_with(pieces: Sequence[Piece], roles: Sequence[str]) -> bool:
 
 
 def _read_stances(clause_pieces: Sequence[Piece]) -> Iterator[Clause]:
-    """Yield the stance of a clause, and that on the words which it excludes.
+    """Yield the stance of a clause, and a second one on the words that it excludes.
 
     `Use pnpm instead of npm` gives `use pnpm`, and `npm` as forbidden. A clause that only tells
     what happened takes no stance, so nothing is yielded for it.
+
+    Args:
+        clause_pieces: the marks of the clause (words like `never` and `instead of`, each with a
+            role), and the words between them.
     """
     pieces = _resolve_roles(clause_pieces)
     roles = [piece.role for piece in pieces]
     if "past" in roles:
         return
-    is_denied = "never" in roles and "reminder" not in roles
-    excluding_roles = [role for role in roles if role in EXCLUDING]
+    is_reminder = "reminder" in roles  # "don't forget to" orders
+    is_denied = "never" in roles and not is_reminder
+    excluding_roles = [role for role in roles if role in EXCLUDING_ROLES]
     if not excluding_roles:
         yield _read_clause(pieces, is_denied=is_denied)
         return
 
-    excluding = excluding_roles[0]
-    main, *later_runs = _divide(pieces, excluding)
-    excluded = [piece for run in later_runs for piece in run]
-    if excluding.endswith("_behind"):
+    excluding_role = excluding_roles[0]
+    before, *runs_after = _split_at_role(pieces, excluding_role)
+    after = [piece for run in runs_after for piece in run]
+    if excluding_role.endswith("_behind"):
         # In Japanese the words for `instead of` and `without` stand behind what they exclude.
-        main, excluded = excluded, main
-    # "Never commit without tests" is an order to test.
-    is_order_to_do = is_denied and excluding.startswith("without")
-    if not is_order_to_do:
+        main, excluded = after, before
+    else:
+        main, excluded = before, after
+    # "Never commit without tests" does not forbid to commit. It is an order to test.
+    is_double_negation = is_denied and excluding_role.startswith("without")
+    if not is_double_negation:
         yield _read_clause(main, is_denied=is_denied)
     if main:
         yield _read_clause(excluded, is_denied=not is_denied, is_order=True)
@@ -339,32 +365,33 @@ def _read_stances(clause_pieces: Sequence[Piece]) -> Iterator[Clause]:
 def _resolve_roles(pieces: Sequence[Piece]) -> list[Piece]:
     """Return the pieces of a clause, with the final roles of words that work together.
 
-    These are `prefer … over`, which excludes what follows `over`, and `first … then`, which orders
-    two things. Alone, `over`, `first` and `then` say nothing (their role is `light`). `over`
-    excludes only if the words that are preferred came before it.
+    - `prefer A over B` is the same as `use A instead of B`, but only if A comes before `over`.
+    - `first A, then B` is the same as `A before B`.
+
+    Without their partner, `over`, `first` and `then` say nothing: they get the role `light`.
     """
-    is_sequence = any(piece.role == "first" for piece in pieces)
-    new_roles = {
+    has_first = any(piece.role == "first" for piece in pieces)
+    role_alone_or_with_first = {
         "prefer": "use",
         "first": "light",
-        "then": "before" if is_sequence else "light",
-        "then_behind": "after" if is_sequence else "light",
+        "then": "before" if has_first else "light",
+        "then_behind": "after" if has_first else "light",
     }
     resolved: list[Piece] = []
-    has_prefer = False
-    has_preferred = False  # whether the words that name what is preferred were passed
+    is_behind_prefer = False
+    has_named_preferred = False  # whether the words for what is preferred were passed
     for piece in pieces:
-        role = new_roles.get(piece.role, piece.role)
+        role = role_alone_or_with_first.get(piece.role, piece.role)
         if piece.role == "over":
-            role = "instead" if has_preferred else "light"
+            role = "instead" if has_named_preferred else "light"
         elif piece.role == "prefer":
-            has_prefer = True
+            is_behind_prefer = True
             # "preferred" stands behind what is preferred: `pnpm is preferred over npm`.
-            has_preferred = piece.text.endswith("ed")
-        elif not piece.role:
-            has_preferred = has_preferred or has_prefer
+            has_named_preferred = piece.text.endswith("ed")
+        elif piece.mark is None and is_behind_prefer:
+            has_named_preferred = True
         if role != piece.role:
-            piece = piece._replace(mark=StanceMark(role))
+            piece = Piece(piece.text, StanceMark(role))
         resolved.append(piece)
     return resolved
 
@@ -373,7 +400,8 @@ def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = F
     """Return the clause of some pieces: its words, and the stance that its marks take.
 
     Args:
-        pieces: the marks and the words between them.
+        pieces: the marks, words like `never` or `before` whose role gives the stance, and the words
+            between them.
         is_denied: whether the clause forbids.
         is_order: whether it is an order, whatever its marks say.
     """
@@ -388,17 +416,19 @@ def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = F
         opening=_find_opening(weighty_pieces),
         is_order=is_order or _is_order(marks, weighty_pieces),
         condition=" ".join(conditions),
-        sides=_find_sides(marks),
-        undone=frozenset(mark.pair for mark in marks if mark.is_undo),
+        side_by_pair=_find_named_sides(marks),
+        undone_pairs=frozenset(mark.pair_id for mark in marks if mark.undoes),
     )
-    order_roles = [mark.role for mark in marks if mark.role in ORDER]
+    order_roles = [mark.role for mark in marks if mark.role in ORDER_ROLES]
     if not order_roles:
         return clause
     # The words on both sides of the first `before` or `after`.
-    left, *right_runs = _divide(pieces, order_roles[0])
-    right_words = frozenset[str]().union(*(_collect_words(run) for run in right_runs))
+    left, *right_runs = _split_at_role(pieces, order_roles[0])
+    right = [piece for run in right_runs for piece in run]
     return clause._replace(
-        order_role=order_roles[0], left_words=_collect_words(left), right_words=right_words
+        order_role=order_roles[0],
+        left_words=_collect_words(left),
+        right_words=_collect_words(right),
     )
 
 
@@ -409,21 +439,26 @@ def _is_order(marks: Sequence[StanceMark], weighty_pieces: Sequence[Piece]) -> b
     return _begins_with(weighty_pieces, ("use", "pair"))
 
 
-def _find_sides(marks: Sequence[StanceMark]) -> dict[str, int | None]:
-    """Return the side of each pair of opposites that is named, None if both are."""
-    sides: dict[str, int | None] = {}
+def _find_named_sides(marks: Sequence[StanceMark]) -> dict[str, int | None]:
+    """Return which side a clause names of each pair of opposites, None if it names both.
+
+    `enable` is side 0 of its pair, and `disable` side 1.
+    """
+    side_by_pair: dict[str, int | None] = {}
     for mark in marks:
-        if not mark.pair:
+        if not mark.pair_id:
             continue
-        is_same = sides.get(mark.pair, mark.side) == mark.side
-        sides[mark.pair] = mark.side if is_same else None
-    return sides
+        earlier_side = side_by_pair.get(mark.pair_id, mark.side)
+        side_by_pair[mark.pair_id] = mark.side if earlier_side == mark.side else None
+    return side_by_pair
 
 
 def _find_opening(pieces: Sequence[Piece]) -> str:
-    """Return the stem of the word with which an order begins, "" if a mark begins it.
+    """Return the stem of the word with which an order begins, such as `run` of `run the tests`.
 
-    No order begins with a gerund: `using npm broke the lock file`.
+    Returns:
+        The stem. "" if the clause begins with a mark (a word of the tables, such as `never`), or
+        with a gerund: `using npm broke the lock file` is no order.
     """
     text = pieces[0].text if pieces and pieces[0].mark is None else ""
     first_word = next(words(text), "")
@@ -435,18 +470,21 @@ def _find_opening(pieces: Sequence[Piece]) -> str:
 def _find_forbidden_word(pieces: Sequence[Piece]) -> str:
     """Return the stem of the first word behind a negation: in English, what is forbidden.
 
+    Args:
+        pieces: the marks of a clause (a negation has the role `never`) and the words between them.
+
     Returns:
         The stem of the word. "" if it has letters that English lacks: other languages put the
         forbidden word elsewhere.
     """
     is_behind_negation = False
     for piece in pieces:
-        is_behind_negation = is_behind_negation or piece.role == "never"
-        if not is_behind_negation or piece.mark is not None:
-            continue
-        word = next(_content_stems(piece.text), "")
-        if word:
-            return word if word.isascii() else ""
+        if piece.role == "never":
+            is_behind_negation = True
+        if is_behind_negation and piece.mark is None:
+            word = next(_content_stems(piece.text), "")
+            if word:
+                return word if word.isascii() else ""
     return ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from memory_ci.extraction.markers import Mark
+from memory_ci.extraction.markers import MarkedStatement
 from memory_ci.regex import Regex
 from memory_ci.text import count_words
 
@@ -90,8 +90,8 @@ def _describe_withdrawal(status: str, successor: str) -> str:
     return f"{status} by {name}" if name else status
 
 
-def find_decision(record: str) -> Mark | None:
-    """Return the decision of a decision record as a mark, as if its author had marked it.
+def find_decision(record: str) -> MarkedStatement | None:
+    """Return the decision of a decision record as if its author had marked it in a message.
 
     It is the title and the first paragraph of the section `Decision`. None if the record has no
     title or no such section, or is not accepted.
@@ -115,4 +115,6 @@ def find_decision(record: str) -> Mark | None:
     separator = ":" if count_words(name) < MIN_NAME_WORDS else "."
     decision = WRAP.sub(" ", paragraph[0])
     text = f"{name.rstrip('.')}{separator} {decision}"
-    return Mark("decision", scope="", text=text, quote=paragraph[0], subject=name, is_trailer=True)
+    return MarkedStatement(
+        "decision", scope="", text=text, quote=paragraph[0], subject=name, is_trailer=True
+    )

@@ -133,18 +133,20 @@ def find_aka(title: str, body: str, work_title: str, model_words: str = "") -> s
         model_words: the words that a model proposed.
 
     Returns:
-        At most `MAX_AKA` words, separated by blanks; None if no word is left, or the gate refuses
-        them.
+        At most `MAX_AKA` words, separated by blanks; None if no word is left, or if `check_words`
+        finds a reason not to write them to memory.
     """
     text = f"{title}\n{body}"
     entry_words = frozenset((*words(text), *identifier_parts(text)))
     aka_words = _list_aka_words(model_words, STOP_WORDS)
     work_words = _list_aka_words(work_title, STOP_WORDS | WORK_WORDS)
-    if not entry_words.isdisjoint(work_words):
+    is_about_work = not entry_words.isdisjoint(work_words)
+    if is_about_work:
         aka_words += work_words
     new_words = dict.fromkeys(word for word in aka_words if word not in entry_words)
     aka = " ".join(list(new_words)[:MAX_AKA])
-    return aka if aka and not check_words(aka) else None
+    refusal_reasons = check_words(aka)
+    return aka if aka and not refusal_reasons else None
 
 
 def _list_aka_words(text: str, excluded: Collection[str]) -> list[str]:
@@ -249,7 +251,7 @@ class PieceSelector(NamedTuple):
         return not self.pattern or re.search(self.pattern, piece.text) is not None
 
 
-TARGETS: dict[str, ScopeName] = {
+MEMORY_SCOPES: dict[str, ScopeName] = {
     "observations": "institutional",
     "escalation": "institutional",
     "intent-alignment": "project",
@@ -266,7 +268,7 @@ TARGETS: dict[str, ScopeName] = {
 What is institutional there goes to the project: one sentence is not yet a norm.
 """
 
-SCOPE_BY_PIECE: dict[EventKind, str] = {
+EXTRACTION_SCOPE_BY_KIND: dict[EventKind, str] = {
     "premortem": "prospective",
     "assumption": "in-flight",
     "intervention": "in-flight",
@@ -275,31 +277,33 @@ SCOPE_BY_PIECE: dict[EventKind, str] = {
 }
 """The extraction scope of every learning that quotes a piece of such a kind."""
 
-SPOKEN = PieceSelector(("text", "rejection"), ("human",))
-STOPPED = PieceSelector(("text", "rejection", "interrupt", "tool_call"))
+WORDS_OF_PERSON = PieceSelector(("text", "rejection"), ("human",))
+STOPPED_WORK = PieceSelector(("text", "rejection", "interrupt", "tool_call"))
 
 
-def derive_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
-    """Return the extraction scope of a learning, by what it is from: a key of `TARGETS`.
+def derive_extraction_scope(kind: Kind, reach: Reach, quoted: Sequence[Evidence]) -> str:
+    """Return the extraction scope of a learning: what it is from, as a key of `MEMORY_SCOPES`.
 
-    A general learning is an observation if only words of people in sessions are quoted for it, and
-    an escalation if the interrupts or calls that they were about are quoted as well.
+    The scope decides where in memory the learning is written. Quoted evidence of some kinds decides
+    alone. A general learning (a preference, or one for everyone) is one of "observations" if only
+    people's words in sessions are quoted. It is an "escalation" if the interrupts of people, or the
+    calls that these stopped, are quoted as well.
 
     Args:
         kind: the kind of the learning.
         reach: for whom it holds: the project, a team, a session or everyone.
         quoted: the pieces of evidence that it quotes.
     """
-    for piece in quoted:
-        if piece.kind in SCOPE_BY_PIECE:
-            return SCOPE_BY_PIECE[piece.kind]
+    for evidence in quoted:
+        if evidence.kind in EXTRACTION_SCOPE_BY_KIND:
+            return EXTRACTION_SCOPE_BY_KIND[evidence.kind]
     if reach in ("team", "session"):
         return reach
     is_general = kind == "preference" or reach == "everyone"
     if quoted and is_general:
-        if all(SPOKEN.selects(piece) for piece in quoted):
+        if all(WORDS_OF_PERSON.selects(evidence) for evidence in quoted):
             return "observations"
-        if all(STOPPED.selects(piece) for piece in quoted):
+        if all(STOPPED_WORK.selects(evidence) for evidence in quoted):
             return "escalation"
     return "corrective" if kind == "fix" else "project"
 
@@ -319,23 +323,23 @@ def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
     return tuple(reaches)
 
 
-def find_target(scope: str, pieces: Iterable[Evidence]) -> str:
+def find_memory_scope(extraction_scope: str, pieces: Iterable[Evidence]) -> str:
     """Return the scope of memory in which a learning is written, such as `team:src/api`.
 
     It is the project if the change has no such team or session.
 
     Args:
-        scope: the extraction scope of the learning, from `derive_scope`.
+        extraction_scope: what the learning is from, as `derive_extraction_scope` returns it.
         pieces: the evidence of the change.
     """
-    target = TARGETS[scope]
-    if target == "team":
-        name = common_directory(pieces)
-    elif target == "session":
-        name = _find_session_name(pieces)
+    scope_name = MEMORY_SCOPES[extraction_scope]
+    if scope_name == "team":
+        detail = common_directory(pieces)
+    elif scope_name == "session":
+        detail = _find_session_name(pieces)
     else:
-        return target
-    return f"{target}:{name}" if name else "project"
+        return scope_name
+    return f"{scope_name}:{detail}" if detail else "project"
 
 
 def list_changed_files(pieces: Iterable[Evidence]) -> tuple[str, ...]:

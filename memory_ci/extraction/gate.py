@@ -69,6 +69,8 @@ TAG = (
 )
 OWN_NAME = r"(?i)\bmemory[-_ ]ci\b"
 URL_PUNCTUATION = ".,;:!?\u3002"
+URL_TRUST = ("T0", "T1")
+"""Levels of trust of evidence whose addresses a learning may have (`memory_ci.evidence.trust`)."""
 
 
 class Form(msgspec.Struct, frozen=True):
@@ -76,13 +78,13 @@ class Form(msgspec.Struct, frozen=True):
 
     Attributes:
         reason: the reason to refuse it.
-        needs: groups of strings; a text that matches holds at least one string of each group, in
-            lower case. This is cheaper to test than the regular expression.
+        required_groups: groups of strings; a text that matches holds at least one string of each
+            group, in lower case. This is cheaper to test than the regular expression.
         regex: the form as a regular expression.
     """
 
     reason: str
-    needs: tuple[tuple[str, ...], ...]
+    required_groups: tuple[tuple[str, ...], ...]
     regex: str
 
 
@@ -112,14 +114,17 @@ UNMARKED_FORMS: tuple[Form, ...] = (
 
 
 def check_candidate(candidate: Candidate, evidence: Sequence[Evidence]) -> str | None:
-    """Return the reasons why a candidate must not be written, on one line, or None.
+    """Return the reasons (slugs) why a candidate must not be written, or None if there are none.
 
     Its quotes are checked as well, because they are written with it.
 
     Args:
-        candidate: the candidate.
-        evidence: the evidence of its change; an address of the candidate must be in a piece of
-            trust T0 or T1.
+        candidate: the candidate, a learning that an engine found.
+        evidence: the evidence of its change. An address (URL) of the candidate must be in evidence
+            whose level of trust is in URL_TRUST.
+
+    Returns:
+        The reasons in one string, separated by commas.
     """
     reasons = check_text(candidate.title, candidate.body)
     for quote in candidate.quotes:
@@ -160,7 +165,7 @@ def _has_new_url(text: str, evidence: Sequence[Evidence]) -> bool:
     if not new_urls:
         return False
     for piece in evidence:
-        if piece.trust in ("T0", "T1"):
+        if piece.trust in URL_TRUST:
             new_urls -= find_urls(piece.text)
     return bool(new_urls)
 
@@ -217,9 +222,9 @@ def has_form(form: Form, text: str, lowered: str) -> bool:
         lowered: the text in lower case, in which these strings are searched first.
     """
     # A plain loop without generators: it runs for every form and every text.
-    for group in form.needs:
-        for need in group:
-            if need in lowered:
+    for group in form.required_groups:
+        for string in group:
+            if string in lowered:
                 break
         else:
             return False
@@ -239,7 +244,10 @@ def has_hidden_characters(text: str) -> bool:
     suspects = {char for char in set(text) if _may_hide(char)}
     if not suspects:
         return False
-    return any(char in suspects and _is_hidden(text, index) for index, char in enumerate(text))
+    for index, char in enumerate(text):
+        if char in suspects and not _has_visible_effect(text, index):
+            return True
+    return False
 
 
 def _may_hide(char: str) -> bool:
@@ -251,24 +259,24 @@ def _may_hide(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
-def _is_hidden(text: str, index: int) -> bool:
-    """Return whether an invisible character has no effect on the text around it.
+def _has_visible_effect(text: str, index: int) -> bool:
+    """Return whether a character without a shape of its own changes how the text around it looks.
 
-    It has one as a variation selector that chooses how the character before it looks, or as a
-    joiner that joins the characters beside it. Others are refused, because people cannot see them.
+    A variation selector may choose how the character before it looks, and a joiner may join the
+    characters beside it. All others have no effect.
 
     Args:
         text: the text.
-        index: the index of a character that `_may_hide`.
+        index: the index of a character for which `_may_hide` is true.
     """
     char = text[index]
     previous = text[index - 1 : index]
     following = text[index + 1 : index + 2]
     if char in SELECTORS:
-        return not _has_variants(previous)
+        return _has_variants(previous)
     if char in JOINERS:
-        return not (_is_joinable(previous) and _is_joinable(following))
-    return True
+        return _is_joinable(previous) and _is_joinable(following)
+    return False
 
 
 def _has_variants(char: str) -> bool:

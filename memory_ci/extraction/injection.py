@@ -5,8 +5,9 @@ white space as one blank, in lower case. The same words in honest engineering te
 previous value", "skip tests that need docker") must pass. So a pattern needs the object as well as
 the verb, and patterns about guards do not match if the sentence forbids it.
 
-A pattern is compiled and tried only for a text with the words that it cannot match without, which
-few texts have.
+Each phrase is a pattern with groups of required strings: a text without a string of each group
+cannot match. Few texts have these, and to look for them is cheap. Only then is the pattern compiled
+and tried.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ TABLES = Path(__file__).with_name("languages.toml")
 END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"
 """The pattern for which END stands in languages.toml."""
 
-ORDER_NEEDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+ORDER_STRINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "de": {
         "overrides-instructions": ("ignorier", "vergiss", "missacht"),
         "hides-from-people": ("nichts",),
@@ -51,22 +52,23 @@ ORDER_NEEDS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "weakens-guards": ("saute", "sactive", "contourne"),
     },
 }
-"""Parts of words in lower case: a text with an order of languages.toml has one of its parts.
+"""The required strings of the orders in languages.toml, by language and reason, in lower case.
 
-Languages that are not here need OTHER_LETTERS.
+A text with an order has one of its strings. Orders in languages that are not here are looked for in
+texts with OTHER_LETTERS.
 """
 
-ASCII_ORDER_PARTS = tuple(
-    part
-    for needs in ORDER_NEEDS.values()
-    for part in chain.from_iterable(needs.values())
-    if part.isascii()
+ASCII_ORDER_STRINGS = tuple(
+    string
+    for strings_by_reason in ORDER_STRINGS.values()
+    for string in chain.from_iterable(strings_by_reason.values())
+    if string.isascii()
 )
-"""A text in ASCII with an order has one of these."""
+"""A text in ASCII with an order in another language than English has one of these."""
 
 OTHER_LETTERS = "[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff]"
 QUOTED = Regex('"[^"]*"|\u201c[^\u201d]*\u201d|\u201e[^\u201c]*\u201c|«[^»]*»|「[^」]*」|`[^`]*`')
-STOP = Regex("[.;!?\u3002\uff01\uff1f\n]")
+CLAUSE_END = Regex("[.;!?\u3002\uff01\uff1f\n]")
 NEGATION_DISTANCE = 40
 """Number of characters in front of a phrase in which a negation forbids it."""
 
@@ -75,13 +77,20 @@ FORBIDDING = (
     r"|instead of|rather than"
     r"|forbid\w*|refuse[sd]? to|reject\w*)(?: \w+){0,2}$"
 )
-NEEDS = frozenset().union(
-    *(group for phrase in (*PHRASES, *LINE_PHRASES) for group in phrase.needs)
+ALL_PHRASES = (*PHRASES, *LINE_PHRASES)
+
+REQUIRED_STRINGS = frozenset().union(
+    *(group for phrase in ALL_PHRASES for group in phrase.required_groups)
 )
-FIRST_NEEDS = frozenset().union(*(phrase.needs[0] for phrase in (*PHRASES, *LINE_PHRASES)))
-WORD_NEEDS = frozenset(need for need in NEEDS if need.isalpha())
-WORD_NEEDS_IN_BYTES = frozenset(word.encode() for word in WORD_NEEDS)
-SYMBOL_NEEDS = tuple(sorted(need for need in NEEDS if not need.isalpha()))
+"""All strings that some phrase requires."""
+
+FIRST_GROUP_STRINGS = frozenset().union(*(phrase.required_groups[0] for phrase in ALL_PHRASES))
+REQUIRED_WORDS = frozenset(string for string in REQUIRED_STRINGS if string.isalpha())
+"""Required strings of letters, which must be whole words of a text."""
+
+REQUIRED_WORDS_AS_BYTES = frozenset(word.encode() for word in REQUIRED_WORDS)
+REQUIRED_SUBSTRINGS = tuple(sorted(REQUIRED_STRINGS - REQUIRED_WORDS))
+"""The other required strings (`<|`, `tool_` …), which may be anywhere in a text."""
 
 CONFUSABLES = str.maketrans(
     "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u0455\u0501\u043a\u0442\u0410\u0412"
@@ -113,120 +122,140 @@ class Injection(msgspec.Struct, frozen=True):
 def find_injection(text: str) -> list[Injection]:
     """Return the phrases of a text by which it would steer an agent, each with the reason.
 
-    Phrases are matched in the whole text as one line, because they may be wrapped, and in each
-    line, because some must begin one. Those in other languages than English come last.
+    Each table is matched against the form of the text that it is written for:
+
+    - PHRASES: the folded text as one line, because a phrase may be wrapped, and each folded line
+      without its bullet or heading mark, because some phrases must begin a line.
+    - LINE_PHRASES, such as tags: the text with its punctuation.
+    - Orders in other languages than English, which come last: the text with its own letters.
     """
     folded = fold(text)
     one_line = " ".join(folded.split())
-    needs = find_needs(lower_case(one_line))
+    found_strings = find_required_strings(lower_case(one_line))
     injections: list[Injection] = []
 
-    phrases = select_phrases(PHRASES, needs)
+    phrases = select_phrases(PHRASES, found_strings)
     if phrases:
-        unmarked = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
-        lines = [" ".join(line.split()) for line in fold(unmarked).split("\n")]
+        text_without_bullets = LEAD.sub("\n", "\n".join(["", *text.splitlines()]))
+        lines = [" ".join(line.split()) for line in fold(text_without_bullets).split("\n")]
         injections += _match_phrases(phrases, "\n".join([one_line, *lines]))
 
-    line_phrases = select_phrases(LINE_PHRASES, needs)
+    line_phrases = select_phrases(LINE_PHRASES, found_strings)
     if line_phrases:
         injections += _match_phrases(line_phrases, unicodedata.normalize("NFKC", text))
 
     # Folding replaces Cyrillic and Greek letters by Latin ones, which orders in Russian need.
-    unemphasized = folded
+    text_for_orders = folded
     if not text.isascii():
-        unemphasized = EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
-    injections += find_orders(unemphasized)
+        text_for_orders = EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
+    injections += find_orders(text_for_orders)
     return injections
 
 
-def find_needs(folded: str) -> Set[str]:
-    """Return the words and signs of a text that phrases of the tables need.
+def find_required_strings(folded: str) -> Set[str]:
+    """Return the strings of a text without which some phrase cannot match.
 
     Args:
         folded: the text, folded and in lower case.
     """
-    needs = WORD_NEEDS.intersection(letter_words(folded))
-    symbols = [symbol for symbol in SYMBOL_NEEDS if symbol in folded]
-    return needs.union(symbols) if symbols else needs
+    words = REQUIRED_WORDS.intersection(letter_words(folded))
+    substrings = [string for string in REQUIRED_SUBSTRINGS if string in folded]
+    return words.union(substrings) if substrings else words
 
 
+<<<<<<< HEAD
 class PhraseClues(msgspec.Struct, frozen=True):
     """The parts of phrases and orders that some of many texts hold.
+=======
+class PhraseClues(NamedTuple):
+    """What `find_injection` can find in any of many texts, found once in the joined texts.
+
+    With it, most of the texts need not be searched one by one.
+>>>>>>> main
 
     Attributes:
-        phrases: the phrases whose needs are in the texts, though perhaps in different ones.
-        first_words: the words among the first needs of these phrases.
-        symbols: the other strings among all needs of these phrases.
-        order_parts: parts of orders in languages other than English.
+        phrases: the phrases whose required strings are in the texts, though perhaps in different
+            texts.
+        first_group_words: the words in the first groups of these phrases that are in the texts.
+        substrings: the other required strings of these phrases that are in the texts.
+        order_strings: the required strings of orders in other languages that are in the texts.
     """
 
     phrases: tuple[Phrase, ...]
-    first_words: frozenset[bytes]
-    symbols: tuple[str, ...]
-    order_parts: tuple[str, ...]
+    first_group_words: frozenset[bytes]
+    substrings: tuple[str, ...]
+    order_strings: tuple[str, ...]
 
     def may_be_in(self, folded: str, words: Sequence[bytes]) -> bool:
-        """Return whether `find_injection` may find something in one of the texts.
+        """Return whether one of the texts may hold a phrase or an order.
+
+        False is certain, and cheaper than to match the patterns.
 
         Args:
             folded: the text, folded and in lower case.
-            words: its words (`split_words`).
+            words: its words as bytes (`split_words`).
         """
-        for part in self.order_parts:
-            if part in folded:
+        for order_string in self.order_strings:
+            if order_string in folded:
                 return True
-        symbols = [symbol for symbol in self.symbols if symbol in folded]
-        if self.first_words.isdisjoint(words) and not symbols:
+        substrings = [string for string in self.substrings if string in folded]
+        if self.first_group_words.isdisjoint(words) and not substrings:
             return False
-        needs = {word.decode() for word in WORD_NEEDS_IN_BYTES.intersection(words)}
-        return bool(select_phrases(self.phrases, needs.union(symbols)))
+        required_words = {word.decode() for word in REQUIRED_WORDS_AS_BYTES.intersection(words)}
+        return bool(select_phrases(self.phrases, required_words.union(substrings)))
 
 
 def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
-    """Return the parts of phrases that joined texts in ASCII hold.
+    """Return which phrases and orders some of many texts in ASCII may hold.
 
     Args:
-        folded: the texts, folded and in lower case.
-        vocabulary: their words (`split_words`).
+        folded: the texts, joined, folded and in lower case.
+        vocabulary: their words as bytes (`split_words`).
     """
-    words = {word.decode() for word in WORD_NEEDS_IN_BYTES & vocabulary}
-    symbols = {symbol for symbol in SYMBOL_NEEDS if symbol in folded}
-    phrases = tuple(select_phrases((*PHRASES, *LINE_PHRASES), words | symbols))
-    first_needs = frozenset().union(*(phrase.needs[0] for phrase in phrases))
-    all_needs = frozenset().union(*(group for phrase in phrases for group in phrase.needs))
+    words = {word.decode() for word in REQUIRED_WORDS_AS_BYTES & vocabulary}
+    substrings = {string for string in REQUIRED_SUBSTRINGS if string in folded}
+    phrases = tuple(select_phrases(ALL_PHRASES, words | substrings))
+
+    first_group_strings: set[str] = set()
+    all_strings: set[str] = set()
+    for phrase in phrases:
+        first_group_strings |= phrase.required_groups[0]
+        all_strings.update(*phrase.required_groups)
 
     # All different words together are far shorter than the text.
     joined_words = b" ".join(vocabulary).decode()
-    order_parts = []
-    for part in ASCII_ORDER_PARTS:
-        if part in (joined_words if part.isalpha() else folded):
-            order_parts.append(part)
+    order_strings: dict[str, None] = {}  # a dict, because it keeps the order
+    for order_string in ASCII_ORDER_STRINGS:
+        searched_text = joined_words if order_string.isalpha() else folded
+        if order_string in searched_text:
+            order_strings[order_string] = None
     return PhraseClues(
         phrases=phrases,
-        first_words=frozenset(word.encode() for word in words & first_needs),
-        symbols=tuple(sorted(symbols & all_needs)),
-        order_parts=tuple(dict.fromkeys(order_parts)),
+        first_group_words=frozenset(word.encode() for word in words & first_group_strings),
+        substrings=tuple(sorted(substrings & all_strings)),
+        order_strings=tuple(order_strings),
     )
 
 
-def select_phrases(phrases: Sequence[Phrase], needs: Set[str]) -> list[Phrase]:
-    """Return the phrases that can match a text, by the words that they need.
+def select_phrases(phrases: Sequence[Phrase], found_strings: Set[str]) -> list[Phrase]:
+    """Return the phrases that can match a text, by the strings that they require.
 
-    A phrase has sets of words (`phrase.needs`), and can match only a text with a word of each set.
-    This is cheaper to test than its regular expression. Few texts have a word of the first set, so
-    that is tested first.
+    A phrase can match only a text with a string of each of its required groups. This is cheaper to
+    test than its regular expression. Few texts have a string of the first group, so that is tested
+    first.
 
     Args:
         phrases: the phrases.
-        needs: the words and signs of the text that any phrase needs, from `find_needs`.
+        found_strings: the strings of the text that any phrase requires
+            (`find_required_strings`).
     """
-    if needs.isdisjoint(FIRST_NEEDS):
+    if found_strings.isdisjoint(FIRST_GROUP_STRINGS):
         return []
     selected: list[Phrase] = []
     for phrase in phrases:
-        if needs.isdisjoint(phrase.needs[0]):
+        if found_strings.isdisjoint(phrase.required_groups[0]):
             continue
-        if not any(needs.isdisjoint(words) for words in phrase.needs):
+        if not any(found_strings.isdisjoint(group) for group in phrase.required_groups):
             selected.append(phrase)
     return selected
 
@@ -298,9 +327,10 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 def find_foreign_steering(sentence: str) -> str | None:
-    """Return how a sentence in another language than English steers an agent ("says no"), or None.
+    """Return what a person does with a sentence in another language than English, or None.
 
-    Quoted words steer nobody.
+    The actions are those by which people correct an agent, such as "says no"; languages.toml has a
+    pattern for each. Quoted words do not count: they are somebody else's.
     """
     unquoted = QUOTED.sub(" ", unicodedata.normalize("NFKC", sentence))
     for language in load_languages().values():
@@ -311,44 +341,60 @@ def find_foreign_steering(sentence: str) -> str | None:
 
 
 def find_orders(text: str) -> Iterator[Injection]:
-    """Yield orders to an agent in other languages than English that a text does not forbid.
+    """Yield commands to an agent in other languages than English ("ignoriere alle Anweisungen").
 
-    For each pattern of languages.toml the first such order is yielded.
+    Of each pattern of languages.toml, the first match that no negation forbids is yielded.
     """
-    possible = list(_list_possible_orders(text))
-    if not possible:
+    candidates = list(_list_order_candidates(text))
+    if not candidates:
         return
     languages = load_languages()
-    for name, reason in possible:
-        language = languages[name]
-        order = find_order(text, language.orders[reason], language.negation)
-        if order is not None:
-            yield Injection(reason, order)
+    for candidate in candidates:
+        language = languages[candidate.language]
+        pattern = language.orders[candidate.reason]
+        words = find_unforbidden_match(text, pattern, language.negation)
+        if words is not None:
+            yield Injection(candidate.reason, words)
 
 
-def _list_possible_orders(text: str) -> Iterator[tuple[str, str]]:
-    """Yield language and reason of each order that a text may hold; most texts hold none.
+class OrderCandidate(NamedTuple):
+    """The language and the reason of a pattern for orders that may match a text."""
 
-    To look for the parts of words costs little, while the patterns cost a third of a millisecond.
+    language: str
+    reason: str
+
+
+def _list_order_candidates(text: str) -> Iterator[OrderCandidate]:
+    """Yield the patterns for orders that may match a text; for most texts there are none.
+
+    It is cheap to look for their required strings, while the patterns take a third of a
+    millisecond.
     """
     lowered = lower_case(text)
-    for language, needs in ORDER_NEEDS.items():
-        for reason, parts in needs.items():
-            for part in parts:
-                if part in lowered:
-                    yield language, reason
+    for language, strings_by_reason in ORDER_STRINGS.items():
+        for reason, required_strings in strings_by_reason.items():
+            for string in required_strings:
+                if string in lowered:
+                    yield OrderCandidate(language, reason)
                     break
     if not text.isascii() and re.search(OTHER_LETTERS, text):
         for language, table in load_languages().items():
-            if language not in ORDER_NEEDS:
-                yield from ((language, reason) for reason in table.orders)
+            if language not in ORDER_STRINGS:
+                for reason in table.orders:
+                    yield OrderCandidate(language, reason)
 
 
-def find_order(text: str, pattern: str, negation: str) -> str | None:
-    """Return the first match of a pattern that no negation precedes in its clause, or None."""
+def find_unforbidden_match(text: str, pattern: str, negation: str) -> str | None:
+    """Return the first match of a pattern that no negation precedes in its clause, or None.
+
+    Args:
+        text: the text.
+        pattern: a pattern of languages.toml.
+        negation: the pattern of words that forbid what follows them.
+    """
     for match in _compile(pattern).finditer(text):
         preceding = text[max(match.start() - NEGATION_DISTANCE, 0) : match.start()]
-        clause = STOP.split(preceding)[-1]
-        if not _compile(negation).search(clause):
+        clause_start = CLAUSE_END.split(preceding)[-1]
+        if not _compile(negation).search(clause_start):
             return match[0]
     return None

@@ -12,14 +12,15 @@ class Phrase(msgspec.Struct, frozen=True):
 
     Attributes:
         reason: the reason to refuse a text that matches.
-        needs: sets of strings; a folded text that matches contains at least one of each set. A
-            string of letters must be a whole word (no letter of a-z before or after it).
+        required_groups: sets of strings; a folded text that matches contains at least one string
+            of each set. A string of letters must be a whole word (no letter of a-z before or after
+            it).
         regex: the pattern.
         may_be_forbidden: whether "never ..." in front makes the phrase good advice.
     """
 
     reason: str
-    needs: tuple[frozenset[str], ...]
+    required_groups: tuple[frozenset[str], ...]
     regex: str
     may_be_forbidden: bool = False
 
@@ -116,26 +117,29 @@ PEOPLE_WORDS = (
 )
 
 
-def _phrase(reason: str, needs: str, regex: str, *, may_be_forbidden: bool = False) -> Phrase:
-    """Return a row of the tables.
+def _make_phrase(
+    reason: str, required_strings: str, regex: str, *, may_be_forbidden: bool = False
+) -> Phrase:
+    """Return a phrase, with its required groups written as one string.
 
     Args:
         reason: the reason to refuse a text that matches.
-        needs: sets of words, separated by ` + `; a text that matches has a word of each set.
+        required_strings: `you agent + must`: groups separated by ` + `, strings by blanks. A text
+            that matches has one string of each group.
         regex: the pattern.
         may_be_forbidden: whether "never ..." in front makes the phrase good advice.
     """
-    word_sets = tuple(frozenset(words.split()) for words in needs.split(" + "))
-    return Phrase(reason, word_sets, regex, may_be_forbidden)
+    groups = tuple(frozenset(group.split()) for group in required_strings.split(" + "))
+    return Phrase(reason, groups, regex, may_be_forbidden)
 
 
-_overrides = partial(_phrase, "overrides-instructions")
-_role = partial(_phrase, "changes-role")
-_hides = partial(_phrase, "hides-from-people")
-_leaks = partial(_phrase, "leaks-secrets")
-_syntax = partial(_phrase, "tool-call-syntax")
-_speaks = partial(_phrase, "speaks-for-memory")
-_guard = partial(_phrase, "weakens-guards", may_be_forbidden=True)
+_overrides = partial(_make_phrase, "overrides-instructions")
+_role = partial(_make_phrase, "changes-role")
+_hides = partial(_make_phrase, "hides-from-people")
+_leaks = partial(_make_phrase, "leaks-secrets")
+_syntax = partial(_make_phrase, "tool-call-syntax")
+_speaks = partial(_make_phrase, "speaks-for-memory")
+_guard = partial(_make_phrase, "weakens-guards", may_be_forbidden=True)
 
 PHRASES: tuple[Phrase, ...] = (
     # ignore all previous instructions

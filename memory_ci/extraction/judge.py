@@ -17,8 +17,8 @@ from memory_ci.extraction.entries import (
     MAX_IMPORTANCE,
     base_importance,
     check_entry,
-    derive_scope,
-    find_target,
+    derive_extraction_scope,
+    find_memory_scope,
     to_entry,
 )
 from memory_ci.extraction.gate import check_candidate
@@ -30,7 +30,7 @@ from memory_ci.extraction.restatement import (
     split_words,
 )
 from memory_ci.extraction.support import find_ungrounded, find_unsupported
-from memory_ci.extraction.wording import tells_edit, tidy
+from memory_ci.extraction.wording import is_edit_report, tidy_wording
 from memory_ci.records.candidate import Candidate, Judged, Kind, Quote, Verdict
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType
 from memory_ci.records.event import Evidence, Origin
@@ -41,7 +41,7 @@ from memory_ci.text import spell_negations
 MAX_PER_PIECE = 50
 """Number of learnings of one piece of evidence that are judged."""
 
-RULES = "rules"
+RULES_ENGINE = "rules"
 """Name of the engine that is code of ours; it alone may say that a learning is marked."""
 
 
@@ -53,7 +53,7 @@ class KindDefaults(NamedTuple):
     importance: float
 
 
-BY_KIND: dict[Kind, KindDefaults] = {
+DEFAULTS_BY_KIND: dict[Kind, KindDefaults] = {
     "preference": KindDefaults("directive", "team", 0.6),
     "convention": KindDefaults("procedural", "team", 0.5),
     "decision": KindDefaults("declarative", "task", 0.7),
@@ -61,13 +61,15 @@ BY_KIND: dict[Kind, KindDefaults] = {
     "fix": KindDefaults("corrective", "task", 0.6),
 }
 
-CONTRAST = Regex(
+PROHIBITION_ANYWHERE = Regex(
     r"(?!\w+ing\b).*\b(?:not|never|\w+n't|instead of|rather than|avoid)\b", re.IGNORECASE
 )
-"""A title by a model that says what not to do; marked as rejected, it would say the opposite."""
+"""A title by a model that says what not to do: `Use pnpm, not npm`."""
 
-FORBIDS = Regex(r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE)
-"""The same for a title by an author."""
+PROHIBITION_START = Regex(
+    r"(?:we |you )?(?:must |should )?(?:do not|don't|never|not|avoid)\b", re.IGNORECASE
+)
+"""A title by an author that says what not to do: `Never retry`."""
 
 ASKED_IMPORTANCE = 0.9
 COSTLY_IMPORTANCE = 0.8
@@ -127,6 +129,16 @@ class JudgedCase(msgspec.Struct, frozen=True, kw_only=True):
     shown_by_tools: tuple[ShownByTools, ...] = ()
 
 
+class _Adoption(NamedTuple):
+    """Whether a learning tells of something adopted or rejected, and what to do instead.
+
+    Each is None if it is not known.
+    """
+
+    adoption: Adoption | None
+    instead: str | None
+
+
 class ReplyVerdicts(NamedTuple):
     """The verdicts on one reply, and why some of its learnings could not be read."""
 
@@ -134,12 +146,13 @@ class ReplyVerdicts(NamedTuple):
     dropped: tuple[str, ...] = ()
 
 
-def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdicts:
+def judge_reply(case: JudgedCase, text: str, engine: str = RULES_ENGINE) -> ReplyVerdicts:
     """Decide for each learning of an engine's reply whether it is written, proposed or refused.
 
     Each is judged by itself; `settlement.settle` then looks at them together. At most
     `MAX_PER_PIECE` learnings of one piece of evidence (a commit message, a turn of a session) are
-    judged. The next one is refused as over the limit, with the number of all that are left out.
+    judged. The next one stands for all that are left out: it is refused as over the limit, with
+    their number.
 
     Args:
         case: the evidence of the merged change, and what its repository holds already.
@@ -149,19 +162,20 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
     Raises:
         EngineError: unreadable-reply, if the reply contains no list of learnings.
     """
-    reply = parse_reply(text, trusted=engine == RULES)
+    reply = parse_reply(text, trusted=engine == RULES_ENGINE)
     judge = Judge(case, engine)
-    totals = Counter(_first_piece_id(learning) for learning in reply.learnings)
-    counts = Counter[str]()
+    totals = Counter(_get_first_piece_id(learning) for learning in reply.learnings)
+    counts_so_far = Counter[str]()
     judged: list[Judged] = []
     for learning in reply.learnings:
-        piece_id = _first_piece_id(learning)
-        counts[piece_id] += 1
-        if counts[piece_id] > MAX_PER_PIECE + 1:
+        piece_id = _get_first_piece_id(learning)
+        counts_so_far[piece_id] += 1
+        if counts_so_far[piece_id] > MAX_PER_PIECE + 1:
             continue
-        item = judge.judge(learning)
+        is_over_limit = counts_so_far[piece_id] > MAX_PER_PIECE
+        item = judge.judge_learning(learning)
         # A quarantined learning stays so: it must not be written under any limit.
-        if counts[piece_id] > MAX_PER_PIECE and item.verdict != "quarantined":
+        if is_over_limit and item.verdict != "quarantined":
             excess = totals[piece_id] - MAX_PER_PIECE
             reason = f"one of {excess} beyond the first {MAX_PER_PIECE} of one message"
             item = replace(item, verdict="over_limit", reason=reason, entry_id=None)
@@ -169,7 +183,8 @@ def judge_reply(case: JudgedCase, text: str, engine: str = RULES) -> ReplyVerdic
     return ReplyVerdicts(tuple(judged), reply.reasons)
 
 
-def _first_piece_id(learning: Learning) -> str:
+def _get_first_piece_id(learning: Learning) -> str:
+    """Return the id of the piece of evidence that a learning quotes first, "" for none."""
     return learning.quotes[0].evidence if learning.quotes else ""
 
 
@@ -180,15 +195,15 @@ class Judge:
         """Create the judge of the learnings of an engine."""
         self.case = case
         self.engine = engine
-        self.is_rules = engine == RULES
+        self.is_rules_engine = engine == RULES_ENGINE
         self.pieces = {piece.id: piece for piece in case.pieces}
         self.existing_ids = {entry.id for entry in case.existing}
 
-    def judge(self, learning: Learning) -> Judged:
+    def judge_learning(self, learning: Learning) -> Judged:
         """Return the candidate of one learning and what becomes of it.
 
-        It is `quarantined` (must not be written), `suspected` (proposed to a person), `restates`
-        (an entry says it already) or `written`.
+        The verdict is `quarantined` (must not be written), `suspected` (only proposed to a person),
+        `restates` (an entry says it already) or `written`.
         """
         candidate = self._make_candidate(learning)
         earlier = self._find_shown_earlier(candidate)
@@ -196,19 +211,16 @@ class Judge:
         if refusal:
             return self._make_judged(_mask_candidate(candidate), "quarantined", refusal)
         if earlier is not None:
-            changes = f"{earlier.label} and {self.case.label}"
-            return self._make_judged(
-                candidate, "suspected", f"output of tools shows it in {changes}"
-            )
+            reason = f"output of tools shows it in {earlier.label} and {self.case.label}"
+            return self._make_judged(candidate, "suspected", reason)
         doubt = self._find_doubt(learning, candidate)
         if doubt:
             return self._make_judged(candidate, "suspected", doubt)
-        known_id = self._find_restated_id(learning, candidate)
-        if known_id:
-            return replace(
-                self._make_judged(candidate, "restates", "known already"), entry_id=known_id
-            )
-        if self.is_rules:
+        restated_id = self._find_restated_id(learning, candidate)
+        if restated_id:
+            judged = self._make_judged(candidate, "restates", "known already")
+            return replace(judged, entry_id=restated_id)
+        if self.is_rules_engine:
             reason = f"marked by its author ({learning.marker})"
         else:
             reason = f"quoted, found by {self.engine}"
@@ -258,9 +270,9 @@ class Judge:
 
     def _find_doubt(self, learning: Learning, candidate: Candidate) -> str | None:
         """Return why a learning is only proposed to a person, or None if it may be written."""
-        if self.is_rules:
+        if self.is_rules_engine:
             return self._find_doubt_about_mark(learning)
-        if tells_edit(candidate.title):
+        if is_edit_report(candidate.title):
             return "tells-an-edit"
         unsupported = find_unsupported(learning, self.pieces)
         if unsupported is not None:
@@ -296,52 +308,53 @@ class Judge:
     # -- the candidate
 
     def _make_candidate(self, learning: Learning) -> Candidate:
-        """Return a learning as a candidate for an entry.
+        """Return a learning, which an engine found, as a candidate for an entry of memory.
 
-        Its scope, type, importance, source, date and anchors come from code, not from the engine.
+        Type, importance, source, date and cites come from code, not from the engine. So do the two
+        scopes: the extraction scope says what the learning is from (`corrective`, `team` …), and
+        the memory scope where it is written (`project`, `team:src/api` …).
         """
-        defaults = BY_KIND[learning.kind]
+        defaults = DEFAULTS_BY_KIND[learning.kind]
         quoted = self._list_quoted(learning)
-        adoption, instead = self._find_adoption(learning, quoted)
+        adoption = self._find_adoption(learning, quoted)
         title = _normalize(learning.title)
         body = _normalize(learning.body)
-        if not self.is_rules:
-            title, body = tidy(title, body)
-        extraction_scope = derive_scope(learning.kind, learning.reach, quoted)
-        target = learning.scope or find_target(extraction_scope, self.case.pieces)
+        if not self.is_rules_engine:
+            title, body = tidy_wording(title, body)
+        extraction_scope = derive_extraction_scope(learning.kind, learning.reach, quoted)
+        memory_scope = learning.scope or find_memory_scope(extraction_scope, self.case.pieces)
         candidate = Candidate(
             title=title,
             body=body,
             type=defaults.type,
             domain=defaults.domain,
             importance=min(_find_importance(learning, quoted), MAX_IMPORTANCE),
-            scope=self._choose_scope(target),
+            scope=self._limit_scope(memory_scope),
             extraction_scope=extraction_scope,
             quotes=self._make_quotes(learning),
             is_marked=learning.is_marked,
             marker=learning.marker,
-            adoption=adoption,
-            instead=instead,
+            adoption=adoption.adoption,
+            instead=adoption.instead,
             engine=self.engine,
             aka=learning.aka,
             relations=self._list_relations(learning),
         )
-        return self._with_origin(candidate, learning, quoted[0]) if quoted else candidate
+        if not quoted:
+            return candidate
+        first_quoted = quoted[0]
+        return replace(
+            candidate,
+            cites=self._find_cites(learning, first_quoted),
+            source=self._make_source(first_quoted),
+            occurred_at=first_quoted.at.date(),
+            session=first_quoted.session,
+        )
 
     def _list_relations(self, learning: Learning) -> tuple[str, ...]:
         """Return the relations to existing entries that a learning contradicts."""
         ids = [entry_id for entry_id in learning.contradicts if entry_id in self.existing_ids]
         return tuple(f"contradicts {entry_id}" for entry_id in ids)
-
-    def _with_origin(self, candidate: Candidate, learning: Learning, piece: Evidence) -> Candidate:
-        """Return a candidate with the source, date and code of the first piece that it quotes."""
-        return replace(
-            candidate,
-            cites=self._find_cites(learning, piece),
-            source=self._make_source(piece),
-            occurred_at=piece.at.date(),
-            session=piece.session,
-        )
 
     def _list_quoted(self, learning: Learning) -> list[Evidence]:
         """Return the pieces of evidence that a learning quotes, without unknown ones."""
@@ -357,44 +370,50 @@ class Judge:
             quotes.append(Quote(quote.evidence, quote.text, address))
         return tuple(quotes)
 
-    def _choose_scope(self, target: str) -> str:
-        # A person promotes a norm to institutional memory; no run does.
-        return self.case.project if target in ("project", "institutional") else target
+    def _limit_scope(self, memory_scope: str) -> str:
+        """Return a scope of memory, but that of the project instead of institutional memory.
 
-    def _find_adoption(
-        self, learning: Learning, quoted: Sequence[Evidence]
-    ) -> tuple[Adoption | None, str | None]:
+        Only a person promotes a learning to institutional memory, which the whole organisation
+        shares.
+        """
+        return self.case.project if memory_scope in ("project", "institutional") else memory_scope
+
+    def _find_adoption(self, learning: Learning, quoted: Sequence[Evidence]) -> _Adoption:
         """Return whether what a learning describes was adopted or rejected, and what to do instead.
 
-        A title such as "Never retry" says by itself what not to do. If it were marked as rejected,
-        it would say the opposite, so that it gets neither.
-
-        Returns:
-            "rejected" or another `Adoption`, and the text of `instead`; None for what is not known.
+        A title such as "Never retry" says by itself what not to do. Marked as rejected, it would
+        say the opposite. So a learning with such a title is neither adopted nor rejected.
         """
         adoption = learning.adoption
         instead = learning.instead
-        forbids = FORBIDS if self.is_rules else CONTRAST
-        if adoption and forbids.match(spell_negations(learning.title)):
+        # An author states a prohibition at the beginning; a model's title may have it anywhere.
+        prohibition = PROHIBITION_START if self.is_rules_engine else PROHIBITION_ANYWHERE
+        if adoption and prohibition.match(spell_negations(learning.title)):
             adoption = None
             instead = None
         # What a declined pull request proposes was rejected; what its reviewers say still holds.
         if self.case.is_declined and all(piece.kind == "pr" for piece in quoted):
             adoption = "rejected"
-        return adoption, _normalize(instead) if instead else instead
+        return _Adoption(adoption, _normalize(instead) if instead else instead)
 
     def _find_cites(self, learning: Learning, piece: Evidence) -> tuple[str, ...]:
-        """Return cites of code for a learning, in the files of the piece that it quotes.
+        """Return cites (addresses like `path@commit`) of the code that a learning names.
 
-        A session or a review is about the files of the whole change. A change that was not merged
+        The code is looked for in the files of the commit that the learning quotes. A session or a
+        review is about the files of the whole change, at its merge. A change that was not merged
         has no files.
+
+        Args:
+            learning: the learning.
+            piece: the piece of evidence that it quotes first.
         """
-        is_commit = piece.origin.kind == "commit"
-        if self.case.is_declined or not (self.case.tip or is_commit):
+        if self.case.is_declined:
             return ()
         text = f"{learning.title}\n{learning.body}"
-        if is_commit:
+        if piece.origin.kind == "commit":
             return find_cites(text, tuple(piece.paths), piece.origin.id)
+        if not self.case.tip:
+            return ()
         paths: dict[str, None] = {}
         for case_piece in self.case.pieces:
             paths |= dict.fromkeys(case_piece.paths)
@@ -481,7 +500,7 @@ def _find_importance(learning: Learning, quoted: Sequence[Evidence]) -> float:
         weight_importance = ASKED_IMPORTANCE
     elif learning.weight == "costly":
         weight_importance = COSTLY_IMPORTANCE
-    default = BY_KIND[learning.kind].importance
+    default = DEFAULTS_BY_KIND[learning.kind].importance
     return max(default, weight_importance, base_importance(quoted))
 
 

@@ -1,6 +1,6 @@
-"""Marks: statements in commit messages and comments that their author marked as worth keeping.
+"""Reader of marked statements: those that the author of a message marked as worth keeping.
 
-A mark is a line `Learning: ...` (with an optional bullet or bold face, in any case), a
+A marked statement is a line `Learning: ...` (with an optional bullet or bold face, in any case), a
 contextual-commit line `learned(scope): ...`, or a bullet in a section `## Learnings`. Its text goes
 on over wrapped lines.
 
@@ -36,7 +36,7 @@ LITERAL_BREAKS = Regex(
 
 SQUASHED_LOG = "Squashed commit of the following:"
 SQUASHED_LOG_INDENT = " " * 4
-FIX = Regex(
+FIX_WORD = Regex(
     r"\b(?:fix(?:e[sd])?|bug(?:fix)?|hot-?fix|revert|regression|repair|prevent|crash|hang)",
     re.IGNORECASE,
 )
@@ -47,29 +47,31 @@ SUBJECT_WIDTH = 1_000
 
 
 class MessageLine(NamedTuple):
-    """A line without trailing blanks, and the subject of its commit message."""
+    """A line without trailing blanks, "" for code and quotations, and its commit's subject."""
 
     text: str
     subject: str
 
 
-def searchable_lines(message: str) -> list[MessageLine]:
+def list_message_lines(message: str) -> list[MessageLine]:
     """Return the lines of a commit message, each with the subject that it belongs to.
 
-    A squash message has several subjects. Code and quotations are blank, so they end a paragraph.
+    A squash message has several subjects. Lines of code and quotations are replaced by blank lines,
+    so that they end a paragraph.
     """
     indent = SQUASHED_LOG_INDENT if SQUASHED_LOG in message else ""
     texts = [text.removeprefix(indent).rstrip() for text in _split_lines(message)]
+    texts_without_code = list(unfenced_lines(texts))
     lines: list[MessageLine] = []
     subject = ""
-    was_blank = True
-    for text in unquoted_lines(list(unfenced_lines(texts))):
-        is_squash_subject = was_blank and SQUASH_SUBJECT.match(text)
+    is_after_blank = True
+    for text in unquoted_lines(texts_without_code):
         if text.lstrip().startswith(">"):
             text = ""
-        elif text and (not subject or is_squash_subject):
+        is_squash_subject = is_after_blank and SQUASH_SUBJECT.match(text)
+        if text and (not subject or is_squash_subject):
             subject = text.removeprefix("* ")
-        was_blank = not text
+        is_after_blank = not text
         lines.append(MessageLine(text, subject))
     return lines
 
@@ -85,7 +87,7 @@ def _split_lines(message: str) -> Iterator[str]:
 
 def is_fix(subject: str) -> bool:
     """Return whether a subject says that it repairs something."""
-    return bool(FIX.search(subject, 0, SUBJECT_WIDTH))
+    return bool(FIX_WORD.search(subject, 0, SUBJECT_WIDTH))
 
 
 def commit_type(subject: str) -> str:
@@ -94,8 +96,15 @@ def commit_type(subject: str) -> str:
     return match["type"] if match else ""
 
 
-class Marker(NamedTuple):
-    """The properties of a learning with a marker; `scope` is its target as the seed says."""
+class MarkerProperties(NamedTuple):
+    """The properties of a learning whose marker (`Decision:`) an author wrote.
+
+    Attributes:
+        kind: the kind of learning.
+        importance: how important it is, in [0, 1].
+        scope: its scope: "institutional" for a whole organisation, else "project".
+        adoption: "rejected" for what was tried and given up.
+    """
 
     kind: Kind
     importance: float
@@ -103,17 +112,17 @@ class Marker(NamedTuple):
     adoption: Adoption | None = None
 
 
-MARKERS: dict[str, Marker] = {
-    "remember": Marker("convention", 0.9),
-    "directive": Marker("preference", 0.9, "institutional"),
-    "convention": Marker("convention", 0.8),
-    "invariant": Marker("decision", 0.8),
-    "constraint": Marker("decision", 0.8),
-    "gotcha": Marker("gotcha", 0.8),
-    "learning": Marker("gotcha", 0.8),
-    "rejected": Marker("decision", 0.7, adoption="rejected"),
-    "decision": Marker("decision", 0.7),
-    "root cause": Marker("fix", 0.6),
+MARKERS: dict[str, MarkerProperties] = {
+    "remember": MarkerProperties("convention", 0.9),
+    "directive": MarkerProperties("preference", 0.9, "institutional"),
+    "convention": MarkerProperties("convention", 0.8),
+    "invariant": MarkerProperties("decision", 0.8),
+    "constraint": MarkerProperties("decision", 0.8),
+    "gotcha": MarkerProperties("gotcha", 0.8),
+    "learning": MarkerProperties("gotcha", 0.8),
+    "rejected": MarkerProperties("decision", 0.7, adoption="rejected"),
+    "decision": MarkerProperties("decision", 0.7),
+    "root cause": MarkerProperties("fix", 0.6),
 }
 """The markers with the weights of the rubric.
 
@@ -132,26 +141,27 @@ ALIASES = {
     "rejected alternatives": "rejected",
 }
 
-WORD = (
-    r"(?P<word>directive|convention|invariant|constraint|gotcha|learning|lessons? learned|lesson"
+MARKER_WORD = (
+    r"(?P<marker>directive|convention|invariant|constraint|gotcha|learning|lessons? learned|lesson"
     r"|learned|til|rejected alternatives|rejected|decision|decided|root[- ]cause)s?"
 )
-MARK = Regex(
-    rf"(?i)\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{WORD}"
+MARKED_LINE = Regex(
+    rf"(?i)\s{{0,3}}(?P<bullet>[-*+•]\s+|\d+[.)]\s+)?(?:\*\*|__)?{MARKER_WORD}"
     r"(?:\((?P<scope>[^)\n]{1,60})\))?"
-    r"(?: of (?P<of>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)"
+    r"(?: of (?P<fault>[^:]{3,80}))?(?:\*\*|__)?\s?[:\uff1a](?:\*\*|__)?(?:\s+(?P<text>.*)|\s*)"
 )
-"""A line that marks a statement: `- **Learning**: …`, `learned(api): …`."""
+"""A line that marks a statement: `- **Learning**: …`, `learned(api): …`, `Root cause of X: …`."""
 
-SECTION = Regex(
-    rf"(?:#{{1,6}}\s+{WORD}|\*\*(?i:{WORD.replace('word', 'bold')})\*\*):?\s*", re.IGNORECASE
+BOLD_MARKER_WORD = MARKER_WORD.replace("marker", "bold_marker")
+MARKER_HEADING = Regex(
+    rf"(?:#{{1,6}}\s+{MARKER_WORD}|\*\*(?i:{BOLD_MARKER_WORD})\*\*):?\s*", re.IGNORECASE
 )
 """A heading above marked statements: `## Learnings`."""
 
-BULLET = Regex(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
+LIST_ITEM = Regex(r"\s*(?:[-*+•]|\d+[.)])\s+(?P<text>.*)")
 """An item of a list."""
 
-STOP = Regex(
+STATEMENT_END = Regex(
     r"[A-Z][A-Za-z]*(?:-[A-Za-z]+)*: |[A-Z][a-z]+:$|[a-z][a-z-]*\([^)]*\)!?: |#{1,6}\s|---+$"
 )
 """The beginning of a trailer, conventional subject, heading or ruler, which ends a statement."""
@@ -165,11 +175,11 @@ FIX_PARAGRAPH = Regex(
 FIX_WIDTH = 2_000
 """Number of characters of a `Fix:` paragraph that are kept: far more than a body has."""
 
-LABEL = Regex(r"(?P<label>[A-Z][a-z]{5,13}):\s+\S")
+TRAILER_LIKE = Regex(r"(?P<label>[A-Z][a-z]{5,13}):\s+\S")
 """A line that begins like a trailer: `Descision: retries live in the client`."""
 
-TRAILER_MARKS = ("Learning", "Decision", "Directive", "Convention", "Constraint", "Rejected")
-"""The marks in which a spelling mistake is noticed; of shorter ones too many words are alike."""
+TRAILER_MARKERS = ("Learning", "Decision", "Directive", "Convention", "Constraint", "Rejected")
+"""The markers in which spelling mistakes are noticed; too many words are like shorter ones."""
 
 NEARLY_ALIKE = 0.92
 """`Descision` and `Decison` share more of their letters with `Decision` (`difflib`). `Precision`
@@ -179,8 +189,8 @@ REMEMBER = Regex(r"^/remember\s+(?P<text>\S[^\n]*(?:\n(?![/>\s]|```)[^\n]+)*)", 
 """A request of a reviewer: `/remember …`, up to a blank line."""
 
 
-class Mark(NamedTuple):
-    """One marked statement.
+class MarkedStatement(NamedTuple):
+    """A statement that its author marked as worth keeping (`Decision: …`).
 
     Attributes:
         marker: a key of `MARKERS`.
@@ -202,63 +212,86 @@ class Mark(NamedTuple):
     is_trailer: bool = False
 
 
-def find_remembered(comment: str) -> list[Mark]:
-    """Return the requests of a reviewer to remember something, as marks.
+def find_remember_requests(comment: str) -> list[MarkedStatement]:
+    """Return the requests of a reviewer to remember something, as marked statements.
 
     A request is `/remember ...` at the start of a line, up to a blank line. Fenced and quoted lines
     do not count.
     """
-    plain = "\n".join(unquoted_lines(list(unfenced_lines(comment.splitlines()))))
-    marks: list[Mark] = []
-    for match in REMEMBER.finditer(plain):
-        text = " ".join(match["text"].split())
-        quote = match["text"].strip()
-        mark = Mark("remember", scope="", text=text, quote=quote, subject="", is_trailer=True)
-        marks.append(mark)
-    return marks
+    own_lines = unquoted_lines(list(unfenced_lines(comment.splitlines())))
+    statements: list[MarkedStatement] = []
+    for match in REMEMBER.finditer("\n".join(own_lines)):
+        statement = MarkedStatement(
+            "remember",
+            scope="",
+            text=" ".join(match["text"].split()),
+            quote=match["text"].strip(),
+            subject="",
+            is_trailer=True,
+        )
+        statements.append(statement)
+    return statements
 
 
-def find_marks(message: str) -> list[Mark]:
-    """Return the marked statements of a commit message (`Learning: …`) in their order."""
-    marks: list[Mark] = []
-    for mark in _MarkReader(searchable_lines(message)).read():
-        if mark.quote not in message:
-            # The lines of a list are not one part of the message.
-            first_line = mark.quote.partition("\n")[0]
-            mark = mark._replace(quote=first_line)
-        marks.append(mark)
-    return marks
+def find_marked_statements(message: str) -> list[MarkedStatement]:
+    """Return the marked statements of a commit message (`Learning: …`) in their order.
+
+    The quote of each occurs in the message word for word: all lines of the statement if these are
+    one part of the message, else the first line.
+    """
+    statements: list[MarkedStatement] = []
+    for statement in _StatementReader(list_message_lines(message)).read():
+        if statement.quote not in message:
+            first_line = statement.quote.partition("\n")[0]
+            statement = statement._replace(quote=first_line)
+        statements.append(statement)
+    return statements
 
 
 def find_misspelt(message: str) -> list[tuple[str, str]]:
-    """Return the labels of lines that are a mark but for a spelling mistake, each with the mark.
+    """Return the labels of lines that are a misspelt marker, each with the marker.
 
     >>> find_misspelt("fix: retry\\n\\nDescision: retries live in the client")
     [('Descision', 'Decision')]
     """
     misspelt: list[tuple[str, str]] = []
-    for line in searchable_lines(message):
-        match = LABEL.match(line.text)
-        if match is None or MARK.match(line.text):
+    for line in list_message_lines(message):
+        match = TRAILER_LIKE.match(line.text)
+        if match is None or MARKED_LINE.match(line.text):
             continue
         label = match["label"]
-        for mark in get_close_matches(label, TRAILER_MARKS, 1, NEARLY_ALIKE):
-            misspelt.append((label, mark))
+        for marker in get_close_matches(label, TRAILER_MARKERS, 1, NEARLY_ALIKE):
+            misspelt.append((label, marker))
     return misspelt
 
 
 class _FixParagraph(NamedTuple):
+    """A paragraph `Fix: …`: the index of its first line, and its text without the label."""
+
     start: int
     text: str
 
 
-class _MarkReader:
-    """Reads the marks of a message line by line; `position` is the index of the next line."""
+class _StatementLines(NamedTuple):
+    """The lines of one statement, and the index of the line behind it."""
+
+    lines: list[str]
+    end: int
+
+
+class _StatementReader:
+    """Reads the marked statements of a message line by line.
+
+    Attributes:
+        lines: the lines of the message.
+        position: the index of the next line; each method that reads moves it.
+        fixes_by_subject: the paragraphs `Fix: …` of each commit, by its subject.
+    """
 
     def __init__(self, lines: Sequence[MessageLine]) -> None:
         self.lines = lines
         self.position = 0
-        self.fixes = self._find_fixes()
+        self.fixes_by_subject = self._find_fixes()
 
     def _find_fixes(self) -> dict[str, list[_FixParagraph]]:
         """Return the paragraphs `Fix: ...` of each commit message, by its subject.
@@ -268,133 +301,164 @@ class _MarkReader:
         fixes: defaultdict[str, list[_FixParagraph]] = defaultdict(list)
         for start, line in enumerate(self.lines):
             match = FIX_PARAGRAPH.fullmatch(line.text)
-            if match:
-                # A heading `Fix` takes a list as a colon does.
-                statement, _ = self._read_statement(start, match["text"] or ":")
-                text = _join(statement).removeprefix(":").strip()
-                fixes[line.subject].append(_FixParagraph(start, text[:FIX_WIDTH]))
+            if match is None:
+                continue
+            # Without text (a heading `Fix`), a list belongs to it as it does behind a colon.
+            opening = match["text"] or ":"
+            statement = self._read_statement_lines(start, opening)
+            text = _join(statement.lines).removeprefix(":").strip()
+            fixes[line.subject].append(_FixParagraph(start, text[:FIX_WIDTH]))
         return fixes
 
-    def read(self) -> Iterator[Mark]:
-        """Yield the marks of the message: lines `Learning: …`, and lists below `## Learnings`."""
+    def read(self) -> Iterator[MarkedStatement]:
+        """Yield the statements of lines `Learning: …`, and of lists below `## Learnings`."""
         while self.position < len(self.lines):
             line = self.lines[self.position]
-            section = SECTION.fullmatch(line.text)
-            mark = MARK.fullmatch(line.text)
-            if section:
+            heading = MARKER_HEADING.fullmatch(line.text)
+            marked_line = MARKED_LINE.fullmatch(line.text)
+            if heading:
                 self.position += 1
-                yield from self._read_list(_find_marker(section["word"] or section["bold"]))
-            elif mark:
-                yield from self._read_mark(line, mark)
+                marker = _find_marker(heading["marker"] or heading["bold_marker"])
+                yield from self._read_list(marker)
+            elif marked_line:
+                yield from self._read_marked_line(line, marked_line)
             else:
                 self.position += 1
 
-    def _read_mark(self, line: MessageLine, match: re.Match[str]) -> Iterator[Mark]:
-        """Yield the mark of a line `Learning: …`, or the marks of the list below it."""
-        marker = _find_marker(match["word"])
-        scope = (match["scope"] or match["of"] or "").strip()
+    def _read_marked_line(
+        self, line: MessageLine, match: re.Match[str]
+    ) -> Iterator[MarkedStatement]:
+        """Yield the statement of a line `Learning: …`, or those of the list below it.
+
+        Args:
+            line: the line.
+            match: the match of MARKED_LINE.
+        """
+        marker_word = match["marker"]
+        marker = _find_marker(marker_word)
+        scope = (match["scope"] or match["fault"] or "").strip()
         if not match["text"]:
             self.position += 1
             yield from self._read_list(marker, scope)
             return
 
-        is_trailer = line.text.startswith(match["word"].capitalize()) and not match["scope"]
-        # `_complete` fills in the text and the quote.
-        mark = Mark(marker, scope, text="", quote="", subject=line.subject, is_trailer=is_trailer)
-        yield from self._complete(mark, match["text"], fixes_before=self.position)
+        # A documented trailer is `Decision: …` with a capital at the start of the line: no bullet,
+        # no bold face, no scope.
+        begins_with_capital = line.text.startswith(marker_word.capitalize())
+        is_trailer = begins_with_capital and not match["scope"]
+        # `_complete_statement` fills in the text and the quote.
+        statement = MarkedStatement(
+            marker, scope, text="", quote="", subject=line.subject, is_trailer=is_trailer
+        )
+        yield from self._complete_statement(statement, match["text"], fix_limit=self.position)
 
-    def _read_list(self, marker: str, scope: str = "") -> Iterator[Mark]:
-        """Yield a mark for each bullet under a heading, or for its first paragraph.
+    def _read_list(self, marker: str, scope: str = "") -> Iterator[MarkedStatement]:
+        """Yield a statement for each bullet under a heading, or for the first paragraph under it.
+
+        The list ends at another marked line, a trailer or a heading, at the subject of the next
+        commit in a squash message, and behind its bullets.
 
         Args:
             marker: the marker that the heading names.
             scope: the scope in its parentheses.
         """
-        is_first = True
+        has_statement = False
         while self.position < len(self.lines):
             text, subject = self.lines[self.position]
             if not text:
                 self.position += 1
                 continue
-            bullet = BULLET.fullmatch(text)
-            is_squash_subject = text[2:] == subject  # a line `* fix: …` in a squash message
-            if MARK.fullmatch(text) or STOP.match(text) or is_squash_subject:
+            bullet = LIST_ITEM.fullmatch(text)
+            is_squash_subject = text[len("* ") :] == subject  # `* fix: …` in a squash message
+            if MARKED_LINE.fullmatch(text) or STATEMENT_END.match(text) or is_squash_subject:
                 return
-            if not bullet and not is_first:
+            if not bullet and has_statement:
                 return
             opening = bullet["text"] if bullet else text
-            empty_mark = Mark(marker, scope, text="", quote="", subject=subject)
-            for mark in self._complete(empty_mark, opening):
-                is_first = False
-                yield mark
+            empty_statement = MarkedStatement(marker, scope, text="", quote="", subject=subject)
+            for statement in self._complete_statement(empty_statement, opening):
+                has_statement = True
+                yield statement
             if not bullet:
                 return
 
-    def _complete(self, mark: Mark, opening: str, *, fixes_before: int = 0) -> Iterator[Mark]:
-        """Yield a mark with the statement that begins at the position; nothing if it has no text.
+    def _complete_statement(
+        self, statement: MarkedStatement, opening: str, *, fix_limit: int = 0
+    ) -> Iterator[MarkedStatement]:
+        """Yield a statement with the text that begins at the position; nothing if it has no text.
+
+        A root cause gets the fix that belongs to it, too.
 
         Args:
-            mark: the mark without text.
-            opening: the first line of the statement, without its marker or bullet.
-            fixes_before: the index of the line before which the fix of a root cause may be.
+            statement: the statement without text.
+            opening: its first line, without the marker or bullet.
+            fix_limit: the index of the line before which the fix of a root cause may be.
         """
         start = self.position
-        statement, self.position = self._read_statement(start, opening)
-        if not statement[0]:
+        statement_lines = self._read_statement_lines(start, opening)
+        self.position = statement_lines.end
+        first_line = statement_lines.lines[0]
+        if not first_line:
             return
-        following_lines = [line.text for line in self.lines[start + 1 : self.position]]
-        fix = self._find_fix(mark, fixes_before) if mark.marker == "root cause" else ""
-        quote = "\n".join([statement[0], *following_lines])
-        yield mark._replace(text=_join(statement), quote=quote, fix=fix)
+        fix = self._find_fix(statement, fix_limit) if statement.marker == "root cause" else ""
+        following_lines = [line.text for line in self.lines[start + 1 : statement_lines.end]]
+        quote = "\n".join([first_line, *following_lines])
+        yield statement._replace(text=_join(statement_lines.lines), quote=quote, fix=fix)
 
-    def _find_fix(self, mark: Mark, fixes_before: int) -> str:
+    def _find_fix(self, root_cause: MarkedStatement, fix_limit: int) -> str:
         """Return the text of the paragraph `Fix: …` that belongs to a root cause, "" if none does.
 
         It is the next such paragraph under the same subject. If none follows, it is the first one
-        under this subject, if that stands before the line `fixes_before`.
+        under this subject, if that is before the line `fix_limit`.
 
         Args:
-            mark: the root cause.
-            fixes_before: the index of a line of the message.
+            root_cause: the root cause; the position is behind it.
+            fix_limit: the index of a line of the message.
         """
-        fixes = self.fixes.get(mark.subject, [])
+        fixes = self.fixes_by_subject.get(root_cause.subject, [])
         next_index = bisect_left(fixes, (self.position, ""))
         if next_index < len(fixes):
             return fixes[next_index].text
-        if fixes and fixes[0].start < fixes_before:
+        if fixes and fixes[0].start < fix_limit:
             return fixes[0].text
         return ""
 
-    def _read_statement(self, start: int, opening: str) -> tuple[list[str], int]:
-        """Return the lines of one statement, and the index of the line behind it.
+    def _read_statement_lines(self, start: int, opening: str) -> _StatementLines:
+        """Return the lines of the statement that begins on a line of the message.
 
-        A statement ends at a blank line, a bullet, a mark or a trailer. If it ends in a colon, the
-        list that follows is part of it.
+        A statement ends at a blank line, a bullet, a marked line or a trailer. If one of its lines
+        ends in a colon, the list that follows is part of it.
+
+        Args:
+            start: the index of the line.
+            opening: the line, without the marker or bullet.
         """
-        statement = [opening.strip()]
-        takes_list = opening.rstrip().endswith(":")
-        position = start + 1
-        while position < len(self.lines):
-            text = self.lines[position].text
+        lines = [opening.strip()]
+        includes_list = opening.rstrip().endswith(":")
+        end = start + 1
+        while end < len(self.lines):
+            text = self.lines[end].text
             if not text or _begins_statement(text):
                 break
-            if BULLET.fullmatch(text) and not takes_list:
+            if LIST_ITEM.fullmatch(text) and not includes_list:
                 break
-            statement.append(text.strip())
-            takes_list = takes_list or text.endswith(":")
-            position += 1
-        return statement, position
+            lines.append(text.strip())
+            includes_list = includes_list or text.endswith(":")
+            end += 1
+        return _StatementLines(lines, end)
 
 
 def _begins_statement(text: str) -> bool:
-    return bool(MARK.fullmatch(text) or FIX_PARAGRAPH.match(text) or STOP.match(text))
+    return bool(
+        MARKED_LINE.fullmatch(text) or FIX_PARAGRAPH.match(text) or STATEMENT_END.match(text)
+    )
 
 
 def _join(lines: Sequence[str]) -> str:
     """Join wrapped lines by blanks; each bullet begins a line."""
     parts: list[str] = []
     for line in lines:
-        parts.append("\n" if BULLET.fullmatch(line) else " ")
+        parts.append("\n" if LIST_ITEM.fullmatch(line) else " ")
         parts.append(line)
     return "".join(parts).strip()
 

@@ -1,7 +1,7 @@
 """Whether an unmarked sentence is a rule that lasts, and not about the work at hand.
 
 Set on the sessions of thirteen repositories, and tried on four others
-(benchmarks/results/extraction.md). A sentence must have the form of an order or a norm, and speak
+(benchmarks/results/extraction.md). A sentence must have the form of an order or a rule, and speak
 of the work process or give a reason.
 Descriptions of code, guesses, printed errors, and sentences whose subject is in another sentence
 are left out: a maintainer who reads them alone cannot agree to them.
@@ -15,20 +15,23 @@ from memory_ci.checks.name_rules import find_name_rules
 from memory_ci.regex import Regex
 from memory_ci.text import spell_negations
 
-STRONG = 2.0
-"""The weight of a norm whose words say that it lasts, or where it is to be written."""
+LASTING_RULE_WEIGHT = 2.0
+"""The weight of a rule whose words say that it lasts, or where it is to be written.
 
-PLAIN = 1.0
-"""The weight of any other norm about the work process."""
+These weights only sort suggestions, and 0 drops a sentence. Their order was set by reading.
+"""
 
-REASONED = 0.5
-"""The weight of a norm about anything, with its reason."""
+PROCESS_RULE_WEIGHT = 1.0
+"""The weight of any other rule about the work process."""
 
-ORDER_AGAIN = 0.1
+REASONED_RULE_WEIGHT = 0.5
+"""The weight of a rule about anything, with its reason."""
+
+BARE_ORDER_WEIGHT = 0.1
 """The weight of an order without a reason; it counts where several changes give it."""
 
-NORM = Regex(r"(?i)\b(?:always|never|must|should(?:n't)?|do not|don't|avoid|prefer|only)\b")
-"""A word of an order or a norm."""
+RULE_WORD = Regex(r"(?i)\b(?:always|never|must|should(?:n't)?|do not|don't|avoid|prefer|only)\b")
+"""A word of an order or a rule."""
 
 CLAUSE_START = (
     r"(?:^|[,;:.!?\u2013\u2014-]\s+)"
@@ -36,27 +39,27 @@ CLAUSE_START = (
 )
 """The start of a clause, after words such as `and` or `please`."""
 
-ALL_TIMES = Regex(r"(?i)\b(?:always|never|from now on|going forward|moving forward)\b")
+ALL_TIMES_WORD = Regex(r"(?i)\b(?:always|never|from now on|going forward|moving forward)\b")
 """Words of what holds at all times."""
 
 FROM_NOW_ON = Regex(
     r"(?i)\b(?:from now on|going forward|next time|(?:do not|don't) forget to)\b"
     r"|\bas a (?:general |global )?rule\b"
 )
-"""Words that make a norm of any order."""
+"""Words that make a rule of any order."""
 
-LASTS = Regex(
+LASTING_WORDS = Regex(
     rf"(?i)\bin (?:the )?future(?=,|[.!]?$)|\bremember (?:to|that)\b|{CLAUSE_START}keep in mind\b"
 )
-"""Words that make a norm of an order with words such as `always` or `must`."""
+"""Words that make a rule of an order with words such as `always` or `must`."""
 
-NEVER = Regex(rf"(?i){CLAUSE_START}never (?!mind\b)\w+(?<!ed)\b")
+NEVER_ORDER = Regex(rf"(?i){CLAUSE_START}never (?!mind\b)\w+(?<!ed)\b")
 """An imperative of what is never done: nobody says so of the work at hand alone."""
 
-NEVER_FIRST = Regex(r"(?i)^(?:[\w ]{1,20}: )?never \w+(?<!ed)\b")
+NEVER_ORDER_AT_START = Regex(r"(?i)^(?:[\w ]{1,20}: )?never \w+(?<!ed)\b")
 """The same at the start of a sentence: behind a comma, a commit message tells what code does."""
 
-ORDER = Regex(
+ORDER_FORM = Regex(
     rf"(?i){CLAUSE_START}(?:always|never|do not ever|don't ever|must|make sure|ensure|prefer|avoid"
     r"|only|use\b.{1,60}\b(?:not|instead of|rather than))\b"
     r"|\b(?:we|you|i|agents?|everyone|cursor|claude|codex|gemini|copilot)"
@@ -64,30 +67,30 @@ ORDER = Regex(
     r"(?:must|should(?:n't)?|always|never|need to|have to|prefer|only)\b"
     r"|\bthat (?:we|you) (?:always|never)\b"
 )
-"""An order or a norm of conduct: of all times, or of those who work."""
+"""An order or a rule of conduct: of all times, or of those who work."""
 
 PROHIBITION = Regex(rf"(?i){CLAUSE_START}(?:do not|don't)\b|\b(?:we|you) (?:do not|don't)\b")
 """An order not to do something. Most are of the work at hand: a reason or a range must follow."""
 
-RANGE = Regex(
+REASON_OR_RANGE = Regex(
     r"(?i)\b(?:because|otherwise|since|unless|ever|any(?:where|body|one)|again|rather than"
     r"|instead of|so that|as (?:is )?specified|as i (?:said|told))\b"
     r"|\s[-\u2013\u2014]+ (?:it|they)\b"
 )
 """A reason of a prohibition, or how far it reaches."""
 
-REASON = Regex(
+REASON_OF_RULE = Regex(
     r"(?i)\b(?:must|never|cannot|do not|don't)\b.* or (?:the|it|they|we|you)\b"
     r"|\((?:it )?(?:loses|breaks|causes|would|fails|hides|skips)\b"
     r"|\b(?:because|otherwise(?! \w+ed)|since|so that|lest"
     r"|so (?:it|they|we|you) (?:must|should|cannot|never))\b"
 )
-"""The reason of a norm: `because …`, `never X, or it breaks`, `(it loses jobs)`."""
+"""The reason of a rule: `because …`, `never X, or it breaks`, `(it loses jobs)`."""
 
-MODAL = Regex(
+MODAL_VERB = Regex(
     r"(?i)\b(?:must|cannot|can't|should(?:n't)?|never|needs? to|required|necessary|may not)\b"
 )
-"""A verb of obligation, which makes a norm together with a reason."""
+"""A verb of obligation, which makes a rule together with a reason."""
 
 PROCESS_TERMS = (
     # commits, branches and requests
@@ -111,31 +114,31 @@ CODING_WORD = Regex(
     r"|names|decorators?|docstrings?|annotations?|type hints?|assert(?:ion)?s?|assert statements?"
     r"|try statements?|imports?|(?:snake|camel|pascal)[ _-]?case)\b"
 )
-"""Parts of code in general, which a norm may be about: `always use docstrings in functions`."""
+"""Parts of code in general, which a rule may be about: `always use docstrings in functions`."""
 
-CHOICE = Regex(
+CHOICE_FORM = Regex(
     r"(?i)^\W*(?:always |please )?use (?!only|the\b|an? )\S+(?: \S+){0,2}?,? "
     r"(?:instead of|rather than|over|not) \S"
 )
 """The choice of one thing over another, whatever it is."""
 
-PROCESS_NORM = Regex(
+PROCESS_RULE = Regex(
     r"(?i)\b(?:commits?|prs?|pull requests?|branch(?:es)?|tests?|docs?|documentation|changelog"
     r"|comments?|rules?|tasks?|specs?|migrations?|code|reviews?|findings)"
     r"(?: [^\s,;:]+){0,3}? (?:must|should|need to)\b"
 )
-"""A norm of which a part of the work process is the subject: `tests must …`."""
+"""A rule of which a part of the work process is the subject: `tests must …`."""
 
-INVARIANT = Regex(r"(?i)\bmust (?:never|always|not)\b")
+INVARIANT_WORDS = Regex(r"(?i)\bmust (?:never|always|not)\b")
 """What holds of the code for ever. A person who says so to an agent mostly orders the next step."""
 
-CONJUNCTION = Regex(
+THAT_CONJUNCTION = Regex(
     r"(?i)\b(sure|rules?|note|remember|mention|specif\w+|so|ensure|mind|stat\w+|says?|document)"
     r" that\b"
 )
 """A conjunction `that`, as in `make sure that`; elsewhere `that` points to another sentence."""
 
-POINTER = Regex(
+CONTEXT_REFERENCE = Regex(
     r"(?i)^\W*(?:[\w']+\W+){0,3}(?:it|its|this|these|those|they|them)\b"
     r"(?! (?:repo|repository|project|codebase|package)\b)"
     r"|^\W*that\b|\b(?:this|that|these|those|so)[.!?]*$|^(?:\S+\s+){0,7}(?:it|them)[.!?]*$"
@@ -150,26 +153,28 @@ POINTER = Regex(
 )
 """A sentence whose subject stands elsewhere, or that points at the work at hand."""
 
-INDICATIVE = Regex(
+FACT_STATEMENT = Regex(
     r"(?i)\b(?:is|are|was|were|gets?|does|did|has|had)(?: not|n't)? (?:always|never)\b"
     r"|\b(?:always|never) (?!\w+ss\b)[a-z]{3,}(?:s|ed)\b|\bno longer\b"
     r"|^\W*(?!need|feed|seed|embed)(?:\w{3,}ed|made|kept|wrote)\b"
 )
 """A statement of what the code does, or of what was done."""
 
-GUESS = Regex(
+GUESS_WORD = Regex(
     r"(?i)\b(?:possibly|maybe|perhaps|i (?:think|guess|believe|wonder|suppose|see|do not see"
     r"|don't see)|wondering|ideally|might|could be|not sure|seems?|(?<!should )probably)\b"
 )
 """Words of somebody who is not sure."""
 
-PRINTED = Regex(
+PRINTED_OUTPUT = Regex(
     r"\b\w*(?:Error|Exception)\b|\bUncaught\b|\bFAIL\b|\w\.\w+:\d|(?i:\bcannot (?:use|read|find)\b)"
     r"|^[+>|]|=>|\{\{|;\s*$|</?\w+>"
 )
 """A printed error, or a line of code."""
 
-QUESTION = Regex(r"(?i)\?|^\W*(?:can|could|would|will) (?:you|we)\b|^\W*(?:why|how|question)\b")
+QUESTION_FORM = Regex(
+    r"(?i)\?|^\W*(?:can|could|would|will) (?:you|we)\b|^\W*(?:why|how|question)\b"
+)
 """A question, or a request in the form of one."""
 
 WRITE_DOWN = Regex(
@@ -178,7 +183,7 @@ WRITE_DOWN = Regex(
 )
 """A wish to have a rule written down, which may have the form of a question."""
 
-ERRAND = Regex(
+WRITE_DOWN_REQUEST = Regex(
     r"(?i)^\W*"
     r"(?:(?:(?:can|could|would) (?:you|we)|please|also|and|is there a way (?:we|you) can)\s+)*"
     r"(?:(?:updates?|add|create|make|improve)\b[^.?!]*?"
@@ -196,7 +201,7 @@ DESTINATION = Regex(r"(?i)\s+(?:in|into|to) (?:the )?(?:CLAUDE|AGENTS|GEMINI)\.m
 PAST_ACTION = Regex(r"(?i)\b(?:you|it|he|she|they)(?:'ve| have| had|'s| has)?(?: already)? \w+ed\b")
 """What somebody did, in which no rule is stated."""
 
-HABIT = Regex(
+HABIT_WORD = Regex(
     r"(?i)\bhabit\b|\bconsistent(?:ly)?\b|\bimportance of \w+ing\b"
     r"|\b(?:start|begin) (?:us|add|includ|incorporat|writ|import)ing\b"
     r"|\b(?:conventions?|practices?|standards?|rules?) (?:that )?(?:we|i)\b.{0,60} (?:is|are)\b"
@@ -206,7 +211,7 @@ HABIT = Regex(
 FIRST_PERSON = Regex(r"\b[iI](?:'\w+)?\b")
 """A person who speaks of themselves."""
 
-COURTESY = Regex(
+OFFER_OF_HELP = Regex(
     r"(?i)\b(?:do not|don't|never) (?:hesitate|worry|be (?:afraid|shy|discouraged))\b"
     r"|\b(?:reach out|feel free|keep (?:up|that)|(?:don't|do not) forget to (?:ask|reach))\b"
 )
@@ -231,14 +236,14 @@ LEAD_WORDS = Regex(
 )
 """What links a sentence to the one before it, and the name of the person who is spoken to."""
 
-OPENING_PHRASE = (
-    r"(?P<opening>(?:for|when|whenever|in|with|regarding|as for|from now on|going forward"
+CONDITION_PHRASE = (
+    r"(?P<condition>(?:for|when|whenever|in|with|regarding|as for|from now on|going forward"
     r"|moving forward)\b[^,]{0,60}, )?"
 )
 """What comes before the words of a wish: `When you write tests, I want you to …`."""
 
-FRAME = Regex(
-    rf"(?i)^{OPENING_PHRASE}(?:please )?(?:"
+WISH_PREFIX = Regex(
+    rf"(?i)^{CONDITION_PHRASE}(?:please )?(?:"
     r"(?:i|we)(?:'d| would)?(?: really| also| now| just)?"
     r" (?:want|need|like|love|expect|ask|prefer)"
     r" (?:for )?(?:you|us|everyone|everybody|all of you) to"
@@ -256,94 +261,105 @@ PROMPT_NUMBER = Regex(r"^\[Prompt \d+\]\s*")
 """The number that some programs of agents put before a turn."""
 
 
-def weigh_norm(text: str, *, is_spoken: bool) -> float:
+def weigh_rule(text: str, *, is_spoken: bool) -> float:
     """Return the weight of a sentence as a rule for later work; 0 if it is about the work at hand.
-
-    The weights are `STRONG` if it says that it lasts, `PLAIN` if it is a rule about how to work,
-    `REASONED` if it gives a reason, and `ORDER_AGAIN` for an order that counts if it is repeated.
 
     Args:
         text: the sentence.
         is_spoken: whether a person said it to an agent. Other sentences are from commit messages,
             and most of these describe the code.
+
+    Returns:
+        `LASTING_RULE_WEIGHT` if the sentence says that it lasts, `PROCESS_RULE_WEIGHT` if it is a
+        rule about how to work or how things are named, `REASONED_RULE_WEIGHT` if it gives a reason,
+        and `BARE_ORDER_WEIGHT` for an order that counts only if several changes give it.
     """
     plain = spell_negations(PROMPT_NUMBER.sub("", text))
     if is_spoken:
-        plain = strip_lead(plain)
-        if states_names(plain):
-            return PLAIN
-    if not _stands_alone(plain) or COURTESY.search(plain) or ANNOUNCEMENT.search(plain):
+        plain = strip_wish_prefix(plain)
+        if states_naming_rule(plain):
+            return PROCESS_RULE_WEIGHT
+
+    states_no_rule = OFFER_OF_HELP.search(plain) or ANNOUNCEMENT.search(plain)
+    if states_no_rule or not _can_be_understood_alone(plain):
         return 0
-    if _says_that_it_lasts(plain):
-        return STRONG
-    if QUESTION.search(plain) or FIRST_PERSON.search(plain):
+    if _says_it_lasts(plain):
+        return LASTING_RULE_WEIGHT
+    if QUESTION_FORM.search(plain) or FIRST_PERSON.search(plain):
         return 0
     if _is_rule_of_work(plain, is_spoken=is_spoken):
-        return PLAIN
-    return _weigh_reasoned_norm(plain) if is_spoken else _weigh_statement_about_code(plain)
+        return PROCESS_RULE_WEIGHT
+    return _weigh_reasoned_rule(plain) if is_spoken else _weigh_message_sentence(plain)
 
 
-def _says_that_it_lasts(plain: str) -> bool:
-    """Return whether a norm holds from now on, or is to be written down."""
+def _says_it_lasts(plain: str) -> bool:
+    """Return whether a rule says that it holds from now on, or that it is to be written down."""
     if FROM_NOW_ON.search(plain):
         return True
-    is_lasting = LASTS.search(plain) or WRITE_DOWN.search(plain)
-    return bool(NORM.search(plain) and is_lasting)
+    has_lasting_words = LASTING_WORDS.search(plain) or WRITE_DOWN.search(plain)
+    return bool(RULE_WORD.search(plain) and has_lasting_words)
 
 
-def _weigh_reasoned_norm(plain: str) -> float:
-    """Return the weight of a spoken sentence that counts only as a norm with its reason."""
-    return REASONED if MODAL.search(plain) and REASON.search(plain) else 0
+def _weigh_reasoned_rule(plain: str) -> float:
+    """Return the weight of a spoken sentence that counts only as a rule with its reason."""
+    has_reason = MODAL_VERB.search(plain) and REASON_OF_RULE.search(plain)
+    return REASONED_RULE_WEIGHT if has_reason else 0
 
 
-def _weigh_statement_about_code(plain: str) -> float:
+def _weigh_message_sentence(plain: str) -> float:
     """Return the weight of a sentence of a commit message that is not about how to work.
 
     It counts if it states what always holds, or gives the reason of an order. An order without a
     reason counts only if several changes repeat it.
     """
-    if INVARIANT.search(plain):
-        return REASONED
-    prohibition = PROHIBITION.search(plain)
-    if (MODAL.search(plain) or prohibition) and REASON.search(plain):
-        return REASONED
-    return ORDER_AGAIN if ORDER.search(plain) or prohibition else 0
+    if INVARIANT_WORDS.search(plain):
+        return REASONED_RULE_WEIGHT
+    is_prohibition = PROHIBITION.search(plain) is not None
+    has_obligation = is_prohibition or MODAL_VERB.search(plain)
+    if has_obligation and REASON_OF_RULE.search(plain):
+        return REASONED_RULE_WEIGHT
+    if is_prohibition or ORDER_FORM.search(plain):
+        return BARE_ORDER_WEIGHT
+    return 0
 
 
-def strip_errand(text: str) -> str:
+def strip_write_down_request(text: str) -> str:
     """Return a sentence without the request to write it down, which an entry has fulfilled.
 
-    >>> strip_errand("can you update CLAUDE.md that we should always run fmt?")
+    >>> strip_write_down_request("can you update CLAUDE.md that we should always run fmt?")
     'We should always run fmt'
     """
-    rule = ERRAND.sub("", text, count=1)
+    rule = WRITE_DOWN_REQUEST.sub("", text, count=1)
     if rule == text:
         return text
     rule = DESTINATION.sub("", rule).rstrip(" ?")
     return rule[:1].upper() + rule[1:]
 
 
-def strip_lead(text: str) -> str:
-    """Return the order in a spoken sentence, without `also` and `I want you to` before it.
+def strip_wish_prefix(text: str) -> str:
+    """Return the order in a spoken sentence, without linking words and `I want you to` before it.
 
-    >>> strip_lead("Additionally, I want you to always use docstrings")
+    A condition before these words stays: `When you write tests, …`.
+
+    >>> strip_wish_prefix("Additionally, I want you to always use docstrings")
     'always use docstrings'
     """
     sentence = LEAD_WORDS.sub("", text, count=1)
-    frame = FRAME.match(sentence)
-    if frame is None:
+    prefix = WISH_PREFIX.match(sentence)
+    if prefix is None:
         return sentence
-    order = sentence[frame.end() :]
-    return f"{frame['opening'] or ''}{order}" if order else sentence
+    order = sentence[prefix.end() :]
+    condition = prefix["condition"] or ""
+    return condition + order if order else sentence
 
 
-def states_names(plain: str) -> bool:
+def states_naming_rule(plain: str) -> bool:
     """Return whether a sentence says how things in code are named; a question or story does not.
 
     Args:
         plain: the sentence, as `spell_negations` returns it.
     """
-    if QUESTION.search(plain) or GUESS.search(plain) or FIRST_PERSON.search(plain):
+    if QUESTION_FORM.search(plain) or GUESS_WORD.search(plain) or FIRST_PERSON.search(plain):
         return False
     return PAST_ACTION.search(plain) is None and bool(find_name_rules(plain))
 
@@ -355,49 +371,61 @@ def _is_rule_of_work(plain: str, *, is_spoken: bool) -> bool:
         plain: the sentence, as `spell_negations` returns it.
         is_spoken: whether a person said it to an agent.
     """
-    prohibition = NEVER if is_spoken else NEVER_FIRST
-    if CHOICE.search(plain) or prohibition.search(plain):
+    prohibition = NEVER_ORDER if is_spoken else NEVER_ORDER_AT_START
+    if CHOICE_FORM.search(plain) or prohibition.search(plain):
         return True
-    if is_spoken and HABIT.search(plain) and CODING_WORD.search(plain):
+    if is_spoken and HABIT_WORD.search(plain) and CODING_WORD.search(plain):
         return True
-    return _is_order(plain) and _is_about_process(plain, is_spoken=is_spoken)
+    return _has_form_of_order(plain) and _is_about_process(plain, is_spoken=is_spoken)
 
 
-def is_coding_norm(text: str) -> bool:
-    """Return whether a person says how code is written at all times, or how things are named."""
-    plain = strip_lead(spell_negations(text))
-    if states_names(plain):
+def is_coding_rule(text: str) -> bool:
+    """Return whether a person states a rule for all code, such as `always use docstrings`.
+
+    How things are named is such a rule. Any other must say that it holds at all times, and name a
+    part of code (functions, imports …).
+    """
+    plain = strip_wish_prefix(spell_negations(text))
+    if states_naming_rule(plain):
         return True
-    is_of_all_times = ALL_TIMES.search(plain) or HABIT.search(plain)
-    if not is_of_all_times or not CODING_WORD.search(plain):
+    holds_at_all_times = ALL_TIMES_WORD.search(plain) or HABIT_WORD.search(plain)
+    if not holds_at_all_times or not CODING_WORD.search(plain):
         return False
-    return weigh_norm(text, is_spoken=True) > 0
+    return weigh_rule(text, is_spoken=True) > 0
 
 
 def _is_about_process(plain: str, *, is_spoken: bool) -> bool:
-    """Return whether a sentence is about the work process, or, if spoken, about code in general."""
+    """Return whether a sentence is about the work process, or, if spoken, about code in general.
+
+    In a commit message fewer words count (CONDUCT_WORD): most messages name code and commands.
+
+    Args:
+        plain: the sentence, as `spell_negations` returns it.
+        is_spoken: whether a person said it to an agent; else it is from a commit message.
+    """
     if not is_spoken:
         return CONDUCT_WORD.search(plain) is not None
     if PROCESS_WORD.search(plain):
         return True
-    is_of_all_times = ALL_TIMES.search(plain) or re.search(r"(?i)\bmust\b", plain)
-    return bool(is_of_all_times and CODING_WORD.search(plain))
+    holds_at_all_times = ALL_TIMES_WORD.search(plain) or re.search(r"(?i)\bmust\b", plain)
+    return bool(holds_at_all_times and CODING_WORD.search(plain))
 
 
-def _stands_alone(plain: str) -> bool:
+def _can_be_understood_alone(plain: str) -> bool:
     """Return whether a sentence can be understood and agreed to without its context."""
-    if GUESS.search(plain) or PRINTED.search(plain) or INDICATIVE.search(plain):
+    if GUESS_WORD.search(plain) or PRINTED_OUTPUT.search(plain) or FACT_STATEMENT.search(plain):
         return False
-    if QUESTION.search(plain) and not WRITE_DOWN.search(plain):
+    if QUESTION_FORM.search(plain) and not WRITE_DOWN.search(plain):
         return False
-    return POINTER.search(CONJUNCTION.sub(r"\1", plain)) is None
+    without_conjunction = THAT_CONJUNCTION.sub(r"\1", plain)  # `make sure that`
+    return CONTEXT_REFERENCE.search(without_conjunction) is None
 
 
-def _is_order(plain: str) -> bool:
+def _has_form_of_order(plain: str) -> bool:
     """Return whether a sentence is an order; a prohibition needs a reason or a range."""
-    if ORDER.search(plain) or PROCESS_NORM.search(plain):
+    if ORDER_FORM.search(plain) or PROCESS_RULE.search(plain):
         return True
-    return PROHIBITION.search(plain) is not None and RANGE.search(plain) is not None
+    return PROHIBITION.search(plain) is not None and REASON_OR_RANGE.search(plain) is not None
 
 
 # -- requests of several sessions
@@ -431,10 +459,11 @@ NAMED_FILE = Regex(r"~/\w|[\w/-]+\.(?!md\b|mdc\b)[a-z]{2,4}\b")
 """The name of a file that is no document: the request is about that file."""
 
 
-def is_conduct(request: str, *, is_about_agent: bool = False) -> bool:
-    """Return whether a request of several sessions is about how work is done.
+def is_conduct_request(request: str, *, is_about_agent: bool = False) -> bool:
+    """Return whether a request is about how an agent works: its commits, tests, questions, plans.
 
-    Requests for the work itself come as often, and are not conduct: `fix lint errors`.
+    Such a request, made in several sessions, may become a rule. Requests for the work itself are
+    made as often (`fix lint errors`), and are no rules.
 
     Args:
         request: the request.
@@ -446,6 +475,6 @@ def is_conduct(request: str, *, is_about_agent: bool = False) -> bool:
     if NAMED_FILE.search(request):
         return False
     plain = spell_negations(request)
-    if COURTESY.search(plain):
+    if OFFER_OF_HELP.search(plain):
         return False
     return bool(is_about_agent or CONDUCT_WORD.search(plain) or CONDUCT_OPENING.match(plain))

@@ -148,8 +148,10 @@ def build_prompt(request: Request) -> Prompt:
     """Build the prompt of a request; the same request gives the same bytes."""
     user = _format_user(request)
     if request.task == "premortem":
-        return Prompt(PREMORTEM, user, _object({"risks": _array(RISK)}))
-    schema = _object({"learnings": _array(_make_learning_schema(request))})
+        return Prompt(
+            PREMORTEM, user, _make_object_schema({"risks": _make_array_schema(RISK_SCHEMA)})
+        )
+    schema = _make_object_schema({"learnings": _make_array_schema(_make_learning_schema(request))})
     return Prompt(_format_system(request), user, schema)
 
 
@@ -168,25 +170,30 @@ def _format_system(request: Request) -> str:
 
 
 def _make_learning_schema(request: Request) -> dict[str, Any]:
-    """Return the JSON schema of a learning, without fields that only code may set."""
+    """Return the JSON schema of a learning in a model's reply.
+
+    `reach` is for whom the learning holds, `aka` are search words, `instead` is what replaced a
+    rejected approach. `restates` and `contradicts` are ids of known entries. Fields that only code
+    may set, such as the scope, are left out.
+    """
     fields = {
-        "title": STRING,
-        "body": STRING,
-        "quotes": QUOTES,
-        "kind": _enum(get_args(Kind)),
-        "reach": _enum(list_reaches(request.evidence)),
-        "weight": _enum(get_args(Weight)),
-        "adoption": _enum(get_args(Adoption)),
-        "instead": STRING,
-        "aka": STRING,
+        "title": STRING_SCHEMA,
+        "body": STRING_SCHEMA,
+        "quotes": QUOTES_SCHEMA,
+        "kind": _make_choice_schema(get_args(Kind)),
+        "reach": _make_choice_schema(list_reaches(request.evidence)),
+        "weight": _make_choice_schema(get_args(Weight)),
+        "adoption": _make_choice_schema(get_args(Adoption)),
+        "instead": STRING_SCHEMA,
+        "aka": STRING_SCHEMA,
     }
     optional = ["adoption", "instead", "aka"]
     if request.task == "checks":
-        fields |= {"check": STRING}
+        fields |= {"check": STRING_SCHEMA}
     if request.existing:
-        fields |= {"restates": STRING, "contradicts": _array(STRING)}
+        fields |= {"restates": STRING_SCHEMA, "contradicts": _make_array_schema(STRING_SCHEMA)}
         optional += ["restates", "contradicts"]
-    return _object(fields, *optional)
+    return _make_object_schema(fields, *optional)
 
 
 def request_key(request: Request) -> str:
@@ -272,10 +279,10 @@ def _format_json(value: object) -> str:
 
 # Structured output accepts only closed objects, and no bounds on numbers, strings or lists.
 
-STRING = {"type": "string"}
+STRING_SCHEMA = {"type": "string"}
 
 
-def _object(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
+def _make_object_schema(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
     """Return the JSON schema of an object with these properties and no others."""
     required = [name for name in properties if name not in optional]
     return {
@@ -286,16 +293,24 @@ def _object(properties: dict[str, Any], *optional: str) -> dict[str, Any]:
     }
 
 
-def _array(items: dict[str, Any]) -> dict[str, Any]:
+def _make_array_schema(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
-def _enum(values: tuple[str, ...]) -> dict[str, Any]:
+def _make_choice_schema(values: tuple[str, ...]) -> dict[str, Any]:
     return {"type": "string", "enum": list(values)}
 
 
-QUOTES = _array(_object({"evidence": STRING, "text": STRING}))
-RISK = _object(
-    {"title": STRING, "why": STRING, "signal": STRING, "mitigation": STRING, "quotes": QUOTES},
+QUOTES_SCHEMA = _make_array_schema(
+    _make_object_schema({"evidence": STRING_SCHEMA, "text": STRING_SCHEMA})
+)
+RISK_SCHEMA = _make_object_schema(
+    {
+        "title": STRING_SCHEMA,
+        "why": STRING_SCHEMA,
+        "signal": STRING_SCHEMA,
+        "mitigation": STRING_SCHEMA,
+        "quotes": QUOTES_SCHEMA,
+    },
     "quotes",
 )

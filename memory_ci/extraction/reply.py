@@ -154,26 +154,27 @@ def parse_risks(text: str) -> ParsedItems[ProposedRisk]:
 
 
 def _parse_list(
-    text: str, name: str, record_type: type[T], *, trusted: bool = False
+    text: str, list_name: str, record_type: type[T], *, trusted: bool = False
 ) -> ParsedItems[T]:
     """Return the items of a list in a reply as records, and a reason for each that is not valid.
 
+    A reply of a model is cut to `MAX_REPLY`, and its items lose the fields that only code may set.
+
     Args:
         text: the reply.
-        name: the name of the list in the JSON of the reply; there may be several.
+        list_name: the name of the list in the JSON of the reply; there may be several.
         record_type: the type of the records.
-        trusted: the reply was written by our own code: it is read whole, with all fields.
+        trusted: whether our own code wrote the reply.
     """
-    found: ParsedItems[object] = _find_items(text if trusted else text[:MAX_REPLY], name)
+    found: ParsedItems[object] = _find_items(text if trusted else text[:MAX_REPLY], list_name)
     records: list[T] = []
     reasons: list[str] = []
     for item in found.items:
-        allowed = item if trusted else _drop_disallowed(item)
-        record = _convert(allowed, record_type)
-        if isinstance(record, str):
-            reasons.append(record)
-        else:
-            records.append(record)
+        allowed_item = item if trusted else _drop_disallowed(item)
+        try:
+            records.append(_convert(allowed_item, record_type))
+        except _InvalidItemError as error:
+            reasons.append(error.reason)
     return ParsedItems(tuple(records), (*reasons, *found.reasons))
 
 
@@ -259,19 +260,33 @@ def _cut_quote(quote: object) -> object:
     return quote
 
 
-def _convert(item: object, record_type: type[T]) -> T | str:
-    """Return an item as a record, or the reason why it is not valid."""
+class _InvalidItemError(Exception):
+    """An item of a reply is not valid; `reason` is a slug such as `no-title`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def _convert(item: object, record_type: type[T]) -> T:
+    """Return an item as a record.
+
+    Raises:
+        _InvalidItemError: the item is not valid.
+    """
     if not isinstance(item, dict):
-        return "not-an-object"
+        raise _InvalidItemError("not-an-object")
     try:
         record = msgspec.convert(item, record_type)
         # Lone surrogates are no text, and could not be reported.
         msgspec.json.encode(record)
     except msgspec.ValidationError as error:
-        return _name_fault(error)
-    except (UnicodeEncodeError, RecursionError):
-        return "not-text"
-    return record if record.title.strip() else "bad-title"
+        raise _InvalidItemError(_name_fault(error)) from error
+    except (UnicodeEncodeError, RecursionError) as error:
+        raise _InvalidItemError("not-text") from error
+    if not record.title.strip():
+        raise _InvalidItemError("bad-title")
+    return record
 
 
 def _name_fault(error: msgspec.ValidationError) -> str:

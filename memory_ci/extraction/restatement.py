@@ -16,7 +16,7 @@ from memory_ci.records.candidate import Candidate
 from memory_ci.records.entry import Entry
 from memory_ci.text import content_words, jaccard, words
 
-SAME = 0.8
+MIN_SIMILARITY = 0.8
 """Two texts say the same if the Jaccard similarity of their content words is above this."""
 
 
@@ -59,7 +59,8 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     """Return the id of the first entry that says the same as a candidate, or None."""
     candidate_words = split_words(candidate)
     for entry in existing:
-        # A line of evidence is an address and the words there; `evidence.quotes` may drop these.
+        # A line of evidence is the address of a quote, a blank, and the quoted words. With the
+        # setting `evidence.quotes = link`, it is the address alone.
         quotes = [line.partition(" ")[2] for line in entry.evidence]
         entry_words = _prepare_words(entry, [quote for quote in quotes if quote])
         if is_same_learning(candidate_words, entry_words):
@@ -76,18 +77,18 @@ def is_same_learning(one: CandidateWords, other: CandidateWords) -> bool:
         return True
     if one.names and find_name_conflict(one.names, other.names):
         return False  # all words are the same, but for a prefix
-    return jaccard(one.content, other.content) > SAME
+    return jaccard(one.content, other.content) > MIN_SIMILARITY
 
 
 def list_comparison_keys(candidate_words: CandidateWords) -> list[str]:
     """Return keys by which duplicates are found: two that say the same have a key in common.
 
     The keys are the words in their order, each quote, and the first content words in alphabetical
-    order, as many as a text with a similarity above `SAME` must share (prefix filter of PPJoin,
-    Xiao et al. 2008).
+    order, as many as a text with a similarity above `MIN_SIMILARITY` must share (prefix filter of
+    PPJoin, Xiao et al. 2008).
     """
     count = len(candidate_words.content)
-    prefix_length = count - math.ceil(SAME * count) + 1
+    prefix_length = count - math.ceil(MIN_SIMILARITY * count) + 1
     prefix = sorted(candidate_words.content)[:prefix_length]
     # The signs keep keys of quotes and of whole texts apart from single words.
     quotes = [f"> {quote}" for quote in candidate_words.quotes]

@@ -78,17 +78,22 @@ def _is_outweighed(opposing: frozenset[str], agreeing: Sequence[frozenset[str]])
 
 
 def _is_comparable(stated: Clause, quoted: Clause) -> bool:
-    """Return whether both clauses take a stance on the same thing under the same conditions."""
+    """Return whether both clauses take a stance on the same thing under the same conditions.
+
+    If only one forbids (`never run X`), the other must be about the forbidden word. A quoted clause
+    that only reports (`CI runs X`) is no stance against a statement that forbids the same.
+    """
     if not _share_words(stated.words, quoted.words) or stated.condition != quoted.condition:
         return False
     if stated.is_denied == quoted.is_denied:
         return True
-    denied, allowed = (stated, quoted) if stated.is_denied else (quoted, stated)
-    # The other clause must be about the word that is forbidden, or it is about something else.
-    if denied.forbidden_word and not _matches(denied.forbidden_word, allowed.words):
+    forbidding, allowing = (stated, quoted) if stated.is_denied else (quoted, stated)
+    if forbidding.forbidden_word and not _matches(forbidding.forbidden_word, allowing.words):
         return False
-    # What a quote merely reports may well be what the statement forbids.
-    return not stated.is_denied or quoted.is_order or _matches(quoted.opening, stated.words)
+    if quoted.is_denied:
+        return True
+    # An order begins with `use` or the like, or with a verb that the statement has, too.
+    return quoted.is_order or _matches(quoted.opening, stated.words)
 
 
 def _share_words(left: frozenset[str], right: frozenset[str]) -> bool:
@@ -105,8 +110,8 @@ def _take_opposite_stances(stated: Clause, quoted: Clause) -> bool:
     Two differences cancel each other: `never disable X` agrees with `enable X`.
     """
     differences = int(stated.is_denied != quoted.is_denied)
-    for pair in stated.sides.keys() | quoted.sides.keys():
-        differences += _differ_in_pair(pair, stated, quoted)
+    for pair_id in stated.side_by_pair.keys() | quoted.side_by_pair.keys():
+        differences += _differ_in_pair(pair_id, stated, quoted)
     differences += _differ_in_order(stated, quoted)
     return differences % 2 == 1
 
@@ -115,7 +120,7 @@ def _differ_in_order(stated: Clause, quoted: Clause) -> bool:
     """Return whether two clauses put the same two things in a different order.
 
     `lint before commit` and `commit after lint` give one order: the words are swapped, and so is
-    `before` with `after`. One swap alone gives the other order.
+    `before` with `after`. One swap alone gives the other order: `commit before lint`.
     """
     if not (stated.order_role and quoted.order_role):
         return False
@@ -126,34 +131,38 @@ def _differ_in_order(stated: Clause, quoted: Clause) -> bool:
     right_in_left = _count_shared(stated.right_words, quoted.left_words)
     same_side_count = left_in_left + right_in_right
     other_side_count = left_in_right + right_in_left
-    is_on_both_sides = left_in_right > 0 and right_in_left > 0
-    are_words_swapped = is_on_both_sides and other_side_count > same_side_count
+    are_both_sides_swapped = left_in_right > 0 and right_in_left > 0
+    are_words_swapped = are_both_sides_swapped and other_side_count > same_side_count
     if not (same_side_count or are_words_swapped):
         return False
     is_order_role_swapped = stated.order_role != quoted.order_role
     return is_order_role_swapped != are_words_swapped
 
 
-def _differ_in_pair(pair: str, stated: Clause, quoted: Clause) -> bool:
+def _differ_in_pair(pair_id: str, stated: Clause, quoted: Clause) -> bool:
     """Return whether two clauses differ about a pair of opposites, such as `enable` and `disable`.
 
-    They do if they name different sides. If only one names a side, they differ if that side undoes
-    the thing (`disable the cache`) and the other clause is about using it (`use the cache`).
+    They do if they name different sides of the pair. If only one names a side, they differ if that
+    side undoes the thing (`disable the cache`) and the other clause is about using it (`use the
+    cache`, or `never use the cache`).
 
     Args:
-        pair: the number of the pair, of which at least one clause names a side.
+        pair_id: the number of the pair, of which at least one clause names a side.
         stated: a clause of the statement.
         quoted: a clause of a quote.
     """
-    if pair in stated.sides and pair in quoted.sides:
-        stated_side = stated.sides[pair]
-        quoted_side = quoted.sides[pair]
+    if pair_id in stated.side_by_pair and pair_id in quoted.side_by_pair:
+        stated_side = stated.side_by_pair[pair_id]
+        quoted_side = quoted.side_by_pair[pair_id]
         # A clause that names both sides takes neither (None).
         has_two_sides = stated_side is not None and quoted_side is not None
         return has_two_sides and stated_side != quoted_side
-    undoing, using = (stated, quoted) if pair in stated.sides else (quoted, stated)
-    is_about_use = using.is_denied or using.is_order or undoing.is_denied
-    return pair in undoing.undone and not using.undone and is_about_use
+
+    naming, other = (stated, quoted) if pair_id in stated.side_by_pair else (quoted, stated)
+    if pair_id not in naming.undone_pairs or other.undone_pairs:
+        return False
+    # A clause that neither orders nor forbids only reports. Then `never disable it` still opposes.
+    return other.is_denied or other.is_order or naming.is_denied
 
 
 # -- words of two clauses

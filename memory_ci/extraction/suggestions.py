@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from memory_ci.extraction.entries import candidate_key
 from memory_ci.extraction.injection import find_foreign_steering
 from memory_ci.extraction.norms import (
-    ORDER_AGAIN,
-    PLAIN,
-    REASONED,
-    STRONG,
-    states_names,
-    strip_lead,
-    weigh_norm,
+    BARE_ORDER_WEIGHT,
+    LASTING_RULE_WEIGHT,
+    PROCESS_RULE_WEIGHT,
+    REASONED_RULE_WEIGHT,
+    states_naming_rule,
+    strip_wish_prefix,
+    weigh_rule,
 )
 from memory_ci.extraction.restatement import (
     CandidateWords,
@@ -24,8 +24,14 @@ from memory_ci.extraction.restatement import (
     is_same_learning,
     split_words,
 )
-from memory_ci.extraction.suspects import CAUSE, MIN_WORDS, NORM, WISH, is_passing
-from memory_ci.extraction.wording import REASON
+from memory_ci.extraction.suspects import (
+    MIN_WORDS,
+    REASON_CONJUNCTION,
+    RULE_WORD,
+    WISH,
+    is_of_no_later_use,
+)
+from memory_ci.extraction.wording import REASON_WORD
 from memory_ci.records.candidate import Candidate, Judged, Suggestion
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
@@ -34,7 +40,7 @@ from memory_ci.text import spell_negations
 MAX_WORDS = 60
 """Number of words above which a sentence is not suggested."""
 
-TASK = Regex(
+ABOUT_TASK = Regex(
     r"(?i)\?|\b(?:can|could|would|will|should) (?:you|we|this|i)\b|\blet'?s\b"
     r"|^(?:please|consider|either|alternatively|why|if (?:we|you) (?:do|don't|did|didn't)\b"
     r"|never mind|you are|yes|yeah|ok|no|nah|nope|[>|#+-])"
@@ -47,7 +53,7 @@ TASK = Regex(
 )
 """A question, an answer, a request or finding about the work at hand, or a reference to context."""
 
-STORY = Regex(
+ABOUT_EFFECTS = Regex(
     r"(?i)\b\w{3,}(?<!e)ed (?:every|the|an?|all|our|its|their)\b"
     r"|\b(?:caused|led|leading|resulted|resulting|hung|broke|meant)\b"
     r"|\bfails? (?:because|to)\b|\bwill (?:always )?fail\b"
@@ -62,7 +68,7 @@ STORY = Regex(
 )
 """The effect of a fault or of a change, a request to change the thing at hand, or a label."""
 
-EFFECT = Regex(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
+SO_CLAUSE = Regex(r"\bso\b(?!.*\b(?:must|should)\b).*", re.IGNORECASE)
 """The effect of a change: that something then "always works" is no rule, unless it "must"."""
 
 STATEMENT = Regex(
@@ -87,8 +93,12 @@ WISH_WEIGHT = 0.2
 FOREIGN_WEIGHT = 0.3
 """Weight of a sentence in another language, of which only the words of steering are known."""
 
-ORDER_CHANGES = 3
-"""Number of changes of an order without a reason."""
+REASON_BONUS = 0.5
+CODE_BONUS = 0.25
+"""What a reason and the name of code add to the weight of a sentence. Both were chosen by hand."""
+
+MIN_CHANGES_OF_BARE_ORDER = 3
+"""Number of changes that must give an order without a reason before a person is asked about it."""
 
 CAUSE_OF_FIX = "root cause"
 """The marker of a cause: that of a repaired bug is of no use to later work."""
@@ -98,31 +108,34 @@ MAX_COMPARED = 500
 
 
 def list_suggestions(
-    judged: Iterable[Judged], unwanted: Collection[str] = (), existing: Sequence[Entry] = ()
+    judged: Iterable[Judged],
+    declined_keys: Collection[str] = (),
+    existing: Sequence[Entry] = (),
 ) -> list[Suggestion]:
     """Return the candidates that a person is asked about or accepted in this run, best first.
 
-    `_sort_key` gives the order. Among equals the newest comes first. Candidates that say the same
-    become one suggestion of several changes.
+    `_make_sort_key` gives the order. Among equals the newest comes first. Candidates that say the
+    same become one suggestion of several changes. A proposal of a check, which is for one entry, is
+    always a suggestion of its own.
 
     Args:
-        judged: the judged candidates of a run, those of the oldest change first.
-        unwanted: content keys of candidates that were declined.
+        judged: the candidates of a run with the verdict on each, those of the oldest change first.
+        declined_keys: content keys of candidates that a person declined.
         existing: entries; a candidate that says the same as one of them is left out.
     """
     suggestions: list[Suggestion] = []
+    words_of_suggestions: list[CandidateWords] = []  # at the same index as the suggestion
     checks: list[Suggestion] = []
-    suggestion_words: list[CandidateWords] = []
     for item in judged:
         suggestion = _make_suggestion(item)
-        if not _is_to_be_shown(item, suggestion, unwanted):
+        if not _is_to_be_shown(item, suggestion, declined_keys):
             continue
 
         if item.candidate.proposal is not None:
             checks.append(suggestion)
             continue
         candidate_words = split_words(item.candidate)
-        same_index = _find_same(candidate_words, suggestion_words)
+        same_index = _find_same(candidate_words, words_of_suggestions)
         if same_index is not None:
             suggestions[same_index] = _with_change(suggestions[same_index], item.change)
             continue
@@ -130,19 +143,19 @@ def list_suggestions(
         has_room = len(suggestions) < MAX_COMPARED or item.candidate.repetition is not None
         if has_room and (suggestion.is_accepted or not find_restated(item.candidate, existing)):
             suggestions.append(suggestion)
-            suggestion_words.append(candidate_words)
+            words_of_suggestions.append(candidate_words)
 
     shown = [item for item in suggestions if len(item.changes) >= _count_needed_changes(item)]
     newest_first = reversed(shown)
-    return sorted([*newest_first, *checks], key=_sort_key)
+    return sorted([*newest_first, *checks], key=_make_sort_key)
 
 
 def _count_needed_changes(suggestion: Suggestion) -> int:
     """Return how many changes must say a suggestion before a person is asked about it."""
     if suggestion.is_accepted:
         return 1
-    if suggestion.weight == ORDER_AGAIN:
-        return ORDER_CHANGES
+    if suggestion.weight == BARE_ORDER_WEIGHT:
+        return MIN_CHANGES_OF_BARE_ORDER
     return 2 if _is_wish(suggestion) else 1
 
 
@@ -150,24 +163,24 @@ def _is_wish(suggestion: Suggestion) -> bool:
     """Return whether a person only asked why something is still so."""
     candidate = suggestion.candidate
     is_of_person = candidate.session is not None and candidate.engine == "rules"
-    return is_of_person and bool(WISH.match(spell_negations(_first_words(candidate))))
+    return is_of_person and bool(WISH.match(spell_negations(_get_source_text(candidate))))
 
 
-def _sort_key(suggestion: Suggestion) -> tuple[int, float, int, float]:
-    """Return a key that sorts repeated requests and failures first, then checks, then the others.
+def _make_sort_key(suggestion: Suggestion) -> tuple[int, float, int, float]:
+    """Return a key that sorts the best suggestion first.
 
-    Of a group those with the best score come first, then those that most changes say, and then
-    those of the greatest weight.
+    Repetitions (requests and failures that several sessions repeat) come first, the greatest score
+    first. Then come proposals of checks, then all others. Within these groups, a suggestion that
+    more changes say comes first, then one of greater weight.
     """
     candidate = suggestion.candidate
-    score = 0.0
-    group = OTHER_GROUP
+    score = candidate.repetition.score if candidate.repetition is not None else 0.0
     if candidate.proposal is not None:
         group = CHECK_GROUP
     elif candidate.repetition is not None:
         group = REPETITION_GROUP
-    if candidate.repetition is not None:
-        score = candidate.repetition.score
+    else:
+        group = OTHER_GROUP
     return group, -score, -len(suggestion.changes), -suggestion.weight
 
 
@@ -182,26 +195,29 @@ def _make_suggestion(item: Judged) -> Suggestion:
     )
 
 
-def _is_to_be_shown(item: Judged, suggestion: Suggestion, unwanted: Collection[str]) -> bool:
-    """Return whether a person is to be asked about a suggestion, or accepted it in this run.
+def _is_to_be_shown(item: Judged, suggestion: Suggestion, declined_keys: Collection[str]) -> bool:
+    """Return whether a suggestion is shown to a person.
+
+    It is if a person accepted it in this run. Else it must wait for a decision, be worth asking
+    about (its weight is not 0), and not have been declined.
 
     Args:
         item: the candidate and its verdict.
         suggestion: the suggestion of it.
-        unwanted: content keys of candidates that were declined.
+        declined_keys: content keys of candidates that a person declined.
     """
     if suggestion.is_accepted:
         return True
     is_waiting = item.verdict in ("suspected", "over_limit")
-    return is_waiting and suggestion.weight > 0 and suggestion.key not in unwanted
+    return is_waiting and suggestion.weight > 0 and suggestion.key not in declined_keys
 
 
 def _find_same(
-    candidate_words: CandidateWords, suggestion_words: Sequence[CandidateWords]
+    candidate_words: CandidateWords, words_of_suggestions: Sequence[CandidateWords]
 ) -> int | None:
     """Return the index of the first suggestion that says the same as a candidate, or None."""
-    for index, words in enumerate(suggestion_words):
-        if is_same_learning(candidate_words, words):
+    for index, suggestion_words in enumerate(words_of_suggestions):
+        if is_same_learning(candidate_words, suggestion_words):
             return index
     return None
 
@@ -213,52 +229,71 @@ def _with_change(suggestion: Suggestion, change: str) -> Suggestion:
 def _weigh_candidate(item: Judged) -> float:
     """Return how much it is worth to ask a person about a candidate; 0 if it is not.
 
-    A model's candidate weighs most. A sentence that our rules found weighs as much as its words
-    show that it is a rule, and more if it gives a reason or names code.
+    A model's candidate weighs most. The cause of a fixed bug, and a long text, weigh nothing. The
+    first quote of any other candidate is weighed as a sentence.
     """
     candidate = item.candidate
     if candidate.engine != "rules":
         return MODEL_WEIGHT
     if candidate.marker == CAUSE_OF_FIX:
         return 0
-    text = _first_words(candidate)
+    text = _get_source_text(candidate)
     if len(text.split()) > MAX_WORDS:
         return 0
     is_spoken = candidate.session is not None
-    weight = PLAIN if candidate.marker else _weigh_unmarked(text, is_spoken)
+    return _weigh_sentence(text, is_spoken=is_spoken, is_marked=bool(candidate.marker))
+
+
+def _weigh_sentence(text: str, *, is_spoken: bool, is_marked: bool) -> float:
+    """Return how much a sentence, of which a rule made a candidate, shows that it is a rule.
+
+    A reason or the name of code in it adds to the weight.
+
+    Args:
+        text: the sentence.
+        is_spoken: whether a person said it to an agent; else it is from a message.
+        is_marked: whether its author marked it (`Learning: …`).
+    """
+    weight = PROCESS_RULE_WEIGHT if is_marked else _weigh_unmarked(text, is_spoken=is_spoken)
     if not weight:
         return 0
     if is_spoken:
-        text = strip_lead(spell_negations(text))
-        if states_names(text):
-            return PLAIN
-    if weight in (WISH_WEIGHT, STRONG):
+        text = strip_wish_prefix(spell_negations(text))
+        if states_naming_rule(text):
+            return PROCESS_RULE_WEIGHT
+    if weight in (WISH_WEIGHT, LASTING_RULE_WEIGHT):
         return weight
-    # A message counts only if it states something: its orders are what the commit does. In a
-    # session an order counts as well, since a person gives it to the agent.
-    is_statement = is_spoken or STATEMENT.match(text) is not None
+    # An order in a message is mostly what the commit does, so only statements count there. In a
+    # session a person gives the order to the agent.
+    counts_by_form = is_spoken or STATEMENT.match(text) is not None
     plain = spell_negations(text)
-    if not is_statement or not _may_outlast_change(plain):
+    if not counts_by_form or not _may_outlast_change(plain):
         return 0
-    return weight if weight < REASONED else weight + _weigh_details(plain)
+    if weight < REASONED_RULE_WEIGHT:
+        return weight
+    return weight + _weigh_details(plain)
 
 
 def _weigh_details(plain: str) -> float:
-    """Return the additional weight of a sentence that has a reason or the name of code."""
+    """Return the additional weight of a sentence that has a reason or the name of code.
+
+    Args:
+        plain: the sentence, with negations spelled in one way.
+    """
     weight = 0.0
-    if REASON.search(plain):
-        weight += 0.5
+    if REASON_WORD.search(plain):
+        weight += REASON_BONUS
     if CODE.search(plain):
-        weight += 0.25
+        weight += CODE_BONUS
     return weight
 
 
-def _first_words(candidate: Candidate) -> str:
+def _get_source_text(candidate: Candidate) -> str:
     """Return the words that a candidate is made of: its first quote, or its title without one."""
     return candidate.quotes[0].text if candidate.quotes else candidate.title
 
 
-def _weigh_unmarked(text: str, is_spoken: bool) -> float:
+def _weigh_unmarked(text: str, *, is_spoken: bool) -> float:
     """Return the weight of a sentence that nobody marked, 0 if it is not about how work is done.
 
     A wish (`why is this still …`) weighs little, and so does a sentence in a language other than
@@ -270,23 +305,24 @@ def _weigh_unmarked(text: str, is_spoken: bool) -> float:
     """
     if is_spoken and WISH.match(spell_negations(text)):
         return WISH_WEIGHT if len(text.split()) >= MIN_WORDS else 0
-    weight = weigh_norm(text, is_spoken=is_spoken)
+    weight = weigh_rule(text, is_spoken=is_spoken)
     if is_spoken and not weight and find_foreign_steering(text):
         return FOREIGN_WEIGHT
     return weight
 
 
 def _may_outlast_change(text: str) -> bool:
-    """Return whether a sentence may be a rule for later work.
+    """Return whether a sentence may be a rule for later work, and not about the change at hand.
 
     A question, a fragment and a report of what was done are none. Neither is a sentence in which
     `never` or `always` only tell the effect of a change: `…, so that it never hangs`.
     """
     if not MIN_WORDS <= len(text.split()) <= MAX_WORDS:
         return False
-    if TASK.search(text) or STORY.search(text) or is_passing(text):
+    is_about_change = ABOUT_TASK.search(text) or ABOUT_EFFECTS.search(text)
+    if is_about_change or is_of_no_later_use(text):
         return False
-    if CAUSE.search(text) or not NORM.search(text):
+    if REASON_CONJUNCTION.search(text) or not RULE_WORD.search(text):
         return True
-    without_effect = EFFECT.sub("", text)
-    return NORM.search(without_effect) is not None
+    without_effect = SO_CLAUSE.sub("", text)
+    return RULE_WORD.search(without_effect) is not None

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from memory_ci.extraction.reply import Learning
 from memory_ci.extraction.stance import is_opposite
-from memory_ci.extraction.wording import SENTENCE
+from memory_ci.extraction.wording import SENTENCE_BOUNDARY
 from memory_ci.records.event import Evidence
 from memory_ci.regex import Regex
 from memory_ci.secrets import MASK
@@ -35,7 +35,7 @@ MIN_QUOTED_SHARE = 0.2
 DOCUMENT = Regex(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
 """The path of a document."""
 
-END = Regex(rf"{SENTENCE.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
+SENTENCE_END = Regex(rf"{SENTENCE_BOUNDARY.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
 """The end of a sentence, paragraph or item of a list; a single line break is a wrapped line."""
 
 BROAD_CLAIM = Regex(r"\b(?:every|always)\b", re.IGNORECASE)
@@ -62,7 +62,7 @@ def find_unsupported(learning: Learning, pieces: Mapping[str, Evidence]) -> str 
     quoted_pieces = [pieces[quote.evidence] for quote in learning.quotes]
     quoted_sentences: list[str] = []
     for quote in learning.quotes:
-        sentences = find_sentences(quote.text, pieces[quote.evidence].text)
+        sentences = expand_to_sentences(quote.text, pieces[quote.evidence].text)
         quoted_sentences.append(spell_negations(sentences))
     if not _shares_words(learning.title, quoted_pieces):
         return "not-in-the-quotes"
@@ -103,22 +103,28 @@ def _changed_documents_only(piece: Evidence) -> bool:
     return all(DOCUMENT.fullmatch(path) for path in piece.paths)
 
 
-def find_sentences(quote: str, text: str) -> str:
-    """Return the whole sentences of a text that contain a quote, else the quote.
+def expand_to_sentences(quote: str, text: str) -> str:
+    """Return the whole sentences of a text that contain a quote, as one text; else the quote.
 
     Words that a quote omits at its ends can reverse its meaning.
+
+    Args:
+        quote: words of the text, perhaps with other white space.
+        text: the text.
     """
     quote_words = [re.escape(word) for word in quote.split()]
     match = re.search(r"\s+".join(quote_words), text)
     if match is None:
         return quote
+    # The last end of a sentence before the quote, and the first one behind it. Each search goes one
+    # character into the quote, because an end is recognised by the character next to it.
     start = 0
-    for boundary in END.finditer(text, 0, match.start() + 1):
-        if boundary.end() <= match.start():
-            start = boundary.end()
-    following_end = END.search(text, max(match.end() - 1, 0))
-    stop = following_end.start() if following_end else len(text)
-    return " ".join(text[start:stop].split())
+    for sentence_end in SENTENCE_END.finditer(text, 0, match.start() + 1):
+        if sentence_end.end() <= match.start():
+            start = sentence_end.end()
+    following_end = SENTENCE_END.search(text, max(match.end() - 1, 0))
+    end = following_end.start() if following_end else len(text)
+    return " ".join(text[start:end].split())
 
 
 def find_stems(text: str) -> set[str]:
@@ -149,25 +155,25 @@ HEADING = Regex(
 )
 """A heading: `## Tests`, or a line that is underlined."""
 
-ITEM = Regex(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
+LIST_ITEM = Regex(r"\s*(?:[-*+\u2022]|\d+[.)])\s")
 """The beginning of an item of a list."""
 
-ROW = Regex(r"\s*\|.*\|\s*")
+TABLE_ROW = Regex(r"\s*\|.*\|\s*")
 """A row of a table."""
 
-RULER = Regex(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
+TABLE_RULER = Regex(r"\s*\|(?:\s*:?-+:?\s*\|)+\s*")
 """The line below the header of a table."""
 
 BOX_CORNER = Regex("[\u250c\u2510\u2554\u2557\u256d\u256e]|\\+-{2,}\\+")
 """The corner of a drawn box."""
 
-HELP = Regex(
+HELP_TEXT_LINE = Regex(
     r"(?i)\b(?:help|usage|short|long|about|description|summary)\w*\s*[=:(]"
     r"|flags\(\)|\w*flag\w*\(|add_argument|\.option\("
 )
 """A line of code with the help text of a command or option."""
 
-EMPTY: frozenset[str] = frozenset()
+NO_STEMS: frozenset[str] = frozenset()
 
 
 class Paragraph(NamedTuple):
@@ -176,13 +182,13 @@ class Paragraph(NamedTuple):
     Attributes:
         path: the path of the document.
         stems: the stems of its words.
-        context: the stems of its heading, of the words that open its list, and of the header of
+        context: the stems of its heading, of the sentence before its list, and of the header of
             its table.
     """
 
     path: str
     stems: frozenset[str]
-    context: frozenset[str] = EMPTY
+    context: frozenset[str] = NO_STEMS
 
 
 def is_document(path: str) -> bool:
@@ -195,46 +201,47 @@ def is_document(path: str) -> bool:
 def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
     """Yield the parts of a file that explain how work is done, to be compared with learnings.
 
-    Of a document these are all paragraphs but those that memory-ci wrote, of code the lines with
-    help texts.
+    In a document, that is all but the blocks that memory-ci wrote and drawings of boxes. In code,
+    it is the lines with help texts of commands and options: these are written for users.
     """
     if DOCUMENT.fullmatch(path):
-        yield from _read_document(path, _drop_drawings(strip_own_blocks(text)))
+        yield from _read_document(path, _remove_drawings(strip_own_blocks(text)))
         return
     for line in text.splitlines():
-        if HELP.search(line):
+        if HELP_TEXT_LINE.search(line):
             yield Paragraph(path, frozenset(find_stems(line)))
 
 
 def _read_document(path: str, text: str) -> Iterator[Paragraph]:
     """Yield each paragraph, heading, list item and table row of a document, with its context.
 
-    The context is the words of the heading above, of the sentence that opens its list, and of the
-    header of its table.
+    The context is the words of the heading above, of the text before its list (`Before a merge:`),
+    and of the header of its table.
     """
-    heading = EMPTY
-    list_opening = EMPTY
-    table_header = EMPTY
+    heading = NO_STEMS
+    list_introduction = NO_STEMS
+    table_header = NO_STEMS
     for block in _split_blocks(text):
         stems = frozenset(find_stems(block))
         heading_match = HEADING.fullmatch(block)
         if heading_match:
             heading_text = heading_match["text"] or heading_match["underlined"]
             heading = frozenset(find_stems(heading_text))
-            list_opening = EMPTY
+            list_introduction = NO_STEMS
             yield Paragraph(path, heading)
-        elif ITEM.match(block):
-            yield Paragraph(path, stems, heading | list_opening)
-        elif ROW.fullmatch(block):
-            table_header = table_header or stems
+        elif LIST_ITEM.match(block):
+            yield Paragraph(path, stems, heading | list_introduction)
+        elif TABLE_ROW.fullmatch(block):
+            if not table_header:  # the first row of the table
+                table_header = stems
             yield Paragraph(path, stems, heading | table_header)
             continue
         else:
-            # A complete sentence opens no list.
+            # A complete sentence introduces no list.
             is_complete = block.rstrip().endswith((".", "!", "?"))
-            list_opening = EMPTY if is_complete else stems
+            list_introduction = NO_STEMS if is_complete else stems
             yield Paragraph(path, stems, heading)
-        table_header = EMPTY
+        table_header = NO_STEMS
 
 
 def _split_blocks(text: str) -> Iterator[str]:
@@ -245,24 +252,24 @@ def _split_blocks(text: str) -> Iterator[str]:
             if block and (_begins_block(line) or _is_complete(block)):
                 yield "\n".join(block)
                 block = []
-            if not RULER.fullmatch(line):
+            if not TABLE_RULER.fullmatch(line):
                 block.append(line)
         if block:
             yield "\n".join(block)
 
 
 def _begins_block(line: str) -> bool:
-    return bool(ITEM.match(line) or ROW.fullmatch(line) or HEADING.fullmatch(line))
+    return bool(LIST_ITEM.match(line) or TABLE_ROW.fullmatch(line) or HEADING.fullmatch(line))
 
 
 def _is_complete(block: Sequence[str]) -> bool:
     """Return whether lines are a whole part of a document: a row, or a heading of 1 or 2 lines."""
-    if ROW.fullmatch(block[0]):
+    if TABLE_ROW.fullmatch(block[0]):
         return True
     return len(block) <= 2 and HEADING.fullmatch("\n".join(block)) is not None
 
 
-def _drop_drawings(text: str) -> str:
+def _remove_drawings(text: str) -> str:
     """Return a text without the fenced blocks that draw boxes: their labels say nothing."""
     lines = text.splitlines()
     # `unfenced_lines` returns a fenced line as a blank one.
@@ -312,7 +319,7 @@ MIN_QUOTE_LENGTH = 15
 OWN_MARKS = Regex(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
 """Masks and marks of a cut: we put them into a piece, so nobody said them."""
 
-WORD = Regex(
+WORD_OR_CHARACTER = Regex(
     r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
     r"|[^\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3][\w'/.-]*"
 )
@@ -362,7 +369,7 @@ def _contains(text: str, quote: str) -> bool:
 def _is_short(quote: str) -> bool:
     """Return whether a quote has too few words and too few characters, without our own masks."""
     text = " ".join(OWN_MARKS.sub(" ", quote).split())
-    return len(text) < MIN_QUOTE_LENGTH and len(WORD.findall(text)) < MIN_QUOTE_WORDS
+    return len(text) < MIN_QUOTE_LENGTH and len(WORD_OR_CHARACTER.findall(text)) < MIN_QUOTE_WORDS
 
 
 def _fold(text: str) -> str:

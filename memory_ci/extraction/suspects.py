@@ -14,9 +14,16 @@ from typing import NamedTuple
 
 from memory_ci.extraction import norms
 from memory_ci.extraction.injection import find_foreign_steering
-from memory_ci.extraction.markers import BULLET, MARK, STOP, MessageLine, is_fix, searchable_lines
+from memory_ci.extraction.markers import (
+    LIST_ITEM,
+    MARKED_LINE,
+    STATEMENT_END,
+    MessageLine,
+    is_fix,
+    list_message_lines,
+)
 from memory_ci.extraction.weakness import MOMENT, NARRATION, THIS_CHANGE
-from memory_ci.extraction.wording import SENTENCE, tells_edit
+from memory_ci.extraction.wording import SENTENCE_BOUNDARY, is_edit_report
 from memory_ci.records.entry import Adoption
 from memory_ci.regex import Regex
 from memory_ci.text import count_words, spell_negations
@@ -27,15 +34,17 @@ MAX_PER_MESSAGE = 3
 MIN_WORDS = 6
 """Number of words of a suspect."""
 
-MIN_REVERT_REASON = 8
+MIN_REVERT_REASON_WORDS = 8
 """Number of words that say why something was reverted."""
 
 REVERT = Regex(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
 """The subject of a revert: `fix(api)!: revert the retry`."""
 
-NORM = Regex(r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE)
-CAUSE = Regex(r"\b(?:because|so that)\b", re.IGNORECASE)
-REMARK = Regex(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
+RULE_WORD = Regex(
+    r"\b(?:never|always|must not|must never|do not|don't|should never)\b", re.IGNORECASE
+)
+REASON_CONJUNCTION = Regex(r"\b(?:because|so that)\b", re.IGNORECASE)
+REMARK_LABEL = Regex(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 """Words of a rule and of a reason, and the label of a remark."""
 
 FRAGMENT = Regex(
@@ -44,7 +53,7 @@ FRAGMENT = Regex(
 )
 """A sentence that cannot be understood without the one beside it."""
 
-HISTORY = Regex(
+HISTORY_WORD = Regex(
     r"(?i)\b(?:was|were|had|did|wasn't|weren't|hadn't|didn't|never \w+ed|used to|previously"
     r"|formerly|originally|no longer|now|before this|so far|has been|have been)\b"
 )
@@ -55,14 +64,14 @@ BARE_REVERT = Regex(
 )
 """`This reverts commit …`: a paragraph that names the reverted work and gives no reason."""
 
-STEP = Regex(
+WORK_STEP = Regex(
     r"(?i)(?:[\w./-]+: )?(?:allow|call|change|convert|drop|ensure|fix|handle|implement|introduce"
     r"|make|move|propagate|replace|return|rework|set|skip|support|switch)\b"
     r"|.*\b(?-i:I)(?:'\w+)?\b"
 )
 """A sentence that lists what was done, or in which somebody speaks of themselves."""
 
-PASSING = (HISTORY, NARRATION, THIS_CHANGE, MOMENT)
+PASSING_SIGNS = (HISTORY_WORD, NARRATION, THIS_CHANGE, MOMENT)
 """Signs that a sentence is about the change, the work or the moment."""
 
 
@@ -83,14 +92,15 @@ class Suspect(NamedTuple):
 
 
 def is_suspicious(message: str) -> bool:
-    """Return whether a message has a sentence that looks like a learning, even a passing one.
+    """Return whether a model should look for learnings in a message.
 
-    A model should read such a message.
+    It should if any sentence looks like a learning to the rules. In contrast to `find_suspects`, a
+    sentence that seems to be of no use later counts, too: the model decides.
     """
     if REVERT.match(message):
         return True
-    for paragraph in _join_paragraphs(searchable_lines(message)):
-        for sentence in SENTENCE.split(paragraph.text):
+    for paragraph in _join_paragraphs(list_message_lines(message)):
+        for sentence in SENTENCE_BOUNDARY.split(paragraph.text):
             if _find_reason_to_ask(sentence.strip(), paragraph.subject):
                 return True
     return False
@@ -99,30 +109,33 @@ def is_suspicious(message: str) -> bool:
 def find_suspects(message: str) -> list[Suspect]:
     """Return the unmarked sentences of a commit message that look like learnings.
 
-    At most `MAX_PER_MESSAGE` are returned: reverts with their reason first, then in order.
+    Of the message of a revert, that is each paragraph with a reason: the reverted work was tried
+    and given up, so its adoption is "rejected". At most `MAX_PER_MESSAGE` are returned: reverts
+    first, then the others in order.
     """
     reverts: list[Suspect] = []
-    suspects: list[Suspect] = []
-    for text, subject in _join_paragraphs(searchable_lines(message)):
+    others: list[Suspect] = []
+    for text, subject in _join_paragraphs(list_message_lines(message)):
         if REVERT.match(subject):
-            if not BARE_REVERT.match(text) and len(text.split()) >= MIN_REVERT_REASON:
+            has_reason = len(text.split()) >= MIN_REVERT_REASON_WORDS
+            if has_reason and not BARE_REVERT.match(text):
                 doubt = "a revert, its lesson not marked"
                 reverts.append(Suspect(subject, doubt, adoption="rejected", reason=text))
             continue
-        for part in SENTENCE.split(text):
+        for part in SENTENCE_BOUNDARY.split(text):
             sentence = part.strip()
             doubt = _find_reason_to_ask(sentence, subject)
-            if doubt and not is_passing(sentence):
-                suspects.append(Suspect(sentence, doubt))
-    return (reverts + suspects)[:MAX_PER_MESSAGE]
+            if doubt and not is_of_no_later_use(sentence):
+                others.append(Suspect(sentence, doubt))
+    return (reverts + others)[:MAX_PER_MESSAGE]
 
 
-def is_passing(sentence: str) -> bool:
-    """Return whether a sentence is of no use later: it needs its context, or tells the work."""
+def is_of_no_later_use(sentence: str) -> bool:
+    """Return whether a sentence needs its context, or tells only of the work or the moment."""
     plain = spell_negations(sentence)
-    if FRAGMENT.match(plain) or STEP.match(plain) or tells_edit(plain):
+    if FRAGMENT.match(plain) or WORK_STEP.match(plain) or is_edit_report(plain):
         return True
-    return any(pattern.search(plain) for pattern in PASSING)
+    return any(pattern.search(plain) for pattern in PASSING_SIGNS)
 
 
 def _find_reason_to_ask(sentence: str, subject: str) -> str:
@@ -135,34 +148,38 @@ def _find_reason_to_ask(sentence: str, subject: str) -> str:
     plain = spell_negations(sentence)
     if len(plain.split()) < MIN_WORDS:
         return ""
-    if REMARK.match(plain):
+    if REMARK_LABEL.match(plain):
         return "a remark, not marked as a learning"
-    if NORM.search(plain):
+    if RULE_WORD.search(plain):
         return "sounds like a rule, not marked as one"
-    if is_fix(subject) and CAUSE.search(plain):
+    if is_fix(subject) and REASON_CONJUNCTION.search(plain):
         return "a reason given in a fix, not marked as a learning"
     return ""
 
 
 def _join_paragraphs(lines: Sequence[MessageLine]) -> list[MessageLine]:
-    """Return one line per paragraph and list item of a message; subjects and marks are left out."""
+    """Return one line per paragraph and list item of a message.
+
+    Subjects and the lines of marked statements (`Learning: …`) are left out.
+    """
     paragraphs: list[list[MessageLine]] = [[]]
     for line in lines:
+        # `endswith`, because a squash message has a star before each subject.
         is_subject = line.text.endswith(line.subject)
-        is_prose = bool(line.text) and not is_subject and not MARK.fullmatch(line.text)
-        bullet = BULLET.fullmatch(line.text)
-        if not is_prose or bullet or STOP.match(line.text):
+        is_prose = bool(line.text) and not is_subject and not MARKED_LINE.fullmatch(line.text)
+        bullet = LIST_ITEM.fullmatch(line.text)
+        if not is_prose or bullet or STATEMENT_END.match(line.text):
             paragraphs.append([])
         if is_prose:
             text = bullet["text"] if bullet else line.text.strip()
             paragraphs[-1].append(MessageLine(text, line.subject))
 
-    joined: list[MessageLine] = []
+    joined_lines: list[MessageLine] = []
     for paragraph in paragraphs:
         if paragraph:
             text = " ".join(line.text for line in paragraph)
-            joined.append(MessageLine(text, paragraph[0].subject))
-    return joined
+            joined_lines.append(MessageLine(text, paragraph[0].subject))
+    return joined_lines
 
 
 # -- steering: what a person says to an agent that differs from what it does
@@ -229,30 +246,30 @@ MAX_LENGTH = 2_000
 """Number of characters of a turn that is searched: a pasted document does not steer."""
 
 MAX_PER_TURN = 2
-"""Number of suspects of one turn, beside norms about code."""
+"""Number of suspects of one turn, beside rules about code."""
 
-MAX_NORMS_PER_TURN = 4
-"""Number of norms about code of one turn: a person who states them states several."""
+MAX_RULES_PER_TURN = 4
+"""Number of rules about code of one turn: a person who states them states several."""
 
 
 def find_steering(turn: str) -> list[Suspect]:
     """Return the sentences by which a person steers an agent: corrections, wishes, rules.
 
-    These are at most `MAX_NORMS_PER_TURN` norms about code, then the first `MAX_PER_TURN` others.
+    These are at most `MAX_RULES_PER_TURN` rules about code, then the first `MAX_PER_TURN` others.
     """
     if len(turn) > MAX_LENGTH:
         return []
-    coding_norms: list[Suspect] = []
+    coding_rules: list[Suspect] = []
     others: list[Suspect] = []
     for sentence in _list_sentences(turn):
         if count_words(sentence) < MIN_STEERING_WORDS:
             continue
         action = _find_steering_action(sentence)
-        if norms.is_coding_norm(sentence):
-            coding_norms.append(_suspect_steering(sentence, action or "says how code is written"))
+        if norms.is_coding_rule(sentence):
+            coding_rules.append(_suspect_steering(sentence, action or "says how code is written"))
         elif action:
             others.append(_suspect_steering(sentence, action))
-    return coding_norms[:MAX_NORMS_PER_TURN] + others[:MAX_PER_TURN]
+    return coding_rules[:MAX_RULES_PER_TURN] + others[:MAX_PER_TURN]
 
 
 def _suspect_steering(sentence: str, action: str) -> Suspect:
@@ -261,7 +278,7 @@ def _suspect_steering(sentence: str, action: str) -> Suspect:
 
 def _list_sentences(turn: str) -> Iterator[str]:
     for line in turn.splitlines():
-        for part in SENTENCE.split(line):
+        for part in SENTENCE_BOUNDARY.split(line):
             yield part.strip(" -*\u2022")
 
 

@@ -27,8 +27,8 @@ class TextBatch(msgspec.Struct, frozen=True):
         folded: the texts as phrases are matched, in lower case.
         folded_words: the words of each folded text.
         is_printable: whether no text has a control character but the line feed.
-        secrets: the clues to credentials.
-        phrases: the clues to injected instructions.
+        secrets: which patterns of credentials may match one of the texts.
+        phrases: which phrases of injected instructions may match one of the texts.
     """
 
     texts: Sequence[str]
@@ -51,20 +51,28 @@ def check_each(texts: Sequence[str], *, credentials: bool = True) -> list[list[s
         What `check_words` returns for each text.
     """
     # Other scripts have to be normalised first, and have rules of their own.
-    is_batched = [text.isascii() and "\0" not in text for text in texts]
-    batched = [text for text, is_plain in zip(texts, is_batched, strict=True) if is_plain]
+    batched = [text for text in texts if _can_be_batched(text)]
     batched_reasons = iter(_check_batch(_make_batch(batched), credentials=credentials))
 
     reasons = []
-    for text, is_plain in zip(texts, is_batched, strict=True):
-        if is_plain:
+    for text in texts:
+        if _can_be_batched(text):
             reasons.append(next(batched_reasons))
         else:
             reasons.append(check_words(text, credentials=credentials))
     return reasons
 
 
+def _can_be_batched(text: str) -> bool:
+    return text.isascii() and "\0" not in text
+
+
 def _make_batch(texts: Sequence[str]) -> TextBatch:
+    """Return what the check of each text needs, found once in all texts joined by SEPARATOR.
+
+    `fold` is the form in which injected instructions are matched. If it changes no text, the words
+    need not be split a second time.
+    """
     joined = SEPARATOR.join(texts)
     lowered = joined.lower()
     words = [split_words(text) for text in lowered.split(SEPARATOR)]
@@ -88,7 +96,10 @@ def _make_batch(texts: Sequence[str]) -> TextBatch:
 
 
 def _check_batch(batch: TextBatch, *, credentials: bool) -> list[list[str]]:
-    """Return for each text of a batch what `check_words` returns."""
+    """Return for each text of a batch what `check_words` returns.
+
+    The texts are in ASCII, so their normal form is the text itself, and none mixes scripts.
+    """
     all_reasons = []
     for index, text in enumerate(batch.texts):
         lowered = batch.lowered[index]

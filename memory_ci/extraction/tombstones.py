@@ -1,8 +1,8 @@
 """Tombstones: salted hashes of forgotten text, so that it is not learned again.
 
 A line is `forgotten:<kind>:<words>:<salt>:<hash>`. Words are compared without case, punctuation and
-layout. A phrase of more than `CHUNK` words is stored as windows of that many words. A reader of the
-file can test guesses of the forgotten text (docs/reviewing.md).
+layout. A phrase of more than `WINDOW_WORDS` words is stored as windows of that many words. A reader
+of the file can test guesses of the forgotten text (docs/reviewing.md).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ TOMBSTONE = Regex(
     r"forgotten:(?P<kind>words|text|name):(?P<size>\d{1,3})"
     r":(?P<salt>[0-9a-f]{32}):(?P<hash>[0-9a-f]{32})"
 )
-WIDE = "\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks: each character is a word
+UNSPACED_SCRIPTS = "\u3040-\u30ff\u3400-\u9fff"  # scripts without blanks: each character is a word
 # It is compiled only if something is forgotten, which spares 2 ms.
-WORD = rf"[{WIDE}]|(?:[^\W_{WIDE}][\u0300-\u036f]*)+"
-CHUNK = 8
+WORD = rf"[{UNSPACED_SCRIPTS}]|(?:[^\W_{UNSPACED_SCRIPTS}][\u0300-\u036f]*)+"
+WINDOW_WORDS = 8
 """Number of words of a window of a phrase."""
 
 MIN_PHRASE_WORDS = 5
@@ -44,17 +44,17 @@ MIN_PHRASE_WORDS = 5
 
 FORGOTTEN = "[redacted:forgotten]"
 PERSON = "[redacted:person]"
-NAMING = frozenset(
+UNMASKED_FIELDS = frozenset(
     """id kind outcome actor author agent severity commit session uid format origin retrieved used
     type domain status priority phase adoption scope""".split()
 )
 """Fields of records that name a thing or have a fixed set of values: they are not masked."""
 
-FIXED = frozenset("kind actor type format agent severity outcome status".split())
+UNMASKED_KEYS = frozenset("kind actor type format agent severity outcome status".split())
 """Keys of JSON with a fixed set of values; names of things in JSON are masked."""
 
 ESCAPE = Regex(r"\\(?:u(?P<code>[0-9a-fA-F]{4})|(?P<char>[nrtbf\"/\\]))")
-CONTROLS = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
+CHARACTER_BY_ESCAPE = {"n": "\n", "r": "\r", "t": "\t", "b": " ", "f": " "}
 
 
 class MaskedSpan(NamedTuple):
@@ -129,17 +129,19 @@ class Tombstones(msgspec.Struct, frozen=True):
     def _mask_value(self, value: Any) -> Any:  # noqa: ANN401 - any record
         """Return a text, record, dictionary or list with all its texts masked.
 
-        Fields that name a thing (`NAMING`), and values that only code chooses (`FIXED`), stay.
+        Fields that name a thing (`UNMASKED_FIELDS`) stay, and so do values that only code chooses
+        (`UNMASKED_KEYS`).
         """
         if isinstance(value, str):
             return self.mask(value)
         if isinstance(value, msgspec.Struct):
-            names = [name for name in value.__struct_fields__ if name not in NAMING]
+            names = [name for name in value.__struct_fields__ if name not in UNMASKED_FIELDS]
             changes = {name: self._mask_value(getattr(value, name)) for name in names}
             return msgspec.structs.replace(value, **changes)
         if isinstance(value, dict):
             return {
-                key: item if key in FIXED else self._mask_value(item) for key, item in value.items()
+                key: item if key in UNMASKED_KEYS else self._mask_value(item)
+                for key, item in value.items()
             }
         if type(value) in (list, tuple):
             return type(value)(self._mask_value(item) for item in value)
@@ -194,9 +196,16 @@ def parse_tombstones(lines: Iterable[str]) -> Tombstones:
 
 
 def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
-    """Return the lines by which a text is recognised after it was forgotten; none without a word.
+    """Return the lines by which a text is recognised after it was forgotten.
 
-    A phrase is stored as windows of `CHUNK` words, a text of the kind `text` as a whole.
+    Each line has the hash of some words of the text. A text of the kind "text" is one line. Any
+    other is split into windows of `WINDOW_WORDS` words, a line each: a text that repeats only a
+    part of it is recognised as well. A text without a word has no line.
+
+    Args:
+        kind: how the text is forgotten.
+        text: the text.
+        salt: the salt of the hashes, in hexadecimal.
     """
     words = [_normalize_word(word) for word in re.findall(WORD, text)]
     if not words:
@@ -204,9 +213,9 @@ def format_tombstones(kind: Kind, text: str, salt: str) -> tuple[str, ...]:
     if kind == "text":
         windows = [words]
     else:
-        # The last window overlaps the one before it, so that it is as long.
-        ends = [*range(CHUNK, len(words), CHUNK), len(words)]
-        windows = [words[max(0, end - CHUNK) : end] for end in ends]
+        # All windows are full, so the last one begins inside the one before it.
+        ends = [*range(WINDOW_WORDS, len(words), WINDOW_WORDS), len(words)]
+        windows = [words[max(0, end - WINDOW_WORDS) : end] for end in ends]
     return tuple(
         f"forgotten:{kind}:{len(window)}:{salt}:{_hash(salt, window)}" for window in windows
     )
@@ -250,4 +259,4 @@ def _unescape(match: re.Match[str]) -> str:
     """Return the character that a JSON escape sequence encodes."""
     if match["code"]:
         return chr(int(match["code"], 16))
-    return CONTROLS.get(match["char"], match["char"])
+    return CHARACTER_BY_ESCAPE.get(match["char"], match["char"])

@@ -1,43 +1,43 @@
-"""Weaknesses of a mark: why a statement that its author marked is proposed, and not written.
+"""Weaknesses of a marked statement: why it is only proposed to a person, and not written.
 
-A mark is a statement such as `Decision: …` in a commit message (`memory_ci.extraction.markers`).
+A marked statement is one like `Decision: …` in a commit message (`memory_ci.extraction.markers`).
 The rules were set by reading: decisions without a reason restate the diff; learnings in the past
-tense tell only the history of a bug; marks about tests, the change itself or the moment help nobody
-later.
+tense tell only the history of a bug; statements about tests, the change itself or the moment help
+nobody later.
 """
 
 from __future__ import annotations
 
 import re
 
-from memory_ci.extraction.markers import Mark, commit_type, is_fix
+from memory_ci.extraction.markers import MarkedStatement, commit_type, is_fix
 from memory_ci.extraction.wording import (
-    CHOICES,
-    LASTING,
-    PIPE,
-    REASON,
+    CHOICE_MARKERS,
+    LASTING_WORD,
+    REASON_SEPARATOR,
+    REASON_WORD,
     fold_space,
+    is_edit_report,
     is_title_cut,
-    tells_edit,
 )
 from memory_ci.regex import Regex
 from memory_ci.text import count_words
 
 MIN_REJECTION_WORDS = 10
-"""Number of words of a rejection that probably says what was wrong, even without `REASON`."""
+"""Number of words of a rejection that probably says what was wrong, even without `REASON_WORD`."""
 
 MIN_TRAILER_WORDS = 2
-MIN_MARK_WORDS = 4
-"""Number of words of a mark that can be understood alone, in a trailer of ours and elsewhere."""
+MIN_STATEMENT_WORDS = 4
+"""Number of words of a statement that can be understood alone, in a trailer and elsewhere."""
 
-NOUNS = {"decision": "decision", "rejected": "rejection"}
+NOUN_BY_MARKER = {"decision": "decision", "rejected": "rejection"}
 """The nouns of messages for markers of choices that need a reason."""
 
 WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
 """Types of conventional commits that do not change the product."""
 
 TEST_SCOPE = Regex(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
-"""The scope of a mark about tests: `decision(unit tests): …`."""
+"""The scope of a statement about tests: `decision(unit tests): …`."""
 
 NARRATION = Regex(
     r"(?i)^(?:add(?:s|ed)?|write|wrote|covers?|extend|expand|updated?|renamed?|bump(?:ed)?"
@@ -55,7 +55,7 @@ THIS_CHANGE = Regex(
 )
 """Words about the change itself: `in this commit`, `the previous fix`, `keep … unchanged`."""
 
-POINTER = Regex(r"(?:these|those|they)\b", re.IGNORECASE)
+PLURAL_PRONOUN = Regex(r"(?:these|those|they)\b", re.IGNORECASE)
 PRONOUN = Regex(
     r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE
 )
@@ -69,7 +69,7 @@ MOMENT = Regex(
 )
 """Words of what holds for the moment: `for now`, `the current branch`, `WIP`."""
 
-TASK = Regex(
+TASK_LIMIT = Regex(
     r"(?i)\b(?:scope|fix|change|patch|diff|edit|pr)s?\b[^.;]{0,25}"
     r"\b(?:scoped|minimal|narrow|tight|small|focused|surgical|limited)\b"
     r"|\b(?:minimal|narrow|surgical|focused|small) (?:scope|fix|change|patch|diff|edit)s?\b"
@@ -79,79 +79,82 @@ TASK = Regex(
 )
 """How far the work at hand may go, and who requested it."""
 
-UNKNOWN = Regex(
+UNKNOWN_CAUSE = Regex(
     r"\b(?:not (?:yet )?known|unknown|unclear|not (?:yet )?sure|no idea)\b", re.IGNORECASE
 )
 """Words of a cause that is not known."""
 
-PAST = Regex(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
-"""A verb in the past; see `LASTING` for verbs of what holds."""
+PAST_VERB = Regex(r"\b(?:was|were|had|wasn't|weren't|hadn't)\b", re.IGNORECASE)
+"""A verb in the past; see `LASTING_WORD` for verbs of what holds."""
 
 
-def find_weakness(mark: Mark) -> str | None:
+def find_weakness(statement: MarkedStatement) -> str | None:
     """Return why a marked statement is only proposed to a person, or None if it is written.
 
     It is only proposed if it cannot be understood alone, or if it serves no later change.
     """
-    min_words = MIN_TRAILER_WORDS if mark.is_trailer else MIN_MARK_WORDS
-    if count_words(mark.text) < min_words:
+    min_words = MIN_TRAILER_WORDS if statement.is_trailer else MIN_STATEMENT_WORDS
+    if count_words(statement.text) < min_words:
         return "too short to stand alone"
-    if POINTER.match(mark.text) or (not mark.scope and PRONOUN.match(mark.text)):
+    if PLURAL_PRONOUN.match(statement.text) or (
+        not statement.scope and PRONOUN.match(statement.text)
+    ):
         return "does not say what it speaks of"
-    if "[redacted:" in mark.text:
+    if "[redacted:" in statement.text:
         return "holds something that had to be masked"
-    if mark.marker == "root cause" and not mark.fix and not is_fix(mark.subject):
+    if statement.marker == "root cause" and not statement.fix and not is_fix(statement.subject):
         return "the cause of something that was not fixed here"
-    if mark.marker == "root cause" and UNKNOWN.search(mark.text):
+    if statement.marker == "root cause" and UNKNOWN_CAUSE.search(statement.text):
         return "the cause is not known"
-    if tells_edit(mark.text):
+    if is_edit_report(statement.text):
         return "tells an edit, not what holds"
-    if is_title_cut(fold_space(mark.text)):
+    if is_title_cut(fold_space(statement.text)):
         return "its first sentence is too long for a title"
-    if MOMENT.search(mark.text):
+    if MOMENT.search(statement.text):
         return "holds for the moment only"
-    if mark.is_trailer and mark.marker not in CHOICES:
+    if statement.is_trailer and statement.marker not in CHOICE_MARKERS:
         return None
-    return _find_weakness_of_purpose(mark)
+    return _find_weakness_of_purpose(statement)
 
 
-def _find_weakness_of_purpose(mark: Mark) -> str | None:
-    """Return why a mark was probably not meant to last, or None.
+def _find_weakness_of_purpose(statement: MarkedStatement) -> str | None:
+    """Return why a marked statement was probably not meant to last, or None.
 
-    Only choices (a decision, constraint or rejection) and marks that are no documented trailer
-    (`Learning: …` at the start of a line) are examined: a trailer was meant to be kept.
+    `find_weakness` calls this for choices (a decision, constraint or rejection), and for statements
+    that are not written as a documented trailer (`Learning: …` at the start of a line). Any other
+    trailer was certainly meant to be kept.
     """
-    if THIS_CHANGE.search(mark.text):
+    if THIS_CHANGE.search(statement.text):
         return "speaks of the change itself"
-    if mark.marker in CHOICES:
-        return _find_weakness_of_choice(mark)
-    if mark.marker == "root cause":
+    if statement.marker in CHOICE_MARKERS:
+        return _find_weakness_of_choice(statement)
+    if statement.marker == "root cause":
         return None
-    if PAST.search(mark.text) and not LASTING.search(mark.text):
+    if PAST_VERB.search(statement.text) and not LASTING_WORD.search(statement.text):
         return "tells what happened, not what holds"
     return None
 
 
-def _find_weakness_of_choice(mark: Mark) -> str | None:
+def _find_weakness_of_choice(statement: MarkedStatement) -> str | None:
     """Return why a decision, constraint or rejection is only proposed, or None.
 
     A choice needs its reason, without which nobody can tell when it ends. Only a constraint, and a
     decision in a documented trailer (`Decision: …`), need none. A choice about the tests of a
     change is of no use after the change.
     """
-    if TASK.search(mark.text):
+    if TASK_LIMIT.search(statement.text):
         return "bounds the task, not the work after it"
-    if NARRATION.search(mark.text):
+    if NARRATION.search(statement.text):
         return "narrates the work"
-    if TEST_SCOPE.fullmatch(mark.scope):
+    if TEST_SCOPE.fullmatch(statement.scope):
         return "about the tests of a change"
 
-    is_decision = mark.marker == "decision"
-    is_about_work = is_decision and commit_type(mark.subject) in WORK_TYPES
-    has_reason = REASON.search(mark.text) or PIPE.search(mark.text)
-    needs_no_reason = mark.marker == "constraint" or (mark.is_trailer and is_decision)
+    is_decision = statement.marker == "decision"
+    is_about_work = is_decision and commit_type(statement.subject) in WORK_TYPES
+    has_reason = REASON_WORD.search(statement.text) or REASON_SEPARATOR.search(statement.text)
+    needs_no_reason = statement.marker == "constraint" or (statement.is_trailer and is_decision)
     if has_reason or needs_no_reason:
         return "a decision about the work, not the product" if is_about_work else None
-    if mark.marker == "rejected" and len(mark.text.split()) >= MIN_REJECTION_WORDS:
+    if statement.marker == "rejected" and len(statement.text.split()) >= MIN_REJECTION_WORDS:
         return None
-    return f"a {NOUNS[mark.marker]} without its reason"
+    return f"a {NOUN_BY_MARKER[statement.marker]} without its reason"

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from typing import NamedTuple
 
 from memory_ci.extraction.gate import BODY_WIDTH, MARKED_TITLE_WIDTH, TITLE_WIDTH
-from memory_ci.extraction.markers import CONVENTIONAL, SUBJECT_WIDTH, Mark, is_fix
+from memory_ci.extraction.markers import CONVENTIONAL, SUBJECT_WIDTH, MarkedStatement, is_fix
 from memory_ci.regex import Regex
 
-SENTENCE = Regex(
+SENTENCE_BOUNDARY = Regex(
     r"(?<=[.!?])\s+(?=[\"'`(]?(?:[A-Z0-9]|[a-z]+[A-Z_(]))|(?<=[\u3002\uff01\uff1f])(?=\S)"
 )
 """The boundary between two sentences."""
 
-SENTENCE_OR_LINE = Regex(rf"{SENTENCE.pattern}|\n")
-CLAUSE = Regex(
+SENTENCE_OR_LINE = Regex(rf"{SENTENCE_BOUNDARY.pattern}|\n")
+CLAUSE_BOUNDARY = Regex(
     r",?;?\s(?=(?:so|because|instead of|rather than|which|even though|although)\b)"
     r"|\s*;\s|\s[\u2014\u2013-]\s|,\s(?=(?:but|defaulting|causing|leaving)\b)"
 )
 """The boundary between two clauses: `, so`, `;`, a dash. A title may be cut there."""
 
-MIN_CLAUSE = 40
+MIN_CLAUSE_WIDTH = 40
 """Number of characters that a title must have before it may be cut at a clause."""
 
-TICKET = Regex(r"\s*\((?:[\w-]*#\d+|[a-z]+-[\w.]+)\)")
+TICKET_NUMBER = Regex(r"\s*\((?:[\w-]*#\d+|[a-z]+-[\w.]+)\)")
 """The number of a ticket in brackets: `(#128)`, `(proj-7)`."""
 
 PLAIN_WORD = Regex(r"[a-z]+(?=[\s,;:]|\.?$)")
 """A word without capitals and signs, which may be capitalized at the start of a sentence."""
 
-REASON = Regex(
+REASON_WORD = Regex(
     r"(?i)\b(?:because|since|so|instead of|rather than|to avoid|to prevent|otherwise|in order to"
     r"|due to|lest|as (?:it|they)|which (?:means|would|avoids|lets|keeps|makes)"
     r"|would (?:have|be|break|need|require)|therefore|hence)\b"
@@ -40,16 +41,16 @@ REASON = Regex(
 MIN_SUBJECT_WORDS = 5
 """Number of words of the subject of a fix that makes a better title than the fault."""
 
-PIPE = Regex(r"\s+\|\s+")
+REASON_SEPARATOR = Regex(r"\s+\|\s+")
 """What separates choice and reason in some trailers: `Rejected: a queue | it loses jobs`."""
 
-BECAUSE = Regex(r",?\s(?:because|since|as it|as they|\u2014|--?)\s")
+REASON_START = Regex(r",?\s(?:because|since|as it|as they|\u2014|--?)\s")
 """The boundary between what was rejected and its reason."""
 
-CHOICES = ("decision", "constraint", "rejected")
+CHOICE_MARKERS = ("decision", "constraint", "rejected")
 """The markers of choices."""
 
-LASTING = Regex(
+LASTING_WORD = Regex(
     r"(?i)\b(?:is|are|isn't|aren't|has|have|does|do|doesn't|don't|must|should|shall|can|cannot"
     r"|can't|may|will|won't|needs?"
     r"|(?<!was )(?<!were )(?<!had )never|always|only (?:if|when|after|before|with)|because|since"
@@ -63,27 +64,27 @@ SUBORDINATE = Regex(
 )
 """A word that begins a subordinate clause."""
 
-SYMPTOM = Regex(
+FAULT_VERB = Regex(
     r"(?i)(?<=\s)(?:fails?|failed|crash(?:es|ed)|hangs|breaks|broke|is|are|was|were|has|have|had"
     r"|does|did|do not|don't|doesn't|didn't|isn't|aren't|cannot|can't|returns|shows|throws|raises"
     r"|panics|loses|leaks|ignores|misses)\b"
 )
 """A finite verb: a subject with one in its main clause states a fault."""
 
-ORDERS = Regex(
+ORDER_START = Regex(
     r"(?i)(?:fix|prevent|avoid|handle|stop|let|make|ensure|allow|keep|do|don't|use|never|always"
     r"|only|check|require|wait|retry|skip|show|report|treat|accept|reject|return|restore|repair)\b"
 )
 """The beginning of a subject that is an order, so that it states no fault."""
 
-OPENING = Regex(
+OPENING_PUNCTUATION = Regex(
     r"^(?:[\s:;,!?)\]\u2013\u2014\u2192\u2022>]|[-*+=](?=\s)|-+>|\.(?=\s)|\.{2,}|\u2026)+"
 )
 """Punctuation that no statement begins with; `.gitignore` and `--all` begin with a name."""
 
 FENCE = "```"
 
-EDIT = Regex(
+EDIT_START = Regex(
     r"(?i)(?:also |i |we )?"
     r"(?:(?:add|amend|correct|fix|mend|refresh|remov|renam|reword|revis|updat)ed|clarified|rewrote|rewritten)\b"
 )
@@ -96,73 +97,91 @@ TITLE_END = " .:;,"
 # -- the title and body of a mark
 
 
-def compose(mark: Mark) -> tuple[str, str]:
-    """Return the title and body of a marked statement.
+class Wording(NamedTuple):
+    """The title and body of a learning; the body is "" if the title says everything."""
 
-    The body is empty if the title holds all of it.
+    title: str
+    body: str
+
+
+def compose_wording(marked: MarkedStatement) -> Wording:
+    """Return the title and body of a statement that its author marked (`Decision: …`).
+
+    A root cause, and a choice (decision, constraint, rejection), have parts that go to a fixed
+    place. Any other statement is split after the part that fits into a title.
     """
-    statement = _make_statement(mark)
-    if mark.marker == "root cause":
-        title, body = _compose_cause(mark, statement)
-    elif mark.marker in CHOICES:
-        title, body = _compose_choice(mark, statement)
+    statement = _make_statement(marked)
+    if marked.marker == "root cause":
+        wording = _word_root_cause(marked, statement)
+    elif marked.marker in CHOICE_MARKERS:
+        wording = _word_choice(marked, statement)
     else:
         title = make_title(statement)
-        body = make_body(title, statement)
-    return title, close_code(cut_at_sentence(body, BODY_WIDTH))
+        wording = Wording(title, make_body(title, statement))
+    body = remove_open_code(cut_at_sentence(wording.body, BODY_WIDTH))
+    return Wording(wording.title, body)
 
 
-def _make_statement(mark: Mark) -> str:
-    """Return the text of a mark, after its scope if the text does not name the scope."""
-    statement = clean_opening(fold_space(mark.text))
-    if mark.scope and mark.scope.lower() not in statement.lower():
-        return f"{mark.scope}: {statement}"
+def _make_statement(marked: MarkedStatement) -> str:
+    """Return the text of a marked statement, after its scope unless the text names it."""
+    statement = remove_opening_punctuation(fold_space(marked.text))
+    if marked.scope and marked.scope.lower() not in statement.lower():
+        return f"{marked.scope}: {statement}"
     return _capitalize(statement)
 
 
-def _compose_cause(mark: Mark, cause: str) -> tuple[str, str]:
-    """Return the title and body of the cause of a fault.
+def _word_root_cause(marked: MarkedStatement, cause: str) -> Wording:
+    """Return the title and body of the cause of a fault, found in the message of its fix.
 
-    The title describes the fix if the subject of its commit does; else it is the cause. The body
-    has the cause and the fix, except if the title says the same already.
+    The title is what to do: the subject of the commit, or its paragraph `Fix: …`. If the subject is
+    too short or no fix, the title is the cause. The body has cause and fix, each unless the title
+    says the same.
+
+    Args:
+        marked: the root cause as it is marked, with its fix and the subject of its commit.
+        cause: its text.
     """
-    # The subject without its type and its tickets is what the fix does.
-    subject = CONVENTIONAL.sub("", mark.subject[:SUBJECT_WIDTH], count=1)
-    subject = TICKET.sub("", fold_space(subject))
+    # The subject without its type (`fix(api): `) and its tickets (`(#12)`).
+    subject = CONVENTIONAL.sub("", marked.subject[:SUBJECT_WIDTH], count=1)
+    subject = TICKET_NUMBER.sub("", fold_space(subject))
     subject = _capitalize(fold_space(subject))
-    fix = fold_space(mark.fix)
+    fix = fold_space(marked.fix)
 
-    if len(subject.split()) >= MIN_SUBJECT_WORDS and is_fix(mark.subject):
-        title = make_title(_state_instruction(subject, fix))
-    else:
-        title = make_title(cause)
+    describes_fix = len(subject.split()) >= MIN_SUBJECT_WORDS and is_fix(marked.subject)
+    title = make_title(_state_instruction(subject, fix) if describes_fix else cause)
 
     fix = fix or subject
-    is_list = fix.startswith(("- ", "* ", "+ "))
-    separator = "\n" if is_list else " "
     paragraphs: list[str] = []
     if not _is_same_statement(title, cause):
         paragraphs.append(f"Cause: {cause}")
     if not _is_same_statement(title, fix):
-        paragraphs.append(f"Fix:{separator}{fix}")
-    return title, "\n\n".join(paragraphs)
+        is_list = fix.startswith(("- ", "* ", "+ "))
+        paragraphs.append(f"Fix:\n{fix}" if is_list else f"Fix: {fix}")
+    return Wording(title, "\n\n".join(paragraphs))
 
 
 def _is_same_statement(title: str, statement: str) -> bool:
     return title.casefold() == statement.rstrip(TITLE_END).casefold()
 
 
-def _compose_choice(mark: Mark, statement: str) -> tuple[str, str]:
-    """Return the choice as title, and the reason behind ` | ` as body.
+def _word_choice(marked: MarkedStatement, statement: str) -> Wording:
+    """Return the title and body of a decision, constraint or rejection.
 
-    The title of a rejection ends before its reason.
+    `Rejected: a queue | it loses jobs` has the choice as its title and the reason as its body. The
+    title of a rejection also ends before a reason in the same sentence (`because it loses jobs`).
+
+    Args:
+        marked: the choice as it is marked.
+        statement: its text.
     """
-    choice, *reasons = PIPE.split(statement, maxsplit=1)
-    titled = BECAUSE.split(choice, maxsplit=1)[0] if mark.marker == "rejected" else choice
-    title = make_title(titled)
+    choice, *reasons = REASON_SEPARATOR.split(statement, maxsplit=1)
+    choice_without_reason = choice
+    if marked.marker == "rejected":
+        choice_without_reason = REASON_START.split(choice, maxsplit=1)[0]
+    title = make_title(choice_without_reason)
     reason = _capitalize("".join(reasons))
     paragraphs = [make_body(title, choice), reason]
-    return title, "\n\n".join(paragraph for paragraph in paragraphs if paragraph)
+    return Wording(title, "\n\n".join(paragraph for paragraph in paragraphs if paragraph))
 
 
 def _state_instruction(subject: str, fix: str) -> str:
@@ -175,7 +194,7 @@ def _state_instruction(subject: str, fix: str) -> str:
     'Prevent: cards are charged twice'
     """
     main_clause = SUBORDINATE.split(subject, maxsplit=1)[0]
-    states_fault = SYMPTOM.search(main_clause) and not ORDERS.match(subject)
+    states_fault = FAULT_VERB.search(main_clause) and not ORDER_START.match(subject)
     if not states_fault:
         return subject
     if fix:
@@ -197,7 +216,7 @@ def make_title(statement: str) -> str:
     sentence = _find_title_sentence(statement)
     if len(sentence) > TITLE_WIDTH:
         sentence = _cut_title(sentence)
-    return close_code(sentence).rstrip(TITLE_END)
+    return remove_open_code(sentence).rstrip(TITLE_END)
 
 
 def is_title_cut(statement: str) -> bool:
@@ -207,27 +226,32 @@ def is_title_cut(statement: str) -> bool:
 
 
 def _find_title_sentence(statement: str) -> str:
-    """Return the first sentence of a statement that does not tell an edit."""
-    line = clean_opening(statement.partition("\n")[0])
-    sentence: str = SENTENCE.split(_skip_edits(line), maxsplit=1)[0]
+    """Return the first sentence of a statement that says more than that something was edited."""
+    line = remove_opening_punctuation(statement.partition("\n")[0])
+    sentence: str = SENTENCE_BOUNDARY.split(_skip_edit_reports(line), maxsplit=1)[0]
     return sentence
 
 
-def clean_opening(text: str) -> str:
+def remove_opening_punctuation(text: str) -> str:
     """Return a text without the punctuation, arrows or list marks that it begins with."""
-    return OPENING.sub("", text)
+    return OPENING_PUNCTUATION.sub("", text)
 
 
-def tells_edit(text: str) -> bool:
+def is_edit_report(text: str) -> bool:
     """Return whether a text tells only that something was edited: `Updated the README`."""
-    return bool(EDIT.match(text)) and not LASTING.search(text) and not REASON.search(text)
+    if not EDIT_START.match(text):
+        return False
+    return not LASTING_WORD.search(text) and not REASON_WORD.search(text)
 
 
-def _skip_edits(line: str) -> str:
-    """Return a line from its first sentence on that does not tell an edit, else the whole line."""
+def _skip_edit_reports(line: str) -> str:
+    """Return a line without the sentences at its start that only report an edit.
+
+    If all its sentences do, the whole line is returned.
+    """
     remainder = line
-    while tells_edit(SENTENCE.split(remainder, maxsplit=1)[0]):
-        boundary = SENTENCE.search(remainder)
+    while is_edit_report(SENTENCE_BOUNDARY.split(remainder, maxsplit=1)[0]):
+        boundary = SENTENCE_BOUNDARY.search(remainder)
         if boundary is None:
             return line
         remainder = remainder[boundary.end() :]
@@ -239,29 +263,30 @@ def _cut_title(sentence: str) -> str:
 
     It is not cut within code or brackets.
     """
-    clause_ends = [match.start() for match in CLAUSE.finditer(sentence)]
-    beginnings = [sentence[:end] for end in clause_ends if MIN_CLAUSE <= end <= TITLE_WIDTH]
-    closed = [beginning for beginning in beginnings if _is_closed(beginning)]
-    return closed[-1] if closed else cut(sentence, MARKED_TITLE_WIDTH)
+    clause_ends = [match.start() for match in CLAUSE_BOUNDARY.finditer(sentence)]
+    beginnings = [sentence[:end] for end in clause_ends if MIN_CLAUSE_WIDTH <= end <= TITLE_WIDTH]
+    whole_beginnings = [beginning for beginning in beginnings if _has_no_open_code(beginning)]
+    return whole_beginnings[-1] if whole_beginnings else cut(sentence, MARKED_TITLE_WIDTH)
 
 
-def _is_closed(text: str) -> bool:
+def _has_no_open_code(text: str) -> bool:
     """Return whether all code spans and parentheses that a text opens are closed."""
     return text.count("`") % 2 == 0 and text.count("(") == text.count(")")
 
 
-def close_code(text: str) -> str:
-    """Return a text without half code blocks and half code spans.
+def remove_open_code(text: str) -> str:
+    """Return a text in which no code block and no code span is open, as after it was cut.
 
-    It is cut before a fence that is not closed. Of a span that is not closed, the words stay.
+    The text ends before the fence of a block that is not closed. Of a span that is not closed, only
+    the backtick is removed.
     """
     if text.count(FENCE) % 2:
         text = text[: text.rindex(FENCE)].rstrip()
     paragraphs = re.split(r"(\n\s*\n)", text)
-    return "".join(_close_span(paragraph) for paragraph in paragraphs)
+    return "".join(_remove_open_span(paragraph) for paragraph in paragraphs)
 
 
-def _close_span(paragraph: str) -> str:
+def _remove_open_span(paragraph: str) -> str:
     """Return a paragraph without its last backtick if that opens a span that is not closed."""
     if paragraph.count("`") % 2 == 0:
         return paragraph
@@ -272,16 +297,24 @@ def _close_span(paragraph: str) -> str:
 def make_body(title: str, statement: str) -> str:
     """Return the rest of a statement after its title, "" if the title holds all of it.
 
-    It is the whole statement if that does not begin with the title.
+    It is the whole statement if that does not begin with the title, for example because the title
+    was cut in a span of code.
+
+    Args:
+        title: the title, made from the statement by `make_title`.
+        statement: the statement.
     """
-    text = clean_opening(statement)
+    # Without what `make_title` skips, too.
+    text = remove_opening_punctuation(statement)
     first_line, separator, following_lines = text.partition("\n")
-    text = _skip_edits(first_line) + separator + following_lines
+    text = _skip_edit_reports(first_line) + separator + following_lines
     if not text.startswith(title):
-        is_title_all = title == close_code(text).rstrip(TITLE_END)
-        return "" if is_title_all else statement
+        is_all_in_title = title == remove_open_code(text).rstrip(TITLE_END)
+        return "" if is_all_in_title else statement
+
     remainder = text[len(title) :]
-    if remainder[:1].isalnum():
+    ends_within_word = remainder[:1].isalnum()
+    if ends_within_word:
         return statement
     remainder = remainder.lstrip(TITLE_END)
     if not remainder.startswith("\n"):
@@ -289,18 +322,21 @@ def make_body(title: str, statement: str) -> str:
     return _capitalize(remainder.strip())
 
 
-def tidy(title: str, body: str) -> tuple[str, str]:
-    """Return the title and body by a model, without the words that a reviewer would take out.
+def tidy_wording(title: str, body: str) -> Wording:
+    """Return a title and body that a model wrote without what a reviewer would take out.
 
-    That is punctuation before the title, half code, and a body that repeats the title.
+    That is punctuation before the title, code that is not closed, and a body that only repeats the
+    title.
     """
-    title = close_code(clean_opening(title))
-    body = close_code(body)
-    return title, "" if _is_same_statement(title, body) else body
+    title = remove_open_code(remove_opening_punctuation(title))
+    body = remove_open_code(body)
+    if _is_same_statement(title, body):
+        body = ""
+    return Wording(title, body)
 
 
 def fold_space(text: str) -> str:
-    """Fold the white space of each line to single blanks and compose accents (NFC)."""
+    """Fold the white space of each line to single blanks and compose_wording accents (NFC)."""
     lines = unicodedata.normalize("NFC", text).split("\n")
     return "\n".join(" ".join(line.split()) for line in lines).strip()
 

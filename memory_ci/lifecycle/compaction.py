@@ -55,13 +55,13 @@ T = TypeVar("T")
 class PlannedChange(NamedTuple):
     """A change, and the entry that it changes with its file and line."""
 
-    place: Located
+    located: Located
     change: Change
 
 
 def plan_compaction(
     located: Sequence[Located],
-    older: Collection[Located] = (),
+    replaced_copies: Collection[Located] = (),
     synonyms: Collection[frozenset[str]] = (),
 ) -> tuple[Change, ...]:
     """Plan how near duplicates become one entry: updates of entries that stay, removals of others.
@@ -72,13 +72,14 @@ def plan_compaction(
     other, stay unchanged.
 
     Args:
-        located: entries with their files; all these files may be rewritten.
-        older: copies that, by history, another copy of the same id replaced.
+        located: entries with their files; all these files may be rewritten. A file may have a copy
+            of an entry of another file, with the same id: a merge may restore one.
+        replaced_copies: copies that, by history, another copy of the same id replaced.
         synonyms: groups of ids whose entries say the same according to a model.
     """
     copies_by_id: dict[str, list[Located]] = {}
     for entry_id, copies in _group_by_id(located).items():
-        if _is_one_learning(copies, older):
+        if _say_the_same(copies, replaced_copies):
             copies_by_id[entry_id] = copies
 
     planned: list[PlannedChange] = []
@@ -89,64 +90,74 @@ def plan_compaction(
         planned += [_plan_removal(copy, "retired") for copy in retired_copies]
     for first, *other_copies in copies_by_id.values():
         planned += [_plan_removal(copy, f"is already in {first.path}") for copy in other_copies]
-    planned += _plan_merges(copies_by_id, older, synonyms)
+    planned += _plan_merges(copies_by_id, replaced_copies, synonyms)
     planned.sort(key=_file_order)
     return tuple(change for _, change in planned)
 
 
 def _plan_merges(
     copies_by_id: Mapping[str, Sequence[Located]],
-    older: Collection[Located],
+    replaced_copies: Collection[Located],
     synonyms: Collection[frozenset[str]],
 ) -> Iterator[PlannedChange]:
     """Yield the update of each entry that stays, and the removals of those that it absorbs.
 
+    The copies of each id are united to one entry. Then near duplicates with different ids, and
+    synonyms, form clusters. The first entry of a cluster (the survivor) absorbs the others.
+
     Args:
-        copies_by_id: the copies of each active entry; the first copy stays.
-        older: copies that, by history, another copy of the same id replaced.
+        copies_by_id: the copies of each active entry; the first copy stays, the caller removes the
+            others.
+        replaced_copies: copies that, by history, another copy of the same id replaced.
         synonyms: groups of ids whose entries say the same according to a model.
     """
-    united = [_unite_copies(copies, older) for copies in copies_by_id.values()]
-    for survivor, *absorbed in _join_clusters(list(_find_clusters(united)), synonyms):
+    entries = [_unite_copies(copies, replaced_copies) for copies in copies_by_id.values()]
+    clusters = _join_clusters(list(_find_clusters(entries)), synonyms)
+    for survivor, *absorbed in clusters:
         yield from _plan_update(copies_by_id[survivor.entry.id], [survivor, *absorbed])
-        for place in absorbed:
-            remaining_copy, *_ = copies_by_id[place.entry.id]
-            yield _plan_removal(remaining_copy, f"part of {survivor.entry.id[:8]}")
+        for located in absorbed:
+            first_copy = copies_by_id[located.entry.id][0]
+            yield _plan_removal(first_copy, f"part of {survivor.entry.id[:8]}")
 
 
-def list_unlike(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
+def list_different_copies(located: Iterable[Located]) -> tuple[tuple[Located, ...], ...]:
     """Return the copies of each id whose copies say different things."""
     groups = _group_by_id(located).values()
-    return tuple(tuple(copies) for copies in groups if not _is_one_learning(copies, ()))
+    return tuple(tuple(copies) for copies in groups if not _say_the_same(copies, ()))
 
 
 def _group_by_id(located: Iterable[Located]) -> dict[str, list[Located]]:
     """Return the copies of each entry by its id, the copy in the widest scope first."""
 
-    def order(place: Located) -> tuple[int, str, int]:
-        return SCOPE_ORDER[place.scope.name], place.path, place.line
+    def scope_and_place(copy: Located) -> tuple[int, str, int]:
+        return SCOPE_ORDER[copy.scope.name], copy.path, copy.line
 
     copies_by_id: dict[str, list[Located]] = defaultdict(list)
-    for place in sorted(located, key=order):
-        copies_by_id[place.entry.id].append(place)
+    for copy in sorted(located, key=scope_and_place):
+        copies_by_id[copy.entry.id].append(copy)
     return copies_by_id
 
 
-def _is_one_learning(copies: Sequence[Located], older: Collection[Located]) -> bool:
-    """Return whether all copies of an id say the same, apart from those that another replaced.
+def _say_the_same(copies: Sequence[Located], replaced_copies: Collection[Located]) -> bool:
+    """Return whether all copies of an id say the same, so that only the first needs to stay.
 
-    They do if their words are similar and make the same claims (see `EntryWords`), and if the first
-    copy has the unknown keys of all others: only the first copy stays.
+    Copies that another one replaced do not matter. The others say the same if each two of them have
+    similar words, and if all have the same claims: the words next to negations and numbers. Also,
+    the first copy must have the unknown keys of all copies, because the other copies go.
     """
     if len(copies) == 1:
         return True
-    current = [parse_entry_words(copy.entry) for copy in copies if copy not in older]
-    if len({entry_words.claims for entry_words in current}) != 1:
-        return False
     # As a set: copies with the same words and claims count once.
-    word_sets = [entry_words.words for entry_words in set(current)]
+    distinct_texts = set()
+    for copy in copies:
+        if copy not in replaced_copies:
+            distinct_texts.add(parse_entry_words(copy.entry))
+    if len({entry_words.claims for entry_words in distinct_texts}) != 1:
+        return False
+    word_sets = [entry_words.words for entry_words in distinct_texts]
     pair_count = comb(len(word_sets), 2)
-    if len(similar_pairs(word_sets)) != pair_count:
+    are_all_similar = len(similar_pairs(word_sets)) == pair_count
+    if not are_all_similar:
         return False
     first_keys = {key for key, _ in copies[0].entry.extra}
     return all(first_keys.issuperset(dict(copy.entry.extra)) for copy in copies)
@@ -159,12 +170,21 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     Each entry is compared with the survivor: a chain of similar entries does not make its ends
     similar.
     """
+<<<<<<< HEAD
     comparable: dict[object, list[ComparedEntry]] = defaultdict(list)
+=======
+    comparable_groups: dict[object, list[Located]] = defaultdict(list)
+>>>>>>> main
     for place in sorted(places, key=survival_key):
         words, claims = parse_entry_words(place.entry)
         key = (place.path, place.entry.type, *_list_conditions(place.entry), claims)
+<<<<<<< HEAD
         comparable[key].append(ComparedEntry(place, words))
     for group in comparable.values():
+=======
+        comparable_groups[key].append(place)
+    for group in comparable_groups.values():
+>>>>>>> main
         yield from _split_group(group)
 
 
@@ -179,12 +199,20 @@ def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
     The entries come in the order of survival. Each that is in no cluster yet starts one, and takes
     its near duplicates that are in none. Rules are near duplicates also by their titles alone.
     """
+<<<<<<< HEAD
     places = [compared.place for compared in group]
     by_words = NearDuplicates([compared.words for compared in group])
     by_title: NearDuplicates | None = None
     if places[0].entry.type in RULE_TYPES:
         titles = [title_stems(place.entry) for place in places]
         by_title = NearDuplicates(titles, contained_only=True)
+=======
+    by_words = NearDuplicateSearch([parse_entry_words(place.entry).words for place in group])
+    by_title: NearDuplicateSearch | None = None
+    if group[0].entry.type in RULE_TYPES:
+        titles = [title_stems(place.entry) for place in group]
+        by_title = NearDuplicateSearch(titles, contained_only=True)
+>>>>>>> main
 
     clustered_ids: set[str] = set()
     for index, survivor in enumerate(places):
@@ -194,18 +222,26 @@ def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
         duplicates = by_words.find(index)
         if by_title is not None:
             duplicates |= by_title.find(index)
+<<<<<<< HEAD
         candidates = [places[duplicate] for duplicate in sorted(duplicates)]
         free = [place for place in candidates if place.entry.id not in clustered_ids]
         cluster = _select_compatible(survivor, free)
+=======
+        candidates = []
+        for duplicate in sorted(duplicates):
+            if group[duplicate].entry.id not in clustered_ids:
+                candidates.append(group[duplicate])
+        cluster = _select_compatible(survivor, candidates)
+>>>>>>> main
         clustered_ids |= {member.entry.id for member in cluster}
         yield cluster
 
 
-class NearDuplicates:
-    """The near duplicates of token sets, each searched at its first use.
+class NearDuplicateSearch:
+    """A search for the near duplicates of token sets, which searches for each set when it is asked.
 
     Thousands of similar sets make millions of pairs, but a caller that clusters them asks only for
-    the pairs of the first set of each cluster.
+    the pairs of the first set of each cluster. Equal sets are compared once.
     """
 
     def __init__(
@@ -218,15 +254,22 @@ class NearDuplicates:
             contained_only: count a pair only if one set contains the other and is not much larger.
         """
         self._token_sets = token_sets
-        self._indices: dict[frozenset[str], list[int]] = defaultdict(list)
+        self._indices_by_set: dict[frozenset[str], list[int]] = defaultdict(list)
         for index, token_set in enumerate(token_sets):
-            self._indices[token_set].append(index)
-        self._distinct = tuple(self._indices)
+            self._indices_by_set[token_set].append(index)
+
+        self._distinct_sets = tuple(self._indices_by_set)
         threshold = CONTAINED_TITLE if contained_only else NEAR_DUPLICATE
-        searched = range(len(self._distinct))
-        searches = find_partners(self._distinct, searched, threshold, contained_only=contained_only)
-        # Iterators that search when they are consumed.
-        self._searches = {self._distinct[index]: partners for index, partners in searches}
+        searches = find_partners(
+            self._distinct_sets,
+            range(len(self._distinct_sets)),
+            threshold,
+            contained_only=contained_only,
+        )
+        # An iterator for each distinct set. It searches while it is consumed, and gives indices of
+        # `_distinct_sets`.
+        self._searches = {self._distinct_sets[index]: partners for index, partners in searches}
+        # The results of the iterators that were consumed.
         self._partners: dict[frozenset[str], tuple[int, ...]] = {}
 
     def find(self, index: int) -> set[int]:
@@ -236,39 +279,45 @@ class NearDuplicates:
             return set()
         if token_set not in self._partners:
             self._partners[token_set] = tuple(self._searches[token_set])
-        indices = set(self._indices[token_set])
+        duplicates = set(self._indices_by_set[token_set])
         for partner in self._partners[token_set]:
-            indices.update(self._indices[self._distinct[partner]])
-        return indices
+            partner_set = self._distinct_sets[partner]
+            duplicates.update(self._indices_by_set[partner_set])
+        return duplicates
 
 
 def _join_clusters(
     clusters: Sequence[list[Located]], synonyms: Collection[frozenset[str]]
 ) -> Iterator[list[Located]]:
-    """Yield the clusters; those with entries of one group of `synonyms` are joined.
+    """Yield the clusters of entries, after joining those that a model found to say the same.
 
-    Clusters are joined only if their entries could be one entry: same file, adoption and validity.
+    Two clusters are joined if each has an entry of the same group of synonyms, and if their
+    survivors are in one file and apply under the same conditions (`_list_conditions`). An entry of
+    a joined cluster that the best entry cannot absorb becomes a cluster of its own.
 
     Args:
         clusters: entries that become one entry, the survivor of each cluster first.
         synonyms: groups of ids whose entries say the same according to a model.
     """
-    joined: dict[object, list[Located]] = {}
+    joined_clusters: dict[object, list[Located]] = {}
     for cluster in clusters:
         survivor = cluster[0]
         ids = {member.entry.id for member in cluster}
-        matching_groups = [group for group in synonyms if group & ids]
-        key: object = survivor.entry.id
-        if matching_groups:
-            key = (matching_groups[0], survivor.path, *_list_conditions(survivor.entry))
-        joined.setdefault(key, []).extend(cluster)
-    for places in joined.values():
-        best, *others = sorted(places, key=survival_key)
+        synonym_groups = [group for group in synonyms if group & ids]
+        if synonym_groups:
+            conditions = _list_conditions(survivor.entry)
+            join_key: object = (synonym_groups[0], survivor.path, *conditions)
+        else:
+            join_key = survivor.entry.id  # of no other cluster
+        joined_clusters.setdefault(join_key, []).extend(cluster)
+
+    for joined_cluster in joined_clusters.values():
+        best, *others = sorted(joined_cluster, key=survival_key)
         members = _select_compatible(best, others)
         yield members
-        for place in places:
-            if place not in members:
-                yield [place]
+        for located in joined_cluster:
+            if located not in members:
+                yield [located]
 
 
 def _select_compatible(survivor: Located, candidates: Iterable[Located]) -> list[Located]:
@@ -306,20 +355,20 @@ def _list_contradicted_ids(entry: Entry) -> set[str]:
     return contradicted - {entry.id}
 
 
-def _unite_copies(copies: Sequence[Located], older: Collection[Located]) -> Located:
+def _unite_copies(copies: Sequence[Located], replaced_copies: Collection[Located]) -> Located:
     """Return the first copy of an id, completed with the fields of the other copies.
 
     All copies count the same uses, so the highest count is kept.
 
     Args:
         copies: the copies of one id; the first copy stays.
-        older: copies that another copy replaced; their fields come last.
+        replaced_copies: copies that another copy replaced; their fields come last.
     """
     if len(copies) == 1:
         return copies[0]
-    ranked_copies = sorted(copies, key=lambda copy: (copy in older, *survival_key(copy)))
+    ranked_copies = sorted(copies, key=lambda copy: (copy in replaced_copies, *survival_key(copy)))
     ranked = [copy.entry for copy in ranked_copies]
-    merged = _merge_entries(copies[0].entry, ranked, max)
+    merged = _merge_entries(copies[0].entry, ranked, combine_counts=max)
     entry = replace(
         merged,
         source=_first_value(entry.source for entry in ranked),
@@ -354,6 +403,9 @@ def _merge_entries(
 def _merge_state(base: Entry, ranked: Sequence[Entry]) -> Entry:
     """Return `base` with the widest domain, the highest weights, and the first values of texts.
 
+    Entries of a phase of work are retired when it ends, so an entry that is merged from several
+    phases gets no phase.
+
     Args:
         base: the entry that the others are merged into.
         ranked: all entries, the best first: its values win.
@@ -366,9 +418,9 @@ def _merge_state(base: Entry, ranked: Sequence[Entry]) -> Entry:
         base,
         domain="team" if "team" in domains else "task",
         status="compacted" if "compacted" in statuses else "active",
-        # Entries of a phase are retired when it ends, so one that is also of another has none.
         phase=base.phase if len(phases) == 1 else None,
         importance=max(entry.importance for entry in ranked),
+        # The priority that guarantees the highest rank.
         priority=max(priorities, key=priority_floor),
         aka=_first_value(entry.aka for entry in ranked),
         adoption=_first_value(entry.adoption for entry in ranked),
@@ -418,9 +470,9 @@ def _merge_lines(base: Entry, ranked: Sequence[Entry]) -> Entry:
 def survival_key(place: Located) -> tuple[bool, float, int, str, str, str]:
     """Return the sort key that decides which of several similar entries stays: the smallest.
 
-    Proved entries come first, because evidence is not lent to other words; then the most important,
-    the longest, and by id. Copies of one id that say the same are equal here and keep the order of
-    their places.
+    Entries with evidence come first, because the evidence must not be attached to the words of
+    another entry. Then come the most important and the longest entries. Copies of one id with the
+    same texts have equal keys, so that sorting keeps their order.
     """
     entry = place.entry
     length = len(entry.title) + len(entry.body)
@@ -451,23 +503,30 @@ def _plan_update(copies: Sequence[Located], cluster: Sequence[Located]) -> list[
 
     Args:
         copies: the copies of the survivor's id in files; the first copy is updated.
-        cluster: the survivor with the fields of its copies, then the entries that it absorbs.
+        cluster: the survivor, in which its copies are united, then the entries that it absorbs.
     """
     survivor, *absorbed = cluster
-    entry = survivor.entry
+    merged_entry = survivor.entry
     if absorbed:
-        entry = _merge_entries(entry, [member.entry for member in cluster], sum)
-    place = copies[0]
-    if entry == place.entry:
+        # Each entry counts its own uses, so the counts are added up.
+        cluster_entries = [member.entry for member in cluster]
+        merged_entry = _merge_entries(merged_entry, cluster_entries, combine_counts=sum)
+    updated_copy = copies[0]
+    if merged_entry == updated_copy.entry:
         return []
     reasons: list[str] = []
     if len(copies) > 1:
         reasons.append(f"one of {len(copies)} copies")
     if absorbed:
         reasons.append(f"merged with {', '.join(member.entry.id[:8] for member in absorbed)}")
-    why = "; ".join(reasons)
-    change = Change(step="compact", kind="update", path=place.path, entry=entry, why=why)
-    return [PlannedChange(place, change)]
+    change = Change(
+        step="compact",
+        kind="update",
+        path=updated_copy.path,
+        entry=merged_entry,
+        why="; ".join(reasons),
+    )
+    return [PlannedChange(updated_copy, change)]
 
 
 def _plan_removal(place: Located, why: str) -> PlannedChange:
@@ -480,26 +539,31 @@ def _file_order(planned: PlannedChange) -> tuple[str, bool, int, str]:
 
     Each removal takes out the last entry of its id, so the lower ones must go first.
     """
-    place, change = planned
+    located, change = planned
     is_removal = change.kind == "remove"
-    line = -place.line if is_removal else place.line
-    return place.path, is_removal, line, place.entry.id
+    line = -located.line if is_removal else located.line
+    return located.path, is_removal, line, located.entry.id
 
 
 def plan_stage_retirement(
     located: Iterable[Located], ended: Phase, today: date
 ) -> tuple[Change, ...]:
-    """Plan the retirement of the task entries of a phase of work that has ended, in every scope.
+    """Plan the retirement of the entries of a phase of work, such as `design`, that has ended.
 
-    Compacted entries are retired like active ones. Entries of domain `team` outlive a phase, and so
-    do entries that a person pinned.
+    Only entries of the domain `task` are retired: those of the domain `team` hold after the phase.
+    Entries that a person pinned stay as well.
+
+    Args:
+        located: the entries of all scopes.
+        ended: the phase.
+        today: the day on which its end was seen.
     """
     why = f"the stage {ended} ended, seen {today.isoformat()}"
     changes = []
-    for place in located:
-        entry = place.entry
+    for located_entry in located:
+        entry = located_entry.entry
         if entry.domain == "task" and entry.phase == ended and may_retire(entry):
-            changes.append(retire(place, why))
+            changes.append(retire(located_entry, why))
     return tuple(changes)
 
 

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from memory_ci.lifecycle.prominence import demote
 from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
-from memory_ci.lifecycle.settings import SetValue, find_settings, says_change
-from memory_ci.lifecycle.stance import Claim, claims_of, find_opposition
+from memory_ci.lifecycle.settings import SetValue, find_set_values, says_change
+from memory_ci.lifecycle.stance import Claim, find_opposition, parse_entry_claims
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 
@@ -87,7 +87,7 @@ def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Locat
     for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
         entry = place.entry
         if entry.status == "active" and entry.adoption != "rejected":
-            for claim in claims_of(entry):
+            for claim in parse_entry_claims(entry):
                 subjects[claim.subject][claim].append(place)
     return list(subjects.values())
 
@@ -204,7 +204,7 @@ def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSettin
         entry = place.entry
         is_open = entry.status == "active" and entry.valid_until is None
         if is_open and entry.adoption != "rejected":
-            for setting in find_settings(entry):
+            for setting in find_set_values(entry):
                 places_by_setting[setting.key][setting].append(place)
     for places_by_value in places_by_setting.values():
         for setting, other in combinations(places_by_value, 2):

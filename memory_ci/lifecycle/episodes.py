@@ -42,15 +42,15 @@ def make_amendment(
     feedback: Iterable[Feedback] = (),
     text: str = "",
 ) -> Amendment:
-    """Make a later addition to an episode, whose id is a hash of its content.
+    """Make an amendment: a later addition to an episode, the record of a merged change.
 
-    Two writers of the same content write the same file.
+    Its id is a hash of its content, so that two writers of the same content write the same file.
 
     Args:
         at: when it was made.
-        amends: the id of the episode; "" for feedback without one.
+        amends: the id of the episode. Feedback on entries may belong to no episode; then it is "".
         outcome: the new outcome of the episode; None if it stays.
-        valence: the new valence, how much the episode matters; None if it stays.
+        valence: the new valence, how much the episode matters from 0 to 1; None if it stays.
         feedback: feedback on entries.
         text: what people said about it.
     """
@@ -150,61 +150,65 @@ def _encode_canonical(record: Any) -> bytes:  # noqa: ANN401 - any record
     return msgspec.json.encode(record, order="deterministic")
 
 
-Heirs = Mapping[str, Sequence[str]]
+Successors = Mapping[str, Sequence[str]]
 """The ids of the entries that supersede an entry, by the id of an entry that no file holds."""
 
-NO_HEIRS: Heirs = {}
+NO_SUCCESSORS: Successors = {}
 
 
-def find_heirs(entries: Iterable[Entry], present_ids: Container[str]) -> Heirs:
-    """Return for each entry that no memory file holds any more the entries that supersede it.
+def find_successors(entries: Iterable[Entry], present_ids: Container[str]) -> Successors:
+    """Return for each entry that was removed from the memory files the entries that supersede it.
 
     Args:
         entries: the entries that may supersede others.
-        present_ids: ids of entries in memory files; these have no heirs.
+        present_ids: ids of entries in memory files; these have no successors.
     """
-    heirs: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    successors: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for entry in entries:
         for old_id in entry.supersedes:
             if old_id not in present_ids and old_id != entry.id:
-                heirs[old_id][entry.id] = None
-    return {old_id: tuple(heir_ids) for old_id, heir_ids in heirs.items()}
+                successors[old_id][entry.id] = None
+    return {old_id: tuple(successor_ids) for old_id, successor_ids in successors.items()}
 
 
-def find_heirs_among(entries: Iterable[Entry]) -> Heirs:
-    """Return the heirs as `find_heirs`, for entries that are all entries of the memory files."""
+def find_successors_among(entries: Iterable[Entry]) -> Successors:
+    """Return the successors of removed entries, from all entries of the memory files."""
     all_entries = tuple(entries)
-    return find_heirs(all_entries, {entry.id for entry in all_entries})
+    return find_successors(all_entries, {entry.id for entry in all_entries})
 
 
-def move_to_heirs(feedback: Iterable[Feedback], heirs: Heirs) -> tuple[Feedback, ...]:
-    """Return feedback with each superseded entry replaced by its heirs, the entries that remain.
+def move_to_successors(
+    feedback: Iterable[Feedback], successors: Successors
+) -> tuple[Feedback, ...]:
+    """Return feedback in which removed entries are replaced by the entries that supersede them.
 
-    Each event is returned once, in the order of replay. Feedback of one job on two entries that
+    Each event is returned once, ordered by time. Feedback of one piece of work on two entries that
     were merged into one becomes one event.
     """
-    moved: list[Feedback] = []
+    moved_events: list[Feedback] = []
     for event in feedback:
-        for heir_id in heirs.get(event.id, (event.id,)):
-            moved.append(replace(event, id=heir_id))
-    return unique_events(moved)
+        for successor_id in successors.get(event.id, (event.id,)):
+            moved_events.append(replace(event, id=successor_id))
+    return unique_events(moved_events)
 
 
-def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[str, UseCount]:
+def count_usage(
+    episodes: Iterable[Episode], successors: Successors = NO_SUCCESSORS
+) -> dict[str, UseCount]:
     """Count for each entry the episodes that it was served to and those that used it.
 
-    A superseded entry counts for its heirs, the entries that supersede it. An entry that was used
-    counts as served, even if the episode does not list it as retrieved.
+    A superseded entry counts for its successors, the entries that supersede it. An entry that was
+    used counts as served, even if the episode does not list it as retrieved.
 
     Args:
         episodes: the records of merged changes.
-        heirs: the heirs of entries that no memory file holds any more.
+        successors: the successors of entries that no memory file holds any more.
     """
     served_counts = Counter[str]()
     used_counts = Counter[str]()
     for episode in episodes:
-        used_ids = replace_by_heirs(episode.used, heirs)
-        retrieved_ids = replace_by_heirs((entry.id for entry in episode.retrieved), heirs)
+        used_ids = replace_by_successors(episode.used, successors)
+        retrieved_ids = replace_by_successors((entry.id for entry in episode.retrieved), successors)
         used_counts.update(used_ids)
         served_counts.update(used_ids | retrieved_ids)
     return {
@@ -213,9 +217,9 @@ def count_usage(episodes: Iterable[Episode], heirs: Heirs = NO_HEIRS) -> dict[st
     }
 
 
-def replace_by_heirs(ids: Iterable[str], heirs: Heirs) -> set[str]:
-    """Return ids with those that no memory file holds replaced by their heirs."""
-    return {heir_id for id_ in ids for heir_id in heirs.get(id_, (id_,))}
+def replace_by_successors(ids: Iterable[str], successors: Successors) -> set[str]:
+    """Return ids with those that no memory file holds replaced by their successors."""
+    return {successor_id for id_ in ids for successor_id in successors.get(id_, (id_,))}
 
 
 def weigh_by_learned(
@@ -374,18 +378,20 @@ AREA = Regex(
 )
 """A label that names a part of the repository: `area: payments`, `component/search`."""
 
-CONVENTIONAL = Regex(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")
+CONVENTIONAL_SCOPE = Regex(r"\w+\((?P<topic>[^()]{1,40})\)!?:\s")
 """`fix(retries): …`, a title with a scope as in Conventional Commits."""
 
-KIND = Regex(r"\w+!?:\s+")
+CONVENTIONAL_TYPE = Regex(r"\w+!?:\s+")
 """`fix: `, the type of a conventional title."""
 
-CONTAINERS = frozenset(
+CONTAINER_DIRECTORIES = frozenset(
     "src lib libs app apps packages pkg crates cmd internal modules services".split()
 )
 """Directories that hold the parts of a repository and are no part themselves."""
 
-ASIDE = frozenset("tests test docs doc spec examples benchmarks .github changelog.d".split())
+SECONDARY_DIRECTORIES = frozenset(
+    "tests test docs doc spec examples benchmarks .github changelog.d".split()
+)
 """Directories that work of any subject changes."""
 
 
@@ -423,22 +429,28 @@ def _find_usual_part(paths: Sequence[str]) -> str:
     """
     part_counts = Counter[str]()
     for path in paths:
-        parts = [name for name in path.split("/")[:-1] if name not in CONTAINERS]
+        parts = [name for name in path.split("/")[:-1] if name not in CONTAINER_DIRECTORIES]
         if parts and parts[0]:
             part_counts[parts[0]] += 1
 
-    main_counts = {part: count for part, count in part_counts.items() if part not in ASIDE}
+    main_counts = {
+        part: count for part, count in part_counts.items() if part not in SECONDARY_DIRECTORIES
+    }
     counts = main_counts or part_counts
     # Of parts with as many paths the first by name.
     return min(counts, key=lambda part: (-counts[part], part), default="")
 
 
 def _derive_topic(title: str) -> str:
-    """Return the scope of a conventional title, else the first content words of the title."""
-    match = CONVENTIONAL.match(title)
+    """Return the scope of a title as in Conventional Commits, or else its first content words.
+
+    >>> _derive_topic("fix(retries): charge once"), _derive_topic("fix: Charge the card once")
+    ('retries', 'charge card once')
+    """
+    match = CONVENTIONAL_SCOPE.match(title)
     if match:
         return match["topic"].strip().lower()
-    plain_title = KIND.sub("", title, count=1)
-    content = content_words(plain_title)
-    topic_words = dict.fromkeys(word for word in words(plain_title) if word in content)
-    return " ".join(list(topic_words)[:MAX_TOPIC_WORDS])
+    title_without_type = CONVENTIONAL_TYPE.sub("", title, count=1)
+    topic_words = content_words(title_without_type)  # a set, so the order is that of the title
+    ordered_words = [word for word in words(title_without_type) if word in topic_words]
+    return " ".join(list(dict.fromkeys(ordered_words))[:MAX_TOPIC_WORDS])

@@ -42,19 +42,23 @@ HARMLESS_FIELDS = frozenset(
 """Fields that give a note no weight of its own, or that are checked separately."""
 
 
-def strip_claims(note: Located, day: date) -> Located:
+def keep_note_text(note: Located, day: date) -> Located:
     """Return a note of somebody without write access, reduced to what such a note may say.
 
-    It keeps its title, body and type; all other fields are those of a new entry. Its scope is kept
-    if it is a team or the project.
+    It keeps its id, title, body and type; all other fields are those of a new entry. Its scope is
+    kept if it is a team or the project.
+
+    Args:
+        note: the note.
+        day: the day on which the entry is created.
     """
     old = note.entry
-    entry = create_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
+    new_entry = create_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
     scope = note.scope if note.scope.name in ("team", "project") else PROJECT
-    return Located(entry, note.path, note.line, scope)
+    return Located(new_entry, note.path, note.line, scope)
 
 
-def list_claims(note: Located, day: date) -> list[str]:
+def list_restricted_fields(note: Located, day: date) -> list[str]:
     """Return the fields of a note that only people with write access may set.
 
     Anyone may open a request with a note. Such a field would make the note rank higher, look older
@@ -65,24 +69,24 @@ def list_claims(note: Located, day: date) -> list[str]:
         day: the day on which the note is read.
     """
     entry = note.entry
-    stripped = strip_claims(note, day)
-    claims: list[str] = []
+    text_only_note = keep_note_text(note, day)
+    restricted_fields: list[str] = []
     if entry.importance > NEW_IMPORTANCE:
-        claims.append("importance")
+        restricted_fields.append("importance")
     for name in ("last_reinforced", "created_at"):
         stated_day = getattr(entry, name) or day
         if stated_day - day > MAX_CLOCK_ERROR:
-            claims.append(name)
+            restricted_fields.append(name)
     for name in Entry.__struct_fields__:
-        is_allowed = getattr(entry, name) == getattr(stripped.entry, name)
-        if name not in HARMLESS_FIELDS and not is_allowed:
-            claims.append(name)
-    if note.scope != stripped.scope:
-        claims.append("scope")
-    return claims
+        is_default = getattr(entry, name) == getattr(text_only_note.entry, name)
+        if name not in HARMLESS_FIELDS and not is_default:
+            restricted_fields.append(name)
+    if note.scope != text_only_note.scope:
+        restricted_fields.append("scope")
+    return restricted_fields
 
 
-def mark_claimed(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
+def mark_unproved_addresses(entry: Entry, is_found: Callable[[str, str], bool]) -> Entry:
     """Mark each address in the source and the evidence of an entry that cannot be looked up.
 
     The mark is `claimed:` in front of the address: `claimed:pr:128`.
@@ -131,32 +135,33 @@ def plan_fold(
     Returns:
         The changes and the findings.
     """
-    place_by_id = {place.entry.id: place for place in reversed(located)}
-    places_by_words: defaultdict[object, list[Located]] = defaultdict(list)
-    for place in located:
-        places_by_words[_wording_key(place.entry)].append(place)
+    entry_by_id = {existing.entry.id: existing for existing in reversed(located)}
+    entries_by_words: defaultdict[object, list[Located]] = defaultdict(list)
+    for existing in located:
+        entries_by_words[_wording_key(existing.entry)].append(existing)
 
-    def order(note: Located) -> tuple[bool, str, str]:
+    def outsiders_last(note: Located) -> tuple[bool, str, str]:
         return note.path in outsiders_paths, note.entry.id, note.path
 
     changes: list[Change] = []
     findings: list[Finding] = []
-    for note in sorted(notes, key=order):
-        target = targets[note.path]
-        same_words = places_by_words[_wording_key(note.entry)]
-        restating = [place for place in same_words if is_restated_by(note, place)]
+    for note in sorted(notes, key=outsiders_last):
+        target_path = targets[note.path]
+        same_words = entries_by_words[_wording_key(note.entry)]
+        restating = [existing for existing in same_words if is_restated_by(note, existing)]
         if restating:
             changes.append(_plan_drop(note, restating[0]))
-        elif note.entry.id in place_by_id:
-            findings.append(_report_taken_id(note, place_by_id[note.entry.id]))
-        elif target is None:
+        elif note.entry.id in entry_by_id:
+            findings.append(_report_taken_id(note, entry_by_id[note.entry.id]))
+        elif target_path is None:
             findings.append(_report_no_file(note))
         else:
-            change = _plan_move(note, target)
+            change = _plan_move(note, target_path)
             changes.append(change)
-            moved = Located(change.entry, target, line=0, scope=note.scope)
-            place_by_id[change.entry.id] = moved
-            places_by_words[_wording_key(change.entry)].append(moved)
+            # Later notes are compared with the new entry as well.
+            new_entry = Located(change.entry, target_path, line=0, scope=note.scope)
+            entry_by_id[change.entry.id] = new_entry
+            entries_by_words[_wording_key(change.entry)].append(new_entry)
     return tuple(changes), tuple(findings)
 
 

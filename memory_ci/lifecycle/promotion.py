@@ -28,10 +28,10 @@ from memory_ci.regex import Regex
 RECURRENCES = 3
 """Changes or sessions that must say an entry before it is promoted."""
 
-RECURRING = Fraction(7999, 10000)
+SIMILARITY = Fraction(7999, 10000)
 """Jaccard index above which two entries say the same: 0.8, for up to 2,000 different words."""
 
-PERSONAL = Regex(
+PERSONAL_PREFERENCE = Regex(
     r"\b(?i:i|we|he|she|they|users?|reviewers?|maintainers?|authors?|team|people|everyone)\s+"
     r"(?:(?:all|both|personally|usually|really|strongly|would|do|does|don't|doesn't|not)\s+)*"
     r"(?:prefers?|likes?|loves?|hates?|dislikes?|enjoys?|wants?|favou?rs?|rather)\b"
@@ -42,7 +42,7 @@ PERSONAL = Regex(
 )
 """Somebody's preference. `Prefer short names` is a rule and does not match."""
 
-SPECIFIC = Regex(
+REPOSITORY_SPECIFIC = Regex(
     r"\d|[`@#/\\_]|\w\.\w|\w\(|[a-z][A-Z]"
     r"|\b(?i:this|our|the) (?:repo|repository|project|codebase|package|module|service)\b"
 )
@@ -81,11 +81,15 @@ def plan_promotion(
 ) -> Promotion:
     """Plan the moves of recurring entries to the next wider scope.
 
-    An entry recurs if `RECURRENCES` distinct changes or sessions said it. Each move is the
-    removals, then an addition. The best entry keeps its id and supersedes the others. An entry that
-    the wider scope has already is not moved, so planning again after the changes gives none. Global
-    memory is outside of the repository: entries that name nothing of this repository are proposed
-    for it.
+    A scope is whom a memory file is for: a directory (team), a session, the project, or all
+    repositories (global). An entry recurs if `RECURRENCES` distinct changes or sessions stated it
+    or a similar entry. Then the similar entries are removed from the files of their scopes, and one
+    of them is added to the file of the wider scope: the best one, with its id. The ids of the
+    others go into its `supersedes`. Entries that the wider scope has already are not moved, so
+    planning again after the changes gives none.
+
+    Global memory is outside of the repository, so entries are only proposed for it, and only if
+    they name nothing of this repository.
 
     Args:
         located: all entries.
@@ -95,27 +99,29 @@ def plan_promotion(
     """
     changes: list[Change] = []
     proposals: list[GlobalProposal] = []
-    places = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
-    movable: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
-    for place in places:
-        target = wider_scope(place)
-        if target is not None and _may_move(place.entry):
-            movable[target].append(place)
-    for target in sorted(movable, key=lambda scope: (scope.name, scope.where)):
-        path = path_of(target)
-        target_places = [place for place in places if place.scope == target]
-        changes += _remove_promoted(movable[target], target_places)
-        for members in _find_recurring(movable[target] + target_places, target):
-            entry = _build_promoted(members, today)
+    entries = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
+    entries_by_target: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
+    for located_entry in entries:
+        target = find_wider_scope(located_entry)
+        if target is not None and _may_be_promoted(located_entry.entry):
+            entries_by_target[target].append(located_entry)
+
+    for target in sorted(entries_by_target, key=lambda scope: (scope.name, scope.where)):
+        target_path = path_of(target)
+        narrow_entries = entries_by_target[target]
+        wide_entries = [entry for entry in entries if entry.scope == target]
+        changes += _plan_leftover_removals(narrow_entries, wide_entries)
+        for members in _find_recurring(narrow_entries + wide_entries, target):
+            promoted_entry = _build_promoted(members, today)
             why = f"said in {len(_list_sources(members))} changes or sessions"
-            if target.name != "global" and path is not None:
-                changes += _plan_moves(members, entry, target, path, why)
-            elif target.name == "global" and is_agnostic(entry, names):
-                proposals.append(GlobalProposal(entry, members, why))
+            if target.name != "global" and target_path is not None:
+                changes += _plan_moves(members, promoted_entry, target, target_path, why)
+            elif target.name == "global" and is_repository_independent(promoted_entry, names):
+                proposals.append(GlobalProposal(promoted_entry, members, why))
     return Promotion(tuple(changes), tuple(proposals))
 
 
-def _remove_promoted(
+def _plan_leftover_removals(
     narrow_scope_entries: Iterable[Located], wide_scope_entries: Iterable[Located]
 ) -> Iterator[Change]:
     """Yield removals of entries that were promoted earlier, and whose old copy still exists.
@@ -125,31 +131,35 @@ def _remove_promoted(
 
     Args:
         narrow_scope_entries: the entries that could be promoted to the wide scope.
-        wide_scope_entries: the entries of the wide scope.
+        wide_scope_entries: the entries of the wide scope. Those with the field `promoted_from` came
+            from a narrower scope.
     """
     promoted_by_old_id: dict[str, Entry] = {}
-    for place in wide_scope_entries:
-        entry = place.entry
+    for wide_copy in wide_scope_entries:
+        entry = wide_copy.entry
         if entry.promoted_from is not None:
             for old_id in (entry.id, *entry.supersedes):
                 promoted_by_old_id[old_id] = entry
-    for place in narrow_scope_entries:
-        promoted = promoted_by_old_id.get(place.entry.id)
+    for old_copy in narrow_scope_entries:
+        promoted = promoted_by_old_id.get(old_copy.entry.id)
         if promoted is not None:
             why = f"was promoted to {promoted.id[:8]} before"
-            yield Change(step="promote", kind="remove", path=place.path, entry=place.entry, why=why)
+            yield Change(
+                step="promote", kind="remove", path=old_copy.path, entry=old_copy.entry, why=why
+            )
 
 
-def plan_norms(
+def plan_norm_promotion(
     located: Iterable[Located],
     today: date,
     path_of: Callable[[ScopeOf], str | None],
     list_directories: Callable[[], Mapping[str, str]],
 ) -> tuple[Change, ...]:
-    """Plan the moves of project directives to institutional memory, where they are norms.
+    """Plan the moves of rules of the project to institutional memory, where they are norms.
 
-    A directive is moved if changes of three different directories stated it. A directive that was
-    promoted before is not moved again, because people have moved it back.
+    A norm is a rule that agents are always served, whatever their task. A rule (an entry of type
+    `directive`) becomes a norm if changes of `RECURRENCES` different directories stated it. If it
+    was promoted before, people have moved it back, so it is not moved again.
 
     Args:
         located: all entries.
@@ -162,18 +172,18 @@ def plan_norms(
     path = path_of(target)
     if path is None:
         return ()
-    candidates = [place for place in located if _is_norm_candidate(place)]
+    candidates = [candidate for candidate in located if _is_norm_candidate(candidate)]
     if not candidates:
         return ()
     directory_by_source = list_directories()
     changes: list[Change] = []
-    for place in candidates:
-        sources = _list_norm_sources(place.entry)
+    for candidate in candidates:
+        sources = _list_norm_sources(candidate.entry)
         directories = {directory_by_source[name] for name in sources if name in directory_by_source}
         if len(directories) >= RECURRENCES:
-            entry = _build_promoted([place], today)
+            norm = _build_promoted([candidate], today)
             why = f"said in changes of {len(directories)} directories"
-            changes += _plan_moves([place], entry, target, path, why)
+            changes += _plan_moves([candidate], norm, target, path, why)
     return tuple(changes)
 
 
@@ -183,65 +193,78 @@ def _is_norm_candidate(place: Located) -> bool:
     is_rule = place.scope.name == "project" and entry.type == "directive"
     is_open = entry.status == "active" and entry.promoted_from != "project"
     has_sources = len(_list_norm_sources(entry)) >= RECURRENCES
-    return is_rule and is_open and has_sources and _may_move(entry)
+    return is_rule and is_open and has_sources and _may_be_promoted(entry)
 
 
 def _list_norm_sources(entry: Entry) -> set[str]:
     return {*entry.occurrences, *(entry.source or "").split()}
 
 
-def is_agnostic(entry: Entry, names: Collection[str]) -> bool:
+def is_repository_independent(entry: Entry, names: Collection[str]) -> bool:
     """Return whether an entry can apply in any repository, and not in one alone.
 
-    It may name no place, thing or amount of this repository; in doubt the answer is no.
+    An entry that names the repository or a package of it, or that has a number, a path or an
+    identifier, does not.
 
     Args:
         entry: the entry.
         names: names of the repository and of its packages.
     """
-    # Names are compared word by word: `memory-ci` is also `Memory CI`.
+    # Names are compared as words, so that the name `memory-ci` is found in the text `Memory CI`.
     letters = [char if char.isalnum() else " " for char in entry.text.lower()]
-    text = f" {''.join(letters)} "
+    text_of_words = f" {''.join(letters)} "
     for name in names:
         name_words = re.findall("[a-z0-9]+", name.lower())
-        if f" {' '.join(name_words)} " in text:
+        if f" {' '.join(name_words)} " in text_of_words:
             return False
-    return SPECIFIC.search(entry.text) is None
+    return REPOSITORY_SPECIFIC.search(entry.text) is None
 
 
 def is_personal(entry: Entry) -> bool:
     """Return whether an entry is about the preference of a person."""
-    return PERSONAL.search(entry.text) is not None
+    return PERSONAL_PREFERENCE.search(entry.text) is not None
 
 
-def wider_scope(place: Located) -> ScopeOf | None:
+def find_wider_scope(place: Located) -> ScopeOf | None:
     """Return the next wider scope of an entry, or None if it is not promoted from its scope.
 
-    A task of a job has the scope `team` and a file below the job's directory.
+    From a task of an agent's job to the session of the job, from a session or a team's directory to
+    the project, from the project to all repositories.
     """
-    if place.scope.name == "team" and place.path.startswith(JOBS):
+    scope_name = place.scope.name
+    # A task of a job has the scope `team`, too: its file is below the directory of the job.
+    if scope_name == "team" and place.path.startswith(JOBS):
         job = place.path.removeprefix(JOBS).partition("/")[0]
         return ScopeOf("session", job)
-    if place.scope.name in ("team", "session"):
-        return None if LEGACY_SESSIONS.search(place.path) else ScopeOf("project")
-    return ScopeOf("global") if place.scope.name == "project" else None
+    if scope_name in ("team", "session"):
+        is_legacy_file = LEGACY_SESSIONS.search(place.path) is not None  # it is never written
+        return None if is_legacy_file else ScopeOf("project")
+    if scope_name == "project":
+        return ScopeOf("global")
+    return None
 
 
-def _may_move(entry: Entry) -> bool:
-    """Return whether an entry is in force, uncontradicted, and no matter of a phase or of taste."""
+def _may_be_promoted(entry: Entry) -> bool:
+    """Return whether an entry may move to a wider scope.
+
+    It must be in force and not contradicted by another entry. It must not be about one phase of
+    work, or about what a person likes.
+    """
     if entry.status == "retired" or entry.adoption == "rejected" or entry.valid_until is not None:
         return False
     if entry.domain == "task" and entry.phase is not None:
         return False
-    is_disputed = any(relation.kind == "contradicts" for relation in relations_of(entry))
-    return not is_disputed and not is_personal(entry)
+    is_contradicted = any(relation.kind == "contradicts" for relation in relations_of(entry))
+    return not is_contradicted and not is_personal(entry)
 
 
 def _find_recurring(places: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Located, ...]]:
-    """Yield groups of similar entries that `RECURRENCES` sources say, the best entry first.
+    """Yield groups of similar entries that enough sources state, the best entry of each first.
 
-    Each entry is compared with the best of its group, and is in one group at most. A group that has
-    an entry of the target scope is left out: the target has it already.
+    A source is a change or a session in which the entry was learned. The best entry is the one that
+    would stay if all were merged (`survival_key`). An entry is in a group if it is similar to the
+    best one, and is in one group at most. A group that has an entry of the target scope is left
+    out: the target has it already.
 
     Args:
         places: the entries, those of the target scope included.
@@ -250,46 +273,49 @@ def _find_recurring(places: Sequence[Located], target: ScopeOf) -> Iterator[tupl
     if len(_list_sources(places)) < RECURRENCES:
         return
     target_ids = {place.entry.id for place in places if place.scope == target}
-    # Only entries with the same claims are compared.
-    by_claims: defaultdict[tuple[tuple[str, str], ...], list[ComparedEntry]] = defaultdict(list)
-    for place in sorted(places, key=_survival_order):
+    # Only entries that negate the same words and name the same numbers are compared.
+    entries_by_claims: defaultdict[object, list[ComparedEntry]] = defaultdict(list)
+    for place in sorted(places, key=_rank_survival):
         entry_words = parse_entry_words(place.entry)
-        by_claims[entry_words.claims].append(ComparedEntry(place, entry_words.words))
+        entries_by_claims[entry_words.claims].append(ComparedEntry(place, entry_words.words))
     groups: list[tuple[Located, ...]] = []
-    for compared in by_claims.values():
-        groups += _group_similar(compared, target_ids)
-    yield from sorted(groups, key=lambda members: _survival_order(members[0]))
+    for compared_entries in entries_by_claims.values():
+        groups += _group_similar(compared_entries, target_ids)
+    yield from sorted(groups, key=lambda members: _rank_survival(members[0]))
 
 
-def _survival_order(place: Located) -> tuple[object, ...]:
-    """Return `survival_key` without the texts, then the path."""
-    return (*survival_key(place)[:4], place.path)
+def _rank_survival(place: Located) -> tuple[object, ...]:
+    """Return `survival_key` with the path instead of the texts, which it has at the end."""
+    is_unproved, importance, length, entry_id, *_ = survival_key(place)
+    return is_unproved, importance, length, entry_id, place.path
 
 
 def _group_similar(
-    compared: Sequence[ComparedEntry], target_ids: Collection[str]
+    compared_entries: Sequence[ComparedEntry], target_ids: Collection[str]
 ) -> Iterator[tuple[Located, ...]]:
-    """Yield groups of similar entries, as `_find_recurring` does, among entries with one claim.
+    """Yield groups of similar entries that enough sources state, the best entry of each first.
 
-    Similar entries are searched only for those that start a group: thousands of them are then
-    compared with the first, and not each with each.
+    Each entry that is in no group yet is compared with all others, and with those that are similar
+    it forms a group. `find_partners` compares only when its iterators are consumed, so entries that
+    are in a group already cost nothing.
 
     Args:
-        compared: the entries in the order of survival.
-        target_ids: ids of the entries that the target scope has.
+        compared_entries: the entries that may be in one group, the best first.
+        target_ids: ids of the entries that the target scope has; a group with one is left out.
     """
-    grouped: set[int] = set()
-    word_sets = [item.words for item in compared]
-    for best, partners in find_partners(word_sets, range(len(compared)), RECURRING):
-        if best in grouped:
+    grouped_indices: set[int] = set()
+    word_sets = [compared.words for compared in compared_entries]
+    searches = find_partners(word_sets, range(len(word_sets)), SIMILARITY)
+    for best_index, partners in searches:
+        if best_index in grouped_indices:
             continue
-        similar = [best, *sorted(set(partners) - {best})]
-        if any(compared[index].place.entry.id in target_ids for index in similar):
+        similar_indices = [best_index, *sorted(set(partners) - {best_index})]
+        if any(compared_entries[index].place.entry.id in target_ids for index in similar_indices):
             continue
-        free = [index for index in similar if index not in grouped]
-        members = tuple(compared[index].place for index in free)
+        free_indices = [index for index in similar_indices if index not in grouped_indices]
+        members = tuple(compared_entries[index].place for index in free_indices)
         if len(_list_sources(members)) >= RECURRENCES:
-            grouped.update(free)
+            grouped_indices.update(free_indices)
             yield members
 
 
@@ -302,9 +328,17 @@ def _list_sources(members: Iterable[Located]) -> set[str]:
 
 
 def _build_promoted(members: Sequence[Located], today: date) -> Entry:
-    """Return the first entry with the counts and evidence of all; copies of an id count once."""
+    """Return the entry that replaces similar ones in a wider scope.
+
+    It is the first of them, with the counts and the evidence of all. Copies of one id count the
+    same uses, so they count once.
+
+    Args:
+        members: the similar entries, the best first.
+        today: the date of the promotion.
+    """
     best = members[0]
-    entries = [place.entry for place in members]
+    entries = [member.entry for member in members]
     counts: dict[str, int] = {}
     superseded: set[str] = set()
     evidence: list[str] = []

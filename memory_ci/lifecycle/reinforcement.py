@@ -141,12 +141,12 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
     for entry_id, entry_uses in sorted(uses_by_id.items()):
         place = located[entry_id]
         entry = place.entry
-        restating = [use.ref for use in entry_uses if entry_id in use.restated]
+        restating_refs = [use.ref for use in entry_uses if entry_id in use.restated]
         reinforced = replace(
             entry,
             reinforcement_count=entry.reinforcement_count + len(entry_uses),
             last_reinforced=max(entry.last_reinforced, *(use.day for use in entry_uses)),
-            occurrences=tuple(dict.fromkeys((*entry.occurrences, *restating))),
+            occurrences=tuple(dict.fromkeys((*entry.occurrences, *restating_refs))),
         )
         why = f"for {', '.join(use.label for use in entry_uses)}"
         changes.append(
@@ -158,8 +158,8 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
 def list_occurrences(entry: Entry) -> set[str]:
     """Return a name for each change or session that an entry was learned from, such as `pr:128`.
 
-    The number of names counts. Entries of earlier versions do not have the names: there, the ids of
-    the entries that were merged into it take their place, and its own id that of its origin.
+    Callers count the names. An entry that was written by an earlier version has no such names. The
+    ids of the entries that were merged into it are returned instead, with its own id.
     """
     names = set(entry.occurrences or entry.supersedes) - {""}
     if entry.origin:
@@ -170,7 +170,10 @@ def list_occurrences(entry: Entry) -> set[str]:
 
 
 def unite_occurrences(survivor: Entry, entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return the occurrences of all entries that one entry replaces, without its own origin.
+    """Return the field `occurrences` of an entry that replaces others.
+
+    It holds a name for each change or session that stated the learning again, of all entries. The
+    change that the surviving entry itself was learned from is in its field `origin`, and left out.
 
     Args:
         survivor: the entry that replaces the others.

@@ -72,27 +72,27 @@ class Revert(NamedTuple):
     Attributes:
         sha: the first 12 digits of the commit.
         label: the name of the commit for people.
-        undoes: names of the reverted work, as in the `source` of an entry: 12 digits of a commit,
-            or `pr:128`.
-        restores: names of the work that applies again, because its revert was reverted.
+        reverted_names: names of the reverted work, as in the `source` of an entry: 12 digits of a
+            commit, or `pr:128`.
+        restored_names: names of the work that applies again, because its revert was reverted.
     """
 
     sha: str
     label: str
-    undoes: frozenset[str]
-    restores: frozenset[str] = frozenset()
+    reverted_names: frozenset[str]
+    restored_names: frozenset[str] = frozenset()
 
 
 class RevertClaim(NamedTuple):
-    """A piece of work that a commit message says is reverted.
+    """The statement of a commit message that one piece of work is reverted.
 
     Attributes:
-        work: its commit, or else its request (`pr:128`).
-        names: all its names.
+        work_name: the name of the work: 12 digits of a commit, or else its request (`pr:128`).
+        all_names: this name and all other names of the work: its commits and its request.
     """
 
-    work: str
-    names: frozenset[str]
+    work_name: str
+    all_names: frozenset[str]
 
 
 def find_reverts(
@@ -101,36 +101,43 @@ def find_reverts(
 ) -> tuple[Revert, ...]:
     """Return the reverts among commits, in the order of the commits.
 
-    Reverted work is identified by its commit id, or else by its pull request, or else by the title
-    that the message quotes. A revert of a revert says also which work applies again, so any part
-    of the result can be passed to `plan_undone`.
+    A message identifies the reverted work by its commit id, or else by its pull request, or else by
+    its title. A commit that reverts a revert restores the work that the latter reverted, and
+    reverts again the work that it restored.
 
     Args:
         commits: commits, parents before children.
-        accept_names: returns the names of a claim that count; None if all names count.
+        accept_names: returns which names of a claim count: of work that a commit message says is
+            reverted. None if all names count.
     """
     history = _History()
-    reverts: dict[str, Revert] = {}
+    revert_by_sha: dict[str, Revert] = {}
     for commit in commits:
-        reverted_names: set[str] = set()
+        claimed_names: set[str] = set()
         for claim in history.list_claims(commit):
-            accepted = claim.names if accept_names is None else accept_names(commit, claim)
-            reverted_names |= accepted
+            if accept_names is None:
+                claimed_names |= claim.all_names
+            else:
+                claimed_names |= accept_names(commit, claim)
         history.add(commit)
-        if not reverted_names:
+        if not claimed_names:
             continue
 
-        undoes = set(reverted_names)
-        restores: set[str] = set()
-        for name in reverted_names:
-            reverted_revert = reverts.get(name)
+        reverted_names = set(claimed_names)
+        restored_names: set[str] = set()
+        for name in claimed_names:
+            reverted_revert = revert_by_sha.get(name)
             if reverted_revert is not None:
-                undoes |= reverted_revert.restores
-                restores |= reverted_revert.undoes
+                reverted_names |= reverted_revert.restored_names
+                restored_names |= reverted_revert.reverted_names
         sha = commit.sha[:SHA_WIDTH]
-        restored = frozenset(restores - reverted_names)
-        reverts[sha] = Revert(sha, label_of(commit), frozenset(undoes), restored)
-    return tuple(reverts.values())
+        revert_by_sha[sha] = Revert(
+            sha,
+            label_of(commit),
+            frozenset(reverted_names),
+            frozenset(restored_names - claimed_names),
+        )
+    return tuple(revert_by_sha.values())
 
 
 def label_of(commit: Commit) -> str:
@@ -162,7 +169,9 @@ class _History:
     def list_claims(self, commit: Commit) -> list[RevertClaim]:
         """Return the work that the message of a commit says is reverted.
 
-        Quoted titles count only if the message names no commit and no request.
+        Quoted titles count only if the message names no commit and no request. The exception is the
+        number of a pull request in the title that the subject quotes, as in
+        `Revert "Add a queue (#128)"`: the forge wrote it, so it always counts.
         """
         message = "\n".join(unfenced_lines(commit.message.splitlines()))
         claims = self._list_claimed_commits(message)
@@ -200,9 +209,11 @@ class _History:
         return [self._claim_request(number) for number in numbers]
 
     def _list_claimed_titles(self, message: str) -> list[RevertClaim]:
-        """Return the commits with the titles that a message quotes (`Revert "Add a queue"`).
+        """Return claims on the commits whose titles a message quotes (`Revert "Add a queue"`).
 
-        A title in the list of a squash message names a commit of the same squash, and is left out.
+        `Reapply "Add a queue"` reverts the commit `Revert "Add a queue"`. A squash message lists
+        the titles of its commits, each after a star. A quoted title that is in this list belongs to
+        a commit of the same squash, so it is left out.
         """
         lines = frozenset(message.split("\n"))
         claims: list[RevertClaim] = []
@@ -226,32 +237,40 @@ class _History:
         return matching_shas[0] if len(matching_shas) == 1 else sha
 
     def _claim_request(self, number: str) -> RevertClaim:
-        """Return the claim of a pull request, with the names of its commit if that was read."""
-        name = f"pr:{number}"
-        names = frozenset({name})
+        """Return the claim that a pull request is reverted.
+
+        If the commit that merged the request was read, its names are names of the work as well.
+        """
+        request_name = f"pr:{number}"
+        all_names = frozenset({request_name})
         sha = self._shas_by_number.get(number)
         if sha:
-            names |= self._claim_commit(sha).names
-        return RevertClaim(name, names)
+            all_names |= self._claim_commit(sha).all_names
+        return RevertClaim(request_name, all_names)
 
     def _claim_commit(self, sha: str, mainline: str | None = None) -> RevertClaim:
-        """Return the claim of a commit, its pull request, and the merged commits if it is a merge.
+        """Return the claim that a commit is reverted.
+
+        Names of the work are the commit, its pull request and, if it is a merge, the commits that
+        it brought in.
 
         Args:
             sha: the first 12 digits of the commit.
-            mainline: the parent of a merge whose commits stay; None for the first parent.
+            mainline: the parent of a reverted merge to whose state the revert goes back (`git
+                revert --mainline`); None for the first parent.
         """
         commit = self._commits.get(sha)
         if commit is None:
             return RevertClaim(sha, frozenset({sha}))
-        names = {sha}
+        all_names = {sha}
         number = _find_number(commit.message)
         if number:
-            names.add(f"pr:{number}")
-        if len(commit.parents) > 1:
-            staying = self._list_ancestors([mainline or commit.parents[0]])
-            names |= self._list_ancestors(commit.parents) - staying
-        return RevertClaim(sha, frozenset(names))
+            all_names.add(f"pr:{number}")
+        is_merge = len(commit.parents) > 1
+        if is_merge:
+            remaining_shas = self._list_ancestors([mainline or commit.parents[0]])
+            all_names |= self._list_ancestors(commit.parents) - remaining_shas
+        return RevertClaim(sha, frozenset(all_names))
 
     def _list_ancestors(self, tips: Sequence[str]) -> set[str]:
         """Return the commits that are reachable from tips, the tips included."""
@@ -315,23 +334,27 @@ def find_fixups(changes: Iterable[MergedChange]) -> Iterator[tuple[int, MergedCh
             yield number, change
 
 
-def list_undone(reverts: Sequence[Revert]) -> Mapping[str, str]:
-    """Return the names of the work that is still reverted after all reverts.
+def label_reverted_work(reverts: Sequence[Revert]) -> Mapping[str, str]:
+    """Return for each piece of work that is still reverted the label of its revert.
+
+    Args:
+        reverts: the reverts, in the order of history.
 
     Returns:
-        The label of the revert, by 12 digits of the reverted commit, or by `pr:128`.
+        The label of the revert, such as `#130`, by the name of the work: 12 digits of a commit, or
+        `pr:128`.
     """
-    labels: dict[str, str] = {}
+    revert_labels: dict[str, str] = {}
     for revert in reverts:
-        for name in revert.undoes:
-            labels[name] = revert.label
-        for name in revert.restores:
-            labels.pop(name, None)
-    return labels
+        for name in revert.reverted_names:
+            revert_labels[name] = revert.label
+        for name in revert.restored_names:
+            revert_labels.pop(name, None)
+    return revert_labels
 
 
 def judge_outcome(
-    shas: Sequence[str], number: int | None, fixed_up_in: str, undone: Mapping[str, str]
+    shas: Sequence[str], number: int | None, fixed_up_in: str, revert_labels: Mapping[str, str]
 ) -> tuple[Outcome, str]:
     """Return the outcome of a change and the reason in words.
 
@@ -342,13 +365,14 @@ def judge_outcome(
         shas: the commits of the change, the tip last.
         number: the number of its request.
         fixed_up_in: the label of the change that fixed it up, or "".
-        undone: the reverted work, as `list_undone` returns it.
+        revert_labels: the labels of reverts by the names of the reverted work, which
+            `label_reverted_work` returns.
     """
-    names = [sha[:SHA_WIDTH] for sha in shas]
-    tip = names[-1]
-    label = undone.get(tip) or undone.get(f"pr:{number}") or ""
-    if not label and all(name in undone for name in names):
-        label = undone[names[0]]
+    short_shas = [sha[:SHA_WIDTH] for sha in shas]
+    tip = short_shas[-1]
+    label = revert_labels.get(tip) or revert_labels.get(f"pr:{number}") or ""
+    if not label and all(sha in revert_labels for sha in short_shas):
+        label = revert_labels[short_shas[0]]
     if label:
         return "failure", f"reverted in {label}"
     if fixed_up_in:
@@ -366,7 +390,10 @@ def is_revert(shas: Collection[str], revert_shas: Collection[str]) -> bool:
     return bool(shas) and all(sha[:SHA_WIDTH] in revert_shas for sha in shas)
 
 
-SOURCE = Regex(r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*|pr:(?P<lone>\d+)")
+SOURCE = Regex(
+    r"(?:pr:(?P<number>\d+)\s+)?commit:(?P<sha>[0-9a-f]{12})[0-9a-f]*"
+    r"|pr:(?P<number_without_sha>\d+)"
+)
 """A change in the `source` of an entry: `pr:128 commit:1a2b…`, or one of the two."""
 
 SUSPICION = Regex(
@@ -390,36 +417,40 @@ class Suspicion(NamedTuple):
     importance: float
 
 
-def plan_undone(located: Iterable[Located], reverts: Sequence[Revert]) -> tuple[Change, ...]:
-    """Plan an update of each entry that reverts make suspect or clear of suspicion.
+def plan_revert_effects(
+    located: Iterable[Located], reverts: Sequence[Revert]
+) -> tuple[Change, ...]:
+    """Plan an update of each entry that becomes suspect by reverts, or is not suspect any more.
 
-    An entry is suspect when all changes that it was learned from are reverted. It loses importance
-    once and becomes knowledge of an approach that was rejected.
+    An entry becomes suspect when all changes that it was learned from are reverted. It loses
+    importance once, and then says that its approach was rejected. It is restored when one of these
+    changes is made again.
 
     Args:
         located: the entries.
-        reverts: the reverts of the new range only, in their order. Decisions of people about older
-            reverts then stay.
+        reverts: the reverts of the new range of history, in their order. Earlier reverts must not
+            be among them: a person may have edited the entries since.
     """
-    indices_by_name: defaultdict[str, list[int]] = defaultdict(list)
+    revert_indices_by_name: defaultdict[str, list[int]] = defaultdict(list)
     for index, revert in enumerate(reverts):
-        for name in revert.undoes | revert.restores:
-            indices_by_name[name].append(index)
+        for name in revert.reverted_names | revert.restored_names:
+            revert_indices_by_name[name].append(index)
 
     changes: list[Change] = []
     for place in sorted(located, key=lambda place: (place.path, place.entry.id)):
         if place.entry.status == "retired":
             continue
-        names = set[str]().union(*_list_origins(place.entry))
+        # Names of work (commits and requests) whose revert matters for the entry.
+        work_names = set[str]().union(*_list_origins(place.entry))
         suspicion = find_suspicion(place.entry)
         if suspicion:
-            names.add(suspicion.sha)
-        indices: set[int] = set()
-        for name in names:
-            indices.update(indices_by_name.get(name, ()))
+            work_names.add(suspicion.sha)
+        revert_indices: set[int] = set()
+        for name in work_names:
+            revert_indices.update(revert_indices_by_name.get(name, ()))
 
-        relevant = [reverts[index] for index in sorted(indices)]
-        entry, why = _apply_reverts(place.entry, relevant)
+        relevant_reverts = [reverts[index] for index in sorted(revert_indices)]
+        entry, why = _apply_reverts(place.entry, relevant_reverts)
         if entry != place.entry:
             changes.append(
                 Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
@@ -472,7 +503,9 @@ def restore(entry: Entry, suspicion: Suspicion) -> Entry:
 def _apply_reverts(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]:
     """Return an entry after reverts, and the reason of the last change to it.
 
-    It becomes suspect when all its sources are reverted, and is restored when one applies again.
+    An entry that is not suspect becomes so when all its sources are reverted. A suspect entry is
+    restored when one of its sources applies again, or when the revert that made it suspect is
+    reverted.
 
     Args:
         entry: the entry.
@@ -480,33 +513,35 @@ def _apply_reverts(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]
     """
     origins = _list_origins(entry)
     why = ""
-    undone: frozenset[str] = frozenset()
+    reverted_names: frozenset[str] = frozenset()  # by this revert and those before it
     for revert in reverts:
-        undone = (undone | revert.undoes) - revert.restores
+        reverted_names = (reverted_names | revert.reverted_names) - revert.restored_names
         suspicion = find_suspicion(entry)
         if suspicion is None:
-            if origins and all(origin & undone for origin in origins):
+            are_all_reverted = all(origin & reverted_names for origin in origins)
+            if origins and are_all_reverted:
                 entry = suspect(entry, revert)
                 why = f"its source was reverted in {revert.label}"
-            continue
-        is_source_back = any(origin & revert.restores for origin in origins)
-        if is_source_back or suspicion.sha in revert.undoes:
-            entry = restore(entry, suspicion)
-            why = f"{revert.label} took back the revert of its source"
+        else:
+            is_source_restored = any(origin & revert.restored_names for origin in origins)
+            if is_source_restored or suspicion.sha in revert.reverted_names:
+                entry = restore(entry, suspicion)
+                why = f"{revert.label} took back the revert of its source"
     return entry, why
 
 
 def _list_origins(entry: Entry) -> list[frozenset[str]]:
-    """Return the names of each change that an entry was learned from: 12 digits and `pr:128`.
+    """Return the names of each change that an entry was learned from.
 
-    An entry that others were merged into has several sources.
+    A change has one or two names: the first 12 digits of its commit, and its request (`pr:128`).
+    There are several changes if other entries were merged into the entry.
     """
     origins: list[frozenset[str]] = []
     for match in SOURCE.finditer(entry.source or ""):
         names: set[str] = set()
         if match["sha"]:
             names.add(match["sha"])
-        number = match["number"] or match["lone"]
+        number = match["number"] or match["number_without_sha"]
         if number:
             names.add(f"pr:{number}")
         origins.append(frozenset(names))

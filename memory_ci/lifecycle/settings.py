@@ -16,7 +16,7 @@ from memory_ci.text import STOP_WORDS, stem, words
 
 MAX_TEXT = 2_000  # Characters of an entry that are read.
 
-ROLE = Regex(
+ROLE_CHOICE = Regex(
     r"(?i)\b(?:use|using|adopt|switch to|switching to|prefer)\s+(?:the )?"
     r"(?P<value>\w[\w.+#/-]{0,30}(?: [\w.+#/-]{1,30}){0,2}?) as (?:the|our|your|my)"
     r" (?P<role>\w[\w -]{2,50}?)"
@@ -24,9 +24,9 @@ ROLE = Regex(
 )
 """The choice of the only thing of a kind: `use Jira as our tool for tickets`."""
 
-ROLE_WORDS = frozenset("main primary preferred default official standard only new".split())
+WORDS_WITHOUT_ROLE = frozenset("main primary preferred default official standard only new".split())
 
-CHANGE = Regex(
+CHANGE_WORDS = Regex(
     r"(?i)\b(?:from now on|going forward|moving forward|from today|starting (?:today|now)"
     r"|no longer|instead|rather than|(?:switch|chang|updat|replac)(?:e|ed|es|ing)\b)"
     r"|\bnow\b.{0,40}\b(?:want|use|start|end|prefer)"
@@ -38,37 +38,39 @@ class SetValue(NamedTuple):
     """A thing that an entry sets to a value.
 
     Attributes:
-        key: the thing that has one value.
-        value: its value.
+        key: the thing that has one value: `("method", "start")` is the prefix of method names, and
+            `("role", "ticket", "tool")` the tool for tickets.
+        value: its value, such as `get_` or `jira`.
     """
 
     key: tuple[str, ...]
     value: str
 
 
-def find_settings(entry: Entry) -> frozenset[SetValue]:
+def find_set_values(entry: Entry) -> frozenset[SetValue]:
     """Return the things that an entry sets to a value, such as the prefix of method names."""
-    settings: set[SetValue] = set()
+    set_values: set[SetValue] = set()
     for sentence in iter_sentences(entry.text[:MAX_TEXT]):
-        settings.update(_read_settings(sentence))
-    return frozenset(settings)
+        set_values.update(_find_values_in_sentence(sentence))
+    return frozenset(set_values)
 
 
 def says_change(entry: Entry) -> bool:
     """Return whether an entry, or the words that prove it, say that something changes."""
     texts = (entry.title, entry.body[:MAX_TEXT], *entry.evidence)
-    return any(CHANGE.search(text[:MAX_TEXT]) for text in texts)
+    return any(CHANGE_WORDS.search(text[:MAX_TEXT]) for text in texts)
 
 
-def _read_settings(sentence: str) -> Iterator[SetValue]:
-    """Yield the settings of a sentence: rules for names, and choices for a role.
+def _find_values_in_sentence(sentence: str) -> Iterator[SetValue]:
+    """Yield the things that a sentence sets to a value: how names look, and what has a role.
 
     `Start method names with get_` sets the prefix of method names, `use Jira as our tool for
     tickets` sets the tool for tickets.
     """
     for rule in find_name_rules(sentence):
-        if is_exclusive(rule):
+        if is_exclusive(rule):  # a name can have one prefix, but several parts
             yield SetValue((rule.thing, rule.form), rule.value)
+<<<<<<< HEAD
     if " as " not in sentence.casefold():  # which is a part of the slow pattern
         return
     for match in ROLE.finditer(sentence):
@@ -79,3 +81,14 @@ def _read_settings(sentence: str) -> Iterator[SetValue]:
         ]
         if role and not forbids(sentence[: match.end()]):
             yield SetValue(("role", *sorted(role)), match["value"].casefold())
+=======
+    for match in ROLE_CHOICE.finditer(sentence):
+        role_stems = []
+        for word in words(match["role"]):
+            if word not in STOP_WORDS and word not in WORDS_WITHOUT_ROLE:
+                role_stems.append(stem(word))
+        # `Never use Jira as our tool` chooses nothing.
+        is_forbidden = forbids(sentence[: match.end()])
+        if role_stems and not is_forbidden:
+            yield SetValue(("role", *sorted(role_stems)), match["value"].casefold())
+>>>>>>> main

@@ -40,8 +40,9 @@ REFERENCE = Regex(r"(?<!\w)[#!]\d+\b")
 """A pull request or an issue: it names a source, not content."""
 
 NEGATIONS = frozenset("no not never none nor neither without cannot".split())
+"""English words that are read as `not`."""
 
-NEGATING = Regex(
+NEGATION_IN_WORD = Regex(
     "[\u4e0d\u6ca1\u6c92\u7121\u65e0\u975e\u52ff\u672a\u522b\u5225\uc54a\ubabb\ub9d0]|\u306a\u3044|\u305b\u3093|\u0e44\u0e21"
 )
 """Negations inside words of scripts without blanks (Chinese, Japanese, Korean, Thai)."""
@@ -83,21 +84,24 @@ def parse_entry_words(entry: Entry) -> EntryWords:
     are both "Twice (#128)." are not one learning.
     """
     text = entry.text.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-    for noise in (LABEL, DATE, REFERENCE):
-        text = noise.sub(" ", text)
-    content: list[str] = []
+    for ignored_pattern in (LABEL, DATE, REFERENCE):
+        text = ignored_pattern.sub(" ", text)
+    compared_words: list[str] = []
     for word in words(text):
         if word in NEGATIONS or word.endswith("n't"):
-            content.append("not")
+            compared_words.append("not")
         elif word not in STOP_WORDS:
-            content.append(word)
+            compared_words.append(word)
+
+    # The claims: what is negated, and what a number is about. Texts with similar words contradict
+    # each other if they differ in these.
     claims: list[tuple[str, str]] = []
-    for word, next_word in pairwise(["", *content, ""]):
+    for word, next_word in pairwise(["", *compared_words, ""]):
         if word == "not" or NUMBER.match(next_word):
             claims.append((word, next_word))
-    if not text.isascii():
-        claims += [("not", word) for word in content if NEGATING.search(word)]
-    return EntryWords(frozenset(content), tuple(dict.fromkeys(claims)))
+    if not text.isascii():  # a negation may be part of a word
+        claims += [("not", word) for word in compared_words if NEGATION_IN_WORD.search(word)]
+    return EntryWords(frozenset(compared_words), tuple(dict.fromkeys(claims)))
 
 
 def words_of(entry: Entry) -> frozenset[str]:
@@ -154,8 +158,7 @@ def find_partners(
     search = _PartnerSearch(threshold, contained_only=contained_only)
     for index, word_set in enumerate(word_sets):
         search.add(index, word_set)
-    # The second argument leaves out the set itself.
-    return ((index, search.find(word_sets[index], 1 << index)) for index in indices)
+    return ((index, search.find(word_sets[index], own_index=index)) for index in indices)
 
 
 class _PartnerSearch:
@@ -170,7 +173,7 @@ class _PartnerSearch:
         self._numerator = threshold.numerator
         self._denominator = threshold.denominator
         self._contained_only = contained_only
-        # The bits of the sets that have a word, and of those with a number of words.
+        # Which word sets have a word, and which have a number of words: bit i for index i.
         self._bits_by_word: defaultdict[str, int] = defaultdict(int)
         self._bits_by_size: defaultdict[int, int] = defaultdict(int)
 
@@ -181,49 +184,60 @@ class _PartnerSearch:
         for word in word_set:
             self._bits_by_word[word] |= bit
 
-    def find(self, word_set: AbstractSet[str], skipped: int = 0) -> Iterator[int]:
-        """Yield the indices of the added sets that are similar to a word set.
+    def find(self, word_set: AbstractSet[str], own_index: int | None = None) -> Iterator[int]:
+        """Yield the indices of the added sets that are similar to a word set, the lowest first.
 
         Args:
             word_set: the set.
-            skipped: the bit of the set's own index, if it was added.
+            own_index: the set's own index, if it was added; it is left out.
         """
         known_words = [word for word in word_set if word in self._bits_by_word]
         shared_counts = _count_bits([self._bits_by_word[word] for word in known_words])
         # The union is no smaller than the set: similar sets share more than threshold x n words.
-        least = self._numerator * len(word_set) // self._denominator + 1
-        candidates = _select_bits(shared_counts, least) & ~skipped
-        similar = 0
+        min_shared = self._numerator * len(word_set) // self._denominator + 1
+        candidate_bits = _select_bits(shared_counts, min_shared)
+        if own_index is not None:
+            candidate_bits &= ~(1 << own_index)
+
+        similar_bits = 0
         for size, bits_of_size in self._bits_by_size.items():
-            if candidates & bits_of_size:
-                needed = self._count_needed(len(word_set), size)
-                similar |= bits_of_size & _select_bits(shared_counts, needed)
-        similar &= ~skipped
-        while similar:
-            lowest_bit = similar & -similar
-            similar ^= lowest_bit
+            if candidate_bits & bits_of_size:
+                min_shared = self._count_required_words(len(word_set), size)
+                similar_bits |= bits_of_size & _select_bits(shared_counts, min_shared)
+        similar_bits &= candidate_bits
+        while similar_bits:
+            lowest_bit = similar_bits & -similar_bits
+            similar_bits ^= lowest_bit
             yield lowest_bit.bit_length() - 1
 
-    def _count_needed(self, size: int, other_size: int) -> int:
+    def _count_required_words(self, size: int, other_size: int) -> int:
         """Return how many words two sets of these sizes must share to be similar.
 
         The Jaccard index is shared / (size + other size - shared); it must be above the threshold.
+        If one set must contain the other, all words of the smaller set must be shared as well.
         """
-        both = size + other_size
-        needed = self._numerator * both // (self._numerator + self._denominator) + 1
-        return max(needed, min(size, other_size)) if self._contained_only else needed
+        both_sizes = size + other_size
+        required = self._numerator * both_sizes // (self._numerator + self._denominator) + 1
+        if self._contained_only:
+            return max(required, min(size, other_size))
+        return required
 
 
 def _count_bits(numbers: Iterable[int]) -> list[int]:
-    """Return in how many of the numbers each bit is set, for all bits at once.
+    """Count for each bit position in how many of the numbers the bit is set.
+
+    All counts are added up at once, like columns of binary numbers: `digits[0]` holds the last
+    binary digit of every count, `digits[1]` the digit before it, and so on.
 
     Returns:
-        The binary digits of the counts: bit i of the k-th number is the digit of value 2**k of the
-        count of bit i.
+        The binary digits of the counts: bit i of `digits[k]` is the digit of value 2**k in the
+        count for bit i. For 0b011, 0b110 and 0b010, bit 1 is set three times, the others once: the
+        result is [0b111, 0b010].
     """
     digits: list[int] = []
     for number in numbers:
-        # Add 1 to the counts of all bits of the number, from the lowest digit on.
+        # Add 1 to the counts of all bits of the number, from the last digit on. `carry` has the
+        # bits whose count overflowed at the digit before, as in addition by hand.
         carry = number
         for k, digit in enumerate(digits):
             digits[k] = digit ^ carry
@@ -235,23 +249,27 @@ def _count_bits(numbers: Iterable[int]) -> list[int]:
     return digits
 
 
-def _select_bits(digits: Sequence[int], least: int) -> int:
-    """Return the bits that are set in at least `least` numbers, 1 or more.
+def _select_bits(digits: Sequence[int], min_count: int) -> int:
+    """Return the bits that are set in at least `min_count` numbers.
+
+    The counts of all bits are compared with `min_count` at once, digit by digit, as in comparing
+    two numbers by hand: the first digit that differs decides.
 
     Args:
         digits: the binary digits of the counts, from `_count_bits`.
-        least: the least count.
+        min_count: the least count, 1 or more.
 
     >>> _select_bits(_count_bits([0b011, 0b110, 0b010]), 2) == 0b010
     True
     """
-    if least >> len(digits):
+    has_more_digits_than_counts = min_count >> len(digits) > 0
+    if has_more_digits_than_counts:
         return 0
-    # Compare from the highest digit: the bits whose count is greater so far, and those still equal.
-    greater = 0
-    equal = -1
+    greater = 0  # the bits whose count is greater by a higher digit
+    equal = -1  # the bits whose count has the same higher digits; -1 has all bits set
     for k in reversed(range(len(digits))):
-        if least >> k & 1:
+        is_digit_set = min_count >> k & 1
+        if is_digit_set:
             equal &= digits[k]
         else:
             greater |= equal & digits[k]

@@ -17,7 +17,7 @@ from memory_ci.text import unfenced_lines
 
 Progress = Literal["done", "current", "open"]
 
-NAMES: tuple[tuple[Phase, str], ...] = (
+PHASE_WORDS: tuple[tuple[Phase, str], ...] = (
     ("specification", "specification specifications specifying spec specs requirements discovery"),
     ("planning", "planning plan"),
     ("design", "design designing architecture"),
@@ -30,20 +30,22 @@ NAMES: tuple[tuple[Phase, str], ...] = (
 )
 """The phases, and the words that name them."""
 
-SIGNS: tuple[tuple[Progress, str], ...] = (
+PROGRESS_WORDS: tuple[tuple[Progress, str], ...] = (
     ("open", "not no never todo open planned pending next later upcoming blocked - ☐ ⬜ ❌"),
     ("current", "progress current active ongoing started wip now / ~ 🚧"),
     ("done", "x done complete completed finished closed yes ✓ ✔ ✅ ☑"),
 )
 """The words for the progress of a milestone. The first row that fits counts: `not done` is open."""
 
-FILLERS = frozenset(
+STAGE_NAME_FILLERS = frozenset(
     "a active are current currently in is it now ongoing phase project stage the this under "
     "we".split()
 )
 """Words that the name of a stage may have; others, such as `not`, make it unclear."""
 
-PHASES: Mapping[str, Phase] = {word: phase for phase, words in NAMES for word in words.split()}
+PHASE_BY_WORD: Mapping[str, Phase] = {
+    word: phase for phase, words in PHASE_WORDS for word in words.split()
+}
 
 STATEMENT = Regex(
     r"[ \t]*(?:[-*+][ \t]+|>[ \t]*|#{1,6}[ \t]+)?[*_]{0,2}(?:(?:current|project)[ \t]+)?"
@@ -55,10 +57,10 @@ STATEMENT = Regex(
 HEADING = Regex(r"#{1,6}[ \t]+(?:(?:current|project)[ \t]+)?(?:stage|phase)[ \t]*#*", re.IGNORECASE)
 """A heading above the phase: `## Current stage`."""
 
-BOX = Regex(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(?P<mark>.)\][ \t]+(?P<text>.*)")
+CHECK_BOX = Regex(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[(?P<mark>.)\][ \t]+(?P<text>.*)")
 """A check box of a list: `- [x] Design`."""
 
-ROW = Regex(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
+TABLE_ROW = Regex(r"[ \t]*\|(?P<cells>.*)\|[ \t]*")
 """A row of a table."""
 
 WORD = Regex(r"[^\W_]+")
@@ -68,7 +70,7 @@ NUMBER = Regex(r"^[\s\"'>*_+-]*(?:\d+[.)]\s*)?")
 REMARK = Regex(r"[(,;:.|\u2013\u2014]|\s[-#]")
 """The end of the name of a stage, where a remark begins."""
 
-OVER = frozenset("not done complete completed finished ended over closed".split())
+WORDS_OF_PAST_STAGES = frozenset("not done complete completed finished ended over closed".split())
 """Words of a remark that say that a stage is not the current one."""
 
 
@@ -94,7 +96,7 @@ def find_stage(text: str) -> StatedPhase | None:
     lines = list(unfenced_lines(text.splitlines()))
     statements = list(_list_statements(lines))
     if not statements:
-        return _find_milestone(lines)
+        return _find_current_milestone(lines)
     phases = {stated.phase if stated else None for stated in statements}
     return statements[0] if len(phases) == 1 else None
 
@@ -109,12 +111,12 @@ def parse_phase(name: str) -> Phase | None:
     """
     without_number = NUMBER.sub("", name.lower())
     stage_name, *remarks = REMARK.split(without_number, maxsplit=1)
-    words = [word for word in WORD.findall(stage_name) if word not in FILLERS]
-    if len(words) != 1 or words[0] not in PHASES:
+    words = [word for word in WORD.findall(stage_name) if word not in STAGE_NAME_FILLERS]
+    if len(words) != 1 or words[0] not in PHASE_BY_WORD:
         return None
-    phase = PHASES[words[0]]
+    phase = PHASE_BY_WORD[words[0]]
     for word in WORD.findall("".join(remarks)):
-        if word in OVER or PHASES.get(word, phase) != phase:
+        if word in WORDS_OF_PAST_STAGES or PHASE_BY_WORD.get(word, phase) != phase:
             return None
     return phase
 
@@ -139,41 +141,54 @@ def _list_statements(lines: Sequence[str]) -> Iterator[StatedPhase | None]:
 
 
 def _find_text(lines: Sequence[str], start: int) -> int | None:
-    """Return the index of the next line with text; None if it is a milestone, or missing."""
+    """Return the index of the next line with text, None if there is none.
+
+    It is None as well if that line is a check box or the row of a table: such a line names one of
+    several milestones, and states nothing about the project.
+    """
     for index in range(start, len(lines)):
         line = lines[index]
         if line.strip():
-            is_milestone = BOX.fullmatch(line) or ROW.fullmatch(line)
+            is_milestone = CHECK_BOX.fullmatch(line) or TABLE_ROW.fullmatch(line)
             return None if is_milestone else index
     return None
 
 
 class _Milestone(NamedTuple):
-    """A milestone that is named like a stage; its progress is None if no known word says it."""
+    """A check box or table row that is named like a phase of work.
 
-    stated: StatedPhase
+    Attributes:
+        phase: the phase, and the line of the milestone.
+        progress: whether it is done, current or open; None if no known word says so.
+    """
+
+    phase: StatedPhase
     progress: Progress | None
 
 
-def _find_milestone(lines: Sequence[str]) -> StatedPhase | None:
-    """Return the first milestone that is not done, as the phase that a project is in.
+def _find_current_milestone(lines: Sequence[str]) -> StatedPhase | None:
+    """Return the phase of the first milestone that is not done, which the project is in.
 
-    None if no work has begun, if a later milestone is not open, if all are done, or if all name one
-    phase: then a task may just be called "review".
+    It counts only if the list of milestones is clear:
+
+    - a milestone before it is done, or it is marked as current itself;
+    - all milestones after it are open;
+    - the milestones name two phases or more: a single task may just be called "review".
     """
     milestones = list(_list_milestones(lines))
     done_count = 0
     while done_count < len(milestones) and milestones[done_count].progress == "done":
         done_count += 1
-    phases = {milestone.stated.phase for milestone in milestones}
+    phases = {milestone.phase.phase for milestone in milestones}
     if done_count == len(milestones) or len(phases) < 2:
         return None
-    current = milestones[done_count]
-    later = milestones[done_count + 1 :]
-    has_begun = done_count > 0 or current.progress == "current"
+
+    current, *later = milestones[done_count:]
+    if current.progress is None:
+        return None
+    has_work_begun = done_count > 0 or current.progress == "current"
     is_later_open = all(milestone.progress == "open" for milestone in later)
-    is_clear = current.progress is not None and is_later_open
-    return current.stated if has_begun and is_clear else None
+    return current.phase if has_work_begun and is_later_open else None
 
 
 def _list_milestones(lines: Sequence[str]) -> Iterator[_Milestone]:
@@ -183,8 +198,8 @@ def _list_milestones(lines: Sequence[str]) -> Iterator[_Milestone]:
     """
     for number, line in enumerate(lines, start=1):
         cells: list[str] = []
-        box = BOX.fullmatch(line)
-        row = ROW.fullmatch(line)
+        box = CHECK_BOX.fullmatch(line)
+        row = TABLE_ROW.fullmatch(line)
         if box:
             name = REMARK.split(box["text"])[0]
             cells = [name, box["mark"]]
@@ -199,7 +214,7 @@ def _parse_progress(cells: Sequence[str]) -> Progress | None:
     """Return the progress that the cells of a milestone name; an empty cell means open."""
     # Words, and single characters such as `✓`.
     signs = set(re.findall(r"[^\W_]+|[^\w\s]", " ".join(cells).lower()))
-    for progress, words in SIGNS:
+    for progress, words in PROGRESS_WORDS:
         if signs & set(words.split()):
             return progress
     has_empty_cell = any(not cell.strip() for cell in cells)

@@ -17,29 +17,29 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.lifecycle.stance_words import (
-    AFFIRMING,
     ANTONYMS,
     BE,
     CHOICE_DISTANCE,
-    COMPLEMENTS,
-    CONDITIONS,
+    CHOICE_VERBS,
+    CONDITION_WORDS,
     DIRECTIONS,
-    FILLERS,
+    EMPTY_VERBS,
     FUNCTION_WORDS,
-    LABELS,
-    LIGHT,
-    LINKS,
     MODALS,
+    NEGATING_PAIRS,
     NEGATORS,
+    NUMBERED_NAMES,
     PARTICIPLES,
     PIVOTS,
-    PREFERENCE,
+    PREFERENCE_VERBS,
     PREPOSITIONS,
+    QUANTITY_LINKS,
     QUANTITY_STEMS,
-    SINGLE_CHOICE,
-    SPELLED,
+    SPELLED_NUMBERS,
     UNITS,
-    VERSIONED,
+    VERSION_VERBS,
+    WORDS_BEFORE_THAT,
+    WORDS_WITHOUT_CONTENT,
     OrderKind,
     Role,
 )
@@ -163,6 +163,7 @@ class _Reader:
         """Prepare to read the lower-case words of a sentence."""
         self._words = words
         self._distinct_words = frozenset(words)
+<<<<<<< HEAD
         # The word before each word without function words, which may be a direction.
         self._directions = _list_previous_words(words, FUNCTION_WORDS)
         # The word before each word without negation, which may be a form of `be`.
@@ -170,10 +171,27 @@ class _Reader:
         # The stems before the pivot (a word such as `before` or `over`), and those after it.
         self._parts: tuple[deque[str], deque[str]] = (deque(), deque())
         self._antonyms: dict[str, int] = {}
+=======
+        # For each word the last word before it, without articles and the like. If it is a direction
+        # (`to`, `from`), it belongs to the word: `copy to x` is not `copy from x`.
+        self._words_before = _list_previous_words(words, FUNCTION_WORDS)
+        # For each word the last word before it, without `not`, `always` and the like. If it is a
+        # form of `be`, the word is said of the subject: `is not private`.
+        self._verbs_before = _list_previous_words(words, NEGATORS | {"always", "ever"})
+        # Indices, by which is decided whether a number is an amount.
+        self._first_quantity_index = _find_first([stem(word) for word in words], QUANTITY_STEMS)
+        self._first_version_verb_index = _find_first(words, VERSION_VERBS)
+
+        # What the words that were read say so far. A pivot is a word such as `before` or `over`
+        # that puts two things in an order; the subject has a part before and a part after it.
+        self._pivot = ""
+        self._stems_before_pivot: deque[str] = deque()
+        self._stems_after_pivot: deque[str] = deque()
+        self._antonym_sides: dict[str, int] = {}
+>>>>>>> main
         self._amounts: list[str] = []
         self._is_negated = False
-        self._pivot = ""
-        self._content_count = 0
+        self._content_word_count = 0
 
     @cached_property
     def _first_quantity(self) -> int:
@@ -204,49 +222,52 @@ class _Reader:
 
     def read_condition(self, word: str) -> None:
         """Read a word of a condition (`when the flag is set`), which is part of the subject."""
-        if word in NEGATORS or word not in FILLERS | {"if", "when", "whenever"}:
+        if word in NEGATORS or word not in WORDS_WITHOUT_CONTENT | {"if", "when", "whenever"}:
             self._add_stem(f"?{stem(word)}")
 
     def has_content(self, min_words: int) -> bool:
         """Return whether enough words were read, and one of them is no amount."""
-        if self._content_count < min_words:
+        if self._content_word_count < min_words:
             return False
-        return any(word != "#" for part in self._parts for word in part)
+        return any(word != "#" for word in (*self._stems_before_pivot, *self._stems_after_pivot))
 
     def build_claim(self) -> Claim:
         """Return the claim of all words that were read.
 
-        After a pivot such as `before` the claim states an order of two things: of the words that
-        both have, neither comes first.
+        A sentence with a pivot, such as `lint before tests`, states an order: `lint` is first and
+        `tests` second. With `after` it is the reverse. Words that both parts have do not count.
         """
-        before, after = self._parts
         claim = Claim(
-            stems=(*before, *after),
+            stems=(*self._stems_before_pivot, *self._stems_after_pivot),
             is_negated=self._is_negated,
-            antonyms=tuple(sorted(self._antonyms.items())),
+            antonyms=tuple(sorted(self._antonym_sides.items())),
             amounts=tuple(self._amounts),
         )
         if not self._pivot:
             return claim
-        first = frozenset(before)
-        second = frozenset(after)
+        first = frozenset(self._stems_before_pivot)
+        second = frozenset(self._stems_after_pivot)
         if self._pivot == "after":
             first, second = second, first
         return claim._replace(
+            # Sorted, so that the reverse order is a claim about the same subject.
             stems=tuple(sorted(claim.stems)),
             order=PIVOTS[self._pivot],
             first=first - second,
             second=second - first,
         )
 
-    def _add_stem(self, word: str, *, in_front: bool = False) -> None:
-        """Add a stem to the subject, to the part before or after the pivot."""
-        part = self._parts[1 if self._pivot else 0]
+    def _add_stem(self, new_stem: str, *, in_front: bool = False) -> None:
+        """Add a stem to the part of the subject before or after the pivot, a word like `before`.
+
+        It counts as a word with content: a sentence that has too few of them makes no claim.
+        """
+        stems = self._stems_after_pivot if self._pivot else self._stems_before_pivot
         if in_front:
-            part.appendleft(word)
+            stems.appendleft(new_stem)
         else:
-            part.append(word)
-        self._content_count += 1
+            stems.append(new_stem)
+        self._content_word_count += 1
 
     def _is_pivot(self, word: str) -> bool:
         """Return whether a word is the first in the sentence that puts two things in an order.
@@ -255,25 +276,32 @@ class _Reader:
         """
         if self._pivot or word not in PIVOTS:
             return False
-        return word != "over" or bool(PREFERENCE & self._distinct_words)
+        return word != "over" or bool(PREFERENCE_VERBS & self._distinct_words)
 
     def _read_content(self, index: int) -> None:
-        """Read a word that is part of the subject, and add its stem.
+        """Read a word that is neither negation, pivot, amount nor antonym; add it to the subject.
 
-        `keys are validated` and `validated keys` have one subject, so a participle comes first.
+        Verbs without a meaning of their own, such as `use`, count as words, but are not part of the
+        subject. A participle that is said of the subject comes first, so that `keys are validated`
+        and `validated keys` have one subject. After a direction such as `to`, the stem gets it as a
+        prefix: `to:disk`.
         """
         word = self._words[index]
+        word_before = self._words_before[index]
+        is_unit = word in UNITS and self._word_at(index - 1)[:1].isdigit()
         is_participle = word in PARTICIPLES or word.endswith("ed")
-        if word in LIGHT:
-            self._content_count += 1
-        elif word in UNITS and self._word_at(index - 1)[:1].isdigit():
+        if word in EMPTY_VERBS:
+            self._content_word_count += 1
+        elif is_unit:
             self._add_stem(UNITS[word])
         elif is_participle and self._is_predicate(index):
             self._add_stem(stem(PARTICIPLES.get(word, word)), in_front=True)
-        elif word not in FILLERS:
-            direction = self._directions[index]
-            prefix = f"{direction}:" if direction in DIRECTIONS else ""
-            self._add_stem(prefix + stem(word))
+        elif word in WORDS_WITHOUT_CONTENT:
+            return
+        elif word_before in DIRECTIONS:
+            self._add_stem(f"{word_before}:{stem(word)}")
+        else:
+            self._add_stem(stem(word))
 
     def _read_amount(self, index: int) -> bool:
         """Read a number that is the value of a quantity, not part of a name as in `step 2`.
@@ -302,31 +330,34 @@ class _Reader:
         """
         before = self._word_at(index - 1)
         after = self._word_at(index + 1)
-        if before in LABELS or (unit and unit not in UNITS):
+        if before in NUMBERED_NAMES or (unit and unit not in UNITS):
             return False
         is_beside_quantity = not QUANTITY_STEMS.isdisjoint((stem(before), stem(after)))
         if unit or after in UNITS or is_beside_quantity:
             return True
-        if before in LINKS:
+        if before in QUANTITY_LINKS:
             # A quantity came before: `limit retries to 3`.
-            return self._first_quantity < index
-        is_name = before.isalpha() and before not in FILLERS
-        return is_name and self._first_version < index - 1
+            return self._first_quantity_index < index
+        is_name = before.isalpha() and before not in WORDS_WITHOUT_CONTENT
+        return is_name and self._first_version_verb_index < index - 1
 
     def _read_antonym(self, index: int) -> bool:
         """Read a word of an antonym pair, such as `disable` of `enable` and `disable`.
 
-        `skip X` is read as `never X`.
+        For most pairs the claim keeps which of the two words (sides 0 and 1) was used. In pairs
+        such as `run` and `skip`, the second word is a negation: `skip X` is read as `never X`.
 
         Returns:
-            Whether the word says something about the subject here, and is no part of a name.
+            Whether the word was read. Words that do not say something about the subject in this
+            place, such as those in a name, are not.
         """
         antonym = ANTONYMS.get(self._words[index])
         if antonym is None or not self._has_role(antonym.role, index):
             return False
-        self._content_count += 1
-        if antonym.pair not in AFFIRMING:
-            self._antonyms[antonym.pair] = antonym.side
+        self._content_word_count += 1
+        is_negation = antonym.pair in NEGATING_PAIRS
+        if not is_negation:
+            self._antonym_sides[antonym.pair] = antonym.side
         elif antonym.side == 1:
             self._is_negated = not self._is_negated
         return True
@@ -341,7 +372,7 @@ class _Reader:
 
     def _is_main_verb(self, index: int) -> bool:
         """Return whether a word begins the statement, follows a modal verb or ends in `s`."""
-        has_subject = any(self._parts)
+        has_subject = self._stems_before_pivot or self._stems_after_pivot
         if not has_subject:
             # `exclude patterns are …` is about patterns.
             return BE.isdisjoint(self._words[index + 1 : index + 4])
@@ -355,13 +386,13 @@ class _Reader:
         for word in reversed(self._words[max(0, index - CHOICE_DISTANCE) : index]):
             if word in PREPOSITIONS:
                 return False
-            if word in SINGLE_CHOICE:
+            if word in CHOICE_VERBS:
                 return True
         return False
 
     def _is_predicate(self, index: int) -> bool:
         """Return whether a word is said of the subject: `is private`, `keep the field private`."""
-        if self._verbs[index] in BE:
+        if self._verbs_before[index] in BE:
             return True
         is_last = index + 1 == len(self._words)
         return is_last and not self._distinct_words.isdisjoint(("keep", "make", "leave"))
@@ -395,7 +426,7 @@ NO_CLAIM = Regex(
     re.IGNORECASE,
 )
 
-ASIDE = Regex(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
+TEXT_IN_BRACKETS = Regex(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
 """Text in brackets, marks of emphasis and quotation, and commas in numbers."""
 
 REASON = Regex(
@@ -423,7 +454,7 @@ MIN_BODY_WORDS = 3
 """The same for a sentence of the body, which depends on the sentences around it."""
 
 
-def claims_of(entry: Entry) -> frozenset[Claim]:
+def parse_entry_claims(entry: Entry) -> frozenset[Claim]:
     """Return the claims of an entry: those of its title and of each sentence of its body."""
     prose = NOT_PROSE.sub("\n", "\n".join(unfenced_lines(entry.body.splitlines())))
     body = BLANK_LINES.sub("\n\n", BLANKS.sub(" ", prose))
@@ -434,7 +465,12 @@ def claims_of(entry: Entry) -> frozenset[Claim]:
 
 
 def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
-    """Return the claim that a sentence makes about its subject; None if it makes no claim.
+    """Return the claim that a sentence makes; None if it makes no claim.
+
+    A claim is a subject and what the sentence says about it: whether it denies, with which words
+    of an antonym pair, with which amounts. Opposite sentences have claims with the same subject.
+    Before the words are read, variants of an expression are made equal, and text in brackets and
+    reasons are removed.
 
     Args:
         sentence: the sentence.
@@ -446,14 +482,15 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
     if NO_CLAIM.search(sentence):
         return None
 
-    statement = REASON.sub("", ASIDE.sub(" ", sentence))
+    statement = REASON.sub("", TEXT_IN_BRACKETS.sub(" ", sentence))
     phrases = list(_split_phrases(statement))
-    # A phrase that says when or where means the same at the start and at the end.
-    opening = phrases[0]
-    if len(phrases) > 1 and opening:
-        first = opening[0]
-        if first.is_in_condition or first.word in PREPOSITIONS:
-            phrases = [*phrases[1:], opening]
+    # `In CI, run the tests` and `run the tests in CI` are the same claim, so an opening phrase that
+    # says when or where is moved to the end.
+    opening_phrase = phrases[0]
+    if len(phrases) > 1 and opening_phrase:
+        first_token = opening_phrase[0]
+        if first_token.is_in_condition or first_token.word in PREPOSITIONS:
+            phrases = [*phrases[1:], opening_phrase]
     return read_claim([token for phrase in phrases for token in phrase], min_words)
 
 
@@ -472,9 +509,9 @@ def _split_phrases(text: str) -> Iterator[list[Token]]:
             phrase = []
             is_in_condition = False
             continue
-        is_complement = word == "that" and previous_word in COMPLEMENTS
-        if word in CONDITIONS and not is_complement:
+        is_complement = word == "that" and previous_word in WORDS_BEFORE_THAT
+        if word in CONDITION_WORDS and not is_complement:
             is_in_condition = True
-        phrase.append(Token(SPELLED.get(word, word), is_in_condition))
+        phrase.append(Token(SPELLED_NUMBERS.get(word, word), is_in_condition))
         previous_word = word
     yield phrase

@@ -37,7 +37,7 @@ PERMISSION = "allow/forbid"
 SWITCH = "enable/disable"
 EXECUTION = "run/skip"
 
-AFFIRMING = frozenset((PERMISSION, SWITCH, EXECUTION))
+NEGATING_PAIRS = frozenset((PERMISSION, SWITCH, EXECUTION))
 """Pairs that mean the same as to affirm and to deny: `skip X` is `never X`."""
 
 PAIRS: tuple[tuple[str, Role, str, str], ...] = (
@@ -124,28 +124,28 @@ FUNCTION_WORDS = frozenset(
     really strictly explicitly even ought need needs""".split()
 )
 
-FILLERS = BE | MODALS | DIRECTIONS | FUNCTION_WORDS
+WORDS_WITHOUT_CONTENT = BE | MODALS | DIRECTIONS | FUNCTION_WORDS
 """Words without content. Hedges (`usually`) and limits (`only`) have content."""
 
-LIGHT = frozenset(
+EMPTY_VERBS = frozenset(
     """use uses used using prefer prefers make makes making sure ensure ensures have has set sets
     pick choose go keep keeps""".split()
 )
-"""Verbs that say no more than `be it so`."""
+"""Verbs without a meaning of their own: `use tabs` and `prefer tabs` are about tabs."""
 
-SINGLE_CHOICE = frozenset("use uses prefer prefers choose pick default be is are".split())
+CHOICE_VERBS = frozenset("use uses prefer prefers choose pick default be is are".split())
 CHOICE_DISTANCE = 3
 """Words before what is chosen in which the verb of choice is: `use the async client`."""
 
-PREFERENCE = frozenset("prefer prefers favor favour choose chosen pick use value".split())
-CONDITIONS = frozenset(
+PREFERENCE_VERBS = frozenset("prefer prefers favor favour choose chosen pick use value".split())
+CONDITION_WORDS = frozenset(
     "if when whenever unless while until once where whose which that who".split()
 )
 PREPOSITIONS = frozenset(
     "in on for at with within under during by as before after from inside outside".split()
 )
 
-COMPLEMENTS = frozenset(
+WORDS_BEFORE_THAT = frozenset(
     "sure ensure ensures note means so verify check require requires assume".split()
 )
 """Words after which `that` begins the statement itself, and no condition."""
@@ -177,22 +177,22 @@ QUANTITIES = frozenset(
 
 QUANTITY_STEMS = frozenset(stem(word) for word in QUANTITIES)
 
-LINKS = frozenset(
+QUANTITY_LINKS = frozenset(
     "to is be are at of under over above below within exceed exceeds than least most".split()
 )
 """Words that may come between a quantity and its value."""
 
-LABELS = frozenset(
+NUMBERED_NAMES = frozenset(
     """issue pr pull request ticket bug http https error status code step rfc section chapter
     phase exit commit option example case rule item tier priority severity level class type
     figure table appendix adr day pep tls""".split()
 )
 """Words before a number that is a name and no amount: two such numbers are two things."""
 
-VERSIONED = frozenset("use uses require requires pin target targets install default on".split())
+VERSION_VERBS = frozenset("use uses require requires pin target targets install default on".split())
 """Words before a version: `use python 3.12`."""
 
-SPELLED = {
+SPELLED_NUMBERS = {
     word: str(value)
     for value, word in enumerate("two three four five six seven eight nine ten".split(), start=2)
 }

@@ -25,22 +25,22 @@ MAX_NAMED = 3
 """Entries that a finding names."""
 
 
-class CiteComparison(msgspec.Struct, frozen=True):
+class CiteChange(msgspec.Struct, frozen=True):
     """A cite of an entry before a range of commits and after it.
 
     Attributes:
-        place: the entry.
-        before: the verdict at the start of the range.
-        after: the verdict at its end.
-        old: the text of the cited file at the start, "" if the file does not exist.
-        new: its text at the end.
+        located: the entry.
+        old_verdict: the verdict at the start of the range: whether and where the code is there.
+        new_verdict: the verdict at its end.
+        old_text: the text of the cited file at the start, "" if the file does not exist.
+        new_text: its text at the end.
     """
 
-    place: Located
-    before: Verdict
-    after: Verdict
-    old: str
-    new: str
+    located: Located
+    old_verdict: Verdict
+    new_verdict: Verdict
+    old_text: str
+    new_text: str
 
 
 def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) -> tuple[Change, ...]:
@@ -150,28 +150,39 @@ def _path_of_cite(cite: str) -> str:
     return anchor.path if anchor else cite
 
 
-def report_changed_cites(comparisons: Iterable[CiteComparison]) -> tuple[Finding, ...]:
-    """Return one finding for each cited place that changed, with the entries that cite it."""
-    groups: defaultdict[tuple[str, Finding], list[CiteComparison]] = defaultdict(list)
-    for comparison in comparisons:
-        finding = _report_changed_cite(comparison)
-        if finding:
-            groups[comparison.before.path, finding].append(comparison)
+def report_changed_cites(cite_changes: Iterable[CiteChange]) -> tuple[Finding, ...]:
+    """Return a finding for each piece of cited code that a range of commits changed or moved.
 
-    def order(key: tuple[str, Finding]) -> tuple[str, str, int, Level, str]:
+    A cite is the code that an entry is about, such as `src/client.py:3-9`. Entries that cite the
+    same code share one finding, which names them. It also names the edits of the code, such as a
+    renamed parameter, unless the code only moved.
+
+    Args:
+        cite_changes: the cites before and after the range.
+    """
+    # Cites with the same finding are of the same code if their files had the same path before.
+    changes_by_place: defaultdict[tuple[str, Finding], list[CiteChange]] = defaultdict(list)
+    for cite_change in cite_changes:
+        finding = _report_changed_cite(cite_change)
+        if finding:
+            changes_by_place[cite_change.old_verdict.path, finding].append(cite_change)
+
+    def finding_order(key: tuple[str, Finding]) -> tuple[str, str, int, Level, str]:
         old_path, finding = key
         return finding.code, finding.path, finding.line, finding.level, old_path
 
     findings: list[Finding] = []
-    for key in sorted(groups, key=order):
+    for key in sorted(changes_by_place, key=finding_order):
         _, finding = key
-        group = groups[key]
-        edits = ""
+        group = changes_by_place[key]
+        edit_names: dict[str, None] = {}  # without duplicates, in order
         if finding.code != "anchor-moved":
-            names = dict.fromkeys(str(item.after.edit) for item in group if item.after.edit)
-            edits = f" ({', '.join(names)})" if names else ""
-        places = {item.place.entry.id: item.place for item in group}
-        message = f"{finding.message}{edits}: {_name_entries(list(places.values()))}"
+            for cite_change in group:
+                if cite_change.new_verdict.edit:
+                    edit_names[str(cite_change.new_verdict.edit)] = None
+        edits = f" ({', '.join(edit_names)})" if edit_names else ""
+        entries = {change.located.entry.id: change.located for change in group}
+        message = f"{finding.message}{edits}: {_name_entries(list(entries.values()))}"
         findings.append(replace(finding, message=message))
     return tuple(findings)
 
@@ -188,61 +199,80 @@ def _name_entries(places: Sequence[Located]) -> str:
     return text
 
 
-def _report_changed_cite(comparison: CiteComparison) -> Finding | None:
-    """Return a finding if a range of commits removed, changed or moved the code of a cite."""
-    before, after = comparison.before, comparison.after
-    if before.kind in ("gone", "unverifiable") or after.kind == "unverifiable":
+def _report_changed_cite(cite_change: CiteChange) -> Finding | None:
+    """Return a finding if a range of commits removed, changed or moved the code of a cite.
+
+    The code was there before the range, or nothing is reported.
+    """
+    old_verdict = cite_change.old_verdict
+    new_verdict = cite_change.new_verdict
+    if old_verdict.kind in ("gone", "unverifiable") or new_verdict.kind == "unverifiable":
         return None
-    lines = get_lines(before)
-    changed_line = None
-    if after.kind in ("changed", "gone"):
-        changed_line = first_change(comparison.old, comparison.new, lines)
-    if changed_line is not None and lines is None and after.first is not None:
-        changed_line = after.first  # the part of a whole file that the entry names
-    if after.kind == "gone":
+
+    changed_line = _find_changed_line(cite_change)
+    if new_verdict.kind == "gone":
         hint = (
             "Reword it or set `status: retired`; retrieval withholds an entry whose code is gone."
         )
         message = "this change removes the code that memory speaks about"
-        return Finding(after.path, changed_line or 1, "anchor-gone", message, hint, "warning")
+        return Finding(new_verdict.path, changed_line or 1, "anchor-gone", message, hint, "warning")
     if changed_line is not None:
         hint = "If it no longer holds, reword it or set `status: retired`."
         message = "memory speaks about the code that changes here"
-        level: Level = "warning" if lines else "notice"
-        return Finding(after.path, changed_line, "anchor-changed", message, hint, level)
-    if after.path != before.path:
+        is_whole_file = get_lines(old_verdict) is None
+        level: Level = "notice" if is_whole_file else "warning"
+        return Finding(new_verdict.path, changed_line, "anchor-changed", message, hint, level)
+    if new_verdict.path != old_verdict.path:
         hint = "Nothing to do: `memory-ci record` points the entry at the new place."
-        message = f"was {before.path}, which memory speaks about"
-        return Finding(after.path, 1, "anchor-moved", message, hint, "notice")
+        message = f"was {old_verdict.path}, which memory speaks about"
+        return Finding(new_verdict.path, 1, "anchor-moved", message, hint, "notice")
     return None
 
 
-def first_change(old: str, new: str, lines: tuple[int, int] | None) -> int | None:
+def _find_changed_line(cite_change: CiteChange) -> int | None:
+    """Return the line of the new file at which the code of a cite changed, None if it did not."""
+    new_verdict = cite_change.new_verdict
+    if new_verdict.kind not in ("changed", "gone"):
+        return None
+    old_lines = get_lines(cite_change.old_verdict)
+    changed_line = find_first_changed_line(cite_change.old_text, cite_change.new_text, old_lines)
+    is_whole_file = old_lines is None
+    if changed_line is not None and is_whole_file and new_verdict.first is not None:
+        return new_verdict.first  # the part of the file that the entry names
+    return changed_line
+
+
+def find_first_changed_line(
+    old_text: str, new_text: str, lines: tuple[int, int] | None
+) -> int | None:
     """Return the line of the new text at which some lines of the old text changed.
 
     White space and blank lines do not count. If lines were only removed, it is the line after them.
 
     Args:
-        old: the old text.
-        new: the new text.
+        old_text: the old text.
+        new_text: the new text.
         lines: the first and the last line of the old text; None for all.
 
     Returns:
         A 1-based line, or None if these lines did not change.
     """
-    old_lines = _number_lines(old)
-    new_lines = _number_lines(new)
+    old_lines = _number_lines(old_text)
+    new_lines = _number_lines(new_text)
     old_numbers = [number for number, _ in old_lines]
-    old_texts = [text for _, text in old_lines]
-    new_texts = [text for _, text in new_lines]
-    for _, start, end, new_start, new_end in list_differences(old_texts, new_texts):
-        offset = _find_offset(old_numbers, start, end, lines)
-        if offset is None:
-            continue
-        last_changed = max(new_start, new_end - 1)
-        index = min(new_start + offset, last_changed, len(new_lines) - 1)
+    old_line_texts = [text for _, text in old_lines]
+    new_line_texts = [text for _, text in new_lines]
+    # Each difference replaces old lines from `start` before `end` by new lines from `new_start`
+    # before `new_end`; these are indices of the lists above.
+    for _, start, end, new_start, new_end in list_differences(old_line_texts, new_line_texts):
+        lines_before = _count_lines_before_range(old_numbers, start, end, lines)
+        if lines_before is None:
+            continue  # the difference is outside of the lines
+        # As many lines after the start of the new lines, but not behind their end.
+        last_new_index = max(new_start, new_end - 1)
+        index = min(new_start + lines_before, last_new_index, len(new_lines) - 1)
         if index < 0:
-            return 1
+            return 1  # the new text is empty
         number, _ = new_lines[index]
         return number
     return None
@@ -254,10 +284,10 @@ def _number_lines(text: str) -> list[tuple[int, str]]:
     return [(number, line) for number, line in numbered if line]
 
 
-def _find_offset(
+def _count_lines_before_range(
     numbers: Sequence[int], start: int, end: int, lines: tuple[int, int] | None
 ) -> int | None:
-    """Return how many lines after the start of a difference the first line of a range is.
+    """Count the lines of a difference that are before a range of lines.
 
     Args:
         numbers: the numbers of the lines that were compared.
@@ -266,7 +296,7 @@ def _find_offset(
         lines: the first and the last line number of the range; None for all lines.
 
     Returns:
-        The offset from `start`, or None if the difference is outside of the range.
+        The count, or None if no line of the difference is in the range.
     """
     if lines is None:
         return 0

@@ -8,7 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.lifecycle.episodes import NO_HEIRS, Heirs, move_to_heirs, unique_events
+from memory_ci.lifecycle.episodes import (
+    NO_SUCCESSORS,
+    Successors,
+    move_to_successors,
+    unique_events,
+)
 from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Feedback, UseCount
 
@@ -70,43 +75,48 @@ class UtilityStep(msgspec.Struct, frozen=True):
 def compute_utilities(
     feedback: Iterable[Feedback],
     start: float = NO_FEEDBACK,
-    heirs: Heirs = NO_HEIRS,
+    successors: Successors = NO_SUCCESSORS,
 ) -> dict[str, Utility]:
     """Return the utility of each entry that has feedback; each event counts once.
 
     Args:
         feedback: all feedback, in any order.
         start: the utility without feedback.
-        heirs: which entries inherit the feedback of entries that are gone.
+        successors: which entries inherit the feedback of entries that are gone.
 
     Raises:
         UsageError: unknown-feedback.
     """
-    steps = list_utility_steps(feedback, start, heirs)
+    steps = list_utility_steps(feedback, start, successors)
     return {step.event.id: step.utility for step in steps}
 
 
-def compute_some_utilities(
-    feedback: Iterable[Feedback], shares: Mapping[object, int], heirs: Heirs = NO_HEIRS
+def compute_utilities_of_entries(
+    feedback: Iterable[Feedback],
+    ignored_counts: Mapping[object, int],
+    successors: Successors = NO_SUCCESSORS,
 ) -> dict[str, Utility]:
     """Return the utility of some entries, from the feedback on these entries alone.
 
+    An entry that was served and not used was ignored, and loses utility. The loss is shared by all
+    entries that the same work ignored. As the feedback on the others is missing here, the caller
+    has to count them.
+
     Args:
         feedback: the feedback on these entries.
-        shares: how many entries each job ignored, by `job_of`. What an ignored entry loses is
-            divided by this number.
-        heirs: which entries inherit the feedback of entries that are gone.
+        ignored_counts: how many entries each piece of work ignored, by its key from `job_of`.
+        successors: which entries inherit the feedback of entries that are gone.
     """
-    steps = _apply_events(move_to_heirs(feedback, heirs), shares, NO_FEEDBACK)
+    steps = _apply_events(move_to_successors(feedback, successors), ignored_counts, NO_FEEDBACK)
     return {step.event.id: step.utility for step in steps}
 
 
 def list_utility_steps(
     feedback: Iterable[Feedback],
     start: float = NO_FEEDBACK,
-    heirs: Heirs = NO_HEIRS,
+    successors: Successors = NO_SUCCESSORS,
 ) -> Iterator[UtilityStep]:
-    """Yield each event with its effect on its entry, or on the heirs of a removed entry.
+    """Yield each event with its effect on its entry, or on the successors of a removed entry.
 
     What an ignored entry loses is divided by the number of entries that the job ignored. The order
     of events matters, because the utility is kept within [0, 1] after each of them.
@@ -114,25 +124,26 @@ def list_utility_steps(
     Args:
         feedback: all feedback, in any order.
         start: the utility without feedback.
-        heirs: which entries inherit the feedback of entries that are gone.
+        successors: which entries inherit the feedback of entries that are gone.
 
     Raises:
         UsageError: unknown-feedback.
     """
     events = unique_events(feedback)
     ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
-    shares = Counter(job for job, _ in ignored)
-    return _apply_events(move_to_heirs(events, heirs), shares, start)
+    ignored_counts = Counter(job for job, _ in ignored)
+    return _apply_events(move_to_successors(events, successors), ignored_counts, start)
 
 
 def _apply_events(
-    events: Iterable[Feedback], shares: Mapping[object, int], start: float
+    events: Iterable[Feedback], ignored_counts: Mapping[object, int], start: float
 ) -> Iterator[UtilityStep]:
     """Yield the effect of each event on the utility of its entry.
 
     Args:
         events: the events, oldest first.
-        shares: how many entries each job ignored, by `job_of`.
+        ignored_counts: how many entries each piece of work ignored, by its key from `job_of`. They
+            share the loss of utility.
         start: the utility of an entry before its first event.
     """
     utilities: dict[str, Utility] = {}
@@ -140,9 +151,11 @@ def _apply_events(
         before = utilities.get(event.id, Utility(start, 0))
         delta = delta_of(event.kind)
         if event.kind == "ignored":
-            delta /= shares.get(job_of(event), 1)
+            delta /= ignored_counts.get(job_of(event), 1)
         value = min(1.0, max(0.0, before.value + delta))
         if event.kind == "touched":
+            # Work was about the same code. This does not change the utility, so it is counted
+            # separately.
             after = Utility(value, before.events, before.touched + 1)
         else:
             after = Utility(value, before.events + 1, before.touched)

@@ -14,7 +14,7 @@ import msgspec
 
 from memory_ci.disarm import neutralise
 from memory_ci.gitrepo.blobs import read_files
-from memory_ci.memory.screening import screen
+from memory_ci.memory.screening import screen_file
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -132,47 +132,51 @@ def find_stale(
 
 
 def build_lines(files: Iterable[LoadedFile]) -> tuple[str, ...]:
-    """Return the lines of the block: institutional memory first, then the most used entries.
+    """Return the lines of the block: the norms first, then the most used entries.
 
-    They depend neither on the day nor on the order of files.
+    Norms are the rules of institutional memory, which hold for every task. Left out are notes that
+    no run has read yet (`is_fragment`), and entries and prose that must not be served to agents.
+    The lines depend neither on the day nor on the order of files.
 
     Args:
         files: all memory files.
     """
     lines: list[str] = []
-    entries: list[Entry] = []
+    active_entries: list[Entry] = []
     for file in sorted(files, key=lambda file: file.path):
         if is_fragment(file.path):
             continue
-        file = screen(file)
+        screened_file = screen_file(file)
         if file.scope.name == "institutional":
-            lines += _list_norms(file)
+            lines += _list_norms(screened_file)
         elif file.scope.name == "project":
-            for place in file.entries:
-                if place.entry.status == "active":
-                    entries.append(place.entry)
-    entries.sort(key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
-    lines += [_format_entry(entry) for entry in entries[:MAX_ENTRIES]]
+            for located in screened_file.entries:
+                if located.entry.status == "active":
+                    active_entries.append(located.entry)
+    active_entries.sort(key=lambda entry: (-entry.reinforcement_count, -entry.importance, entry.id))
+    lines += [_format_entry(entry) for entry in active_entries[:MAX_ENTRIES]]
 
-    fitting = _fit_to_size(lines)
-    if not fitting:
+    fitting_lines = _take_fitting_lines(lines)
+    if not fitting_lines:
         return ()
-    omitted = len(lines) - len(fitting) + max(len(entries) - MAX_ENTRIES, 0)
-    if omitted:
-        fitting.append(f"- {plural(omitted, 'more entry')}: `memory-ci list`.")
-    return ("## What this project has learned", "", *fitting)
+    omitted_entries = max(len(active_entries) - MAX_ENTRIES, 0)
+    omitted_lines = len(lines) - len(fitting_lines)
+    omitted_count = omitted_entries + omitted_lines
+    if omitted_count:
+        fitting_lines.append(f"- {plural(omitted_count, 'more entry')}: `memory-ci list`.")
+    return ("## What this project has learned", "", *fitting_lines)
 
 
-def _fit_to_size(lines: Iterable[str]) -> list[str]:
+def _take_fitting_lines(lines: Iterable[str]) -> list[str]:
     """Return the first lines that together have at most MAX_CHARS characters."""
-    fitting = []
+    fitting_lines = []
     size = 0
     for line in lines:
         size += len(line) + 1
         if size > MAX_CHARS:
             break
-        fitting.append(line)
-    return fitting
+        fitting_lines.append(line)
+    return fitting_lines
 
 
 def _list_norms(file: LoadedFile) -> list[str]:
@@ -188,13 +192,17 @@ def _list_norms(file: LoadedFile) -> list[str]:
         for line in strip_comments(text).splitlines():
             plain_line = line.strip(" \t-*")
             if plain_line and not line.startswith("#"):
-                numbered_items.append((number, f"- {_disarm(plain_line)}"))
+                numbered_items.append((number, f"- {_neutralise_line(plain_line)}"))
     numbered_items.sort(key=lambda item: item[0])  # by line alone, so that prose keeps its order
     return [item for _, item in numbered_items]
 
 
 def _format_entry(entry: Entry) -> str:
-    """Return an entry as a list item in one line: title, first paragraph and short id."""
+    """Return an entry as a list item in one line: title, first paragraph and short id.
+
+    An entry that applies at a moment of the work, such as `when: before:edit src/api.py`, begins
+    with that moment: the first word chooses a text of MOMENTS, the rest is put into it.
+    """
     first_paragraph = entry.body.strip().partition("\n\n")[0]
     text = f"{entry.title}. {first_paragraph}"
     if entry.adoption == "rejected":
@@ -202,11 +210,12 @@ def _format_entry(entry: Entry) -> str:
     if entry.instead:
         text += f" Done instead: {entry.instead}"
     moment, _, subject = (entry.when or "").partition(" ")
-    text = MOMENTS.get(moment, "").format(subject) + text
-    return f"- {_disarm(text)} [{entry.id[:8]}]"
+    if moment in MOMENTS:
+        text = MOMENTS[moment].format(subject) + text
+    return f"- {_neutralise_line(text)} [{entry.id[:8]}]"
 
 
-def _disarm(text: str) -> str:
+def _neutralise_line(text: str) -> str:
     """Return one line without delimiters of comments, so that it cannot end the block."""
     text = neutralise(" ".join(text.split()))
     return shorten(text.replace("<!--", "(").replace("-->", ")"), WIDTH)

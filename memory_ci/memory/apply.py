@@ -183,6 +183,12 @@ def _prepare_commits(
 ) -> list[PreparedCommit]:
     """Check a plan on the commit that it was made for, and return its commits.
 
+    Args:
+        workspace: the repository.
+        plan: the plan.
+        now: the time of the commits.
+        extra_files: other files, which go into the first commit.
+
     Raises:
         RepositoryError: ref-moved.
         FindingsError: plan-refused.
@@ -190,22 +196,24 @@ def _prepare_commits(
     _require_base(workspace, plan)
     workspace = workspace_at(workspace.repo, plan.base)
     _require_no_objections(workspace, plan, now.astimezone(UTC).date())
-    plan = trim_plan(plan, workspace.config.evidence.quotes)
+    plan = trim_plan_quotes(plan, workspace.config.evidence.quotes)
 
-    # The current content of the files: each step changes what the steps before it left.
-    content = _read_changed_files(workspace, plan)
+    # Each step changes the files as the steps before it left them.
+    current_files = _read_changed_files(workspace, plan)
+    all_episode_changes = _list_episode_changes(workspace, plan)
     prepared = []
-    for steps, episode_changes in _group_steps(plan, _list_episode_changes(workspace, plan)):
-        files = dict(episode_changes)
+    for steps, episode_changes in _group_steps_by_commit(plan, all_episode_changes):
+        files_of_commit = dict(episode_changes)
         for step in steps:
-            changed_files = apply_changes(content, step.changes)
-            files |= changed_files
-            _update_content(content, changed_files)
-        prepared.append((_render_message(steps, plan, episode_changes), files))
+            changed_files = apply_changes(current_files, step.changes)
+            files_of_commit |= changed_files
+            _update_content(current_files, changed_files)
+        message = _render_message(steps, plan, episode_changes)
+        prepared.append((message, files_of_commit))
 
     if prepared and workspace.config.export.record:
-        last_files = prepared[-1][1]
-        last_files.update(_export_block(workspace, plan, content))
+        _, last_files = prepared[-1]
+        last_files.update(_export_block(workspace, plan, current_files))
     if extra_files and extra_files.files:
         _add_files(prepared, extra_files)
     return prepared
@@ -223,11 +231,16 @@ def _render_message(
 
 
 def _list_episode_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes | None]:
-    """Return the episode files that a plan changes, and the file with the ranges that were read."""
+    """Return the new content of the episode files that a plan changes, by path.
+
+    RECORDED_FILE, which lists the ranges of history that runs have read, is among them if it
+    changes. All of them are in the first commit of the plan.
+    """
     changes = episode_files.list_changes(workspace, plan)
-    has_joint_step = any(step.step not in COMMITTED_ALONE for step in plan.steps)
+    # Steps in COMMITTED_ALONE have commits of their own, so they are not in the first commit.
+    has_step_in_first_commit = any(step.step not in COMMITTED_ALONE for step in plan.steps)
     recorded_file = plan_recorded_file(
-        workspace.at(plan.base), plan, is_committed=bool(changes) or has_joint_step
+        workspace.at(plan.base), plan, is_committed=bool(changes) or has_step_in_first_commit
     )
     return {**changes, **recorded_file}
 
@@ -259,30 +272,42 @@ def _require_no_objections(workspace: Workspace, plan: Plan, today: date) -> Non
 
 def _read_changed_files(workspace: Workspace, plan: Plan) -> dict[str, bytes]:
     """Read from its base the files that the plan changes."""
+    return dict(workspace.at(plan.base).read(_list_changed_paths(plan)))
+
+
+def _list_changed_paths(plan: Plan) -> list[str]:
+    """Return the paths of the files that a plan changes or moves entries from."""
     paths = []
     for step in plan.steps:
         for change in step.changes:
-            paths += [path for path in (change.path, change.moved_from) if path]
-    return dict(workspace.at(plan.base).read(paths))
+            paths.append(change.path)
+            if change.moved_from:
+                paths.append(change.moved_from)
+    return paths
 
 
-def _group_steps(plan: Plan, episode_changes: dict[str, bytes | None]) -> list[_StepGroup]:
+def _group_steps_by_commit(
+    plan: Plan, episode_changes: dict[str, bytes | None]
+) -> list[_StepGroup]:
     """Return the steps and the episode files of each commit of a plan.
 
-    The first commit has all episode files, and the steps that need no commit of their own.
+    The first commit has all episode files, and the steps that need no commit of their own. Each
+    step in COMMITTED_ALONE follows as a commit.
 
     Args:
         plan: the plan.
         episode_changes: the content of the episode files that it changes, by path.
     """
-    groups: list[_StepGroup] = []
-    joint_steps = [step for step in plan.steps if step.step not in COMMITTED_ALONE]
+    joint_steps: list[PlannedStep] = []
+    own_commits: list[_StepGroup] = []
+    for planned_step in plan.steps:
+        if planned_step.step in COMMITTED_ALONE:
+            own_commits.append(_StepGroup([planned_step], episode_changes={}))
+        else:
+            joint_steps.append(planned_step)
     if joint_steps or episode_changes:
-        groups.append(_StepGroup(joint_steps, episode_changes))
-    for step in plan.steps:
-        if step.step in COMMITTED_ALONE:
-            groups.append(_StepGroup([step], episode_changes={}))
-    return groups
+        return [_StepGroup(joint_steps, episode_changes), *own_commits]
+    return own_commits
 
 
 def _update_content(content: dict[str, bytes], changed_files: Mapping[str, bytes | None]) -> None:
@@ -302,8 +327,11 @@ def _add_files(prepared: list[PreparedCommit], extra_files: ExtraFiles) -> None:
     first_files.update(extra_files.files)
 
 
-def trim_plan(plan: Plan, quotes: Quotes) -> Plan:
+def trim_plan_quotes(plan: Plan, quotes: Quotes) -> Plan:
     """Shorten or remove the quotes of people in the entries of a plan.
+
+    Unless all quotes are allowed, the proposals that the plan did not accept lose theirs
+    completely: they are in no memory file.
 
     Args:
         plan: the plan.
@@ -333,14 +361,14 @@ def _trim_change(change: Change, quotes: Quotes) -> Change:
 
 
 def _export_block(
-    workspace: Workspace, plan: Plan, content: Mapping[str, bytes]
+    workspace: Workspace, plan: Plan, final_files: Mapping[str, bytes]
 ) -> dict[str, bytes | None]:
     """Update the block of memory in AGENTS.md, or the file that is configured instead.
 
     Args:
         workspace: the workspace at the base of the plan.
         plan: the plan.
-        content: the changed memory files as the plan leaves them.
+        final_files: the changed memory files as the plan leaves them.
 
     Returns:
         The new content by path; nothing if the block is the same as before.
@@ -348,22 +376,18 @@ def _export_block(
     from memory_ci.memory.agents_block import build_lines, put_block
     from memory_ci.store.memory_files import load_file
 
-    changed_paths: set[str | None] = set()
-    for step in plan.steps:
-        for change in step.changes:
-            changed_paths |= {change.path, change.moved_from}
-
+    changed_paths = set(_list_changed_paths(plan))
     memory_files = list_memory_files(workspace, plan.base)
-    unchanged = [file for file in memory_files if file.path not in changed_paths]
-    loaded_files = [*load_files(workspace, unchanged)]
-    for path, data in content.items():
+    unchanged_files = [file for file in memory_files if file.path not in changed_paths]
+    loaded_files = [*load_files(workspace, unchanged_files)]
+    for path, data in final_files.items():
         if path in changed_paths:
             loaded_files.append(load_file(path, data, workspace.config.scopes))
 
     export_path = workspace.config.export.path
-    data = workspace.at(plan.base).read([export_path]).get(export_path, b"")
-    before = data.decode("utf-8", "surrogateescape")
-    after = put_block(before, build_lines(loaded_files))
-    if after == before:
+    old_data = workspace.at(plan.base).read([export_path]).get(export_path, b"")
+    old_text = old_data.decode("utf-8", "surrogateescape")
+    new_text = put_block(old_text, build_lines(loaded_files))
+    if new_text == old_text:
         return {}
-    return {export_path: after.encode("utf-8", "surrogateescape")}
+    return {export_path: new_text.encode("utf-8", "surrogateescape")}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import date, datetime
+from typing import Literal
 
 from memory_ci.checks.backtest import MAX_UNJUDGED, PastChange
 from memory_ci.checks.judge import judge
@@ -25,9 +26,13 @@ MAX_AGE = "2y"
 """The age of the oldest merged change that is judged."""
 
 MAX_CHANGES = 2_000  # Merged changes that are judged, the newest ones.
-COMPARED = 50  # Changes before and after the check that are compared.
-LAST = 20
+MAX_COMPARED = 50  # Changes before and after the check that are compared.
+RECENT_COUNT = 20
 """Applicable changes whose share of ignored and skipped ones says whether a check still holds."""
+
+
+_Reaction = Literal["followed", "ignored", "skipped"]
+"""What a change did about a check that applies to it."""
 
 
 class _OutcomeTally:
@@ -42,20 +47,17 @@ class _OutcomeTally:
         """
         self._rule = rule
         self._check_time = check_time
-        # One item for each change to which the check applies, from before the check was committed:
-        # whether the change breaks the check.
-        self._broken_before: list[bool] = []
-        # One item for each such change since then: whether it breaks the check and does not skip
-        # it by a trailer, and whether it breaks the check at all.
-        self._ignored: list[bool] = []
-        self._ignored_or_skipped: list[bool] = []
-        self._skipped_count = 0
+        # Of the changes to which the check applies, the oldest first: before the check was
+        # committed, whether each breaks it; since then, whether each follows, ignores or skips it.
+        self._is_broken_before: list[bool] = []
+        self._reactions_since: list[_Reaction] = []
         self._unjudged_count = 0
 
-    def count(self, past: PastChange) -> None:
+    def add_change(self, past: PastChange) -> None:
         """Count a merged change, if the check applies to it and can be judged on it.
 
-        After MAX_UNJUDGED changes on which it cannot be judged, no more are counted.
+        After MAX_UNJUDGED changes on which it could not be judged, no more are counted: the check
+        would fail to be judged on most of them, too, and each attempt takes time.
         """
         if self._unjudged_count >= MAX_UNJUDGED:
             return
@@ -68,33 +70,40 @@ class _OutcomeTally:
 
         is_broken = judgement.fault is not None
         if self._check_time is None or past.merged.tip.committed_at <= self._check_time:
-            self._broken_before.append(is_broken)
-            return
-        is_skipped = is_broken and self._rule.id in find_skips(past.change.messages, [self._rule])
-        if is_skipped:
-            self._skipped_count += 1
-        self._ignored.append(is_broken and not is_skipped)
-        self._ignored_or_skipped.append(is_broken)
+            self._is_broken_before.append(is_broken)
+        elif not is_broken:
+            self._reactions_since.append("followed")
+        elif self._rule.id in find_skips(past.change.messages, [self._rule]):
+            self._reactions_since.append("skipped")  # by a trailer with a reason
+        else:
+            self._reactions_since.append("ignored")
 
     def build_outcome(self) -> RuleCheckOutcome:
-        """Return the counts, with the shares of changes that break the check before and since."""
-        last_before = self._broken_before[-COMPARED:]
-        first_since = self._ignored[:COMPARED]
-        before = compute_share(sum(last_before), len(last_before))
-        after = compute_share(sum(first_since), len(first_since))
+        """Return the counts, with the shares of changes that break the check before and since.
+
+        Changes since then that skip the check by a trailer do not count as breaking it. The shares
+        are those of the MAX_COMPARED changes just before and just after the check was committed.
+        """
+        compared_before = self._is_broken_before[-MAX_COMPARED:]
+        compared_since = self._reactions_since[:MAX_COMPARED]
+        share_before = compute_share(sum(compared_before), len(compared_before))
+        share_since = compute_share(compared_since.count("ignored"), len(compared_since))
         low = high = None
-        if last_before and first_since:
-            low, high = newcombe_interval(after, before)
+        if compared_before and compared_since:
+            low, high = newcombe_interval(share_since, share_before)
+
+        recent_reactions = self._reactions_since[-RECENT_COUNT:]
+        recent_follow_count = recent_reactions.count("followed")
         return RuleCheckOutcome(
             id=self._rule.id,
             title=self._rule.title,
             since=self._check_time.date() if self._check_time else None,
-            applicable=len(self._ignored),
-            ignored=sum(self._ignored),
-            skipped=self._skipped_count,
-            last_passed=sum(self._ignored_or_skipped[-LAST:]),
-            before=before,
-            after=after,
+            applicable=len(self._reactions_since),
+            ignored=self._reactions_since.count("ignored"),
+            skipped=self._reactions_since.count("skipped"),
+            last_passed=len(recent_reactions) - recent_follow_count,
+            before=share_before,
+            after=share_since,
             low=low,
             high=high,
         )
@@ -129,7 +138,7 @@ def count_check_outcomes(
     tallies = [_OutcomeTally(rule, _find_check_time(snapshot, rule)) for rule in rules]
     for past in iter_past_changes(snapshot.workspace, history, rules):
         for tally in tallies:
-            tally.count(past)
+            tally.add_change(past)
     return [tally.build_outcome() for tally in tallies]
 
 

@@ -20,7 +20,7 @@ from memory_ci.gitrepo.log import (
 from memory_ci.gitrepo.repo import find_commit, find_objects, is_shallow, resolve_commit
 from memory_ci.memory.cites import (
     CiteKey,
-    FilePlace,
+    FileVersion,
     Verdicts,
     find_cited_blobs,
     find_files_at,
@@ -37,7 +37,8 @@ MAX_NAMESAKES = 20
 MAX_MENTIONS = 200
 """Number of files that are searched for definitions that left their own file."""
 
-LINK = "120000"  # The mode of a symbolic link, which no listing of files has.
+SYMBOLIC_LINK_MODE = "120000"
+"""The mode of a symbolic link in a git tree; listings of code files leave such files out."""
 
 
 def judge_anchors(workspace: Workspace, located: Iterable[Located], view: str | None) -> Verdicts:
@@ -66,60 +67,66 @@ class _CitedCode(NamedTuple):
 
     Attributes:
         entry: the entry.
-        anchor: the place of code that the cite names: a file at a commit, or some of its lines.
-        blob: the file at that commit; None if the repository lacks it.
+        anchor: the code that the cite names: a file at a commit, or some of its lines.
+        cited_file: the file at that commit; None if the repository lacks it.
     """
 
     entry: Entry
     anchor: Anchor
-    blob: TreeFile | None
+    cited_file: TreeFile | None
 
 
-def judge_views(located: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
-    """Judge in each view, for each cite of entries, whether its code is still there.
+def judge_views(located_entries: Iterable[Located], *views: JudgedView) -> list[Verdicts]:
+    """Judge in each tree, for each cite of entries, whether its code is still there.
 
-    The cited files are looked up in their own commits once for all views.
+    The cited files are looked up in their own commits once for all trees.
 
     Args:
-        located: the entries.
+        located_entries: the entries.
         views: trees of one repository, each a commit or the work tree.
+
+    Returns:
+        The verdicts for each tree: whether the code is unchanged, moved, changed or gone, by entry
+        id and cite.
     """
-    entries: dict[CiteKey, Entry] = {}
-    anchors: dict[CiteKey, Anchor] = {}
-    for place in located:
-        for cite in place.entry.cites:
+    entry_by_cite: dict[CiteKey, Entry] = {}
+    anchor_by_cite: dict[CiteKey, Anchor] = {}
+    for located in located_entries:
+        for cite in located.entry.cites:
             anchor = parse_anchor(cite)
             if anchor is not None:
-                entries[place.entry.id, cite] = place.entry
-                anchors[place.entry.id, cite] = anchor
-    if not anchors:
+                entry_by_cite[located.entry.id, cite] = located.entry
+                anchor_by_cite[located.entry.id, cite] = anchor
+    if not anchor_by_cite:
         return [{} for _ in views]
 
-    blobs = find_cited_blobs(views[0].repo, anchors.values())
-    cited = {}
-    for key, anchor in anchors.items():
-        cited[key] = _CitedCode(entries[key], anchor, blobs[anchor])
-    return [_judge_view(view, cited) for view in views]
+    cited_files = find_cited_blobs(views[0].repo, anchor_by_cite.values())
+    cited_code = {}
+    for key, anchor in anchor_by_cite.items():
+        cited_code[key] = _CitedCode(entry_by_cite[key], anchor, cited_files[anchor])
+    return [_judge_view(view, cited_code) for view in views]
 
 
-def _judge_view(view: JudgedView, cited: Mapping[CiteKey, _CitedCode]) -> Verdicts:
-    """Judge for each cite whether its code is still in one view.
+def _judge_view(view: JudgedView, cited_code: Mapping[CiteKey, _CitedCode]) -> Verdicts:
+    """Judge for each cite whether its code is still in one tree.
 
-    A file that is cited whole is judged by those of its parts that the entry names.
+    A cite of a whole file whose entry names some definitions or lines of it is judged by these
+    parts: each part has an anchor of its own, and the verdict on the cite is made of the verdicts
+    on its parts.
 
     Args:
         view: a commit or the work tree.
-        cited: the cites, by entry id and text of the cite.
+        cited_code: the cited code, by entry id and text of the cite.
     """
-    parts_by_cite = _find_parts(view, cited)
-    blob_by_anchor = {}
-    for key, code in cited.items():
+    parts_by_cite = _find_parts(view, cited_code)
+    cited_file_by_anchor = {}
+    for key, code in cited_code.items():
         for anchor in parts_by_cite.get(key, [code.anchor]):
-            blob_by_anchor[anchor] = code.blob
-    verdict_by_anchor = _Judge(view, blob_by_anchor).judge_all()
+            cited_file_by_anchor[anchor] = code.cited_file
+    verdict_by_anchor = _Judge(view, cited_file_by_anchor).judge_all()
 
     verdicts = {}
-    for key, code in cited.items():
+    for key, code in cited_code.items():
         if key not in parts_by_cite:
             verdicts[key] = verdict_by_anchor[code.anchor]
     if parts_by_cite:
@@ -127,12 +134,12 @@ def _judge_view(view: JudgedView, cited: Mapping[CiteKey, _CitedCode]) -> Verdic
 
         for key, parts in parts_by_cite.items():
             part_verdicts = [verdict_by_anchor[part] for part in parts]
-            verdicts[key] = judge_parts(cited[key].anchor, part_verdicts)
+            verdicts[key] = judge_parts(cited_code[key].anchor, part_verdicts)
     return verdicts
 
 
 def _find_parts(
-    view: JudgedView, cited: Mapping[CiteKey, _CitedCode]
+    view: JudgedView, cited_code: Mapping[CiteKey, _CitedCode]
 ) -> dict[CiteKey, list[Anchor]]:
     """Return which parts of a file an entry names, for files that are cited whole and were edited.
 
@@ -140,30 +147,30 @@ def _find_parts(
 
     Args:
         view: the commit or work tree whose files are compared with the cited ones.
-        cited: the cites, by entry id and text of the cite.
+        cited_code: the cited code, by entry id and text of the cite.
 
     Returns:
         The parts by cite, without the cites whose entry names no part of the file.
     """
-    edited = _find_edited_files(view, cited)
+    edited_files = _find_edited_files(view, cited_code)
     cache_keys = {}
-    for key, blob in edited.items():
+    for key, cited_file in edited_files.items():
         _, cite = key
-        cache_keys[key] = make_key("parts", cite, blob.oid, cited[key].entry.text)
+        cache_keys[key] = make_key("parts", cite, cited_file.oid, cited_code[key].entry.text)
     if not cache_keys:
         return {}
     part_texts = view.load_cached(cache_keys, list[str])
 
-    uncached = {key: blob for key, blob in edited.items() if key not in part_texts}
+    uncached = {key: file for key, file in edited_files.items() if key not in part_texts}
     if uncached:
         from memory_ci.anchors.named_parts import anchor_named_parts  # `add` needs no parts
 
         file_texts = read_texts(view.repo, uncached.values())
-        for key, blob in uncached.items():
+        for key, cited_file in uncached.items():
             parts = []
-            if blob in file_texts:
-                code = cited[key]
-                parts = anchor_named_parts(code.anchor, file_texts[blob], code.entry.text)
+            if cited_file in file_texts:
+                code = cited_code[key]
+                parts = anchor_named_parts(code.anchor, file_texts[cited_file], code.entry.text)
             part_texts[key] = [format_anchor(part) for part in parts]
         view.save_cached({cache_keys[key]: part_texts[key] for key in uncached})
 
@@ -176,16 +183,28 @@ def _find_parts(
 
 
 def _find_edited_files(
-    view: JudgedView, cited: Mapping[CiteKey, _CitedCode]
+    view: JudgedView, cited_code: Mapping[CiteKey, _CitedCode]
 ) -> dict[CiteKey, TreeFile]:
-    """Return the cited version of each file that is cited whole and is not the same in a view."""
+    """Return the files that are cited whole and that a tree lacks or has with other content.
+
+    Args:
+        view: the commit or work tree.
+        cited_code: the cited code, by entry id and text of the cite.
+
+    Returns:
+        Each file as it is in the commit of its cite.
+    """
     oid_by_path = {file.path: file.oid for file in view.files}
-    edited = {}
-    for key, (_, anchor, blob) in cited.items():
+    edited_files = {}
+    for key, code in cited_code.items():
+        anchor = code.anchor
+        cited_file = code.cited_file
         is_whole_file = anchor.first is None and anchor.symbol is None
-        if is_whole_file and blob is not None and oid_by_path.get(anchor.path) != blob.oid:
-            edited[key] = blob
-    return edited
+        if not is_whole_file or cited_file is None:
+            continue
+        if oid_by_path.get(anchor.path) != cited_file.oid:
+            edited_files[key] = cited_file
+    return edited_files
 
 
 def find_days_gone(
@@ -209,8 +228,8 @@ def find_days_gone(
     from memory_ci.lifecycle.upkeep import is_gone, list_verdicts
 
     paths_by_id: dict[str, set[str]] = {}
-    for place in located:
-        entry = place.entry
+    for located_entry in located:
+        entry = located_entry.entry
         if is_gone(entry, verdicts):
             paths_by_id[entry.id] = {verdict.path for verdict in list_verdicts(entry, verdicts)}
 
@@ -226,15 +245,21 @@ def find_days_gone(
 
 
 class _Outcome(NamedTuple):
-    """A verdict on an anchor.
+    """A verdict on an anchor, which is final or not.
 
     Attributes:
         verdict: the verdict.
-        search_text: the text to search for in other files before the verdict is final; "" if it is.
+        search_text: the text to search for in other files before the verdict is final, because the
+            cited code may have moved there; "" if the verdict is final.
     """
 
     verdict: Verdict
     search_text: str = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no other file has to be searched for the code."""
+        return not self.search_text
 
 
 class _Judge:
@@ -245,100 +270,116 @@ class _Judge:
     tree and of the commit whose renames were followed.
     """
 
-    def __init__(self, view: JudgedView, blobs: Mapping[Anchor, TreeFile | None]) -> None:
+    def __init__(self, view: JudgedView, cited_files: Mapping[Anchor, TreeFile | None]) -> None:
         """Prepare the comparison.
 
         Args:
             view: the commit or work tree to compare with.
-            blobs: the file of each anchor in its own commit, None if that is missing.
+            cited_files: the file of each anchor in its own commit, None if that is missing.
         """
         self._view = view
         self._repo = view.repo
-        self._blobs = blobs
+        self._cited_files = cited_files
         self._files = {file.path: file for file in view.files if is_citable(file.path)}
-        self._texts: dict[TreeFile, str] = {}
-        self._new_outcomes: dict[str, _Outcome] = {}  # by cache key
+        self._texts: dict[TreeFile, str] = {}  # of files that were read, of any commit
+        self._uncached_outcomes: dict[str, _Outcome] = {}  # to be saved, by cache key
 
     def judge_all(self) -> dict[Anchor, Verdict]:
-        """Return the verdict of each anchor: whether its code is still in the view, and where."""
-        verdicts = self._find_unchanged()
-        changed = [anchor for anchor in self._blobs if anchor not in verdicts]
-        in_place = self._judge_in_place(changed)
+        """Return the verdict of each anchor: whether its code is still in the view, and where.
 
-        unresolved = []
-        for anchor in changed:
-            # An outcome with a search text is not final: the code may be in another file.
-            if anchor in in_place and not in_place[anchor].search_text:
-                verdicts[anchor] = in_place[anchor].verdict
-            else:
-                unresolved.append(anchor)
-        if unresolved:
-            for anchor, outcome in self._search_tree(unresolved, in_place).items():
+        Each step takes the anchors on which the step before had no final verdict: files that are
+        unchanged, files that are edited at the same path, all files of the view.
+        """
+        verdicts = self._find_unchanged()
+        changed_anchors = [anchor for anchor in self._cited_files if anchor not in verdicts]
+        same_path_outcomes = self._compare_same_paths(changed_anchors)
+
+        unresolved_anchors = []
+        for anchor in changed_anchors:
+            outcome = same_path_outcomes.get(anchor)
+            if outcome is not None and outcome.is_final:
                 verdicts[anchor] = outcome.verdict
-        self._view.save_cached(self._new_outcomes)
+            else:
+                unresolved_anchors.append(anchor)
+        if unresolved_anchors:
+            outcomes = self._search_tree(unresolved_anchors, same_path_outcomes)
+            for anchor, outcome in outcomes.items():
+                verdicts[anchor] = outcome.verdict
+        self._view.save_cached(self._uncached_outcomes)
         return verdicts
 
     def _find_unchanged(self) -> dict[Anchor, Verdict]:
         """Return the verdict `fresh` for each anchor whose file is the same in the view."""
         verdicts = {}
-        for anchor, blob in self._blobs.items():
+        for anchor, cited_file in self._cited_files.items():
             file = self._files.get(anchor.path)
-            if blob is not None and file is not None and blob.oid == file.oid:
+            if cited_file is not None and file is not None and cited_file.oid == file.oid:
                 verdicts[anchor] = Verdict("fresh", anchor.path, anchor.first, anchor.last)
         return verdicts
 
-    def _judge_in_place(self, anchors: Sequence[Anchor]) -> dict[Anchor, _Outcome]:
+    def _compare_same_paths(self, anchors: Sequence[Anchor]) -> dict[Anchor, _Outcome]:
         """Compare anchors with the file at their own path, where the view has one."""
-        present = [anchor for anchor in anchors if anchor.path in self._files]
-        paths = {anchor: [anchor.path] for anchor in present}
-        return self._compare(paths, {anchor: anchor.path for anchor in present})
+        present_anchors = [anchor for anchor in anchors if anchor.path in self._files]
+        paths = {anchor: [anchor.path] for anchor in present_anchors}
+        return self._compare(paths, {anchor: anchor.path for anchor in present_anchors})
 
     def _search_tree(
-        self, anchors: Sequence[Anchor], in_place: Mapping[Anchor, _Outcome]
+        self, anchors: Sequence[Anchor], same_path_outcomes: Mapping[Anchor, _Outcome]
     ) -> dict[Anchor, _Outcome]:
         """Return the outcome for each anchor, from the cache or from a search of the whole tree.
 
+        Only final outcomes are cached. An outcome is not final if the search for its text was
+        omitted, as it is beyond MAX_WORDS texts; a later search finds it.
+
         Args:
             anchors: the anchors whose text is not in the file at their path.
-            in_place: the outcomes of the comparison with that file, where the view has it.
+            same_path_outcomes: the outcomes of the comparison with that file, where the view has
+                it.
         """
         cache_keys = {}
         for anchor in anchors:
             # Without a file at the path, renames are followed, so the result depends on history.
-            history_tip = "" if anchor in in_place else self._view.tip or ""
+            history_tip = "" if anchor in same_path_outcomes else self._view.tip or ""
             cache_keys[anchor] = self._make_key(anchor, self._view.tree_digest, history_tip)
         cached_outcomes = self._view.load_cached(cache_keys, _Outcome)
 
         new_anchors = [anchor for anchor in anchors if anchor not in cached_outcomes]
-        new_outcomes = self._search_files(new_anchors, in_place)
+        new_outcomes = self._search_files(new_anchors, same_path_outcomes)
         # If files were written during the search, the digest in the key is of other files.
         if new_outcomes and self._view.is_unmodified():
             for anchor, outcome in new_outcomes.items():
-                if not outcome.search_text:
-                    self._new_outcomes[cache_keys[anchor]] = outcome
+                if outcome.is_final:
+                    self._uncached_outcomes[cache_keys[anchor]] = outcome
         return cached_outcomes | new_outcomes
 
     def _search_files(
-        self, anchors: Sequence[Anchor], in_place: Mapping[Anchor, _Outcome]
+        self, anchors: Sequence[Anchor], same_path_outcomes: Mapping[Anchor, _Outcome]
     ) -> dict[Anchor, _Outcome]:
         """Search the files of the view for anchors whose file or text is not at its path.
 
-        If the path of an anchor has no file, the anchor is compared with the file that was renamed
-        from it, else with files of the same name. Anchors that are still not found are compared
-        with all files that mention the definition.
+        First an anchor whose path has no file is compared with its likely files: the file that was
+        renamed from it, else the files of the same name. Then an anchor that was not found is
+        compared with its likely files and all files that mention the definition.
 
         Args:
             anchors: the anchors.
-            in_place: the outcomes of the comparison with the file at the path, where there is one.
+            same_path_outcomes: the outcomes of the comparison with the file at the path, where
+                there is one.
         """
-        outcomes = {anchor: in_place[anchor] for anchor in anchors if anchor in in_place}
-        without_file = [anchor for anchor in anchors if anchor not in in_place]
-        successors: dict[Anchor, str | None] = {anchor: anchor.path for anchor in outcomes}
-        successors |= self._find_successors(without_file)
+        outcomes: dict[Anchor, _Outcome] = {}
+        anchors_without_file = []
+        successors: dict[Anchor, str | None] = {}  # path at which the file of an anchor lives on
+        for anchor in anchors:
+            if anchor in same_path_outcomes:
+                outcomes[anchor] = same_path_outcomes[anchor]
+                successors[anchor] = anchor.path
+            else:
+                anchors_without_file.append(anchor)
+        successors |= self._find_successors(anchors_without_file)
 
         likely_paths = self._list_likely_paths(successors)
-        first_paths = {anchor: likely_paths[anchor] for anchor in without_file}
-        outcomes |= self._compare(first_paths, successors)
+        uncompared_paths = {anchor: likely_paths[anchor] for anchor in anchors_without_file}
+        outcomes |= self._compare(uncompared_paths, successors)
 
         all_paths = {}
         for anchor, mentioning_paths in self._find_mentioning_paths(outcomes).items():
@@ -399,8 +440,8 @@ class _Judge:
 
     def _make_key(self, anchor: Anchor, *parts: str) -> str:
         """Return the cache key for a verdict on an anchor that depends on the given texts, too."""
-        blob = self._blobs[anchor]
-        return make_key(format_anchor(anchor), blob.oid if blob else "", *parts)
+        cited_file = self._cited_files[anchor]
+        return make_key(format_anchor(anchor), cited_file.oid if cited_file else "", *parts)
 
     def _find_successors(self, anchors: Sequence[Anchor]) -> dict[Anchor, str | None]:
         """Return the path at which the missing file of each anchor lives on, or None.
@@ -409,20 +450,20 @@ class _Judge:
         Else renames in git's history are followed.
         """
         successors = self._find_same_content(anchors)
-        new_places = [(anchor.commit, path) for anchor, path in successors.items() if path]
-        older_copies = find_files_at(self._repo, new_places)
+        versions = [(anchor.commit, path) for anchor, path in successors.items() if path]
+        older_copies = find_files_at(self._repo, versions)
         for anchor, path in successors.items():
             if path and (anchor.commit, path) in older_copies:
                 successors[anchor] = None
 
-        unresolved = []
+        unresolved_anchors = []
         for anchor, path in successors.items():
-            if path is None and self._blobs[anchor] is not None:
-                unresolved.append(anchor)
+            if path is None and self._cited_files[anchor] is not None:
+                unresolved_anchors.append(anchor)
         renames = {}
-        if unresolved and self._view.tip:
-            renames = self._list_renames(unresolved, self._view.tip)
-        for anchor in unresolved:
+        if unresolved_anchors and self._view.tip:
+            renames = self._list_renames(unresolved_anchors, self._view.tip)
+        for anchor in unresolved_anchors:
             successors[anchor] = follow_renames(anchor.path, renames, self._files)
         return successors
 
@@ -432,14 +473,14 @@ class _Judge:
         If files of the same name have the content, only these count.
         """
         paths_by_oid = _group_values((file.oid, file.path) for file in self._files.values())
-        same_content: dict[Anchor, str | None] = {}
+        path_by_anchor: dict[Anchor, str | None] = {}
         for anchor in anchors:
-            blob = self._blobs[anchor]
-            paths = paths_by_oid.get(blob.oid, []) if blob else []
+            cited_file = self._cited_files[anchor]
+            paths = paths_by_oid.get(cited_file.oid, []) if cited_file else []
             namesakes = [path for path in paths if _base_name(path) == _base_name(anchor.path)]
             candidates = namesakes or paths
-            same_content[anchor] = candidates[0] if len(candidates) == 1 else None
-        return same_content
+            path_by_anchor[anchor] = candidates[0] if len(candidates) == 1 else None
+        return path_by_anchor
 
     def _list_renames(self, anchors: Sequence[Anchor], tip: str) -> dict[str, str]:
         """Return the renames since the commits of anchors that lead on from their files.
@@ -481,7 +522,10 @@ class _Judge:
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         successors: Mapping[Anchor, str | None],
     ) -> dict[Anchor, _Outcome]:
-        """Compare each anchor with the files at its paths, and cache the outcomes.
+        """Compare each anchor with the files at its paths.
+
+        Outcomes are taken from the cache. The key is made of all files that are compared, so that
+        an outcome counts as long as none of them changes. New outcomes are saved by `judge_all`.
 
         Args:
             paths_by_anchor: the paths in the view that are searched for each anchor's text.
@@ -493,59 +537,67 @@ class _Judge:
             cache_keys[anchor] = self._make_key(anchor, successors[anchor] or "", *files)
         outcomes = self._view.load_cached(cache_keys, _Outcome)
 
-        uncached = {
+        uncached_paths = {
             anchor: paths for anchor, paths in paths_by_anchor.items() if anchor not in outcomes
         }
-        earlier_files = self._find_earlier_files(uncached, successors)
-        self._read_compared(uncached, earlier_files)
-        for anchor, paths in uncached.items():
+        earlier_files = self._find_earlier_files(uncached_paths, successors)
+        self._read_compared(uncached_paths, earlier_files)
+        for anchor, paths in uncached_paths.items():
             outcome = self._compare_anchor(anchor, paths, successors[anchor], earlier_files)
             outcomes[anchor] = outcome
-            if self._has_certain_texts(anchor, paths):
-                self._new_outcomes[cache_keys[anchor]] = outcome
+            if self._is_read_from_git(anchor, paths):
+                self._uncached_outcomes[cache_keys[anchor]] = outcome
         return outcomes
 
     def _find_earlier_files(
         self,
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
         successors: Mapping[Anchor, str | None],
-    ) -> dict[FilePlace, TreeFile]:
-        """Return the compared files as they were in the commit of each anchor, but for successors.
+    ) -> dict[FileVersion, TreeFile]:
+        """Return the compared files as they were in the commit of each anchor.
 
-        Text that such a file held already did not move there.
+        A text that another file held in that commit already is a copy, and did not move there. The
+        successor of the anchor's own file is left out, because it counts as the same file.
+
+        Args:
+            paths_by_anchor: the paths in the view that are searched for each anchor's text.
+            successors: the path at which the file of each anchor lives on, None if unknown.
         """
-        places = []
+        versions = []
         for anchor, paths in paths_by_anchor.items():
-            places += [(anchor.commit, path) for path in paths if path != successors[anchor]]
-        return find_files_at(self._repo, places)
+            versions += [(anchor.commit, path) for path in paths if path != successors[anchor]]
+        return find_files_at(self._repo, versions)
 
     def _read_compared(
         self,
         paths_by_anchor: Mapping[Anchor, Sequence[str]],
-        earlier_files: Mapping[FilePlace, TreeFile],
+        earlier_files: Mapping[FileVersion, TreeFile],
     ) -> None:
         """Read all files that are to be compared with anchors, by one git process.
 
-        These are the cited file of each anchor, the files of the view at its paths, and these as
-        they were in the commit of the anchor.
+        Args:
+            paths_by_anchor: the paths in the view that are compared with each anchor. Its cited
+                file is read as well, as it is in the commit of the anchor.
+            earlier_files: the files at these paths in the commit of the anchor.
         """
         files = [*earlier_files.values()]
         for anchor, paths in paths_by_anchor.items():
             files += [self._files[path] for path in paths]
-            blob = self._blobs[anchor]
-            if blob is not None:
-                files.append(blob)
+            cited_file = self._cited_files[anchor]
+            if cited_file is not None:
+                files.append(cited_file)
         self._read_texts(files)
 
-    def _has_certain_texts(self, anchor: Anchor, paths: Sequence[str]) -> bool:
-        """Return whether the outcome for an anchor depends on git objects alone, and may be cached.
+    def _is_read_from_git(self, anchor: Anchor, paths: Sequence[str]) -> bool:
+        """Return whether all files that were compared with an anchor were read from git objects.
 
-        A file on disk may be written while it is read, and have another text than its object id.
+        Only then may the outcome be cached: a file on disk may be written while it is read, so that
+        its text is not the text of the object id in the cache key.
         """
         files = [self._files[path] for path in paths]
-        blob = self._blobs[anchor]
-        if blob is not None:
-            files.append(blob)
+        cited_file = self._cited_files[anchor]
+        if cited_file is not None:
+            files.append(cited_file)
         return all(file in self._texts and not file.on_disk for file in files)
 
     def _compare_anchor(
@@ -553,20 +605,25 @@ class _Judge:
         anchor: Anchor,
         paths: Sequence[str],
         successor: str | None,
-        earlier_files: Mapping[FilePlace, TreeFile],
+        earlier_files: Mapping[FileVersion, TreeFile],
     ) -> _Outcome:
         """Compare the cited text with the files at some paths of the view, which were read before.
 
+        Unless the text is found, the outcome has a text to search for in further files, such as
+        the name of the cited definition.
+
         Args:
-            anchor: the anchor.
+            anchor: the cited file or lines.
             paths: the paths.
-            successor: the one of them at which the file of the anchor lives on, None if unknown.
-            earlier_files: these files as they were in the commit of the anchor.
+            successor: the path at which the cited file lives on, None if unknown. Text in other
+                files must be new there to count as moved.
+            earlier_files: the files at these paths in the commit of the anchor, by which a text
+                that moved there is told from a copy that was there before.
         """
         from memory_ci.anchors.verdicts import find_search_text, judge_anchor
 
-        blob = self._blobs[anchor]
-        cited_text = self._texts.get(blob) if blob else None
+        cited_file = self._cited_files[anchor]
+        cited_text = self._texts.get(cited_file) if cited_file else None
         if cited_text and successor is None and self._is_link(anchor, cited_text):
             note = "a symbolic link is not followed"
             return _Outcome(Verdict("unverifiable", anchor.path, note=note))
@@ -585,7 +642,8 @@ class _Judge:
         if verdict.kind in ("fresh", "moved"):
             return _Outcome(verdict)
         successor_text = texts.get(successor) if successor is not None else None
-        return _Outcome(verdict, find_search_text(anchor, cited_text, successor_text))
+        search_text = find_search_text(anchor, cited_text, successor_text)
+        return _Outcome(verdict, search_text)
 
     def _is_link(self, anchor: Anchor, text: str) -> bool:
         """Return whether a cited file with this text is a symbolic link in its commit.
@@ -595,7 +653,10 @@ class _Judge:
         if "\n" in text:
             return False
         commit = find_commit(self._repo, anchor.commit)
-        return commit is not None and tree_at(self._repo, commit).modes.get(anchor.path) == LINK
+        return (
+            commit is not None
+            and tree_at(self._repo, commit).modes.get(anchor.path) == SYMBOLIC_LINK_MODE
+        )
 
     def _read_texts(self, files: Iterable[TreeFile]) -> None:
         unread = [file for file in files if file not in self._texts]

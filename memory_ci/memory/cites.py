@@ -25,7 +25,7 @@ MAX_CODE_BYTES = 1 << 20
 
 CiteKey = tuple[str, str]  # The id of an entry, and one of its cites.
 Verdicts = dict[CiteKey, Verdict]
-FilePlace = tuple[str, str]  # A commit, and a path in it.
+FileVersion = tuple[str, str]  # A commit, and a path in it.
 
 
 def anchor_entries(workspace: Workspace, entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -71,10 +71,12 @@ class _FileChange(NamedTuple):
 def cite_touched(
     workspace: Workspace, cited_texts: Sequence[tuple[str, Sequence[str]]]
 ) -> list[tuple[str, ...]]:
-    """Choose cites for each text among the code that its commit touched.
+    """Choose the cites of each text: the code that its commit changed and the text is about.
 
-    Cites with lines are kept. A file is cited whole if the commit touched no definition in it and
-    the text names it, or if nothing else was touched. This takes two git processes for all texts.
+    A cite names code at a commit: a whole file, or some lines of it. Cites with lines are kept. A
+    cite of a whole file is replaced by cites of the definitions in it that the commit changed. It
+    stays if the commit changed no definition and the text names the file, or the file is the only
+    one. This takes two git processes for all texts.
 
     Args:
         workspace: the repository.
@@ -90,9 +92,11 @@ def cite_touched(
             if anchor is not None:
                 anchors_by_cite[cite] = anchor
 
-    whole_files = [anchor for anchor in anchors_by_cite.values() if anchor.first is None]
-    places = dict.fromkeys((anchor.commit, anchor.path) for anchor in whole_files)
-    changes = _read_changes(workspace.repo, list(places))
+    whole_files: dict[FileVersion, None] = {}  # without duplicates, in order
+    for anchor in anchors_by_cite.values():
+        if anchor.first is None:
+            whole_files[anchor.commit, anchor.path] = None
+    changes = _read_changes(workspace.repo, list(whole_files))
 
     chosen_cites = []
     for text, cites in cited_texts:
@@ -101,23 +105,25 @@ def cite_touched(
     return chosen_cites
 
 
-def _read_changes(repo: Repository, places: Sequence[FilePlace]) -> dict[FilePlace, _FileChange]:
+def _read_changes(
+    repo: Repository, versions: Sequence[FileVersion]
+) -> dict[FileVersion, _FileChange]:
     """Read each file as it is in its commit, and as it was in the commit's parent."""
-    parent_places = [(f"{commit}^", path) for commit, path in places]
-    files = find_files_at(repo, [*places, *parent_places])
+    parent_versions = [(f"{commit}^", path) for commit, path in versions]
+    files = find_files_at(repo, [*versions, *parent_versions])
     texts = read_texts(repo, files.values())
-    text_at = {place: texts[file] for place, file in files.items() if file in texts}
+    text_by_version = {version: texts[file] for version, file in files.items() if file in texts}
 
     changes = {}
-    for commit, path in places:
-        before = text_at.get((f"{commit}^", path), "")
-        after = text_at.get((commit, path), "")
+    for commit, path in versions:
+        before = text_by_version.get((f"{commit}^", path), "")
+        after = text_by_version.get((commit, path), "")
         changes[commit, path] = _FileChange(before, after)
     return changes
 
 
 def _choose_cites(
-    prose: str, anchors: Sequence[Anchor], changes: Mapping[FilePlace, _FileChange]
+    prose: str, anchors: Sequence[Anchor], changes: Mapping[FileVersion, _FileChange]
 ) -> tuple[str, ...]:
     """Replace anchors of whole files by anchors of the touched code that a text is about.
 
@@ -136,13 +142,14 @@ def _choose_cites(
         if change.after:
             texts_after[path] = change.after
 
-    chosen = [anchor for anchor in anchors if anchor.first is not None]
-    for path, symbol in _choose_places(prose, list(commit_by_path), texts_before, texts_after):
-        chosen.append(make_anchor(path, texts_after[path], commit_by_path[path], symbol=symbol))
-    return tuple(format_anchor(anchor) for anchor in chosen)
+    chosen_anchors = [anchor for anchor in anchors if anchor.first is not None]
+    for path, symbol in _choose_code(prose, list(commit_by_path), texts_before, texts_after):
+        anchor = make_anchor(path, texts_after[path], commit_by_path[path], symbol=symbol)
+        chosen_anchors.append(anchor)
+    return tuple(format_anchor(anchor) for anchor in chosen_anchors)
 
 
-def _choose_places(
+def _choose_code(
     prose: str,
     paths: Sequence[str],
     texts_before: Mapping[str, str],
@@ -193,13 +200,12 @@ def find_cited_blobs(repo: Repository, anchors: Iterable[Anchor]) -> dict[Anchor
     return {anchor: files.get((anchor.commit, anchor.path)) for anchor in distinct_anchors}
 
 
-def find_files_at(repo: Repository, places: Iterable[FilePlace]) -> dict[FilePlace, TreeFile]:
+def find_files_at(repo: Repository, versions: Iterable[FileVersion]) -> dict[FileVersion, TreeFile]:
     """Return the files that commits have at paths, without those that do not exist."""
-    distinct_places = sorted(set(places))
-    oids = find_objects(repo, [f"{commit}:{path}" for commit, path in distinct_places])
+    distinct_versions = sorted(set(versions))
+    oids = find_objects(repo, [f"{commit}:{path}" for commit, path in distinct_versions])
     files = {}
-    for place, oid in zip(distinct_places, oids, strict=True):
-        _, path = place
+    for (commit, path), oid in zip(distinct_versions, oids, strict=True):
         if oid is not None:
-            files[place] = TreeFile(path, oid)
+            files[commit, path] = TreeFile(path, oid)
     return files

@@ -24,10 +24,10 @@ from memory_ci.gitrepo.sessionrefs import (
 )
 from memory_ci.gitrepo.squash_trailers import is_revert_of
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.lifecycle.fold import list_claims, mark_claimed
+from memory_ci.lifecycle.fold import list_restricted_fields, mark_unproved_addresses
 from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
-from memory_ci.memory.quotes import MAX_MARKS, is_quote_captured
+from memory_ci.memory.quotes import MAX_QUOTES_PER_SESSION, is_quote_captured
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode
@@ -66,58 +66,68 @@ def list_ids(texts: Iterable[str], key: str) -> tuple[str, ...]:
     return tuple(ids)[:MAX_IDS]
 
 
-class Copies:
+_CopyKey = tuple[str, str, str]  # The author, author date and subject of a commit.
+
+
+class OriginalCommits:
     """The commits with trailers of served or used entries, without their copies.
 
     A cherry-pick or a rebase copies a commit with its trailers, and the copy must not count again.
-    Commits of a range are passed to `is_original` oldest first. Commits before the range count as
-    seen.
+    The commits of a range are added one by one, oldest first. Those before the range are originals.
     """
 
     def __init__(self, repo: Repository, since: str | None) -> None:
+        """Prepare to add the commits of a range.
+
+        Args:
+            repo: the repository.
+            since: the commit before the range; None if it begins with the first commit.
+        """
         self._repo = repo
         self._since = since
 
-    def is_original(self, commit: Commit) -> bool:
-        """Return whether the trailers of a commit count: False if it copies an older commit.
+    def add(self, commit: Commit) -> bool:
+        """Add a commit with trailers, unless it is a copy of an older commit.
 
-        A copy has the same author, author date and subject. The commit is noted, so that later
-        copies of it do not count.
+        Returns:
+            False if the commit is a copy, whose trailers do not count. A commit without trailers
+            is not added.
         """
         message = commit.message.lower()
         trailers = (f"{SERVED_TRAILER.lower()}:", f"{USED_TRAILER.lower()}:")
         if not any(trailer in message for trailer in trailers):
             return True
-        original_sha = self._sha_by_authorship.setdefault(_authorship(commit), commit.sha)
+        original_sha = self._original_shas.setdefault(_copy_key(commit), commit.sha)
         return original_sha == commit.sha
 
     @cached_property
-    def _sha_by_authorship(self) -> dict[tuple[str, str, str], str]:
+    def _original_shas(self) -> dict[_CopyKey, str]:
         """The oldest commit with trailers of each author, author date and subject.
 
-        The log is read by one git process, and only if the range has trailers.
+        At first those before the range. The log is read by one git process, and only if the range
+        has trailers.
         """
-        start = self._since and find_commit(self._repo, self._since)
-        if not start:
+        start = find_commit(self._repo, self._since) if self._since else None
+        if start is None:
             return {}
-        grep = (
+        commits_with_trailers = (
             "--fixed-strings",
             "--regexp-ignore-case",
             f"--grep={SERVED_TRAILER}:",
             f"--grep={USED_TRAILER}:",
         )
-        log = read_log(self._repo, *grep, "--end-of-options", start, "--")
+        log = read_log(self._repo, *commits_with_trailers, "--end-of-options", start, "--")
         # The log is newest first, so the oldest commit remains.
-        return {_authorship(commit): commit.sha for commit, _ in log}
+        return {_copy_key(commit): commit.sha for commit, _ in log}
 
 
-def _authorship(commit: Commit) -> tuple[str, str, str]:
-    """Return the author, time and subject, which copies of a commit share."""
+def _copy_key(commit: Commit) -> _CopyKey:
+    """Return the author, author date and subject, which a commit and its copies share."""
     return commit.email, commit.authored_at.isoformat(), commit.subject
 
 
 class Claims:
-    """A count of the reverts that commit messages claim, and a list of those that were refused.
+    """A check of the reverts that commit messages claim, with a list of the refused ones.
 
     The number of a request comes from episodes only, because an outsider can write any number into
     the messages of their own commits.
@@ -129,9 +139,18 @@ class Claims:
         outsiders_commits: OutsidersCommits,
         episodes: Iterable[Episode],
     ) -> None:
+        """Prepare the check.
+
+        Args:
+            repo: the repository.
+            outsiders_commits: the commits of people without write access. Claims of all others
+                count in full.
+            episodes: the records of merged work, which say by which commit a request was merged.
+        """
         self._repo = repo
         self._outsiders_commits = outsiders_commits
         self._episodes = episodes
+        # By the commit with the claim, and the name of the work that it says is reverted.
         self._refused: dict[tuple[str, str], Revert] = {}
 
     @cached_property
@@ -155,62 +174,71 @@ class Claims:
 
         A claim of somebody with write access counts in full. Of an outsider's claim only those
         names count that git proves; the others are added to `refused`.
+
+        Args:
+            commit: the commit whose message makes the claim.
+            claim: the work that it says is reverted: one name of it, and all names that it has.
         """
         tips = self._outsiders_commits.get(commit.sha[:SHA_WIDTH])
         if tips is None:
-            return claim.names
+            return claim.all_names
 
         tip_before, tip_after = tips
-        proved = self._list_proved_names(claim, tip_before, tip_after)
-        refused = claim.names
-        if proved and _is_request(claim.work):
-            refused = frozenset()
-        elif proved:
-            # The work itself is proved, so only commits that it does not contain are refused.
-            commit_names = [name for name in claim.names if not _is_request(name)]
-            refused = frozenset(commit_names) - proved
-        if refused:
-            revert = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused)
-            self._refused[commit.sha, claim.work] = revert
-        return proved
+        proved_names = self._list_proved_names(claim, tip_before, tip_after)
+        if not proved_names:
+            refused_names = claim.all_names
+        elif _is_request(claim.work_name):
+            refused_names = frozenset()
+        else:
+            # The revert of the claimed commit is proved. If the commit is a merge, the claim names
+            # merged commits as well. Those that it did not bring in are refused.
+            commit_names = [name for name in claim.all_names if not _is_request(name)]
+            refused_names = frozenset(commit_names) - proved_names
+        if refused_names:
+            revert = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused_names)
+            self._refused[commit.sha, claim.work_name] = revert
+        return proved_names
 
     def _list_proved_names(
         self, claim: RevertClaim, tip_before: str, tip_after: str
     ) -> frozenset[str]:
         """Return the names of the work whose revert git proves; none if it proves nothing.
 
-        The claimed work must be in the history of the merge that brought the claim. Either that
-        merge brought the work as well, or its diff is the inverse of the work. Outsiders choose
-        the parents of their own merge commits, so commits from before the work never count.
+        The revert is made by the merge that brought the commit with the claim to the branch. It is
+        proved if the claimed work was on the branch before and the merge changed back what the work
+        had changed, or if the merge brought the work itself.
+
+        If the work is a merge commit, the commits that it merged are reverted with it. Outsiders
+        choose the parents of their own merge commits, so only commits that came with the work
+        count.
 
         Args:
             claim: the claimed revert.
             tip_before: the tip of the branch before the merge that brought the claim.
             tip_after: the tip after that merge.
         """
-        work = self._find_work(claim)
-        if work is None or not is_ancestor(self._repo, work, tip_after):
+        work_sha = self._find_work(claim)
+        if work_sha is None or not is_ancestor(self._repo, work_sha, tip_after):
             return frozenset()
-        came_with_claim = not is_ancestor(self._repo, work, tip_before)
-        if not came_with_claim and not is_revert_of(self._repo, work, tip_before, tip_after):
+        came_with_claim = not is_ancestor(self._repo, work_sha, tip_before)
+        if not came_with_claim and not is_revert_of(self._repo, work_sha, tip_before, tip_after):
             return frozenset()
 
-        names = {work[:SHA_WIDTH]}
-        for request, commits in self._commits_by_request.items():
-            if commits == {work}:
-                names.add(request)
-        if not _is_request(claim.work):
-            # The commits that the work merged are reverted with it.
-            before = tip_before if came_with_claim else f"{work}^1"
-            shas = [sha[:SHA_WIDTH] for sha in list_committers(self._repo, before, work)]
-            names |= claim.names.intersection(shas)
-        return frozenset(names)
+        proved_names = {work_sha[:SHA_WIDTH]}
+        for request_name, commits in self._commits_by_request.items():
+            if commits == {work_sha}:
+                proved_names.add(request_name)
+        if not _is_request(claim.work_name):
+            start = tip_before if came_with_claim else f"{work_sha}^1"
+            merged_shas = [sha[:SHA_WIDTH] for sha in list_committers(self._repo, start, work_sha)]
+            proved_names |= claim.all_names.intersection(merged_shas)
+        return frozenset(proved_names)
 
     def _find_work(self, claim: RevertClaim) -> str | None:
         """Return the commit of the claimed work, None if a request has several or it is unknown."""
-        shas = {claim.work}
-        if _is_request(claim.work):
-            shas = self._commits_by_request.get(claim.work, set())
+        shas = {claim.work_name}
+        if _is_request(claim.work_name):
+            shas = self._commits_by_request.get(claim.work_name, set())
         if len(shas) != 1:
             return None
         (sha,) = shas
@@ -223,15 +251,19 @@ def _is_request(name: str) -> bool:
 
 
 def list_refused(refused: Iterable[Revert], level: Level) -> Iterator[Finding]:
-    """Yield a finding for each revert that an outsider claims and git does not prove."""
+    """Yield a finding for each revert that an outsider claims and git does not prove.
+
+    It names the reverted work by its request, or else by its commit.
+    """
     for revert in refused:
-        requests = [name for name in revert.undoes if _is_request(name)]
-        name = min(requests or revert.undoes)  # a request, as `pr:128`, rather than a commit
+        request_names = [name for name in revert.reverted_names if _is_request(name)]
+        # The first in alphabetical order, so that the message does not depend on the set's order.
+        work_name = min(request_names or revert.reverted_names)
         message = (
-            f"the commit {revert.sha} says that it reverts {name.replace('pr:', '#')}, "
+            f"the commit {revert.sha} says that it reverts {work_name.replace('pr:', '#')}, "
             "and git does not prove it; its author has no write access, so the claim is ignored"
         )
-        yield unproved(message, level)
+        yield report_unproved_claim(message, level)
 
 
 def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
@@ -246,10 +278,10 @@ def find_claimed_uses(commit: Commit, level: Level) -> Iterator[Finding]:
             f"the commit {commit.sha[:SHA_WIDTH]} has {' and '.join(keys)}; "
             "its author has no write access, so the trailers are ignored"
         )
-        yield unproved(message, level)
+        yield report_unproved_claim(message, level)
 
 
-def unproved(message: str, level: Level) -> Finding:
+def report_unproved_claim(message: str, level: Level) -> Finding:
     """Return a finding on an unproved claim."""
     return Finding(".", 1, "unproved-claim", message, HINT, level)
 
@@ -271,17 +303,17 @@ def change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
 def mark_unproved(base: Snapshot, entry: Entry, is_typed: IsTyped | None = None) -> Entry:
     """Mark each origin in the source and the evidence of an entry that git does not confirm.
 
-    An origin is an address such as `commit:1a2b3c4`, in the evidence with quoted words. Quotes of
-    sessions are looked up in captured sessions. No commit holds the words of reviews, so they
-    remain claims.
+    An origin is an address such as `commit:1a2b3c4`, in the evidence with words that are quoted
+    from there. Origins in commits are confirmed by the history of `base`, quotes of sessions by the
+    captured sessions. The words of reviews are in no commit, so they are always marked.
 
     Args:
         base: the commit whose history is searched.
         entry: the entry.
-        is_typed: says of a session's key and words whether a person typed them there; None if only
-            captured sessions can prove them.
+        is_typed: a further way to confirm quotes of sessions: it takes the address of a turn
+            (`<agent>:<id>#<line>`) and the words, and returns whether a person typed them there.
     """
-    return mark_claimed(entry, _Prover(base, entry, is_typed).is_confirmed)
+    return mark_unproved_addresses(entry, _Prover(base, entry, is_typed).is_confirmed)
 
 
 class _CommitTexts(NamedTuple):
@@ -323,8 +355,9 @@ class _Prover:
     def _is_in_session(self, address: str, words: str) -> bool:
         """Return whether a person typed the quoted words in a session.
 
-        Captured sessions prove it unless the title of the entry says the opposite, which it may if
-        the entry is about a rejected approach.
+        Either `is_typed` says so, or a captured session has the words. Words of a captured session
+        do not count if the title of the entry says the opposite of them, unless the entry is about
+        an approach that was rejected.
 
         Args:
             address: the session and the line, `<agent>:<id>#<line>`.
@@ -356,24 +389,30 @@ class _Prover:
 def _read_commit_texts(base: Snapshot, sha: str) -> _CommitTexts | None:
     """Read the texts of a commit, and the number of the request that merged it.
 
+    The texts are those that a record run extracts entries from, such as the message and the
+    documents that the commit adds.
+
     Returns:
         None if the commit is not in the history of `base`.
     """
     workspace = base.workspace
-    commit = find_commit(workspace.repo, sha)
-    landing = find_first_parent_commit(workspace.repo, sha, base.sha)
-    if commit is None or landing is None:
+    full_sha = find_commit(workspace.repo, sha)
+    merge_sha = find_first_parent_commit(workspace.repo, sha, base.sha)
+    if full_sha is None or merge_sha is None:
         return None
-    merged = change_of_tip(workspace, landing)
+    merged_change = change_of_tip(workspace, merge_sha)
     texts = []
-    for short_sha, text in read_change_texts(workspace, merged):
-        if commit.startswith(short_sha):
+    for short_sha, text in read_change_texts(workspace, merged_change):
+        if full_sha.startswith(short_sha):
             texts.append(text)
-    return _CommitTexts(texts, merged.number)
+    return _CommitTexts(texts, merged_change.number)
 
 
 def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[str, Entry]]:
-    """Yield the entries that agents noted in captured sessions, MAX_MARKS per session at most.
+    """Yield the entries that agents noted in captured sessions.
+
+    A session is stored with a memory file of its notes (NOTES). Of each session at most
+    MAX_QUOTES_PER_SESSION entries are returned, and only those that quote that session.
 
     Args:
         base: the snapshot whose configuration says whether sessions are read.
@@ -393,8 +432,8 @@ def read_session_notes(base: Snapshot, keys: Collection[str]) -> Iterator[tuple[
     for session, data in read_stored(base.workspace.repo, sessions, MAX_FILE_BYTES, NOTES):
         key = key_by_ref[session.ref]
         entries = parse_memory_file(NOTES, data).entries
-        own_entries = [entry for entry in entries if _is_from_session(entry, key)]
-        for entry in own_entries[:MAX_MARKS]:
+        session_entries = [entry for entry in entries if _is_from_session(entry, key)]
+        for entry in session_entries[:MAX_QUOTES_PER_SESSION]:
             yield key, entry
 
 
@@ -413,7 +452,7 @@ def _list_sessions(base: Snapshot) -> tuple[StoredSession, ...]:
 
 def find_note_claims(note: Located, day: date, level: Level) -> Iterator[Finding]:
     """Yield a finding if an outsider's note sets fields that an outsider may not set."""
-    names = list_claims(note, day)
+    names = list_restricted_fields(note, day)
     if names:
         message = f"the author of this note has no write access, and sets {', '.join(names)}"
         yield Finding(note.path, note.line, "note-claims", message, NOTE_HINT, level)

@@ -22,24 +22,30 @@ from memory_ci.store.layout import (
 
 
 class Draft:
-    """The memory that the steps planned so far leave.
+    """The entries of memory, changed by each planned change in turn, before anything is written.
+
+    A step of a plan sees the entries here as the steps before it leave them.
 
     Attributes:
         base: the snapshot that the plan is made on.
-        located: the entries of memory files that may be written, with their places.
-        inbox: the notes of the inbox that may be folded.
+        located: the entries of memory files that may be written, with their paths and lines.
+        inbox: the notes of the inbox that may become entries; each has a file of its own.
     """
 
     def __init__(self, base: Snapshot) -> None:
-        """Start with the memory of a commit, but for files that must not be written."""
+        """Start with the entries of a commit; files that must not be written are left out."""
         self.base = base
         self._scopes = base.workspace.config.scopes
         self._modes = base.tree.modes
-        self.located = [place for place in base.memory.located if self._is_writable(place.path)]
+        self.located: list[Located] = []
+        for located in base.memory.located:
+            if self._is_writable(located.path):
+                self.located.append(located)
 
         self.inbox: list[Located] = []
         for file in base.memory.files:
-            # Folding a note deletes its file, so the file must be one entry and nothing else.
+            # The file of a note is deleted when the note becomes an entry, so it must hold one
+            # entry and nothing else.
             is_note = is_fragment(file.path) and not file.findings and not file.prose
             if is_note and len(file.entries) == 1:
                 self.inbox += file.entries
@@ -91,12 +97,12 @@ class Draft:
         draft.inbox = [*self.inbox]
         return draft
 
-    def take(self, changes: Iterable[Change]) -> tuple[Change, ...]:
+    def apply(self, changes: Iterable[Change]) -> tuple[Change, ...]:
         """Apply changes to the draft, and return them."""
-        taken = tuple(changes)
-        for change in taken:
+        applied_changes = tuple(changes)
+        for change in applied_changes:
             self._apply_change(change)
-        return taken
+        return applied_changes
 
     def _apply_change(self, change: Change) -> None:
         """Add, update or remove one entry, and remove the note of the inbox that it came from."""
@@ -109,23 +115,24 @@ class Draft:
         elif change.kind == "remove" and index is not None:
             del self.located[index]
         if change.moved_from is not None:
-            self.inbox = [place for place in self.inbox if place.path != change.moved_from]
+            self.inbox = [note for note in self.inbox if note.path != change.moved_from]
 
     def find(self, change: Change) -> int | None:
         """Return the index in `located` of the entry that a change updates or removes.
 
-        Several entries of a file may have its id: then compaction updates the first of them, and a
-        removal takes the last of those that are most like the entry of the change.
+        Several entries of a file may have the id of the change. Then an update by compaction is of
+        the first of them. Otherwise the entry that is most like that of the change counts; of
+        several such, a removal is of the last one and an update of the first.
         """
         indices = []
-        for index, place in enumerate(self.located):
-            if (place.path, place.entry.id) == (change.path, change.entry.id):
+        for index, located in enumerate(self.located):
+            if (located.path, located.entry.id) == (change.path, change.entry.id):
                 indices.append(index)
-        if change.kind == "remove":
-            indices.reverse()
         if not indices:
             return None
         if (change.step, change.kind) == ("compact", "update"):
             return indices[0]
+        if change.kind == "remove":
+            indices.reverse()  # `find_old_state` takes the first of several that are most alike
         copies = [self.located[index].entry for index in indices]
         return indices[find_old_state(copies, change.entry)]

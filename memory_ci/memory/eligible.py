@@ -103,13 +103,13 @@ def count_processed(
     count = 0
     for change in changes:
         is_read = change.tip.sha not in unread_shas
-        has_memory = not names_of(change).isdisjoint(names)
+        has_memory = not list_names(change).isdisjoint(names)
         if is_read or is_routine(title_of(change)) or has_memory:
             count += 1
     return count
 
 
-def names_of(change: MergedChange) -> frozenset[str]:
+def list_names(change: MergedChange) -> frozenset[str]:
     """Return the names that an entry or an episode may use for a change."""
     return list_change_names(change.number, (commit.sha for commit in change.commits))
 
@@ -133,7 +133,7 @@ def own_commits(change: MergedChange) -> list[Commit]:
     return [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
 
 
-def prose_of(commit: Commit) -> str:
+def clean_message(commit: Commit) -> str:
     """Return a commit message without lines that git, forges and tools add.
 
     Of a merge it is the body only.
@@ -154,19 +154,25 @@ def _is_added(line: str) -> bool:
 
 def list_prose(commits: Iterable[Commit]) -> list[str]:
     """Return the bodies of commit messages."""
-    return [prose_of(commit).partition("\n")[2] for commit in commits]
+    return [clean_message(commit).partition("\n")[2] for commit in commits]
+
+
+MARKUP_CHARACTERS = "*-#/<|>`"
+"""First characters of a Markdown block that is no prose: a list, a heading, a table, a quotation,
+code, HTML, or a path."""
 
 
 def list_paragraphs(texts: Iterable[str]) -> Iterator[str]:
     """Yield the paragraphs of prose in Markdown texts, each in one line.
 
-    Headings, lists, code and quotations are left out.
+    Headings, lists, code, quotations and tables are left out, and lines that git, forges and tools
+    add, such as trailers.
     """
     for text in texts:
         prose = extract_prose(_drop_added_lines(text))
         for block in re.split(r"\n\s*\n", prose):
             paragraph = " ".join(block.split())
-            if paragraph and paragraph[0] not in "*-#/<|>`":
+            if paragraph and paragraph[0] not in MARKUP_CHARACTERS:
                 yield paragraph
 
 
@@ -215,38 +221,39 @@ def merged_on(merged: MergedChange) -> date:
     return merged.tip.committed_at.astimezone(UTC).date()
 
 
-def list_title_queries(
+def list_question_changes(
     workspace: Workspace, changes: Sequence[MergedChange], episodes: Iterable[Episode]
 ) -> list[MergedChange]:
-    """Return the changes whose titles are usable as queries to memory.
+    """Return the changes whose titles are good questions to test memory with.
 
-    They measure how useful memory was: a query is put to memory as it was before that change.
-    Reverts, changes that only set memory-ci up, and changes without work (the outcome `neutral`)
-    are left out.
+    The title of a change is what an agent might have asked memory before it made the change. It is
+    put to memory as it was then, and the answers show how useful memory was. Left out are reverts,
+    changes that only set memory-ci up, and changes whose episode (the record of merged work) says
+    that they changed nothing that matters: its outcome is `neutral`.
 
     Args:
         workspace: the repository.
         changes: the changes.
-        episodes: the records of merged work, which have its outcome.
+        episodes: the episodes, which have the outcomes.
     """
     neutral_names: set[str] = set()
     for episode in episodes:
         if episode.outcome == "neutral":
-            neutral_names |= names_of_episode(episode)
+            neutral_names |= list_episode_names(episode)
 
     commits: list[Commit] = []
     for change in changes:
         commits += change.commits
-    reverting_shas = {revert.sha for revert in find_reverts(commits)}
+    revert_shas = {revert.sha for revert in find_reverts(commits)}
 
-    queries = []
+    question_changes = []
     for change in changes:
-        if not title_of(change) or not neutral_names.isdisjoint(names_of(change)):
+        if not title_of(change) or not neutral_names.isdisjoint(list_names(change)):
             continue
         shas = [commit.sha for commit in own_commits(change)]
-        if not is_revert(shas, reverting_shas) and not is_setup(workspace, change):
-            queries.append(change)
-    return queries
+        if not is_revert(shas, revert_shas) and not is_setup(workspace, change):
+            question_changes.append(change)
+    return question_changes
 
 
 def name_question(change: MergedChange) -> str:
@@ -265,28 +272,30 @@ def is_setup(workspace: Workspace, change: MergedChange) -> bool:
     paths: set[str] = set()
     for commit in own_commits(change):
         paths.update(file.path for file in commit.files)
-    shared_paths = {
+    other_paths = {
         path for path in paths if not is_memory(path) and not SETUP_FILES.fullmatch(path)
     }
-    if not paths or not shared_paths <= SHARED_SETUP_FILES:
+    if not paths or not other_paths <= SHARED_SETUP_FILES:
         return False
-    if not shared_paths:
+    if not other_paths:
         return True
 
-    naming_paths = set()
-    for content in Tree(workspace.repo, change.tip.sha).read(shared_paths, MAX_BYTES):
+    paths_with_name = set()
+    for content in Tree(workspace.repo, change.tip.sha).read(other_paths, MAX_BYTES):
         if content.data is not None and OWN_NAME in content.data:
-            naming_paths.add(content.file.path)
-    return naming_paths == shared_paths
+            paths_with_name.add(content.file.path)
+    return paths_with_name == other_paths
 
 
-def names_of_episode(episode: Episode) -> Set[str]:
-    """Return the names of the change that an episode is about: of its id, request and commit.
+def list_episode_names(episode: Episode) -> Set[str]:
+    """Return the names of the change that an episode is about, as `list_names` has them.
 
-    The id `pr-128` is the name `pr:128`.
+    An episode names its change by its own id (`pr-128`, `commit-1a2b3c4d5e6f`), and, if it has
+    them, by the number of the request and the commit. The id `pr-128` becomes the name `pr:128`. In
+    the name of a commit the id of the commit is shortened.
     """
-    kind, _, name = episode.id.partition("-")
-    if kind == "commit":
-        name = name[:MIN_SHA_WIDTH]
+    id_kind, _, id_name = episode.id.partition("-")
+    if id_kind == "commit":
+        id_name = id_name[:MIN_SHA_WIDTH]
     shas = [episode.action.commit] if episode.action.commit else []
-    return {f"{kind}:{name}"} | list_change_names(episode.action.pr, shas)
+    return {f"{id_kind}:{id_name}"} | list_change_names(episode.action.pr, shas)

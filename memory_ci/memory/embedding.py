@@ -48,19 +48,26 @@ def load_embedder_note(workspace: Workspace) -> EmbedderNote:
     return EmbedderNote()
 
 
-def note_embedder(workspace: Workspace, today: date, reason: str = "") -> None:
-    """Note that the embedder worked today, or the reason why it did not.
+def save_embedder_state(workspace: Workspace, today: date, reason: str = "") -> None:
+    """Write into the note on the embedder that it worked today, or why it did not.
 
-    The note is written at most once a day, or when it changes. Failure to write it is ignored.
+    The file is written only if the note changes: at least when a new day begins. Failure to write
+    it is ignored.
+
+    Args:
+        workspace: the repository.
+        today: the day.
+        reason: why the embedder failed; "" if it worked.
     """
-    before = load_embedder_note(workspace)
+    old_note = load_embedder_note(workspace)
     reason = mask_secrets(reason)[:MAX_REASON]
-    after = EmbedderNote(today)
     if reason:
-        after = EmbedderNote(before.worked_on, before.failed_on or today, reason)
-    if after != before:
+        new_note = EmbedderNote(old_note.worked_on, old_note.failed_on or today, reason)
+    else:
+        new_note = EmbedderNote(worked_on=today)
+    if new_note != old_note:
         with suppress(RepositoryError):
-            write_file(_note_path(workspace), msgspec.json.encode(after) + b"\n")
+            write_file(_note_path(workspace), msgspec.json.encode(new_note) + b"\n")
 
 
 def _note_path(workspace: Workspace) -> Path:
@@ -103,7 +110,7 @@ def build_vectors(
     vectors = Vectors(0, array("f"))
     while True:
         with synced_index(workspace) as index:
-            _require_kept(index)
+            _require_saved_index(index)
             if hashes:
                 store_vectors(index, embedder.model_id, hashes, vectors)
             missing_texts = list_missing_texts(index, embedder.model_id)
@@ -117,14 +124,14 @@ def build_vectors(
             vectors = embedder.embed([missing_texts[text_hash] for text_hash in hashes])
         except EngineError as error:
             if today:
-                note_embedder(workspace, today, error.message)
+                save_embedder_state(workspace, today, error.message)
             raise
         if today:
-            note_embedder(workspace, today)
+            save_embedder_state(workspace, today)
 
 
-def _require_kept(index: Index) -> None:
-    """Refuse an index that is in memory only, because its file cannot be written."""
+def _require_saved_index(index: Index) -> None:
+    """Raise an error if the index is in memory only, because its file cannot be written."""
     if index.is_temporary:
         raise RepositoryError(
             f"the index could not be kept: {index.reason}",

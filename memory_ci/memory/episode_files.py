@@ -61,19 +61,19 @@ class DeletedEpisodes:
         self._rejected = frozenset(rejected)
 
     @cached_property
-    def all(self) -> frozenset[str]:
+    def ids(self) -> frozenset[str]:
         """The ids that were deleted anywhere in history."""
         return self._rejected | _list_deleted(self._base, None)
 
     @cached_property
-    def of_range(self) -> frozenset[str]:
-        """The ids that were deleted in the range.
+    def ids_deleted_in_range(self) -> frozenset[str]:
+        """The ids that were deleted by commits of the run's range.
 
-        These are enough for episodes of changes in the range: an episode cannot be deleted before
-        its change.
+        For the episodes of changes in the range these are all deletions, as an episode cannot be
+        deleted before its change. To search the range alone is faster than to search all history.
         """
         if self._since is None:
-            return self.all
+            return self.ids
         return self._rejected | _list_deleted(self._base, self._since)
 
 
@@ -109,13 +109,15 @@ def _list_deleted(base: Snapshot, since: str | None) -> frozenset[str]:
 def _list_former_ids(workspace: Workspace, commit: Commit, path: str) -> tuple[str, ...]:
     """Return the ids of the episodes in a file that a commit deleted.
 
-    Only a file with several episodes of a run is read: the name of any other is the id.
+    A file with several episodes of a run is read from the commit's parent. The name of any other
+    file is the id, so that no content is needed.
     """
     file_name = path.rpartition("/")[2]
-    if not file_name.startswith(RUN_PREFIX) or not commit.parents:
-        return list_ids(path, b"")
-    data = workspace.at(commit.parents[0]).read([path]).get(path)
-    return list_ids(path, data or b"")
+    content = b""
+    has_several_episodes = file_name.startswith(RUN_PREFIX)
+    if has_several_episodes and commit.parents:
+        content = workspace.at(commit.parents[0]).read([path]).get(path) or b""
+    return list_ids(path, content)
 
 
 def plan_files(
@@ -123,8 +125,9 @@ def plan_files(
 ) -> tuple[list[EpisodeFile], list[str]]:
     """Return the files for new episodes and amendments, and why some cannot be written.
 
-    An episode is a file of its own, but if a run has many they are one file, and so are its
-    amendments: a long history would otherwise be as many files to review.
+    Up to MAX_SINGLE episodes have a file each. If there are more, all are in one file, and so are
+    amendments if there are several. Otherwise the first run on a long history would add very many
+    files, which people have to review.
 
     Args:
         base: the commit that the files are added to.
@@ -140,7 +143,7 @@ def plan_files(
         except UsageError as error:
             problems.append(f"the episode {record.id}: {error.message}")
             continue
-        objections = [*_check_file(file, base.tree.modes)]
+        objections = [*_find_file_objections(file, base.tree.modes)]
         if objections:
             problems.append(f"the episode {record.id} {', '.join(objections)}")
             continue
@@ -149,12 +152,12 @@ def plan_files(
             amendments.append(record)
         else:
             episodes.append(record)
-    files = _join_files(base, files, amendments, most=1)
-    return _join_files(base, files, episodes, most=MAX_SINGLE), problems
+    files = _join_files(base, files, amendments, max_single=1)
+    return _join_files(base, files, episodes, max_single=MAX_SINGLE), problems
 
 
 def _join_files(
-    base: Snapshot, files: list[EpisodeFile], records: Sequence[EpisodeRecord], most: int
+    base: Snapshot, files: list[EpisodeFile], records: Sequence[EpisodeRecord], max_single: int
 ) -> list[EpisodeFile]:
     """Replace the files of some episodes by one file for all of them, if they are too many.
 
@@ -164,28 +167,28 @@ def _join_files(
         base: the commit that the files are added to.
         files: all files.
         records: the episodes, or the amendments, whose files are replaced.
-        most: the number of these that may have a file each.
+        max_single: the largest number of records that have a file each.
     """
-    if len(records) <= most:
+    if len(records) <= max_single:
         return files
     joined_file = EpisodeFile(run_path(records), format_episode_records(records).decode())
-    if [*_check_file(joined_file, base.tree.modes)]:
+    if list(_find_file_objections(joined_file, base.tree.modes)):
         return files
     replaced_paths = {episode_record_path(record) for record in records}
-    remaining = [file for file in files if file.path not in replaced_paths]
-    return [*remaining, joined_file]
+    remaining_files = [file for file in files if file.path not in replaced_paths]
+    return [*remaining_files, joined_file]
 
 
 def find_fold_day(base: Snapshot, new: Iterable[EpisodeFile], today: date) -> date | None:
-    """Return the day before which a month must have ended for its files to be folded into one.
+    """Return the day up to which a run folds months, None if there is nothing to fold.
+
+    To fold a month is to join its episode files into one file. A month is folded FOLD_AFTER_DAYS
+    after its end: months that ended before the returned day are.
 
     Args:
         base: the commit with the older files.
         new: the files that are added.
         today: the day.
-
-    Returns:
-        None if there is nothing to fold.
     """
     try:
         fold_day = today - timedelta(days=FOLD_AFTER_DAYS)
@@ -259,8 +262,9 @@ def _fold_ended_months(
 def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[str]:
     """Yield why a plan may not write its episodes.
 
-    Each must be a new file, fit its path, and be safe to be read by agents. Feedback that memory-ci
-    derived from git may only be about the work of its own episode.
+    Each must be a new file, fit its path, and be safe to be read by agents. Feedback by BY_FACTS,
+    which memory-ci derived from git, may only be about the work of its own episode. The months that
+    the plan joins into one file (`fold_before`) must be over.
     """
     if plan.fold_before is not None and plan.fold_before > today:
         yield f"months are not over before {plan.fold_before}"
@@ -270,7 +274,7 @@ def find_objections(workspace: Workspace, plan: Plan, today: date) -> Iterator[s
 
     modes = workspace.at(plan.base).tree.modes
     for file in plan.episodes:
-        for objection in _check_file(file, modes):
+        for objection in _find_file_objections(file, modes):
             yield f"episode {file.path!r}: {objection}"
     if len({file.path for file in plan.episodes}) < len(plan.episodes):
         yield "it writes an episode twice"
@@ -295,8 +299,11 @@ def _check_unwritten(plan: Plan) -> Iterator[str]:
         yield "its stage, or the id of a removed episode, cannot be written"
 
 
-def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
+def _find_file_objections(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
     """Yield why a file of new episodes must not be written.
+
+    A file holds one episode or amendment, or several of one run. It must have exactly the path and
+    the text that a run would write for what it holds.
 
     Args:
         file: the file.
@@ -310,10 +317,11 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
 
     data = file.text.encode()
     parsed = parse_episode_file(file.path, data)
-    expected = _format_expected(parsed.records)
-    if not is_episode_path(file.path) or expected is None or expected.path != file.path:
+    expected_file = _format_expected_file(parsed.records)
+    has_expected_path = expected_file is not None and expected_file.path == file.path
+    if expected_file is None or not has_expected_path or not is_episode_path(file.path):
         yield "is not the file of one episode, or of several of a run"
-    elif parsed.findings or expected.text.encode() != data:
+    elif parsed.findings or expected_file.text.encode() != data:
         yield "does not have the form in which episodes are written"
 
     texts: list[str] = []
@@ -324,7 +332,7 @@ def _check_file(file: EpisodeFile, modes: Mapping[str, str]) -> Iterator[str]:
         yield "has text that agents must not be served"
 
 
-def _format_expected(records: Sequence[EpisodeRecord]) -> EpisodeFile | None:
+def _format_expected_file(records: Sequence[EpisodeRecord]) -> EpisodeFile | None:
     """Return the file that a run would write for some episodes or amendments.
 
     Returns:

@@ -15,7 +15,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.blobs import FileContent, TreeFile, read_files
-from memory_ci.lifecycle.episodes import combine, count_usage, find_heirs_among
+from memory_ci.lifecycle.episodes import combine, count_usage, find_successors_among
 from memory_ci.memory.forgotten import tombstones_at, tombstones_here
 from memory_ci.memory.screening import (
     CREDENTIAL_HINT,
@@ -74,19 +74,24 @@ def list_episode_files(workspace: Workspace, view: str | None) -> tuple[TreeFile
 
 
 def load_episodes(workspace: Workspace, view: str | None) -> Episodes:
-    """Return all episodes of a view: those with a file, and those of git's history.
+    """Return all episodes of a revision: those with a file, and those of git's history.
 
     Content that cannot be read becomes a finding, and never an error.
+
+    Args:
+        workspace: the repository.
+        view: the revision; None for the work tree.
     """
     files = load_episode_files(workspace, view)
-    return add_derived(workspace, files, view)
+    return add_derived_episodes(workspace, files, view)
 
 
-def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> Episodes:
+def add_derived_episodes(workspace: Workspace, files: EpisodeFiles, view: str | None) -> Episodes:
     """Return the episodes that have a file, and those that are derived from git's history.
 
-    Derived are those of the changes in recorded ranges that have no file. In a clone whose history
-    is cut off they are missing.
+    A run lists the ranges of history that it has read in a file (recorded ranges). A merged change
+    in such a range that has no episode file gets an episode that is made of its commits. If the
+    clone is shallow and lacks a range, the episodes of that range are missing.
 
     Args:
         workspace: the repository.
@@ -99,26 +104,26 @@ def add_derived(workspace: Workspace, files: EpisodeFiles, view: str | None) -> 
     # Imported here because it is slow, and needed only where runs have read history.
     from memory_ci.memory.git_episodes import load_derived
 
-    forgotten = _find_tombstones(workspace, view)
-    derived = load_derived(workspace, files.recorded, written.records, forgotten)
-    records = (*written.records, *derived.episodes)
-    return replace(written, records=records, problem=derived.problem)
+    tombstones = _load_tombstones(workspace, view)
+    derived = load_derived(workspace, files.recorded, written.records, tombstones)
+    all_records = (*written.records, *derived.episodes)
+    return replace(written, records=all_records, problem=derived.problem)
 
 
-def gather_derived(workspace: Workspace, files: Iterable[TreeFile]) -> None:
-    """Derive the episodes of the recorded ranges into their cache, before anybody asks for them.
+def cache_derived_episodes(workspace: Workspace, files: Iterable[TreeFile]) -> None:
+    """Derive the episodes of the recorded ranges now, so that the next command has them cached.
 
     Args:
         workspace: the repository.
-        files: the files of the work tree.
+        files: the files of the work tree; the one that lists the recorded ranges is read.
     """
     recorded_files = [file for file in files if file.path == RECORDED_FILE]
     for content in read_files(workspace.repo, recorded_files, MAX_FILE_BYTES):
         episode_files = EpisodeFiles(Episodes(), parse_recorded(content.data or b""))
-        add_derived(workspace, episode_files, None)
+        add_derived_episodes(workspace, episode_files, None)  # it saves what it derives
 
 
-def _find_tombstones(workspace: Workspace, view: str | None) -> Tombstones:
+def _load_tombstones(workspace: Workspace, view: str | None) -> Tombstones:
     """Return the hashes of forgotten text of a revision, or of the work tree."""
     if view is None and workspace.repo.root is not None:
         return tombstones_here(workspace)
@@ -165,7 +170,7 @@ def load_usage(
         entries: its entries.
     """
     records = load_written(workspace, view).records
-    return count_usage(combine(records), find_heirs_among(entries))
+    return count_usage(combine(records), find_successors_among(entries))
 
 
 def read_episode_files(
@@ -225,8 +230,8 @@ def _report_duplicate(path: str, line: int, record: EpisodeRecord, first_place: 
     return Finding(path, line, "duplicate-episode", message, "Keep the one that is true.")
 
 
-def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[LoadedFile]:
-    """Yield the feedback on entries in episode files, for the index.
+def iter_feedback_files(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[LoadedFile]:
+    """Yield the feedback on entries in each episode file, in the form in which the index loads it.
 
     Texts that agents must not be served are masked. A file that is no episode file has no feedback.
     """
@@ -237,29 +242,33 @@ def load_feedback(workspace: Workspace, files: Sequence[TreeFile]) -> Iterator[L
         else:
             yield LoadedFile(path=readable_path(file), scope=PROJECT)
     for _, parsed in read_episode_files(workspace, episode_files):
-        yield _load_feedback_of(parsed)
+        yield _read_feedback(parsed)
 
 
-def _load_feedback_of(parsed: ParsedEpisodes) -> LoadedFile:
+def _read_feedback(parsed: ParsedEpisodes) -> LoadedFile:
     """Return the feedback on entries of one episode file, with findings for masked texts."""
-    numbered_feedback = []
+    feedback_by_line = []
     findings = list(parsed.findings)
-    for line, record in zip(parsed.lines, parsed.records, strict=True):
+    for line_number, record in zip(parsed.lines, parsed.records, strict=True):
         for feedback in record.feedback:
-            masked = mask_feedback(feedback)
-            numbered_feedback.append((line, masked))
-            if masked != feedback:
-                findings += _report_unsafe_feedback(parsed.path, line, feedback)
+            masked_feedback = mask_feedback(feedback)
+            feedback_by_line.append((line_number, masked_feedback))
+            if masked_feedback != feedback:
+                findings += _report_masked_feedback(parsed.path, line_number, feedback)
     return LoadedFile(
         path=parsed.path,
         scope=PROJECT,
-        feedback=tuple(numbered_feedback),
+        feedback=tuple(feedback_by_line),
         findings=tuple(findings),
     )
 
 
-def _report_unsafe_feedback(path: str, line: int, feedback: Feedback) -> list[Finding]:
-    """Return findings on the unsafe texts of feedback at a line of an episode file."""
+def _report_masked_feedback(path: str, line: int, feedback: Feedback) -> list[Finding]:
+    """Return findings on feedback at a line of an episode file, of which some text was masked.
+
+    Text is masked if it holds instructions to agents or a credential. `find_unsafe_text` reports
+    only the former, so feedback on which it reports nothing holds a credential.
+    """
     text = "\n".join((feedback.id, feedback.by, feedback.ref))
     findings = list(find_unsafe_text(path, line, text))
     if findings:

@@ -79,9 +79,10 @@ def is_derived(workspace: Workspace, merged: MergedChange) -> bool:
 
 
 def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -> Episode:
-    """Return the episode of a merged change, as git's history gives it.
+    """Return the episode of a merged change: its record, made from git's history alone.
 
-    Its id is not yet distinguished from that of another change with the same number.
+    Its id is the number of its request. Another change may have the same number; `distinguish_id`
+    makes the ids different.
 
     Args:
         config: says whose words are trusted.
@@ -90,10 +91,11 @@ def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -
     """
     title = make_safe(title_of(merged))
     paths = list_paths(merged, own_commits(merged))
-    files = list_safe_names(paths)
+    safe_paths = list_safe_names(paths)
     outcome: Outcome = "success" if paths else "neutral"
     trusted_commits = list_trusted_commits(config, merged, commit_events(merged))
-    text = render_episode_text(title, list_prose(trusted_commits), None, MERGED_AS[outcome])
+    last_sentence = MERGED_AS[outcome]
+    text = render_episode_text(title, list_prose(trusted_commits), None, last_sentence)
 
     context = {}
     branch = name_branch(find_branch(merged.tip.message))
@@ -104,9 +106,9 @@ def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -
     return Episode(
         id=name_change(merged.number, merged.tip.sha),
         occurred_at=merged.tip.committed_at.astimezone(UTC),
-        situation=derive_situation(title, files, ()),
+        situation=derive_situation(title, safe_paths, labels=()),
         context=context,
-        action=Action(pr=merged.number, commit=merged.tip.sha, files=tuple(files)),
+        action=Action(pr=merged.number, commit=merged.tip.sha, files=tuple(safe_paths)),
         outcome=outcome,
         valence=ROUTINE_VALENCE,
         text=text,
@@ -168,31 +170,35 @@ def load_derived(
     workspace: Workspace,
     recorded: Recorded,
     written: Iterable[EpisodeRecord],
-    forgotten: Tombstones,
+    tombstones: Tombstones,
 ) -> DerivedEpisodes:
-    """Return the episodes of the changes in recorded ranges that have no episode file.
+    """Return the episodes of merged changes that have no episode file.
+
+    They are the changes in the ranges of history that runs have read. A range that the clone lacks
+    is left out, with the reason as `problem`.
 
     Args:
         workspace: the repository.
-        recorded: the ranges, and the ids of episodes that a person removed.
+        recorded: the ranges that runs have read, and the ids of episodes that a person removed.
         written: the content of the episode files.
-        forgotten: hashes of the text to mask, in the cache as well.
+        tombstones: hashes of the text to mask, in the cache as well.
     """
     episodes_by_id = {record.id: record for record in written if isinstance(record, Episode)}
-    known_commits = {episode.action.commit for episode in episodes_by_id.values()}
+    commits_with_episode = {episode.action.commit for episode in episodes_by_id.values()}
     removed_ids = frozenset(recorded.without)
-    episodes: list[Episode] = []
-    derived = _read_ranges(workspace, recorded.ranges, forgotten)
-    for episode in derived.episodes:
-        if episode.action.commit in known_commits:
+    new_episodes: list[Episode] = []
+    derived = _read_ranges(workspace, recorded.ranges, tombstones)
+    for derived_episode in derived.episodes:
+        if derived_episode.action.commit in commits_with_episode:
             continue
-        known_commits.add(episode.action.commit)
-        # Another episode with the same request number gets an id of its own.
-        distinct = distinguish_id(episode, episodes_by_id.get(episode.id))
-        if distinct.id not in removed_ids:
-            episodes_by_id[distinct.id] = distinct
-            episodes.append(forgotten.mask_all(distinct))
-    return DerivedEpisodes(episodes, derived.problem)
+        commits_with_episode.add(derived_episode.action.commit)
+        # If the episode of another change has the same request number, this one gets another id.
+        same_id = episodes_by_id.get(derived_episode.id)
+        episode = distinguish_id(derived_episode, same_id)
+        if episode.id not in removed_ids:
+            episodes_by_id[episode.id] = episode
+            new_episodes.append(tombstones.mask_all(episode))
+    return DerivedEpisodes(new_episodes, derived.problem)
 
 
 class DerivedRange(msgspec.Struct, frozen=True):
@@ -219,55 +225,63 @@ def cache_path(workspace: Workspace) -> Path:
     return workspace.repo.common_dir / "memory-ci" / "episodes.mpk"
 
 
-def cache_range(workspace: Workspace, new: RecordedRange, episodes: Sequence[Episode]) -> None:
-    """Add to the cache a range that a run has read, so that nobody has to read it again.
+def cache_range(
+    workspace: Workspace, new_range: RecordedRange, episodes: Sequence[Episode]
+) -> None:
+    """Add to the cache a range that a run has read, so that later commands do not read it again.
 
-    It is joined with a cached range that ends where it begins.
+    It is joined with a cached range of the same stage of the project that ends where it begins. No
+    cached range begins where it ends, because runs read history forwards.
 
     Args:
         workspace: the repository.
-        new: the range.
-        episodes: the derived episodes of its changes.
+        new_range: the range.
+        episodes: the derived episodes of its changes. Those that agents must not be served are not
+            cached.
     """
-    cached = _load_cache(workspace)
-    derived = DerivedRange(new, tuple(filter(_is_servable, episodes)))
-    others: list[DerivedRange] = []
-    for old in cached.ranges:
-        if old.range.until == new.since and old.range.stage == new.stage:
-            joined_range = replace(new, since=old.range.since)
-            derived = DerivedRange(joined_range, (*old.episodes, *derived.episodes))
+    cache = _load_cache(workspace)
+    servable_episodes = [episode for episode in episodes if _is_servable(episode)]
+    derived_range = DerivedRange(new_range, tuple(servable_episodes))
+    other_ranges: list[DerivedRange] = []
+    for cached in cache.ranges:
+        ends_at_start = cached.range.until == new_range.since
+        if ends_at_start and cached.range.stage == new_range.stage:
+            joined_range = replace(new_range, since=cached.range.since)
+            derived_range = DerivedRange(joined_range, (*cached.episodes, *derived_range.episodes))
         else:
-            others.append(old)
-    _save_cache(workspace, cached, [derived, *others])
+            other_ranges.append(cached)
+    _save_cache(workspace, cache, [derived_range, *other_ranges])
 
 
 def _read_ranges(
-    workspace: Workspace, ranges: Sequence[RecordedRange], forgotten: Tombstones
+    workspace: Workspace, ranges: Sequence[RecordedRange], tombstones: Tombstones
 ) -> DerivedEpisodes:
     """Return the derived episodes of ranges of history, from the cache and from new commits.
+
+    The cache may hold a range itself, a longer one with the same beginning, of which the first part
+    is used, or a shorter one, of which the commits after its end are read.
 
     A range that the clone lacks is left out, with the reason as `problem`.
 
     Args:
         workspace: the repository.
         ranges: the ranges.
-        forgotten: hashes of the text to mask before it is cached.
+        tombstones: hashes of the text to mask before it is cached.
     """
-    cached = _load_cache(workspace)
-    derived_by_range = {derived.range: derived for derived in cached.ranges}
+    cache = _load_cache(workspace)
+    derived_by_range = {derived.range: derived for derived in cache.ranges}
     problem = ""
     has_new_commits = False
     for recorded_range in ranges:
         if recorded_range in derived_by_range:
             continue
         try:
-            longer = _find_longer(workspace.repo, cached.ranges, recorded_range)
-            if longer is not None:
-                derived = _shorten_range(workspace.repo, longer, recorded_range)
+            longer_range = _find_longer_range(workspace.repo, cache.ranges, recorded_range)
+            if longer_range is not None:
+                derived = _shorten_range(workspace.repo, longer_range, recorded_range)
             else:
-                derived = forgotten.mask_all(
-                    _derive_range(workspace, cached.ranges, recorded_range)
-                )
+                derived = _derive_range(workspace, cache.ranges, recorded_range)
+                derived = tombstones.mask_all(derived)
                 has_new_commits = True
         except RepositoryError as error:
             # In a shallow clone git reports an unknown commit, which is no helpful reason.
@@ -281,39 +295,40 @@ def _read_ranges(
         if recorded_range in derived_by_range:
             derived_ranges.append(derived_by_range[recorded_range])
     if has_new_commits:
-        others = [derived for derived in cached.ranges if derived.range not in ranges]
-        _save_cache(workspace, cached, [*derived_ranges, *others])
+        other_ranges = [derived for derived in cache.ranges if derived.range not in ranges]
+        _save_cache(workspace, cache, [*derived_ranges, *other_ranges])
     episodes: list[Episode] = []
     for derived in derived_ranges:
         episodes += derived.episodes
     return DerivedEpisodes(episodes, problem)
 
 
-def _find_longer(
-    repo: Repository, cached: Iterable[DerivedRange], wanted: RecordedRange
+def _find_longer_range(
+    repo: Repository, cached_ranges: Iterable[DerivedRange], wanted: RecordedRange
 ) -> DerivedRange | None:
     """Return a cached range that begins at the same commit as the wanted one and ends later."""
-    alike = [derived for derived in cached if _begins_alike(derived.range, wanted)]
-    for derived in alike:
-        if is_ancestor(repo, wanted.until, derived.range.until):
-            return derived
+    for cached in cached_ranges:
+        if not _has_same_start(cached.range, wanted):
+            continue
+        if is_ancestor(repo, wanted.until, cached.range.until):
+            return cached
     return None
 
 
-def _begins_alike(first: RecordedRange, second: RecordedRange) -> bool:
+def _has_same_start(first: RecordedRange, second: RecordedRange) -> bool:
     """Return whether two ranges begin at one commit, in one stage of the project."""
     return (first.since, first.stage) == (second.since, second.stage)
 
 
-def _shorten_range(repo: Repository, derived: DerivedRange, wanted: RecordedRange) -> DerivedRange:
-    """Return the wanted range with its episodes, out of those of a range that ends later."""
+def _shorten_range(repo: Repository, longer: DerivedRange, wanted: RecordedRange) -> DerivedRange:
+    """Return the wanted range with its episodes, which are among those of a longer range."""
     commits = frozenset(list_first_parents(repo, wanted.since, wanted.until))
-    episodes = [episode for episode in derived.episodes if episode.action.commit in commits]
+    episodes = [episode for episode in longer.episodes if episode.action.commit in commits]
     return DerivedRange(wanted, tuple(episodes))
 
 
 def _derive_range(
-    workspace: Workspace, cached: Iterable[DerivedRange], wanted: RecordedRange
+    workspace: Workspace, cached_ranges: Iterable[DerivedRange], wanted: RecordedRange
 ) -> DerivedRange:
     """Return the wanted range with its episodes, derived from git's history.
 
@@ -322,12 +337,12 @@ def _derive_range(
     """
     start = wanted.since
     episodes: list[Episode] = []
-    for derived in cached:
-        if not _begins_alike(derived.range, wanted):
+    for cached in cached_ranges:
+        if not _has_same_start(cached.range, wanted):
             continue
-        if is_ancestor(workspace.repo, derived.range.until, wanted.until):
-            start = derived.range.until
-            episodes = [*derived.episodes]
+        if is_ancestor(workspace.repo, cached.range.until, wanted.until):
+            start = cached.range.until
+            episodes = [*cached.episodes]
             break
 
     config = workspace.config.extraction
@@ -378,11 +393,11 @@ def _load_cache(workspace: Workspace) -> CachedEpisodes:
 
 
 def _save_cache(
-    workspace: Workspace, cached: CachedEpisodes, ranges: Sequence[DerivedRange]
+    workspace: Workspace, cache: CachedEpisodes, new_ranges: Sequence[DerivedRange]
 ) -> None:
-    """Write the cache with other ranges, the first MAX_RANGES of them."""
-    updated = replace(cached, ranges=tuple(ranges[:MAX_RANGES]))
-    payload = msgspec.msgpack.encode(updated)
+    """Write the cache with new ranges in place of all its ranges, MAX_RANGES of them at most."""
+    new_cache = replace(cache, ranges=tuple(new_ranges[:MAX_RANGES]))
+    payload = msgspec.msgpack.encode(new_cache)
     with suppress(RepositoryError):  # without a cache the episodes are derived again
         write_file(cache_path(workspace), _seal(payload) + payload)
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import find_lines
 from memory_ci.memory.screening import is_unsafe
-from memory_ci.memory.task_ledger import QUOTED, FinishedChange, Ledger
+from memory_ci.memory.task_ledger import MAX_QUOTE, FinishedChange, Ledger
 from memory_ci.memory.workspace import Workspace, readable_path
 from memory_ci.records.retrieval import ChangelogHabit, Habits, SyncedFiles
 from memory_ci.regex import Regex
@@ -92,7 +92,7 @@ def _list_files_in_sync(workspace: Workspace, tip: str) -> list[SyncedFiles]:
             continue
         other_path = _find_named_file(path, line, paths)
         if other_path is not None:
-            comment = shorten(line.strip(" \t#/*-;"), QUOTED)
+            comment = shorten(line.strip(" \t#/*-;"), MAX_QUOTE)
             in_sync.append(SyncedFiles(path, other_path, comment))
     return in_sync
 

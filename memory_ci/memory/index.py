@@ -62,18 +62,18 @@ def load_indexed(
         files: memory files and episode files.
         known_hashes: by path the hashes of entries that the index has already.
     """
-    from memory_ci.memory.screening import screen  # slow; only text new to the index needs it
+    from memory_ci.memory.screening import screen_file  # slow; only text new to the index needs it
 
     files = tuple(files)
     memory_files = [file for file in files if not is_below_episodes(file)]
     for loaded in load_files(workspace, memory_files, known_hashes):
-        yield screen(loaded)
+        yield screen_file(loaded)
 
     episode_files = [file for file in files if is_below_episodes(file)]
     if episode_files:
-        from memory_ci.memory.episodes import load_feedback
+        from memory_ci.memory.episodes import iter_feedback_files
 
-        yield from load_feedback(workspace, episode_files)
+        yield from iter_feedback_files(workspace, episode_files)
 
 
 def index_key(workspace: Workspace, view: str | None = "HEAD") -> str:
@@ -137,9 +137,11 @@ def _update_caches(workspace: Workspace, files: Iterable[TreeFile]) -> None:
 
     gather_tasks(workspace)
     if any(file.path == RECORDED_FILE for file in files):
-        from memory_ci.memory.episodes import gather_derived  # few repositories have such a file
+        from memory_ci.memory.episodes import (
+            cache_derived_episodes,  # few repositories have such a file
+        )
 
-        gather_derived(workspace, files)
+        cache_derived_episodes(workspace, files)
 
 
 def _require_index_or_nothing(db: Path) -> None:
@@ -239,7 +241,7 @@ def _load_paths(
         known_hashes: the paths of the new files, each with hashes of its entries that the index
             has already.
     """
-    from memory_ci.memory.screening import screen  # slow; only text new to the index needs it
+    from memory_ci.memory.screening import screen_file  # slow; only text new to the index needs it
     from memory_ci.progress import report
     from memory_ci.store.memory_files import load_file
 
@@ -250,7 +252,7 @@ def _load_paths(
     for path in sorted(outside_files.keys() & known_hashes.keys()):
         file = load_file(path, outside_files[path], workspace.config.scopes)
         entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
-        yield screen(replace(file, scope=GLOBAL, entries=entries))
+        yield screen_file(replace(file, scope=GLOBAL, entries=entries))
 
 
 def _read_global(workspace: Workspace) -> dict[str, bytes]:

@@ -59,14 +59,14 @@ class Edit(NamedTuple):
     """An edit of one entry by maintainers, over all of their commits.
 
     Attributes:
-        place: the entry after the last edit, and its place.
-        first: the entry before the first edit.
-        fields: the edits of its fields.
+        latest: the entry after the last edit, with its path and line.
+        original: the entry before the first edit.
+        fields: the edits of its fields, by the name of the field.
         moved_from: the file that had the entry before, if that is another.
     """
 
-    place: Located
-    first: Entry
+    latest: Located
+    original: Entry
     fields: Mapping[str, FieldEdit]
     moved_from: str = ""
 
@@ -88,39 +88,42 @@ class BranchCommits(NamedTuple):
     """The commits of a memory branch whose edits are decisions, oldest first.
 
     Attributes:
-        theirs: the commits of people.
-        preserved: these, and commits of memory-ci that are to be carried over as well.
+        by_people: the commits that people made.
+        carried_over: all commits whose edits a rebuilt branch keeps: those by people, and those of
+            memory-ci on a range that a person asked for.
     """
 
-    theirs: list[Commit]
-    preserved: list[Commit]
+    by_people: list[Commit]
+    carried_over: list[Commit]
 
 
 class EditedFile(NamedTuple):
     """A file that maintainers changed: its content before and after, or None without a file."""
 
     path: str
-    old: bytes | None
-    new: bytes | None
+    old_content: bytes | None
+    new_content: bytes | None
 
 
 class MaintainerDecisions(NamedTuple):
     """The decisions of maintainers on a memory branch.
 
     Attributes:
-        rejected: the lines of REJECTED_FILE.
-        taken_out: the entries that they removed.
+        rejected_lines: the lines that REJECTED_FILE gets.
+        removed_entries: the entries that they removed.
         edits: the entries that they edited or added.
-        touched: the files that they changed.
-        released: the lines that they removed from REJECTED_FILE.
-        obstacle: why the decisions cannot be carried over, so that the branch must not be rebuilt.
+        edited_files: the files that they changed.
+        withdrawn_lines: the lines of REJECTED_FILE that they took back, so that the entries may be
+            proposed again.
+        obstacle: why the decisions cannot be carried over, so that the branch must not be rebuilt;
+            "" if they can.
     """
 
-    rejected: tuple[str, ...] = ()
-    taken_out: tuple[Entry, ...] = ()
+    rejected_lines: tuple[str, ...] = ()
+    removed_entries: tuple[Entry, ...] = ()
     edits: tuple[Edit, ...] = ()
-    touched: tuple[EditedFile, ...] = ()
-    released: frozenset[str] = frozenset()
+    edited_files: tuple[EditedFile, ...] = ()
+    withdrawn_lines: frozenset[str] = frozenset()
     obstacle: str = ""
 
 
@@ -128,17 +131,17 @@ class Boxes(NamedTuple):
     """The boxes that people ticked or unticked in a pull request.
 
     Attributes:
-        accepted: keys of candidates that they accept.
-        unticked: ids of entries that they do not want.
-        taken_back: keys of candidates that they rejected before and now want.
+        accepted_keys: keys of candidates that they accept.
+        unticked_ids: ids of entries that they do not want.
+        withdrawn_keys: keys of candidates that they rejected before and now want.
     """
 
-    accepted: frozenset[str] = frozenset()
-    unticked: frozenset[str] = frozenset()
-    taken_back: frozenset[str] = frozenset()
+    accepted_keys: frozenset[str] = frozenset()
+    unticked_ids: frozenset[str] = frozenset()
+    withdrawn_keys: frozenset[str] = frozenset()
 
 
-def list_rejected(snapshot: Snapshot) -> frozenset[str]:
+def list_rejected_keys(snapshot: Snapshot) -> frozenset[str]:
     """Return the content keys of rejected entries."""
     return frozenset(line.split()[0] for line in read_rejected(snapshot))
 
@@ -154,111 +157,111 @@ def read_decisions(
     branch: str,
     boxes: Boxes | None = None,
     *,
-    with_ours: bool = False,
-    with_ranges: bool = True,
+    keep_asked_ranges: bool = True,
 ) -> MaintainerDecisions:
     """Read the decisions of maintainers from the commits of a branch that are not in `base`.
 
     The decisions are the edits in commits that memory-ci did not make, and the boxes of the pull
     request. An entry whose box is unticked counts as removed. A rejected entry whose box is ticked
-    counts as taken out of REJECTED_FILE, so that it may be proposed again.
+    counts as removed from REJECTED_FILE, so that it may be proposed again.
 
     Args:
         workspace: the repository.
         base: the commit that the branch will be rebuilt on.
         branch: the memory branch.
         boxes: the boxes of its pull request.
-        with_ours: whether to preserve edits of memory-ci's own commits as well.
-        with_ranges: whether to preserve edits of memory-ci's own commits on a range that a person
-            asked for. A run that begins at the cursor does not read that range.
+        keep_asked_ranges: whether to carry over some commits of memory-ci, too: those that record
+            a range which a person asked for. A run that begins at the cursor does not read that
+            range, so a rebuilt branch would lose its entries.
     """
     boxes = boxes or Boxes()
     fork = find_merge_base(workspace.repo, base, branch) or base
-    commits = _select_commits(
-        workspace, fork, base, branch, with_ours=with_ours, with_ranges=with_ranges
-    )
+    commits = _select_commits(workspace, fork, base, branch, keep_asked_ranges=keep_asked_ranges)
     tip = workspace.at(branch)
-    rejected_lines = read_rejected(tip)
-    if not commits.preserved and not boxes.unticked and not boxes.taken_back:
-        return MaintainerDecisions(rejected=tuple(dict.fromkeys(rejected_lines)))
+    old_rejected_lines = read_rejected(tip)
+    if not commits.carried_over and not boxes.unticked_ids and not boxes.withdrawn_keys:
+        return MaintainerDecisions(rejected_lines=tuple(dict.fromkeys(old_rejected_lines)))
 
-    released = _list_released(workspace, commits.theirs, rejected_lines, boxes.taken_back)
-    entries = _decide_on_entries(tip, fork, commits, boxes.unticked, released)
-    changed_files = _read_touched(workspace, commits.theirs if with_ours else commits.preserved)
-    touched = _drop_released(changed_files, released)
+    withdrawn_lines = _list_withdrawn_lines(
+        workspace, commits.by_people, old_rejected_lines, boxes.withdrawn_keys
+    )
+    entries = _decide_on_entries(tip, fork, commits, boxes.unticked_ids, withdrawn_lines)
+    edited_files = _drop_withdrawn_deletions(
+        _read_edited_files(workspace, commits.carried_over), withdrawn_lines
+    )
+    obstacle = ""
+    if commits.by_people:
+        obstacle = _find_obstacle(tip, base, commits.by_people, edited_files)
 
-    rejected = [line for line in rejected_lines if line not in released]
-    rejected += _list_deleted_episodes(touched)
-    rejected += [line_of(entry) for entry in entries.taken_out]
+    rejected_lines = [line for line in old_rejected_lines if line not in withdrawn_lines]
+    rejected_lines += _list_deleted_episodes(edited_files)
+    rejected_lines += [format_rejected_line(entry) for entry in entries.removed]
     return MaintainerDecisions(
-        rejected=tuple(dict.fromkeys(rejected)),
-        released=frozenset(released),
-        taken_out=tuple(entries.taken_out),
+        rejected_lines=tuple(dict.fromkeys(rejected_lines)),
+        removed_entries=tuple(entries.removed),
         edits=tuple(entries.edits),
-        touched=tuple(touched),
-        obstacle=_find_obstacle(tip, base, commits.theirs, touched) if commits.theirs else "",
+        edited_files=tuple(edited_files),
+        withdrawn_lines=frozenset(withdrawn_lines),
+        obstacle=obstacle,
     )
 
 
 def _select_commits(
-    workspace: Workspace,
-    fork: str,
-    base: str,
-    branch: str,
-    *,
-    with_ours: bool,
-    with_ranges: bool,
+    workspace: Workspace, fork: str, base: str, branch: str, *, keep_asked_ranges: bool
 ) -> BranchCommits:
-    """Return the commits of a memory branch by people, and those to be carried over.
+    """Return the commits of a memory branch by people, and those that are carried over.
+
+    The trailer RANGE marks a commit of memory-ci that records a range which a person asked for.
 
     Args:
         workspace: the repository.
         fork: the commit at which the branch began.
         base: the commit that the branch will be rebuilt on.
         branch: the branch.
-        with_ours: whether to carry over commits of memory-ci.
-        with_ranges: whether to carry over commits of memory-ci on a range that a person asked for.
+        keep_asked_ranges: whether to carry over the commits with the trailer RANGE.
     """
     commits = BranchCommits([], [])
-    for commit, is_ours in _list_commits(workspace, fork, base, branch):
-        if not is_ours:
-            commits.theirs.append(commit)
-            commits.preserved.append(commit)
-        elif with_ours or (with_ranges and find_trailers(commit.message, (RANGE,))):
-            commits.preserved.append(commit)
+    for commit, is_by_memory_ci in _list_commits(workspace, fork, base, branch):
+        if not is_by_memory_ci:
+            commits.by_people.append(commit)
+            commits.carried_over.append(commit)
+        elif keep_asked_ranges and find_trailers(commit.message, (RANGE,)):
+            commits.carried_over.append(commit)
     return commits
 
 
-def _list_released(
+def _list_withdrawn_lines(
     workspace: Workspace,
     commits: Sequence[Commit],
-    lines: Sequence[str],
-    taken_back: Collection[str],
+    present_lines: Sequence[str],
+    withdrawn_keys: Collection[str],
 ) -> set[str]:
     """Return the lines of REJECTED_FILE that people took back: they may be proposed again.
 
-    People tick a box in the pull request, or remove the line from the file.
+    People tick a box in the pull request, or remove the line from the file. A removed line that
+    is in the file again was added back later, so it counts as rejected.
 
     Args:
         workspace: the repository.
         commits: the commits of people.
-        lines: the lines of the file now; a line that was removed and came back is left out.
-        taken_back: the keys of the entries whose boxes are ticked; a line begins with a key.
+        present_lines: the lines of the file now.
+        withdrawn_keys: the keys of the entries whose boxes are ticked; a line begins with a key.
     """
-    released = {line for line in lines if line.split()[0] in taken_back}
-    remaining = set(lines) - released
+    withdrawn_lines = {line for line in present_lines if line.split()[0] in withdrawn_keys}
+    rejected_lines = set(present_lines) - withdrawn_lines
     for commit in commits:
         if any(file.path == REJECTED_FILE for file in commit.files):
-            before = read_rejected(workspace.at(commit.parents[0]))
-            after = read_rejected(workspace.at(commit.sha))
-            released |= set(before) - set(after) - remaining
-    return released
+            lines_before = read_rejected(workspace.at(commit.parents[0]))
+            lines_after = read_rejected(workspace.at(commit.sha))
+            removed_lines = set(lines_before) - set(lines_after)
+            withdrawn_lines |= removed_lines - rejected_lines
+    return withdrawn_lines
 
 
 class EntryDecisions(NamedTuple):
     """The decisions on entries: those that people removed, and the edits of the others."""
 
-    taken_out: list[Entry]
+    removed: list[Entry]
     edits: list[Edit]
 
 
@@ -267,27 +270,31 @@ def _decide_on_entries(
     fork: str,
     commits: BranchCommits,
     unticked_ids: Collection[str],
-    released: Collection[str],
+    withdrawn_lines: Collection[str],
 ) -> EntryDecisions:
     """Return which entries of a memory branch people removed, and how the others were edited.
+
+    Edits of all commits that are carried over count, but only people reject an entry by removing
+    it: memory-ci also removes entries, for example when it merges two.
 
     Args:
         tip: the tip of the branch.
         fork: the commit at which the branch began.
         commits: the commits of people, and those whose edits are carried over.
         unticked_ids: the ids of entries whose boxes are unticked, which counts as a removal.
-        released: the lines of REJECTED_FILE that people took back; their entries are left out.
+        withdrawn_lines: the lines of REJECTED_FILE that people took back; entries with such a line
+            do not count as removed.
     """
-    edits_by_people = _read_edits(tip.workspace, fork, commits.theirs)
+    edits_by_people = _read_edits(tip.workspace, fork, commits.by_people)
     edits = edits_by_people.edits
-    if len(commits.preserved) > len(commits.theirs):
-        edits = _read_edits(tip.workspace, fork, commits.preserved).edits
+    if len(commits.carried_over) > len(commits.by_people):
+        edits = _read_edits(tip.workspace, fork, commits.carried_over).edits
 
-    removed = edits_by_people.removed | _list_unticked(tip, unticked_ids, edits)
+    removed_versions = edits_by_people.removed | _list_unticked(tip, unticked_ids, edits)
     remaining_ids = tip.entries_by_id.keys() - unticked_ids
-    taken_out = _list_taken_out(removed, remaining_ids, released)
+    removed_entries = _list_removed_entries(removed_versions, remaining_ids, withdrawn_lines)
     remaining_edits = [edit for entry_id, edit in edits.items() if entry_id in remaining_ids]
-    return EntryDecisions(taken_out, remaining_edits)
+    return EntryDecisions(removed_entries, remaining_edits)
 
 
 def _list_unticked(
@@ -300,66 +307,77 @@ def _list_unticked(
     versions_by_id = {}
     for entry_id, located in tip.entries_by_id.items():
         if entry_id in unticked_ids:
-            last = located.entry
-            versions_by_id[entry_id] = _list_versions(edits.get(entry_id), last)
+            last_version = located.entry
+            versions_by_id[entry_id] = _list_versions(edits.get(entry_id), last_version)
     return versions_by_id
 
 
-def _list_versions(edit: Edit | None, last: Entry) -> tuple[Entry, ...]:
+def _list_versions(edit: Edit | None, last_version: Entry) -> tuple[Entry, ...]:
     """Return an entry before its first edit and in its last version, once if they are the same."""
-    if edit is None or edit.first == last:
-        return (last,)
-    return edit.first, last
+    if edit is None or edit.original == last_version:
+        return (last_version,)
+    return edit.original, last_version
 
 
-def _list_taken_out(
-    removed: Mapping[str, tuple[Entry, ...]],
+def _list_removed_entries(
+    removed_versions: Mapping[str, tuple[Entry, ...]],
     remaining_ids: Collection[str],
-    released: Collection[str],
+    withdrawn_lines: Collection[str],
 ) -> list[Entry]:
-    """Return the removed entries that are not on the branch any more.
+    """Return the versions of removed entries that are to be rejected.
+
+    An entry that is on the branch again is left out.
 
     Args:
-        removed: the versions of each removed entry, by its id.
+        removed_versions: the first and the last version of each removed entry, by its id.
         remaining_ids: the ids of the entries on the branch.
-        released: the lines that people removed from REJECTED_FILE; their entries are left out.
+        withdrawn_lines: the lines of REJECTED_FILE that people took back; versions with such a
+            line are left out.
     """
-    taken_out = []
-    for entry_id, versions in removed.items():
-        if entry_id not in remaining_ids:
-            taken_out += [entry for entry in versions if line_of(entry) not in released]
-    return taken_out
+    removed_entries = []
+    for entry_id, versions in removed_versions.items():
+        if entry_id in remaining_ids:
+            continue
+        for entry in versions:
+            if format_rejected_line(entry) not in withdrawn_lines:
+                removed_entries.append(entry)
+    return removed_entries
 
 
-def _drop_released(files: Iterable[EditedFile], released: Collection[str]) -> list[EditedFile]:
-    """Leave out deleted files whose deletion a person took back."""
-    return [file for file in files if file.new is not None or file.path not in released]
+def _drop_withdrawn_deletions(
+    files: Iterable[EditedFile], withdrawn_lines: Collection[str]
+) -> list[EditedFile]:
+    """Leave out deleted files whose deletion a person took back: their paths are withdrawn."""
+    return [
+        file for file in files if file.new_content is not None or file.path not in withdrawn_lines
+    ]
 
 
 def _list_deleted_episodes(files: Iterable[EditedFile]) -> list[str]:
     """Return the paths of deleted episode files, as lines of REJECTED_FILE.
 
     A file that holds several episodes counts as a file for each of them, because the next run may
-    combine them with others. A path that does not fit on a line is left out.
+    combine them with others. A path with a character that cannot be printed, such as a line break,
+    would not be one line, so it is left out.
     """
     paths: list[str] = []
     for file in files:
-        is_deleted = file.new is None
+        is_deleted = file.new_content is None
         if not is_deleted or not is_episode_path(file.path) or not file.path.isprintable():
             continue
         directory = file.path.rpartition("/")[0]
-        episode_ids = list_ids(file.path, file.old or b"")
+        episode_ids = list_ids(file.path, file.old_content or b"")
         paths.append(file.path)
         paths += [f"{directory}/{episode_id}.md" for episode_id in episode_ids]
     return list(dict.fromkeys(paths))
 
 
-def line_of(entry: Entry) -> str:
+def format_rejected_line(entry: Entry) -> str:
     """Return the line of REJECTED_FILE for an entry."""
     return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
 
 
-def prose_of(data: bytes | None) -> list[str]:
+def list_prose_words(data: bytes | None) -> list[str]:
     """Return the words of a memory file outside of its entries."""
     words = []
     for segment in parse_memory_file("", data or b"").segments:
@@ -368,9 +386,9 @@ def prose_of(data: bytes | None) -> list[str]:
     return words
 
 
-def changes_prose(file: EditedFile) -> bool:
+def has_edited_prose(file: EditedFile) -> bool:
     """Return whether maintainers changed words of a memory file outside of its entries."""
-    return prose_of(file.old) != prose_of(file.new)
+    return list_prose_words(file.old_content) != list_prose_words(file.new_content)
 
 
 def _read_edits(workspace: Workspace, fork: str, commits: Sequence[Commit]) -> EntryEdits:
@@ -388,8 +406,8 @@ def _read_edits(workspace: Workspace, fork: str, commits: Sequence[Commit]) -> E
         old_entries = workspace.at(commit.parents[0]).entries_by_id
         new_entries = workspace.at(commit.sha).entries_by_id
         for entry_id in old_entries.keys() - new_entries.keys():
-            last = old_entries[entry_id].entry
-            removed[entry_id] = _list_versions(edits.get(entry_id), last)
+            last_version = old_entries[entry_id].entry
+            removed[entry_id] = _list_versions(edits.get(entry_id), last_version)
         for entry_id, after in new_entries.items():
             before = old_entries.get(entry_id)
             if before is None or (before.entry, before.path) != (after.entry, after.path):
@@ -403,7 +421,8 @@ def _extend_edit(
 ) -> Edit:
     """Extend the edit of an entry by what one more commit changed.
 
-    A field may change from its value before the first edit, or where the branch began.
+    Each edited field keeps two old values: before its first edit, and in the commit at which the
+    branch began. The edit is applied to a base that has either of them.
 
     Args:
         edit: the edit by earlier commits, if any.
@@ -413,7 +432,7 @@ def _extend_edit(
     """
     previous = before
     if previous is None and edit is not None:
-        previous = edit.place  # removed by an earlier commit, and now added again
+        previous = edit.latest  # removed by an earlier commit, and now added again
     if previous is None:
         return Edit(after, after.entry, {})
 
@@ -432,16 +451,16 @@ def _extend_edit(
         fields[name] = FieldEdit(old_values, new_value)
 
     if edit is None:
-        first = previous.entry
-        first_path = previous.path
+        original = previous.entry
+        original_path = previous.path
     else:
-        first = edit.first
-        first_path = edit.moved_from or edit.place.path
-    moved_from = first_path if first_path != after.path else ""
-    return Edit(after, first, fields, moved_from)
+        original = edit.original
+        original_path = edit.moved_from or edit.latest.path
+    moved_from = original_path if original_path != after.path else ""
+    return Edit(after, original, fields, moved_from)
 
 
-def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[EditedFile]:
+def _read_edited_files(workspace: Workspace, commits: Sequence[Commit]) -> list[EditedFile]:
     """Return the memory files that commits changed, with their content before and afterwards.
 
     REJECTED_FILE is left out: its lines are read one by one.
@@ -460,24 +479,27 @@ def _read_touched(workspace: Workspace, commits: Sequence[Commit]) -> list[Edite
             first_content.setdefault(path, before.get(path))
             last_content[path] = after.get(path)
 
-    touched = []
-    for path, new in last_content.items():
-        old = first_content[path]
-        if new != old:
-            touched.append(EditedFile(path, old, new))
-    return touched
+    edited_files = []
+    for path, new_content in last_content.items():
+        old_content = first_content[path]
+        if new_content != old_content:
+            edited_files.append(EditedFile(path, old_content, new_content))
+    return edited_files
 
 
 def _find_obstacle(
-    tip: Snapshot, base: str, commits: Sequence[Commit], touched: Sequence[EditedFile]
+    tip: Snapshot, base: str, commits: Sequence[Commit], edited_files: Sequence[EditedFile]
 ) -> str:
     """Return why the work of people on a memory branch cannot be carried over, or "".
+
+    That is so if they changed files that are not memory, if a file cannot be parsed, or if the
+    base has changed the same file in another way. In the message, "there" is the branch.
 
     Args:
         tip: the tip of the branch.
         base: the commit that the branch will be rebuilt on.
         commits: the commits of people on the branch.
-        touched: the files that these commits changed.
+        edited_files: the files that were changed on the branch.
     """
     workspace = tip.workspace
     is_memory = build_memory_test(workspace)
@@ -486,14 +508,14 @@ def _find_obstacle(
             return "others changed more than memory there"
 
     errors = [finding for finding in tip.memory.findings if finding.level == "error"]
-    for file in touched:
-        if file.new is not None and is_episode_path(file.path):
-            errors += parse_episode_file(file.path, file.new).findings
+    for file in edited_files:
+        if file.new_content is not None and is_episode_path(file.path):
+            errors += parse_episode_file(file.path, file.new_content).findings
     if errors:
         return f"{errors[0].path}:{errors[0].line} cannot be read there: {errors[0].message}"
 
-    base_content = workspace.at(base).read(file.path for file in touched)
-    for file in touched:
+    base_content = workspace.at(base).read(file.path for file in edited_files)
+    for file in edited_files:
         base_data = base_content.get(file.path)
         if holds_entries(workspace, file.path):
             is_in_conflict = _is_prose_in_conflict(file, base_data)
@@ -509,19 +531,22 @@ def _is_prose_in_conflict(file: EditedFile, base_data: bytes | None) -> bool:
 
     Its entries do not matter here: their edits are carried over one by one.
     """
-    if not changes_prose(file):
+    if not has_edited_prose(file):
         return False
-    base_prose = prose_of(base_data)
-    return base_prose != prose_of(file.old) and base_prose != prose_of(file.new)
+    base_prose = list_prose_words(base_data)
+    return base_prose != list_prose_words(file.old_content) and base_prose != list_prose_words(
+        file.new_content
+    )
 
 
 def _is_file_in_conflict(file: EditedFile, base_data: bytes | None) -> bool:
     """Return whether maintainers and the base changed a file without entries differently.
 
-    A file that the base lacks can be written there, but not the file with all episodes of a month:
-    the base still has these in files of their own, and would have them twice.
+    A file that the base lacks is written to it, and is no conflict. The exception is a file with
+    all episodes of a month: the base still has each of them in a file of its own, so it would have
+    them twice.
     """
-    if base_data == file.old or base_data == file.new:
+    if base_data == file.old_content or base_data == file.new_content:
         return False
     if base_data is None:
         month = find_month(file.path)

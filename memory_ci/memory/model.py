@@ -184,16 +184,19 @@ def _choose_near_titles(
 
 
 def _choose_important_titles(entries: Sequence[Entry]) -> list[ExistingEntry]:
-    """Return the entries whose titles the model is shown: the most important, KNOWN_TOKENS long."""
-    titles = []
+    """Return the entries whose titles the model is shown: the most important, KNOWN_TOKENS long.
+
+    Entries that are not active count for the length as well, but are not shown.
+    """
+    shown_entries = []
     tokens = 0
     for entry in sorted(entries, key=lambda entry: (-entry.importance, entry.id)):
         tokens += estimate_tokens(f"{entry.id} {entry.title}")
         if tokens > KNOWN_TOKENS:
             break
         if entry.status == "active":
-            titles.append(ExistingEntry(entry.id, entry.title))
-    return titles
+            shown_entries.append(ExistingEntry(entry.id, entry.title))
+    return shown_entries
 
 
 class Model(NamedTuple):
@@ -205,11 +208,13 @@ class Model(NamedTuple):
         engine: the engine; None for the rules alone, which always run.
         meter: the meter of its calls.
         settings: its configuration.
-        unlanded_usd: the cost of earlier runs whose memory requests have not landed.
-        is_metered: whether the engine counts its calls on the meter itself.
-        lacks: the extra that `auto` needs to choose a better engine.
-        kept_as: the name of a program whose replies are cached, which is not done for all engines.
-        is_reusing: whether a cached reply counts although memory had other entries at the time.
+        unlanded_usd: the cost of earlier runs whose memory requests are not merged yet.
+        engine_uses_meter: whether the engine counts its calls on the meter itself.
+        missing_extra: the extra that has to be installed so that `auto` can choose a better engine.
+        cache_name: a name under which replies of a program are cached; "" to cache them only for
+            engines whose replies are always cached.
+        reuses_stale_replies: whether a cached reply counts although memory had other entries when
+            the model gave it.
     """
 
     name: str
@@ -218,29 +223,35 @@ class Model(NamedTuple):
     meter: Meter
     settings: EngineConfig
     unlanded_usd: float = 0.0
-    is_metered: bool = False
-    lacks: str = ""
-    kept_as: str = ""
-    is_reusing: bool = False
+    engine_uses_meter: bool = False
+    missing_extra: str = ""
+    cache_name: str = ""
+    reuses_stale_replies: bool = False
 
     def make_client(self, existing: Sequence[Entry], cache: Path) -> ModelClient | None:
-        """Return the client by which a run asks this model; None if there are only the rules.
+        """Return the client by which a run asks this model.
 
         Args:
             existing: the entries in memory.
             cache: the directory in which replies are cached.
+
+        Returns:
+            The client; None if the run has no model, and extracts entries by rules only.
         """
         if self.engine is None:
             return None
 
         engine = self.engine
         # Replies of other engines are not cached, because a program may change and keep its name.
-        if self.kept_as or self.name in ("anthropic", "claude-cli"):
-            name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.kept_as}"
+        if self.cache_name or self.name in ("anthropic", "claude-cli"):
+            name = f"{self.name}-{self.settings.provider}-{self.settings.model}{self.cache_name}"
             directory = cache / re.sub(r"[^\w.-]+", "-", name)
-            engine = CachingEngine(engine, directory, is_reusing=self.is_reusing)
-        meter = None if self.is_metered else self.meter
-        return ModelClient(self.name, engine, meter, PROMPT_TOKENS, existing)
+            engine = CachingEngine(engine, directory, is_reusing=self.reuses_stale_replies)
+        if self.engine_uses_meter:
+            client_meter = None  # the client would count each call a second time
+        else:
+            client_meter = self.meter
+        return ModelClient(self.name, engine, client_meter, PROMPT_TOKENS, existing)
 
     def close(self) -> None:
         """Close the connections of the engine, if it has any."""
@@ -250,6 +261,9 @@ class Model(NamedTuple):
 
     def describe_use(self, client: ModelClient | None, failure: EngineError | None) -> EngineUse:
         """Return the requests of a run to the model and their cost, for the report.
+
+        A try is a request that was sent, an answer a reply that was used: from the model or from
+        the cache. Tries and costs are those that the meter counted.
 
         Args:
             client: the client that asked the model, if the run has a model.
@@ -290,19 +304,19 @@ def choose_model(
     """
     if wanted is not None:
         settings = replace(settings, name=wanted)
-    allowed = ", ".join(settings.allowed)
+    allowed_text = ", ".join(settings.allowed)
     if settings.allowed and settings.name not in ("auto", "rules", *settings.allowed):
         raise UsageError(
-            f"the engine {settings.name!r} is not allowed here: engine.allowed is {allowed}",
+            f"the engine {settings.name!r} is not allowed here: engine.allowed is {allowed_text}",
             slug="policy-forbids",
             hint="The configuration says so, or the policy that it extends.",
         )
 
     engine, choice = choose_engine(settings, environ)
     if settings.allowed and choice.name not in ("rules", *settings.allowed):
-        # `auto` chose an engine that is not allowed.
+        # `auto` chose an engine that is not allowed. The rules need no model, so they always are.
         engine, choice = choose_engine(replace(settings, name="rules"), environ)
-        choice = choice._replace(reason=f"engine.allowed is {allowed}")
+        choice = choice._replace(reason=f"engine.allowed is {allowed_text}")
 
     own_meter = getattr(engine, "meter", None)
     return Model(
@@ -311,8 +325,8 @@ def choose_model(
         engine=engine if choice.name != "rules" else None,
         meter=own_meter or Meter(settings),
         settings=settings,
-        is_metered=own_meter is not None,
-        lacks=choice.lacks,
+        engine_uses_meter=own_meter is not None,
+        missing_extra=choice.lacks,
     )
 
 
@@ -374,7 +388,7 @@ def choose_run_model(
     remaining = limit - spent
     if remaining <= 0:
         engine = SpentMonth(spent, limit)
-        return model._replace(engine=engine, is_metered=True, unlanded_usd=unlanded)
+        return model._replace(engine=engine, engine_uses_meter=True, unlanded_usd=unlanded)
 
     run_limit = min(settings.max_cost_usd or remaining, remaining)
     model = choose_model(replace(settings, max_cost_usd=run_limit), wanted, environ)
@@ -385,13 +399,19 @@ TRUSTED_PARTS = ("engine", "extraction", "sessions", "forge")
 """The parts of a configuration that say how evidence is read, and who is trusted."""
 
 
-def trusted_at(repo: Repository, base: str) -> Workspace:
-    """Return the repository with the configuration at a commit, TRUSTED_PARTS as in its parent.
+def trust_config_at(repo: Repository, base: str) -> Workspace:
+    """Return the repository with the configuration by which the changes of a commit are read.
 
-    The trusted parts say which model reads a change, whose words are trusted, and whether a forge
-    is asked for its author. Anyone may edit the configuration in a pull request, so the commit
-    that merges such a request is read by the parts in force before it. The policy at `base` then
-    narrows the whole.
+    That is the configuration at the commit, except for TRUSTED_PARTS: these are taken from its
+    first parent. They say which model reads a change, whose words are trusted, and whether a forge
+    is asked for its author. Anyone may edit the configuration in a pull request. So the commit that
+    merges such a request must not be read by the values that the request sets.
+
+    In the end the policy that the configuration extends at the commit restricts all parts.
+
+    Args:
+        repo: the repository.
+        base: the commit.
 
     Raises:
         UsageError: bad-config, if the configuration at `base` cannot be read; or the error of a

@@ -35,23 +35,24 @@ CITE = Regex(
 """A cite as people write it: `src/client.py`, `src/client.py::Client.post`, `src/client.py:3-9`."""
 
 
-class Place(NamedTuple):
-    """A file, and the name of a definition in it, "" for none."""
+class CodeLocation(NamedTuple):
+    """A file, and the name of a definition in it; the name is "" for the whole file."""
 
     path: str
     symbol: str = ""
 
 
-class _Names(NamedTuple):
-    """The names in the text of an entry.
+class _NamedCode(NamedTuple):
+    """The files and definitions that the text of an entry names.
 
     Attributes:
-        cites: the files that it names, each with the lines that it gives, as a cite.
-        mentions: the definitions that it names as code.
+        file_cites: a cite of each named file, with the lines that the text gives (`src/a.py:3-9`),
+            by path.
+        definition_names: the names of definitions, as the text writes them (`Client.post`).
     """
 
-    cites: dict[str, str]
-    mentions: Sequence[str]
+    file_cites: dict[str, str]
+    definition_names: Sequence[str]
 
 
 def cite_named(workspace: Workspace, entries: Sequence[Entry], rev: str) -> tuple[Entry, ...]:
@@ -85,57 +86,66 @@ def _needs_cites(entry: Entry) -> bool:
 
 
 class _CommitCode:
-    """The code files of a commit, and the definitions in them that entries name."""
+    """The code files of a commit, in which the files and definitions that entries name are found.
+
+    The files are listed at once. Those that entries name are read by `find_cites`.
+    """
 
     def __init__(self, workspace: Workspace, sha: str) -> None:
-        """List the code files of a commit; none is read yet."""
+        """List the code files of a commit; memory files are no code."""
         self._repo = workspace.repo
         self._sha = sha
-        self._files: dict[str, TreeFile] = {}
-        self._paths_by_base: dict[str, list[str]] = defaultdict(list)
-        self._texts: dict[str, str] = {}
-        self._definitions: dict[str, set[Place]] = defaultdict(set)
+        self._files: dict[str, TreeFile] = {}  # by path
+        self._paths_by_base_name: dict[str, list[str]] = defaultdict(list)
+        self._texts: dict[str, str] = {}  # of files that were read, by path
+        self._definitions: dict[str, set[CodeLocation]] = defaultdict(set)  # by their last name
 
         is_memory = build_memory_test(workspace)
         for path, file in tree_at(workspace.repo, sha).files.items():
             if not is_memory(path) and not NOT_CODE.fullmatch(path):
                 self._files[path] = file
-                self._paths_by_base[_base_name(path)].append(path)
+                self._paths_by_base_name[_base_name(path)].append(path)
 
     def find_cites(self, entries: Iterable[Entry]) -> dict[Entry, list[str]]:
         """Return the cites of each entry."""
-        names_by_entry = {entry: self._find_names(entry.text) for entry in entries}
-        self._read_named_files(names_by_entry.values())
-        return {entry: self._choose_cites(names) for entry, names in names_by_entry.items()}
+        named_code = {entry: self._find_named_code(entry.text) for entry in entries}
+        self._read_named_files(named_code.values())
+        return {entry: self._choose_cites(named) for entry, named in named_code.items()}
 
-    def _find_names(self, prose: str) -> _Names:
-        """Return the files of the commit and the definitions that a text names."""
-        candidates: list[str] = []
+    def _find_named_code(self, prose: str) -> _NamedCode:
+        """Return the files of the commit and the definitions that a text names.
+
+        Names that may as well be ordinary words (weak ones) are left out.
+        """
+        candidate_paths: list[str] = []
         for token in dict.fromkeys(TOKEN.findall(prose)):
-            candidates += self._paths_by_base.get(token, ())
-        places = find_named_places(prose, candidates)
-        cites = {path: cite for path, cite in places.items() if path.isprintable()}
-        return _Names(cites, list_mentions(prose, include_weak=False))
+            candidate_paths += self._paths_by_base_name.get(token, ())
+        cite_by_path = find_named_places(prose, candidate_paths)
+        file_cites = {path: cite for path, cite in cite_by_path.items() if path.isprintable()}
+        return _NamedCode(file_cites, list_mentions(prose, include_weak=False))
 
-    def _read_named_files(self, all_names: Collection[_Names]) -> None:
-        """Read the files that texts name, and those with definitions of the names in them.
+    def _read_named_files(self, named_code: Collection[_NamedCode]) -> None:
+        """Read the files that texts name, and find the definitions that they name.
+
+        A definition is found in any code file that holds its name without owners: `post` for
+        `Client.post`. These files are read, too.
 
         Args:
-            all_names: the names in each text.
+            named_code: the named files and definitions of each text.
         """
-        paths: dict[str, None] = {}
-        last_parts: set[str] = set()
-        for names in all_names:
-            paths |= dict.fromkeys(names.cites)
-            last_parts.update(_last_part(mention) for mention in names.mentions)
+        paths: dict[str, None] = {}  # without duplicates, in order
+        short_names: set[str] = set()
+        for named in named_code:
+            paths |= dict.fromkeys(named.file_cites)
+            short_names.update(_drop_owners(name) for name in named.definition_names)
 
-        mentioning = find_mentions(self._repo, self._sha, last_parts)
-        code_paths = [path for path in mentioning if path in self._files and is_code(path)]
+        paths_with_names = find_mentions(self._repo, self._sha, short_names)
+        code_paths = [path for path in paths_with_names if path in self._files and is_code(path)]
         paths |= dict.fromkeys(code_paths)
         texts = read_texts(self._repo, [self._files[path] for path in paths])
         self._texts = {file.path: text for file, text in texts.items()}
-        for name in last_parts:
-            self._find_definitions(name, code_paths)
+        for short_name in short_names:
+            self._find_definitions(short_name, code_paths)
 
     def _find_definitions(self, name: str, code_paths: Iterable[str]) -> None:
         """Find the definitions of a name, unless more than MAX_MENTIONS files hold it.
@@ -149,47 +159,62 @@ class _CommitCode:
             return
         for path in paths:
             for definition in list_definitions(path, self._texts[path]):
-                if _last_part(definition.name) == name:
-                    self._definitions[name].add(Place(path, definition.name))
+                if _drop_owners(definition.name) == name:
+                    self._definitions[name].add(CodeLocation(path, definition.name))
 
-    def _choose_cites(self, names: _Names) -> list[str]:
-        """Return cites for the names in a text: definitions that it must mean, then other files."""
-        places: dict[Place, None] = {}  # without duplicates, in order
-        for mention in names.mentions:
-            place = self._resolve(mention, names.cites)
-            if place is not None:
-                places[place] = None
-        paths_with_symbol = {place.path for place in places}
-        for path in names.cites:
-            if path not in paths_with_symbol:
-                places[Place(path)] = None
+    def _choose_cites(self, named: _NamedCode) -> list[str]:
+        """Return cites of the code that a text names, at most MAX_CITES.
+
+        First come the definitions whose names are not ambiguous. Then come the named files without
+        such a definition, which are cited whole. Cites with forbidden words are left out.
+        """
+        locations: dict[CodeLocation, None] = {}  # without duplicates, in order
+        for name in named.definition_names:
+            definition = self._find_only_definition(name, named.file_cites)
+            if definition is not None:
+                locations[definition] = None
+        paths_with_definition = {location.path for location in locations}
+        for path in named.file_cites:
+            if path not in paths_with_definition:
+                locations[CodeLocation(path)] = None
 
         cites = []
-        for place in list(places)[:MAX_CITES]:
-            cite = self._format_cite(place, names)
+        for location in list(locations)[:MAX_CITES]:
+            cite = self._format_cite(location, named.file_cites)
             if not check_words(cite):
                 cites.append(cite)
         return cites
 
-    def _resolve(self, mention: str, named_paths: Collection[str]) -> Place | None:
-        """Return the only definition that a mention can mean, None if there are several or none.
+    def _find_only_definition(self, name: str, named_paths: Collection[str]) -> CodeLocation | None:
+        """Return the only definition that a name can mean, None if there are several or none.
 
         If files that the text names have such definitions, only these count.
         """
-        definitions = self._definitions.get(_last_part(mention), ())
-        places = [place for place in definitions if matches_name(mention, place.symbol)]
-        places = [place for place in places if place.path in named_paths] or places
-        return places[0] if len(places) == 1 else None
+        locations = []
+        for definition in self._definitions.get(_drop_owners(name), ()):
+            if matches_name(name, definition.symbol):
+                locations.append(definition)
+        in_named_files = [location for location in locations if location.path in named_paths]
+        candidates = in_named_files or locations
+        return candidates[0] if len(candidates) == 1 else None
 
-    def _format_cite(self, place: Place, names: _Names) -> str:
-        """Return a cite of a file or definition, as an anchor if the text of the file was read."""
+    def _format_cite(self, location: CodeLocation, file_cites: Mapping[str, str]) -> str:
+        """Return a cite of a file or definition at the commit.
+
+        A file is cited with the lines that the text gives. A definition is cited with its lines and
+        the hash of its text (an anchor), or as a whole file if the file could not be read.
+
+        Args:
+            location: the file or definition.
+            file_cites: the cite of each file that the text names, by path.
+        """
         commit = self._sha[:SHA_WIDTH]
-        if not place.symbol:
-            return f"{names.cites[place.path]}@{commit}"
-        text = self._texts.get(place.path)
+        if not location.symbol:
+            return f"{file_cites[location.path]}@{commit}"
+        text = self._texts.get(location.path)
         if text is None:
-            return f"{place.path}@{commit}"
-        return format_anchor(make_anchor(place.path, text, commit, symbol=place.symbol))
+            return f"{location.path}@{commit}"
+        return format_anchor(make_anchor(location.path, text, commit, symbol=location.symbol))
 
 
 def cite_files(workspace: Workspace, texts: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -227,9 +252,12 @@ def cite_files(workspace: Workspace, texts: Mapping[str, bytes]) -> dict[str, by
 def read_cite(workspace: Workspace, written: str) -> str:
     """Return the anchor in HEAD for a cite that a person wrote.
 
+    The anchor is the cite with the commit and the hash of the cited text.
+
     Args:
         workspace: the repository.
-        written: PATH, PATH::SYMBOL or PATH:A-B.
+        written: PATH, PATH::SYMBOL or PATH:A-B. If this is the path of a file as it is, such as
+            `notes:3`, it means that file.
 
     Raises:
         UsageError: unknown-cite.
@@ -237,22 +265,18 @@ def read_cite(workspace: Workspace, written: str) -> str:
     sha = find_commit(workspace.repo, "HEAD")
     files = tree_at(workspace.repo, sha).files if sha else {}
     match = CITE.fullmatch(written)
-    path = match["path"] if match else ""
-    if written in files:
-        path = written  # the name of a file may look like a path with lines
-    is_unusable = not is_citable(path) or check_words(written)
-    if path not in files or match is None or sha is None or is_unusable:
+    is_path_only = written in files
+    path = match["path"] if match and not is_path_only else written
+    is_citable_file = path in files and is_citable(path) and not check_words(written)
+    if match is None or sha is None or not is_citable_file:
         raise _unknown_cite(
-            f"HEAD has no file {path or written}",
+            f"HEAD has no file {path}",
             "Name it as git does; commit it first if it is new.",
         )
 
     text = read_texts(workspace.repo, [files[path]]).get(files[path], "")
-    symbol = None
-    lines = None
-    if path != written:
-        symbol = match["symbol"]
-        lines = _parse_lines(match)
+    symbol = None if is_path_only else match["symbol"]
+    lines = None if is_path_only else _parse_lines(match)
     _require_code(path, text, symbol, lines)
     return format_anchor(make_anchor(path, text, sha[:SHA_WIDTH], lines, symbol))
 
@@ -289,7 +313,7 @@ def _unknown_cite(message: str, hint: str) -> UsageError:
     return UsageError(message, slug="unknown-cite", hint=hint)
 
 
-def _last_part(name: str) -> str:
+def _drop_owners(name: str) -> str:
     """Return a name without its owners: `post` for `Client.post`."""
     return name.rpartition(".")[2]
 

@@ -82,7 +82,7 @@ def load_tasks(workspace: Workspace, tip: str) -> CachedTasks:
             # Changes are read again, but not episode files, which never change under an object id.
             ledger = task_ledger.Ledger(episode_files=ledger.episode_files)
 
-    ledger = task_ledger.extend(workspace, ledger, plan_range(repo, start, tip))
+    ledger = task_ledger.extend_ledger(workspace, ledger, plan_range(repo, start, tip))
     tasks, prompts = task_ledger.list_tasks(workspace, ledger, tip)
     habits = count_habits(workspace, ledger, tip)
     encoded_ledger = msgspec.Raw(msgspec.msgpack.encode(ledger))

@@ -15,12 +15,12 @@ from memory_ci.extraction.entries import EARLIEST_DATE, MAX_IMPORTANCE, check_en
 from memory_ci.extraction.gate import check_words
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import list_outside_history
-from memory_ci.lifecycle.fold import CLAIMED, is_restated_by, strip_claims
+from memory_ci.lifecycle.fold import CLAIMED, is_restated_by, keep_note_text
 from memory_ci.memory.claims import mark_unproved
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
-from memory_ci.memory.model import trusted_at
+from memory_ci.memory.model import trust_config_at
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf
@@ -96,7 +96,14 @@ COMMIT = Regex(r"\bcommit:(\S*)")
 ORIGINS_WITHOUT_COMMIT = ("session:", "review:", "pr:")
 """Origins of quotes whose words are in no commit."""
 
-UNSET = ("supersedes", "promoted_from", "promoted_at", "valid_until", "priority", "scope")
+FIELDS_NOT_EXTRACTED = (
+    "supersedes",
+    "promoted_from",
+    "promoted_at",
+    "valid_until",
+    "priority",
+    "scope",
+)
 """Fields that no extraction sets, because they outlive, outrank or replace other entries."""
 
 
@@ -157,13 +164,18 @@ class _PlanChecker:
         self._texts_in_memory: frozenset[str] = frozenset()  # all texts of entries before it
 
     def iter_objections(self) -> Iterator[str]:
-        """Yield why changes of the plan are not allowed, step by step."""
+        """Yield why changes of the plan are not allowed, step by step.
+
+        Each change is checked on the draft, which is the memory as the changes before it leave it.
+        `_check_removal` notes the removed entries of a step, and at the end of the step
+        `_check_losses` finds those that no other change of it kept.
+        """
         for step in self._plan.steps:
             self._begin_step()
             for change in step.changes:
                 for objection in self._check_change(change, step.step):
                     yield f"{change.kind} of {change.entry.id} in {change.path!r}: {objection}"
-                self._draft.take([change])
+                self._draft.apply([change])
             yield from self._check_losses()
 
     def _begin_step(self) -> None:
@@ -255,20 +267,25 @@ class _PlanChecker:
     def _is_from_note(self, entry: Entry, note: Located) -> bool:
         """Return whether an entry is what a record run makes of a note of the inbox.
 
-        A run marks the sources and quotes that git does not prove. A note of somebody without
-        write access keeps only its text. Cites of code may get a commit and a hash. Marks on quotes
-        of sessions are ignored, because not every clone has the sessions that prove them.
+        A run may make two entries of a note. If the author has write access, it is the note, in
+        which sources and quotes that git does not prove are marked. Otherwise it is a new entry
+        that keeps only the text. Two differences do not count: cites of code may have got a commit
+        and a hash, and quotes of sessions may be marked or not, because not every clone has the
+        sessions that prove them.
         """
-        expected_entries = [mark_unproved(self._draft.base, replace(note.entry, scope=None))]
+        trusted_entry = mark_unproved(self._draft.base, replace(note.entry, scope=None))
+        expected_entries = [trusted_entry]
         if entry.last_reinforced <= self._today:
-            expected_entries.append(strip_claims(note, entry.last_reinforced).entry)
+            text_only_entry = keep_note_text(note, entry.last_reinforced).entry
+            expected_entries.append(text_only_entry)
 
-        entry = _unmark_sessions(entry)
-        is_anchored = all(map(parse_anchor, entry.cites))
-        for expected in map(_unmark_sessions, expected_entries):
+        entry = _unmark_session_quotes(entry)
+        has_only_anchors = all(parse_anchor(cite) for cite in entry.cites)
+        for expected_entry in expected_entries:
+            expected = _unmark_session_quotes(expected_entry)
+            if has_only_anchors:
+                expected = replace(expected, cites=entry.cites)
             if entry == expected:
-                return True
-            if is_anchored and replace(entry, cites=expected.cites) == expected:
                 return True
         return False
 
@@ -326,7 +343,7 @@ class _PlanChecker:
         scope = self._classify(change)
         if scope is None or self._draft.path_of(scope) != change.path:
             yield "not the file that entries of its scope are written to"
-        if not _is_fresh(entry):
+        if not _has_extracted_fields_only(entry):
             yield "it has fields that a new entry does not have"
         if not (self._is_valid_day(entry.created_at) and self._is_valid_day(entry.last_reinforced)):
             yield f"its dates are not between {EARLIEST_DATE} and {self._today}"
@@ -380,24 +397,27 @@ class _PlanChecker:
 
     @cached_property
     def _texts_by_commit(self) -> Mapping[str, Sequence[str]]:
-        """The texts that a record run reads in each commit of the plan's range, by shortened id.
+        """The texts in each commit of the plan's range by which its quotes can be proved.
 
-        The texts of merged changes that the plan does not quote are not read.
+        The keys are the shortened ids of all commits that the plan has read. Only changes that the
+        plan quotes have texts: those that a record run reads as evidence, such as the message.
         """
         if self._plan.until is None:
             return {}
         repo = self._workspace.repo
         history = plan_range(repo, self._plan.since, self._plan.until)
-        quoted_commits = _list_quoted_commits(self._plan)
-        trusted = trusted_at(repo, self._plan.base)
+        quote_origins = _list_quote_origins(self._plan)
+        trusted_workspace = trust_config_at(repo, self._plan.base)
 
         texts_by_commit: dict[str, list[str]] = {}
-        for merged in iter_merged_changes(repo, history):
-            shas = {commit.sha[:SHA_WIDTH] for commit in merged.commits}
+        for merged_change in iter_merged_changes(repo, history):
+            shas = {commit.sha[:SHA_WIDTH] for commit in merged_change.commits}
             texts_by_commit |= {sha: [] for sha in shas}
-            if shas & quoted_commits:
-                for sha, text in read_change_texts(trusted, merged, self._tombstones):
-                    texts_by_commit[sha].append(text)
+            is_quoted = bool(shas & quote_origins)
+            if not is_quoted:
+                continue
+            for sha, text in read_change_texts(trusted_workspace, merged_change, self._tombstones):
+                texts_by_commit[sha].append(text)
         return texts_by_commit
 
 
@@ -409,8 +429,8 @@ def _is_valid_reason(reason: str) -> bool:
     return all(len(clause) <= MAX_REASON for clause in clauses) and not check_words(reason)
 
 
-def _unmark_sessions(entry: Entry) -> Entry:
-    """Remove the prefix CLAIMED, which marks unproved quotes, from quotes of sessions."""
+def _unmark_session_quotes(entry: Entry) -> Entry:
+    """Remove the prefix CLAIMED, which marks unproved quotes, from the quotes of sessions."""
     evidence = []
     for quote in entry.evidence:
         if quote.startswith(f"{CLAIMED}session:"):
@@ -419,17 +439,17 @@ def _unmark_sessions(entry: Entry) -> Entry:
     return replace(entry, evidence=tuple(evidence))
 
 
-def _is_fresh(entry: Entry) -> bool:
+def _has_extracted_fields_only(entry: Entry) -> bool:
     """Return whether an entry has only such fields as extraction sets."""
     if entry.status != "active" or entry.reinforcement_count:
         return False
-    return not any(getattr(entry, field) for field in UNSET)
+    return not any(getattr(entry, field) for field in FIELDS_NOT_EXTRACTED)
 
 
-def _list_quoted_commits(plan: Plan) -> set[str]:
-    """Return the shortened ids of the commits that extracted entries quote.
+def _list_quote_origins(plan: Plan) -> set[str]:
+    """Return the origins of the quotes in extracted entries.
 
-    Other origins of quotes, as `file:README.md:3`, are in the set as well.
+    The origin of a quote from a commit is the shortened id; others are as `file:README.md:3`.
     """
     origins = set()
     for step in plan.steps:

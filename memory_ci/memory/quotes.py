@@ -11,7 +11,7 @@ from typing import NamedTuple
 from memory_ci.errors import UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.extraction.stance import is_opposite
-from memory_ci.extraction.support import find_sentences
+from memory_ci.extraction.support import expand_to_sentences
 from memory_ci.extraction.suspects import find_steering
 from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, read_stored, session_ref
 from memory_ci.memory.workspace import Workspace
@@ -52,7 +52,7 @@ QUESTION_TOOL = "AskUserQuestion"
 
 CURLY = str.maketrans("\u2018\u2019\u201a\u201c\u201d\u201e\u00ab\u00bb", '\'\'\'"""""')
 
-MAX_MARKS = 3
+MAX_QUOTES_PER_SESSION = 3
 """Notes with a quote that one session may add.
 
 A person can read that many, whatever an agent was made to write.
@@ -68,11 +68,12 @@ MIN_CHARS = 15
 MAX_CHARS = 500
 """Characters of a quote of `add --quote`; a longer one is no rule."""
 
-EDITS = Regex(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
+EDITING_TOOLS = Regex(r"edit|write|patch|replace|create|exec|shell", re.IGNORECASE)
 """Names of tools that change files. For a shell a transcript has only the files of a patch."""
 
-TOLERANCE = 2
-"""Factor of `DIGEST_SIZE` up to which a digest is read; 0.2 had a setting for its size."""
+MAX_DIGEST_FACTOR = 2
+"""Factor of `DIGEST_SIZE` up to which the digest of a captured session is read: in version 0.2 its
+size could be configured, so older ones may be larger."""
 
 
 class FoundQuote(NamedTuple):
@@ -197,17 +198,25 @@ def is_quote_captured(
         title: the title of the entry that quotes them.
     """
     key, _, line = address.rpartition("#")
+    normalised_words = _normalise(words)
+    session = _read_captured(workspace, sessions, key)
+    if session is None or session.key != key or not _is_long_enough(normalised_words):
+        return False
+    return _has_quote(session, line, normalised_words, title)
+
+
+def _read_captured(
+    workspace: Workspace, sessions: Sequence[StoredSession], key: str
+) -> Session | None:
+    """Read the captured session with a key (`<agent>:<id>`), None if it is not captured."""
     agent, colon, session_id = key.partition(":")
     ref = session_ref(agent, session_id) if colon else ""
     candidates = [session for session in sessions if session.ref == ref]
-    max_bytes = DIGEST_SIZE * TOLERANCE
-    normalised_words = _normalise(words)
+    max_bytes = DIGEST_SIZE * MAX_DIGEST_FACTOR
     for stored, data in read_stored(workspace.repo, candidates, max_bytes):
         for session in read(io.BytesIO(data), stored.id):
-            if session.key != key or not _is_long_enough(normalised_words):
-                return False
-            return _has_quote(session, line, normalised_words, title)
-    return False
+            return session
+    return None
 
 
 def _has_quote(session: Session, line: str, normalised_words: str, title: str) -> bool:
@@ -249,7 +258,7 @@ def list_edited(session: Session) -> tuple[str, ...]:
 
 def _list_edits(session: Session) -> list[Event]:
     tool_calls = [event for event in session.events if event.kind == "tool_call"]
-    return [event for event in tool_calls if EDITS.search(event.tool or "")]
+    return [event for event in tool_calls if EDITING_TOOLS.search(event.tool or "")]
 
 
 def _list_edited_paths(edits: Iterable[Event]) -> tuple[str, ...]:
@@ -308,7 +317,7 @@ def _find_contradicted(title: str, turns: Sequence[Event], words: str) -> list[s
         for passage in _list_passages(turn.text):
             normalised_passage = _normalise(passage)
             if normalised_words in normalised_passage:
-                sentences.append(find_sentences(normalised_words, normalised_passage))
+                sentences.append(expand_to_sentences(normalised_words, normalised_passage))
     return sentences if is_opposite(title, sentences) else []
 
 

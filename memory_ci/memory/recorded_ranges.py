@@ -18,37 +18,39 @@ from memory_ci.store.ranges import (
 
 
 def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dict[str, bytes]:
-    """Return the new content of the file of ranges by path; nothing if a plan does not change it.
+    """Return RECORDED_FILE with the range of a plan, by path; {} if the file does not change.
 
-    The file lists the ranges of history whose episodes are derived from git, as they have no file
-    of their own. A range is added if it has such changes. Once the file exists, a range is also
-    added with any other commit of a run, so that ranges that follow each other remain one line.
+    The file lists the ranges of history that runs have read. A merged change in such a range that
+    has no episode file (it is unwritten) gets an episode that is derived from its commits. A range
+    is added if it has unwritten changes. Once the file exists, other ranges that a run commits are
+    added as well: then ranges that follow each other remain one line of the file.
 
     Args:
         base: the commit that the plan was made for.
         plan: the plan.
         is_committed: whether the plan changes other files in the same commit.
     """
-    has_derived = bool(plan.unwritten.changes)
-    follows_commit = is_committed and base.workspace.config.episodes.write
-    if plan.until is None or not (has_derived or follows_commit):
+    has_unwritten_changes = bool(plan.unwritten.changes)
+    is_added_if_file_exists = is_committed and base.workspace.config.episodes.write
+    if plan.until is None or not (has_unwritten_changes or is_added_if_file_exists):
         return {}
-    before = base.read([RECORDED_FILE]).get(RECORDED_FILE)
-    if before is None and not has_derived:
+    old_content = base.read([RECORDED_FILE]).get(RECORDED_FILE)
+    if old_content is None and not has_unwritten_changes:
         return {}
     repo = base.workspace.repo
     since = find_commit(repo, plan.since) if plan.since else None
     if since == plan.until:
         return {}
 
-    recorded = parse_recorded(before or b"")
+    old_record = parse_recorded(old_content or b"")
     new_range = RecordedRange(since, plan.until, plan.unwritten.stage)
-    removed_ids = dict.fromkeys((*recorded.without, *plan.unwritten.removed))
-    extended = Recorded(_add_range(repo, recorded.ranges, new_range), tuple(removed_ids))
-    after = format_recorded(extended)
-    if after == before or extended == recorded:
+    removed_ids = dict.fromkeys((*old_record.without, *plan.unwritten.removed))
+    ranges = _add_range(repo, old_record.ranges, new_range)
+    new_record = Recorded(ranges, tuple(removed_ids))
+    new_content = format_recorded(new_record)
+    if new_content == old_content or new_record == old_record:
         return {}
-    return {RECORDED_FILE: after}
+    return {RECORDED_FILE: new_content}
 
 
 def list_recorded_commits(
@@ -78,7 +80,7 @@ def _add_range(
 
     Only ranges in the same stage of the project are joined.
     """
-    others: list[RecordedRange] = []
+    unjoined_ranges: list[RecordedRange] = []
     for old_range in ranges:
         is_same_stage = old_range.stage == new_range.stage
         if is_same_stage and old_range.until == new_range.since:
@@ -86,8 +88,8 @@ def _add_range(
         elif _contains(repo, old_range, new_range):
             return ranges
         elif not is_same_stage or not _contains(repo, new_range, old_range):
-            others.append(old_range)
-    return (*others, new_range)
+            unjoined_ranges.append(old_range)
+    return (*unjoined_ranges, new_range)
 
 
 def _contains(repo: Repository, outer: RecordedRange, inner: RecordedRange) -> bool:

@@ -19,7 +19,7 @@ from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
 from memory_ci.gitrepo.repo import Repository
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.lifecycle.prominence import is_in_force
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot, Workspace, build_memory_test
 from memory_ci.records.check import MIN_ID, SKIP_TRAILER, ChangeCheck, RuleCheck
 from memory_ci.records.entry import PROJECT, Entry, Located
@@ -58,7 +58,7 @@ def collect_rules(located: Iterable[Located], day: date) -> list[RuleCheck]:
         check = place.entry.check
         if check is None or not is_in_force(place.entry, day) or not _is_shared(place):
             continue
-        if not any(find_unsafe(place)):
+        if not any(find_unsafe_entry(place)):
             places.append((place, check))
 
     ids = [place.entry.id for place, _ in places]

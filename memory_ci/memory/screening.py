@@ -39,53 +39,62 @@ UNSAFE_HINT = "Reword or remove it; it is not given to agents as it stands."
 CREDENTIAL_HINT = "Revoke it, remove it here, and rewrite the commits that hold it."
 
 
-def screen(file: LoadedFile, *, credentials: bool = True) -> LoadedFile:
+def screen_file(file: LoadedFile, *, with_credentials: bool = True) -> LoadedFile:
     """Remove entries and prose that must not be served from a file, and add findings for them.
 
     Args:
         file: the file.
-        credentials: whether to look for credentials too. `find_credentials` finds them anywhere in
-            a file.
+        with_credentials: whether to look for credentials as well. A caller that searches the whole
+            file by `find_credentials` does not need it.
     """
     from memory_ci.extraction.text_batch import check_each  # a note alone does not need it
 
-    entry_texts = [_join_texts(place) for place in file.entries]
-    texts = [*entry_texts, *(text for _, text in file.prose)]
-    reasons = check_each([text.replace("\r\n", "\n") for text in texts], credentials=credentials)
+    # The texts of all entries, then all prose, are checked by one call, which is faster.
+    entry_texts = [_join_texts(located) for located in file.entries]
+    prose_texts = [text for _, text in file.prose]
+    texts = [text.replace("\r\n", "\n") for text in (*entry_texts, *prose_texts)]
+    reasons = check_each(texts, credentials=with_credentials)
+    entry_reasons = reasons[: len(entry_texts)]
+    prose_reasons = reasons[len(entry_texts) :]
 
     all_findings = [*file.findings]
-    entries = []
-    for place, entry_reasons in zip(file.entries, reasons, strict=False):
-        findings = list(_list_findings(place.path, place.line, entry_reasons))
+    safe_entries = []
+    for located, reasons_of_entry in zip(file.entries, entry_reasons, strict=True):
+        findings = list(_list_findings(located.path, located.line, reasons_of_entry))
         all_findings += findings
         if not findings:
-            entries.append(place)
+            safe_entries.append(located)
 
-    prose = []
-    prose_reasons = reasons[len(entry_texts) :]
-    for (line, text), part_reasons in zip(file.prose, prose_reasons, strict=True):
-        findings = list(_list_findings(file.path, line, part_reasons))
+    safe_prose = []
+    for (line, text), reasons_of_text in zip(file.prose, prose_reasons, strict=True):
+        findings = list(_list_findings(file.path, line, reasons_of_text))
         # Comments in prose, such as the introduction that `init` writes, are not served anyway.
         findings = [finding for finding in findings if finding.code != "html-comment"]
         all_findings += findings
         if not findings:
-            prose.append((line, text))
-    return replace(file, entries=tuple(entries), prose=tuple(prose), findings=tuple(all_findings))
+            safe_prose.append((line, text))
+    return replace(
+        file,
+        entries=tuple(safe_entries),
+        prose=tuple(safe_prose),
+        findings=tuple(all_findings),
+    )
 
 
-def find_unsafe(place: Located, *, credentials: bool = True) -> Iterator[Finding]:
+def find_unsafe_entry(located: Located, *, with_credentials: bool = True) -> Iterator[Finding]:
     """Return the findings that forbid to serve an entry; almost every entry has none.
 
     Args:
-        place: the entry and where it is.
-        credentials: whether to look for credentials too.
+        located: the entry with its path and line.
+        with_credentials: whether to look for credentials as well.
     """
-    return _find_unsafe(place.path, place.line, _join_texts(place), credentials)
+    text = _join_texts(located)
+    return _find_unsafe(located.path, located.line, text, with_credentials=with_credentials)
 
 
-def _join_texts(place: Located) -> str:
+def _join_texts(located: Located) -> str:
     """Return all that an entry may bring before an agent, one text below the other."""
-    entry = place.entry
+    entry = located.entry
     optional_texts = (
         entry.instead,
         entry.source,
@@ -98,13 +107,14 @@ def _join_texts(place: Located) -> str:
     texts = [entry.title, entry.body]
     texts += [text for text in optional_texts if text]
     texts += [f"{key}:{raw}" for key, raw in entry.extra]
-    texts.append(place.path)
+    texts.append(located.path)
     return "\n".join(texts)
 
 
 def is_unsafe(text: str) -> bool:
     """Return whether a text must not be served to agents, by the rules for entries."""
-    return any(_find_unsafe("", 1, text, credentials=True))
+    findings = _find_unsafe("", 1, text, with_credentials=True)
+    return any(findings)
 
 
 def is_unfit(text: str) -> bool:
@@ -113,18 +123,20 @@ def is_unfit(text: str) -> bool:
     Nobody reviewed it, so the rules are stricter than those for entries: no web address, no markup,
     no claim about memory-ci, and no private data, such as a telephone number or an IP address.
     """
-    from memory_ci.evidence.content import redact  # entries, which all commands screen, need it not
+    from memory_ci.evidence.content import (
+        redact,  # entries, which all commands screen_file, need it not
+    )
 
     has_private_data = PRIVATE.search(text) is not None or redact(text).text != text
     return has_private_data or bool(find_urls(text)) or not is_plain(text) or is_unsafe(text)
 
 
 def find_unsafe_text(path: str, line: int, text: str) -> Iterator[Finding]:
-    """Return the findings that forbid to serve a text, but for credentials.
+    """Return the findings that forbid to serve a text, without those on credentials.
 
-    `find_credentials` finds those.
+    A caller that searches the whole file for credentials uses `find_credentials`.
     """
-    return _find_unsafe(path, line, text, credentials=False)
+    return _find_unsafe(path, line, text, with_credentials=False)
 
 
 def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
@@ -149,16 +161,16 @@ def find_credentials(path: str, data: bytes) -> Iterator[Finding]:
         yield Finding(masked_path, line, "credential", message, CREDENTIAL_HINT)
 
 
-def _find_unsafe(path: str, line: int, text: str, credentials: bool) -> Iterator[Finding]:
+def _find_unsafe(path: str, line: int, text: str, *, with_credentials: bool) -> Iterator[Finding]:
     """Yield a finding, at a line of a file, for each reason why a text must not be served.
 
     Args:
         path: the path of the file.
         line: the line.
         text: the text.
-        credentials: whether to look for credentials too.
+        with_credentials: whether to look for credentials as well.
     """
-    reasons = check_words(text.replace("\r\n", "\n"), credentials=credentials)
+    reasons = check_words(text.replace("\r\n", "\n"), credentials=with_credentials)
     return _list_findings(path, line, reasons)
 
 

@@ -24,16 +24,16 @@ from memory_ci.lifecycle.reverts import (
     find_reverts,
     is_revert,
     judge_outcome,
-    list_undone,
+    label_reverted_work,
 )
 from memory_ci.memory.eligible import (
+    clean_message,
     is_routine,
     is_work,
     list_paragraphs,
     list_prose,
     merged_on,
     own_commits,
-    prose_of,
     title_of,
 )
 from memory_ci.memory.episodes import list_episode_files
@@ -52,12 +52,12 @@ from memory_ci.secrets import find_secrets, mask_secrets
 from memory_ci.store.episodes import MAX_FILE_BYTES, parse_episode_file
 from memory_ci.text import shorten
 
-PROSE = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")
+NOT_CODE_ENDINGS = (".md", ".rst", ".txt", ".lock", ".json", ".yml", ".yaml", ".toml", ".cfg")
 """Endings of files that are not code."""
 
-TOUCHED = 3  # Number of files that are named of a change.
-QUOTED = 200  # Length of a quote of a message in characters.
-LEAST_QUOTED = 60  # Length of the shortest paragraph that is quoted, in characters.
+MAX_TOUCHED = 3  # Number of files that are named of a change.
+MAX_QUOTE = 200  # Length of a quote of a message in characters.
+MIN_PARAGRAPH = 60  # Length of the shortest paragraph that is quoted, in characters.
 MAX_PATHS = 50  # Number of files of a change whose names count as words.
 MAX_FILES = 200  # Number of files that are kept of a change.
 MAX_TERMS = 200  # Number of distinct terms of a prompt that count; people write fewer.
@@ -83,13 +83,19 @@ class EpisodeOutcomes:
     """
 
     def __init__(self, episode_files: Iterable[EpisodeFileRecords]) -> None:
-        """Combine episodes with their amendments, and sort them by request and by commit."""
+        """Combine episodes with their amendments, and index them by request number and commit.
+
+        An amendment is a later note to an episode, which may state another outcome.
+
+        Args:
+            episode_files: the content of all episode files.
+        """
         amendments: list[Amendment] = []
-        unamended: list[Episode] = []
+        episodes_as_written: list[Episode] = []
         for file in episode_files:
             amendments += file.amendments
-            unamended += file.episodes
-        episodes = combine([*amendments, *unamended])
+            episodes_as_written += file.episodes
+        episodes = combine([*amendments, *episodes_as_written])
 
         self._by_commit = {}
         self.by_number = {}
@@ -99,13 +105,13 @@ class EpisodeOutcomes:
             if episode.action.pr:
                 self.by_number[episode.action.pr] = episode
 
-        stating = [amendment for amendment in amendments if amendment.outcome is not None]
-        self._amended_ids = {amendment.amends for amendment in stating}
-        written_ids = {episode.id for episode in episodes}
-        self._amended_outcomes = _list_amended_outcomes(stating, written_ids)
+        with_outcome = [amendment for amendment in amendments if amendment.outcome is not None]
+        self._ids_with_amended_outcome = {amendment.amends for amendment in with_outcome}
+        ids_with_file = {episode.id for episode in episodes}
+        self._outcomes_without_file = _list_outcomes_without_file(with_outcome, ids_with_file)
 
-    def judge(self, task: Task, change: FinishedChange) -> Task:
-        """Return a task with the outcome of its episode.
+    def add_outcome(self, task: Task, change: FinishedChange) -> Task:
+        """Return a task with the outcome that episodes and their amendments state.
 
         A worse outcome that git shows (a later revert, a fix-up) takes precedence, unless an
         amendment states the outcome.
@@ -116,27 +122,30 @@ class EpisodeOutcomes:
         """
         episode = self._find_episode(task, change.shas)
         if episode is None:
-            return self._judge_unwritten(task, change)
-        if episode.outcome == task.outcome:
-            return task
+            return self._add_outcome_without_file(task, change)
+        if episode.id in self._ids_with_amended_outcome:
+            return _set_outcome(task, episode.outcome)
+
         severity = OUTCOMES_BY_SEVERITY.index
-        is_worse = severity(episode.outcome) > severity(task.outcome)
-        if (is_worse and not _is_declined(episode)) or episode.id in self._amended_ids:
-            return replace(task, outcome=episode.outcome, why="")
+        is_worse_than_in_git = severity(episode.outcome) > severity(task.outcome)
+        if is_worse_than_in_git and not _is_declined(episode):
+            return _set_outcome(task, episode.outcome)
         return task
 
-    def _judge_unwritten(self, task: Task, change: FinishedChange) -> Task:
-        """Return a task whose episode has no file with the outcome of its last amendment.
+    def _add_outcome_without_file(self, task: Task, change: FinishedChange) -> Task:
+        """Return a task without an episode file, with the outcome of the last amendment for it.
 
-        Without an amendment, a change that touched no file is neutral.
+        An amendment names its episode by an id of one of three forms: `commit-1a2b3c4d5e6f`,
+        `pr-12`, or `pr-12-1a2b3c4d5e6f` if several changes have the number. Without an amendment,
+        a change that touched no file is neutral.
         """
-        ids = [f"commit-{task.sha[:SHA_WIDTH]}"]
+        short_sha = task.sha[:SHA_WIDTH]
+        episode_ids = [f"commit-{short_sha}"]
         if task.number:
-            ids += [f"pr-{task.number}-{task.sha[:SHA_WIDTH]}", f"pr-{task.number}"]
-        for episode_id in ids:
-            if episode_id in self._amended_outcomes:
-                outcome = self._amended_outcomes[episode_id]
-                return task if outcome == task.outcome else replace(task, outcome=outcome, why="")
+            episode_ids += [f"pr-{task.number}-{short_sha}", f"pr-{task.number}"]
+        for episode_id in episode_ids:
+            if episode_id in self._outcomes_without_file:
+                return _set_outcome(task, self._outcomes_without_file[episode_id])
         if change.is_empty and task.outcome == "success":
             return replace(task, outcome="neutral")
         return task
@@ -153,8 +162,15 @@ class EpisodeOutcomes:
         return None
 
 
-def _list_amended_outcomes(
-    amendments: Iterable[Amendment], written_ids: Collection[str]
+def _set_outcome(task: Task, outcome: Outcome) -> Task:
+    """Return a task with another outcome, without the reason for the old one."""
+    if outcome == task.outcome:
+        return task
+    return replace(task, outcome=outcome, why="")
+
+
+def _list_outcomes_without_file(
+    amendments: Iterable[Amendment], ids_with_file: Collection[str]
 ) -> dict[str, Outcome]:
     """Return the outcomes that amendments state of episodes without a file, by episode id.
 
@@ -162,7 +178,7 @@ def _list_amended_outcomes(
 
     Args:
         amendments: the amendments that state an outcome.
-        written_ids: the ids of episodes that have a file.
+        ids_with_file: the ids of episodes that have a file.
     """
 
     def rank(amendment: Amendment) -> tuple[datetime, int]:
@@ -171,15 +187,16 @@ def _list_amended_outcomes(
 
     outcomes: dict[str, Outcome] = {}
     for amendment in sorted(amendments, key=rank):
-        if amendment.outcome is not None and amendment.amends not in written_ids:
+        if amendment.outcome is not None and amendment.amends not in ids_with_file:
             outcomes[amendment.amends] = amendment.outcome
     return outcomes
 
 
 def _is_declined(episode: Episode) -> bool:
-    """Return whether an episode is about a pull request that was closed unmerged.
+    """Return whether an episode says that a pull request was closed without a merge.
 
-    The request may have been merged later.
+    Such an episode has no commit. It is not changed if the request is merged after all, so callers
+    have to look for a merge themselves.
     """
     if episode.outcome != "failure" or episode.action.commit:
         return False
@@ -187,15 +204,17 @@ def _is_declined(episode: Episode) -> bool:
 
 
 class FinishedChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A merged or declined change.
+    """A merged change, or a pull request that was declined.
 
     Attributes:
+        merged_on: the day of the merge, or on which it was declined.
         shas: its commits; none if it was declined.
+        number: the number of its pull request.
         files: the files that it left, by the names they had then.
-        terms: the weight of each term.
+        terms: the weight of each word by which similar changes are searched.
         quote: a paragraph of its messages.
         is_empty: it changed no file.
-        mended_in: the label of the change that mended it soon after, or "".
+        mended_in: the label of the fix-up: the change that corrected it soon after; "" for none.
     """
 
     title: str
@@ -211,7 +230,7 @@ class FinishedChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """The data that tasks are made from, so that only new changes need to be read.
+    """The data of past changes that tasks are made from. It is cached and extended by new changes.
 
     Attributes:
         changes: the merged changes, oldest first.
@@ -226,61 +245,63 @@ class Ledger(msgspec.Struct, frozen=True):
     episode_files: dict[str, EpisodeFileRecords] = {}
 
 
-def extend(workspace: Workspace, ledger: Ledger, new: HistoryRange) -> Ledger:
-    """Return the ledger with the changes of a range of history.
+def extend_ledger(workspace: Workspace, ledger: Ledger, new_range: HistoryRange) -> Ledger:
+    """Return a new ledger that has the changes of a range of history, too.
 
     Args:
         workspace: the repository.
-        ledger: the ledger.
-        new: the range, which begins where the ledger ends.
+        ledger: the data of the changes before the range; it is not changed.
+        new_range: the range, which begins where the ledger ends.
 
     Raises:
         RepositoryError: git-failed.
     """
-    merged = iter_merged_changes(workspace.repo, new)
-    new_changes = list(progress.count("Reading the tasks of merged work", merged, new.change_count))
-    commits = [*ledger.commits]
+    merged_changes = iter_merged_changes(workspace.repo, new_range)
+    new_changes = list(
+        progress.count("Reading the tasks of merged work", merged_changes, new_range.change_count)
+    )
+    all_commits = [*ledger.commits]
     for change in new_changes:
-        commits += change.commits
-    reverting_shas = {revert.sha for revert in find_reverts(commits)}
+        all_commits += change.commits
+    revert_shas = {revert.sha for revert in find_reverts(all_commits)}
 
-    finished = [*ledger.changes]
+    all_changes = [*ledger.changes]
     for change in new_changes:
-        if _is_task(workspace, change, reverting_shas):
-            finished.append(_summarise_change(change))
+        if _is_task(workspace, change, revert_shas):
+            all_changes.append(_summarise_change(change))
     return Ledger(
-        changes=tuple(_mark_mended(finished, new_changes)),
-        commits=tuple(_shorten_commit(commit, reverting_shas) for commit in commits),
-        renames=ledger.renames | _list_new_renames(workspace, new),
-        episode_files=_read_episode_files(workspace, ledger, new.until),
+        changes=tuple(_add_fixup_labels(all_changes, new_changes)),
+        commits=tuple(_shorten_commit(commit, revert_shas) for commit in all_commits),
+        renames=ledger.renames | _list_new_renames(workspace, new_range),
+        episode_files=_read_episode_files(workspace, ledger, new_range.until),
     )
 
 
-def _mark_mended(
+def _add_fixup_labels(
     changes: Iterable[FinishedChange], new_changes: Sequence[MergedChange]
 ) -> list[FinishedChange]:
-    """Note for each change the label of the new change that mended it soon after.
+    """Set `mended_in` of each change that a new change corrected soon after its merge.
 
     Args:
         changes: all changes.
-        new_changes: the changes that may mend others.
+        new_changes: the new changes, some of which say that they correct an earlier request.
     """
     fixups = list(find_fixups(new_changes))
-    marked = []
+    labelled_changes = []
     for change in changes:
         label = "" if change.mended_in else _find_fixup_label(change, fixups)
         if label:
             change = replace(change, mended_in=label)
-        marked.append(change)
-    return marked
+        labelled_changes.append(change)
+    return labelled_changes
 
 
 def _find_fixup_label(change: FinishedChange, fixups: Iterable[tuple[int, MergedChange]]) -> str:
-    """Return the label of the first change that mended another one within FIXUP_WINDOW, or "".
+    """Return the label of the first fix-up of a change within FIXUP_WINDOW, "" if there is none.
 
     Args:
-        change: the mended change.
-        fixups: changes that mend others, each with the number of the request that it mends.
+        change: the change.
+        fixups: changes that correct others, each with the number of the request that it corrects.
     """
     for number, fixup in fixups:
         age = merged_on(fixup) - change.merged_on
@@ -289,22 +310,22 @@ def _find_fixup_label(change: FinishedChange, fixups: Iterable[tuple[int, Merged
     return ""
 
 
-def _list_new_renames(workspace: Workspace, new: HistoryRange) -> dict[str, str]:
+def _list_new_renames(workspace: Workspace, new_range: HistoryRange) -> dict[str, str]:
     """Return the renames in a range of history, new paths by old paths.
 
-    New paths that hold a credential are left out.
+    New paths that hold a credential are left out. A range from the beginning of history starts at
+    the merge commit of its oldest change.
     """
-    starts = []
-    if new.since:
-        starts.append(new.since)
-    elif new.groups:
-        oldest_change = new.groups[0]
-        starts.append(oldest_change[-1])  # its commit on the first-parent line
+    start = new_range.since
+    if not start and new_range.groups:
+        commits_of_oldest_change = new_range.groups[0]
+        start = commits_of_oldest_change[-1]  # the last commit is the one on the first-parent line
 
     renames = {}
-    for old_path, new_path in list_renames(workspace.repo, starts, new.until).items():
+    starts = [start] if start else []
+    for old_path, new_path in list_renames(workspace.repo, starts, new_range.until).items():
         if not find_secrets(new_path):
-            renames[_readable(old_path)] = _readable(new_path)
+            renames[_format_path(old_path)] = _format_path(new_path)
     return renames
 
 
@@ -333,17 +354,17 @@ def _read_episode_files(
     return content_by_oid
 
 
-def _shorten_commit(commit: Commit, reverting_shas: Collection[str]) -> Commit:
+def _shorten_commit(commit: Commit, revert_shas: Collection[str]) -> Commit:
     """Remove parts of a commit that are not used here, and mask credentials.
 
     Of a revert the whole message is used, else the subject and the first line of the body.
 
     Args:
         commit: the commit.
-        reverting_shas: the shortened ids of reverts.
+        revert_shas: the shortened ids of reverts.
     """
     message = commit.message
-    if commit.sha[:SHA_WIDTH] not in reverting_shas:
+    if commit.sha[:SHA_WIDTH] not in revert_shas:
         subject, _, body = message.partition("\n")
         first_line = body.strip().partition("\n")[0]
         message = f"{subject}\n\n{first_line}".strip()
@@ -360,45 +381,49 @@ def _shorten_commit(commit: Commit, reverting_shas: Collection[str]) -> Commit:
 def list_tasks(
     workspace: Workspace, ledger: Ledger, tip: str
 ) -> tuple[tuple[Task, ...], PromptIndex]:
-    """Return the merged and declined changes as tasks, and an index of their terms.
+    """Return the merged and declined changes as tasks of the past, and an index to search them.
 
-    The index has the tasks in the same order.
+    A task is a change with its outcome: whether it was reverted, corrected soon after, or
+    declined. The index has the words of the tasks, in the same order.
 
     Args:
         workspace: the repository.
         ledger: the changes.
         tip: the commit whose tree says which of their files are still there.
     """
-    undone = list_undone(find_reverts(ledger.commits))
+    revert_by_name = label_reverted_work(find_reverts(ledger.commits))
     files = tree_at(workspace.repo, tip).files.values()
     present_paths = frozenset(readable_path(file) for file in files)
     outcomes = EpisodeOutcomes(ledger.episode_files.values())
 
     tasks = []
     for change in ledger.changes:
-        task = _build_task(change, undone, present_paths, ledger.renames)
-        tasks.append(outcomes.judge(task, change))
-    declined = list(_list_declined(ledger, outcomes.by_number))
-    for change in declined:
-        tasks.append(_build_task(change, undone, present_paths, ledger.renames))
+        task = _build_task(change, revert_by_name, present_paths, ledger.renames)
+        tasks.append(outcomes.add_outcome(task, change))
+    declined_changes = list(_list_declined(ledger, outcomes.by_number))
+    for change in declined_changes:
+        tasks.append(_build_task(change, revert_by_name, present_paths, ledger.renames))
 
-    prompts = build_prompts([change.terms for change in (*ledger.changes, *declined)])
-    return tuple(tasks), prompts
+    index = build_prompts([change.terms for change in (*ledger.changes, *declined_changes)])
+    return tuple(tasks), index
 
 
-def _list_declined(ledger: Ledger, episodes: Mapping[int, Episode]) -> Iterator[FinishedChange]:
-    """Yield the requests that were closed unmerged, without texts that must not be served.
+def _list_declined(
+    ledger: Ledger, episode_by_number: Mapping[int, Episode]
+) -> Iterator[FinishedChange]:
+    """Yield the pull requests that were closed without a merge.
 
-    Episodes of one session alone are left out, because tasks are shown to everybody.
+    Those with texts that must not be served are left out. So are those that are known from one
+    agent session alone, because tasks are shown to everybody.
 
     Args:
         ledger: the merged changes.
-        episodes: the episodes by the number of their request.
+        episode_by_number: the episodes by the number of their request.
     """
     merged_numbers = {change.number for change in ledger.changes}
-    for number, episode in episodes.items():
-        is_private = bool(episode.context.get("session"))
-        if not _is_declined(episode) or number in merged_numbers or is_private:
+    for number, episode in episode_by_number.items():
+        is_from_session = bool(episode.context.get("session"))
+        if not _is_declined(episode) or number in merged_numbers or is_from_session:
             continue
         title = episode.situation.summary or episode.text
         branch = episode.context.get("branch", "")
@@ -416,7 +441,7 @@ def _list_declined(ledger: Ledger, episodes: Mapping[int, Episode]) -> Iterator[
 
 def _build_task(
     change: FinishedChange,
-    undone: Mapping[str, str],
+    revert_by_name: Mapping[str, str],
     present_paths: Collection[str],
     renames: Mapping[str, str],
 ) -> Task:
@@ -424,7 +449,8 @@ def _build_task(
 
     Args:
         change: the change.
-        undone: for the names of reverted work, the revert.
+        revert_by_name: the label of the revert that undid some work, by the name of the work: a
+            commit or a pull request.
         present_paths: all paths of the tree.
         renames: new paths by old paths, to follow the files of the change into the tree.
     """
@@ -432,15 +458,17 @@ def _build_task(
     outcome: Outcome = "failure"
     why = ""  # a declined change needs no further reason
     if is_merged:
-        outcome, why = judge_outcome(change.shas, change.number, change.mended_in, undone)
+        outcome, why = judge_outcome(change.shas, change.number, change.mended_in, revert_by_name)
 
-    paths = []
+    remaining_paths = []
     for old_path in change.files:
         path: str | None = old_path
         if old_path not in present_paths:
             path = follow_renames(old_path, renames, present_paths)
         if path is not None:
-            paths.append(path)
+            remaining_paths.append(path)
+    # Files of code come before tests, and both before other files.
+    touched_paths = sorted(remaining_paths, key=_rank_touched_path)[:MAX_TOUCHED]
     return Task(
         sha=change.shas[-1] if is_merged else "",
         title=change.title,
@@ -448,37 +476,38 @@ def _build_task(
         number=change.number,
         branch=change.branch,
         files=len(change.files),
-        still=len(paths),
+        still=len(remaining_paths),
         outcome=outcome,
         why=why,
         is_merged=is_merged,
         quote=change.quote,
-        # Files of code come before tests, and both before other files.
-        touched=tuple(sorted(paths, key=_touched_key)[:TOUCHED]),
+        touched=tuple(touched_paths),
     )
 
 
-def _touched_key(path: str) -> tuple[bool, bool]:
-    return path.endswith(PROSE), "test" in path
+def _rank_touched_path(path: str) -> tuple[bool, bool]:
+    return path.endswith(NOT_CODE_ENDINGS), "test" in path
 
 
-def _is_task(workspace: Workspace, change: MergedChange, reverting_shas: Collection[str]) -> bool:
+def _is_task(workspace: Workspace, change: MergedChange, revert_shas: Collection[str]) -> bool:
     """Return whether a change is work that somebody may do again, with a text safe to be served.
 
-    Reverts, changes of bots and of memory-ci, and merges of a whole branch by git are not.
+    Reverts, changes of bots and of memory-ci (`is_work`), routine changes such as releases, and
+    merges of a whole branch by git are not.
 
     Args:
         workspace: the repository.
         change: the change.
-        reverting_shas: the shortened ids of reverts.
+        revert_shas: the shortened ids of reverts.
     """
     title = title_of(change)
     commits = own_commits(change)
-    # The merge of a branch without a title of its own: its first subject does not say all of it.
+    # `git merge` gives the merge of a branch no title of its own, so the title was taken from the
+    # first commit. If there are several commits, that does not describe all of the work.
     is_branch_merge = title != change.title and len(commits) > 1
     if title == "" or is_branch_merge:
         return False
-    if is_revert([commit.sha for commit in commits], reverting_shas):
+    if is_revert([commit.sha for commit in commits], revert_shas):
         return False
     if not is_work(workspace, change) or is_routine(title):
         return False
@@ -486,9 +515,9 @@ def _is_task(workspace: Workspace, change: MergedChange, reverting_shas: Collect
 
 
 def _summarise_change(change: MergedChange) -> FinishedChange:
-    """Return the record of a merged change for the ledger, with credentials masked."""
+    """Return the data of a merged change from which a task is made, with credentials masked."""
     title = title_of(change)
-    prose = mask_secrets("\n\n".join(prose_of(commit) for commit in change.commits))
+    prose = mask_secrets("\n\n".join(clean_message(commit) for commit in change.commits))
     files = _list_remaining_files(change)
     return FinishedChange(
         title=title,
@@ -506,8 +535,8 @@ def _summarise_change(change: MergedChange) -> FinishedChange:
 def _choose_quote(change: MergedChange) -> str:
     """Return the first long paragraph in the bodies of commit messages, shortened at a word."""
     for paragraph in list_paragraphs(list_prose((change.tip, *change.commits))):
-        if len(paragraph) >= LEAST_QUOTED and paragraph != change.title:
-            quote = shorten(paragraph, QUOTED)
+        if len(paragraph) >= MIN_PARAGRAPH and paragraph != change.title:
+            quote = shorten(paragraph, MAX_QUOTE)
             return "" if is_unsafe(quote) else quote
     return ""
 
@@ -530,9 +559,9 @@ def _weigh_terms(title: str, prose: str, files: Iterable[str]) -> dict[str, floa
 
 
 def _list_remaining_files(change: MergedChange) -> tuple[str, ...]:
-    """Return the files that a change touched and left, by the names they had then.
+    """Return the files that a change wrote and that existed after it, by their paths at the time.
 
-    Names that hold a credential are left out.
+    Deleted files are left out, and paths that hold a credential. At most MAX_FILES are returned.
     """
     commits = (change.tip,) if change.kind == "merge" else change.commits
     exists_by_path: dict[str, bool] = {}
@@ -542,9 +571,9 @@ def _list_remaining_files(change: MergedChange) -> tuple[str, ...]:
                 exists_by_path[file.old_path] = False
             exists_by_path[file.path] = file.status != "D"
     existing_paths = [path for path, exists in exists_by_path.items() if exists]
-    safe_paths = [_readable(path) for path in existing_paths if not find_secrets(path)]
+    safe_paths = [_format_path(path) for path in existing_paths if not find_secrets(path)]
     return tuple(sorted(safe_paths)[:MAX_FILES])
 
 
-def _readable(path: str) -> str:
+def _format_path(path: str) -> str:
     return readable_path(TreeFile(path, ""))

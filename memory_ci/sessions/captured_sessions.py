@@ -6,7 +6,7 @@ import io
 from functools import cached_property
 
 from memory_ci.gitrepo.sessionrefs import DIGEST_SIZE, StoredSession, list_stored, read_stored
-from memory_ci.memory.quotes import TOLERANCE
+from memory_ci.memory.quotes import MAX_DIGEST_FACTOR
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import Session
 from memory_ci.sources.transcripts.digest import read
@@ -25,7 +25,7 @@ class CapturedSessions:
 
     def __init__(self, workspace: Workspace) -> None:
         self._repo = workspace.repo
-        self._limit = DIGEST_SIZE * TOLERANCE
+        self._limit = DIGEST_SIZE * MAX_DIGEST_FACTOR
         self._stored_by_key: dict[str, StoredSession] = {}
         self.problems: list[str] = []
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key, entry_id, to_entry
-from memory_ci.extraction.norms import is_conduct
+from memory_ci.extraction.norms import is_conduct_request
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import save_if_changed
 from memory_ci.gitrepo.edits import blame_lines
@@ -27,7 +27,7 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import read_rejected, tombstones_at
 from memory_ci.memory.gone_names import find_gone
 from memory_ci.memory.known_hooks import read_hook_settings, suggest_hook
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
 from memory_ci.records.candidate import Candidate, Quote, Repetition
 from memory_ci.records.entry import Located, ScopeOf
@@ -141,7 +141,7 @@ def _is_conduct(text: str) -> bool:
     clause = read_clause(text)
     names_document = any(term.startswith("@") for term in clause.terms)
     is_about_agent = clause.is_complaint or clause.is_lasting or names_document
-    return is_conduct(text, is_about_agent=is_about_agent)
+    return is_conduct_request(text, is_about_agent=is_about_agent)
 
 
 def _order_by_outcome(
@@ -418,4 +418,4 @@ def _is_unsafe(candidate: Candidate) -> bool:
     """Return whether an entry made of a candidate would be withheld, as one with a credential."""
     day = candidate.occurred_at or date.min
     entry = to_entry(candidate, entry_id=entry_id(candidate), today=day, merged_on=day)
-    return any(find_unsafe(Located(entry, "", 1, ScopeOf("project"))))
+    return any(find_unsafe_entry(Located(entry, "", 1, ScopeOf("project"))))

@@ -38,7 +38,7 @@ from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
 from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import list_metadata
-from memory_ci.sources.transcripts.prose import typed_words
+from memory_ci.sources.transcripts.prose import extract_typed_words
 from memory_ci.sources.transcripts.registry import read_stream
 from memory_ci.sources.transcripts.repetition import MAX_TYPED_LINES
 from memory_ci.sources.transcripts.shell import is_shell, list_shell_runs, read_command
@@ -363,7 +363,7 @@ def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[Person
     """Yield the prompts of people that commit messages quote; the commit counts as the session."""
     for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
-            text = _mask(typed_words(match["text"].strip()), MAX_TURN)
+            text = _mask(extract_typed_words(match["text"].strip()), MAX_TURN)
             if text:
                 session = f"commit:{commit.sha[:12]}"
                 yield PersonTurn(session, commit.authored_at, author_of(commit), text)

@@ -17,7 +17,7 @@ from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.log import find_last_mention, is_touched_since
 from memory_ci.gitrepo.repo import find_commit, find_objects
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.memory.quotes import EDITS
+from memory_ci.memory.quotes import EDITING_TOOLS
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.records.history import Commit, MergedChange, PullRequest
@@ -569,7 +569,7 @@ class SessionFinder:
         if session.key not in self._edits:
             edits = []
             for event in self.captured.load_events(session).events:
-                if event.kind == "tool_call" and EDITS.search(event.tool or ""):
+                if event.kind == "tool_call" and EDITING_TOOLS.search(event.tool or ""):
                     edits += [(event.at, path) for path in event.paths]
             self._edits[session.key] = sorted(edits)
         return self._edits[session.key]

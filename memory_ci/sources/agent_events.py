@@ -55,7 +55,7 @@ CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
 DECISIONS = {"codex": "block", "copilot": "block", "gemini": "deny"}
 """By agent that takes no context at the end of a turn, the decision that makes it continue."""
 
-FORGETTING = ("compact", "clear")
+CONTEXT_LOST_SOURCES = ("compact", "clear")
 """Sources of the start of a session whose agent has lost its context."""
 
 PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
@@ -68,7 +68,8 @@ EDITS = Regex(r"edit|write|patch|replace|create", re.IGNORECASE)
 MAX_PATHS = 3
 MAX_NAME = 1_000  # Characters of a path.
 MAX_COMMAND = 4_000  # Characters of a shell command that are searched for names of files.
-OURS = "memory-ci:"  # The beginning of our own texts, which some agents return as a prompt.
+OWN_TEXT_PREFIX = "memory-ci:"
+"""The beginning of texts that memory-ci writes for agents; some agents return them as a prompt."""
 
 
 class AgentEvent(NamedTuple):
@@ -128,7 +129,7 @@ def parse_event(
     hook_input = json.loads(data.removeprefix(BOM_UTF8).decode("utf-8", "replace"))
     if not isinstance(hook_input, dict):
         raise ValueError("standard input is no JSON object")
-    event_name = _text(hook_input, "hook_event_name", "hookEventName") or name
+    event_name = _get_text(hook_input, "hook_event_name", "hookEventName") or name
     kind = KINDS.get(event_name.lower())
     if kind is None:
         return None
@@ -143,18 +144,18 @@ def parse_event(
         agent=agent,
         name=event_name,
         kind=kind,
-        session=_text(hook_input, "session_id", "sessionId", "conversation_id"),
+        session=_get_text(hook_input, "session_id", "sessionId", "conversation_id"),
         cwd=find_directory(hook_input),
-        prompt=_text(hook_input, "prompt"),
-        source=_text(hook_input, "source"),
+        prompt=_get_text(hook_input, "prompt"),
+        source=_get_text(hook_input, "source"),
         paths=called_paths.named,
         edited=called_paths.edited,
         command=command[:MAX_COMMAND],
         is_before=event_name.lower() in BEFORE,
         is_failure=_is_failure(event_name, hook_input),
-        transcript=_text(hook_input, "transcript_path", "transcriptPath"),
+        transcript=_get_text(hook_input, "transcript_path", "transcriptPath"),
         key=_find_key(hook_input),
-        is_inner=bool(_text(hook_input, "agent_id", "agent_type", "parent_session_id")),
+        is_inner=bool(_get_text(hook_input, "agent_id", "agent_type", "parent_session_id")),
         is_again=hook_input.get("stop_hook_active") is True,
     )
 
@@ -184,14 +185,14 @@ def _find_paths(hook_input: Mapping[str, Any]) -> _CalledPaths:
     arguments = _read_arguments(hook_input)
     paths = []
     for key in PATHS:
-        path = _text(arguments, key)
+        path = _get_text(arguments, key)
         if path and "\0" not in path and len(path) < MAX_NAME:
             paths.append(path)
     command = _read_command(arguments)
     patched = PATCHED.findall(command)
 
     edited = list(patched)
-    if EDITS.search(_text(hook_input, "tool_name", "toolName")):
+    if EDITS.search(_get_text(hook_input, "tool_name", "toolName")):
         edited = [*paths, *patched]
     named = [*paths, *patched, *WORD.findall(command[:MAX_COMMAND])]
     return _CalledPaths(
@@ -213,17 +214,22 @@ def find_directory(hook_input: Mapping[str, Any]) -> str:
 
     Cursor may name only the roots of its workspace.
     """
+    directory = _get_text(hook_input, "cwd")
     roots = hook_input.get("workspace_roots")
-    first_root = roots[0] if isinstance(roots, list) and roots else ""
-    return _text(hook_input, "cwd") or _text({"root": first_root}, "root")
+    if not directory and isinstance(roots, list) and roots:
+        directory = _get_text({"first root": roots[0]}, "first root")
+    return directory
 
 
 def reads_answer(event: AgentEvent) -> bool:
-    """Return whether the agent reads the output of a hook for this event."""
-    if event.is_before and event.agent != "copilot":
-        return False
+    """Return whether the agent reads the output of a hook for this event, as each agent documents.
+
+    In front of a tool call, only Copilot does.
+    """
     if event.agent == "copilot":
-        return event.kind in ("start", "prompt", "stop") or event.is_before
+        return event.is_before or event.kind in ("start", "prompt", "stop")
+    if event.is_before:
+        return False
     if event.agent == "opencode":
         return event.kind not in ("stop", "end")
     if event.agent == "cursor":
@@ -271,7 +277,7 @@ def _find_key(hook_input: Mapping[str, Any]) -> str:
 
     It is an id of the prompt, the turn or the call, else the time in milliseconds.
     """
-    uid = _text(hook_input, "prompt_id", "tool_use_id", "tool_call_id", "generation_id")
+    uid = _get_text(hook_input, "prompt_id", "tool_use_id", "tool_call_id", "generation_id")
     if uid:
         return uid
     timestamp = hook_input.get("timestamp")
@@ -285,7 +291,7 @@ def _find_key(hook_input: Mapping[str, Any]) -> str:
     return str(timestamp) if isinstance(timestamp, int) else ""
 
 
-def _text(hook_input: Mapping[str, Any], *keys: str) -> str:
+def _get_text(hook_input: Mapping[str, Any], *keys: str) -> str:
     """Return the value of the first of some keys that is a text and not empty, else "".
 
     Lone surrogates, which JSON can spell but UTF-8 cannot, are replaced.

@@ -38,8 +38,11 @@ MAX_LINES = 500
 SECTION = Regex(r"^(?=[ \t>]*#{1,6}[ \t])", re.MULTILINE)
 ITEM = Regex(r"^(?P<indent>[^\S\n]*(?:>[^\S\n]*)*)(?:[-*+]|[0-9]+[.)])[^\S\n]+", re.MULTILINE)
 
-FROM = Regex(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<who>a\s+model|memory)\b", re.IGNORECASE)
-"""The source of an item of a pre-mortem, however its lines were wrapped or marked since."""
+RISK_SOURCE = Regex(r"(?<![^\W_])From[\W_]*:[\W_]*(?P<source>a\s+model|memory)\b", re.IGNORECASE)
+"""The source of an item of a pre-mortem, however its lines were wrapped or marked since.
+
+An example is `From: a model`.
+"""
 
 
 def commit_events(change: MergedChange) -> tuple[Event, ...]:
@@ -64,12 +67,16 @@ def commit_events(change: MergedChange) -> tuple[Event, ...]:
 def diff_event(change: MergedChange) -> Event:
     """Return an event with the git status and path of each file of a change, one a line.
 
-    Intentions, which were written before the change, are compared with it.
+    Extraction compares it with what job files say was intended. It comes after the events of the
+    commits, so its number is their count.
     """
-    statuses = {file.path: file.status for commit in change.commits for file in commit.files}
-    lines = [f"{status} {path}" for path, status in list(statuses.items())[:MAX_FILES]]
-    if len(statuses) > MAX_FILES:
-        lines.append(f"and {len(statuses) - MAX_FILES} more")
+    status_by_path: dict[str, str] = {}
+    for commit in change.commits:
+        for file in commit.files:
+            status_by_path[file.path] = file.status
+    lines = [f"{status} {path}" for path, status in list(status_by_path.items())[:MAX_FILES]]
+    if len(status_by_path) > MAX_FILES:
+        lines.append(f"and {len(status_by_path) - MAX_FILES} more")
     return Event(
         seq=len(change.commits),
         at=change.tip.committed_at,
@@ -77,7 +84,7 @@ def diff_event(change: MergedChange) -> Event:
         kind="diff",
         text="\n".join(lines),
         origin=Origin(kind="commit", id=change.tip.sha),
-        paths=tuple(statuses),
+        paths=tuple(status_by_path),
     )
 
 
@@ -190,19 +197,28 @@ def job_events(change: MergedChange, path: str, text: str, before: str = "") -> 
 def _iter_log_events(
     change: MergedChange, path: str, kind: EventKind, text: str, before: str
 ) -> Iterator[Event]:
-    """Yield an event for each new line of a JSON Lines log that has words of somebody in it.
+    """Yield an event for each line that a change adds to a log of a job, in JSON Lines.
 
-    Lines are not split by `splitlines`: JSON may hold the other line breaks that it knows.
+    Records without any text under WORD_KEYS are left out. A record with the key `by` names the
+    agent that wrote it; a person's has no such key.
+
+    Args:
+        change: the change.
+        path: the path of the log.
+        kind: the kind of its events.
+        text: the log after the change.
+        before: the log before the change.
     """
     old_lines = frozenset(before.split("\n"))
-    numbered = list(enumerate(text.split("\n"), start=1))
-    for number, line in numbered[-MAX_LINES:]:
+    # `splitlines` would also split at line separators like U+2028, which JSON may hold.
+    numbered_lines = list(enumerate(text.split("\n"), start=1))
+    for number, line in numbered_lines[-MAX_LINES:]:
         if line in old_lines:
             continue
         record = _parse_record(line)
         values = [record.get(key) for key in WORD_KEYS]
-        words = [value for value in values if isinstance(value, str) and value.strip()]
-        if not words:
+        texts = [value for value in values if isinstance(value, str) and value.strip()]
+        if not texts:
             continue
         labels = []
         for key in ("state", "milestone"):
@@ -210,7 +226,7 @@ def _iter_log_events(
             if isinstance(value, str):
                 labels.append((key, value))
         actor: Actor = "agent" if record.get("by") else "human"
-        event_text = "\n".join(words)
+        event_text = "\n".join(texts)
         yield file_event(change, path, kind, event_text, actor, line=number, labels=tuple(labels))
 
 
@@ -222,29 +238,35 @@ class _RiskTexts(NamedTuple):
 
 
 def _split_risks(text: str) -> _RiskTexts:
-    """Split a pre-mortem, a list of risks, by the source that each may name (`From: a model`).
+    """Split a pre-mortem, a list of risks, by the source that a risk may name (`From: a model`).
 
-    If a source is named before the first item of a section, it is unknown which items it is for.
-    Then the whole text counts as one item of that source. Items from memory are left out.
+    Risks that name memory as their only source are left out.
     """
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    items: list[str] = []
-    for section in SECTION.split(text):
-        section_items = _split_items(section)
-        if FROM.search(section_items[0]):
-            items = [text]
-            break
-        items += section_items
-
     own_items = []
     model_items = []
-    for item in items:
-        sources = {match["who"].lower() for match in FROM.finditer(item)}
+    for item in _list_risks(text.replace("\r\n", "\n").replace("\r", "\n")):
+        sources = {match["source"].lower() for match in RISK_SOURCE.finditer(item)}
         if not sources:
             own_items.append(item)
         elif sources != {"memory"}:
             model_items.append(item)
     return _RiskTexts(own_text="".join(own_items), model_text="".join(model_items))
+
+
+def _list_risks(text: str) -> list[str]:
+    """Return the items of a pre-mortem, and the texts between them.
+
+    If a source is named before the first item of a section, it is unknown which items it is for.
+    Then the whole text is one item.
+    """
+    risks: list[str] = []
+    for section in SECTION.split(text):
+        items = _split_items(section)
+        text_before_items = items[0]
+        if RISK_SOURCE.search(text_before_items):
+            return [text]
+        risks += items
+    return risks
 
 
 def _split_items(section: str) -> list[str]:

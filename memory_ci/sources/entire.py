@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from memory_ci.records.event import UNKNOWN_TIME, Event, Session
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, recount_events
 from memory_ci.sources.transcripts.registry import read_stream
 
 CHECKPOINT = Regex(r"[0-9a-f]{12}")
@@ -34,8 +34,9 @@ TRANSCRIPT = "full.jsonl"
 METADATA = "metadata.json"
 HASH = "content_hash.txt"
 
-STARTS = ("checkpoint_transcript_start", "transcript_lines_at_start")
-"""Keys of metadata for the number of lines older than the checkpoint, the newest name first."""
+START_KEY = "checkpoint_transcript_start"
+OLD_START_KEY = "transcript_lines_at_start"
+"""Keys of metadata for the number of lines or messages that are older than the checkpoint."""
 
 SUMMARY = ("part", "summary")  # The label of a model's text about the session.
 
@@ -100,13 +101,13 @@ def summarize(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
     branch = ""
     touched: dict[str, None] = {}
     for data in metadata:
-        value = raw.fields(raw.decode(data))
-        created_at = raw.time(value, "created_at")
+        value = raw.get_object(raw.decode(data))
+        created_at = raw.get_time(value, "created_at")
         if created_at:
             latest = max(latest, created_at)
-        branch = branch or raw.text(value, "branch")
-        for path in raw.items(value, "files_touched"):
-            touched[raw.text(path)] = None
+        branch = branch or raw.get_text(value, "branch")
+        for path in raw.get_list(value, "files_touched"):
+            touched[raw.get_text(path)] = None
     touched.pop("", None)
     return CheckpointSummary(checkpoint, latest, branch, tuple(touched)[:MAX_TOUCHED])
 
@@ -142,8 +143,8 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
     metadata = reader.read_metadata(f"{folder}{METADATA}")
 
     paths = set(list_paths(folder))
-    for session in raw.items(metadata, "sessions"):
-        paths.add(raw.text(session, "transcript").lstrip("/"))
+    for session in raw.get_list(metadata, "sessions"):
+        paths.add(raw.get_text(session, "transcript").lstrip("/"))
     transcript_numbers: dict[str, int] = {}
     for path in paths:
         match = SESSION.fullmatch(path, len(folder)) if path.startswith(folder) else None
@@ -180,13 +181,14 @@ class _Reader:
         value = raw.decode(data)
         if not isinstance(value, dict):
             self.problems.append(f"{path} is no JSON object")
-        return raw.fields(value)
+        return raw.get_object(value)
 
     def read_sessions(self, folder: str) -> Iterator[CheckpointSession]:
         """Yield the sessions of one folder, each cut to the part after the checkpoint's start.
 
-        The metadata gives the start: in an export, which is one JSON value, as a number of
-        messages, and in a transcript of lines as a number of lines.
+        The metadata has the start as a number. In a transcript of lines it counts lines. In an
+        export, which is one JSON value, it counts messages. A message may be several events, so
+        the events of the older messages are counted and dropped.
         """
         transcript = self._read_transcript(folder)
         if transcript is None:
@@ -196,18 +198,17 @@ class _Reader:
 
         line_count = transcript.count(b"\n") + (not transcript.endswith(b"\n"))
         messages = _list_messages(transcript)
-        start = self._find_start(folder, metadata, max(line_count, len(messages)))
+        start = self._read_start(folder, metadata, max(line_count, len(messages)))
         if not sessions:
             self.problems.append(f"{folder}{TRANSCRIPT} is in no known format")
 
-        older_count = None  # Of events, in an export.
-        if 0 < start <= len(messages):
-            older_count = _count_events(transcript, messages[:start])
+        counts_messages = 0 < start <= len(messages)
+        older_event_count = _count_events(transcript, messages[:start]) if counts_messages else 0
         for session in sessions:
-            if older_count is None:
-                events: Sequence[Event] = _list_events_after_line(session, start)
+            if counts_messages:
+                events: Sequence[Event] = session.events[older_event_count:]
             else:
-                events = session.events[older_count:]
+                events = _list_events_after_line(session, start)
             cut = _cut_session(session, events, metadata, f"{folder}{METADATA}")
             yield CheckpointSession(cut, start)
 
@@ -231,7 +232,7 @@ class _Reader:
             self.problems.append(f"{folder}{HASH} is not the hash of the transcript")
         return transcript
 
-    def _find_start(self, folder: str, metadata: dict[str, Any], line_count: int) -> int:
+    def _read_start(self, folder: str, metadata: dict[str, Any], max_start: int) -> int:
         """Return how many lines or messages of a transcript are older than the checkpoint.
 
         If the number is not valid or too large, add a problem and return 0.
@@ -239,25 +240,26 @@ class _Reader:
         Args:
             folder: the folder of the transcript.
             metadata: the metadata of the transcript, which have the number.
-            line_count: how many lines or messages the transcript has.
+            max_start: how many lines or messages the transcript has.
         """
-        start = metadata.get(STARTS[0]) or metadata.get(STARTS[1]) or 0
-        if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= line_count:
+        start = metadata.get(START_KEY) or metadata.get(OLD_START_KEY) or 0
+        if isinstance(start, int) and not isinstance(start, bool) and 0 <= start <= max_start:
             return start
+        metadata_path = f"{folder}{METADATA}"
         self.problems.append(
-            f"{folder}{METADATA} says that line {start!r} of {line_count} is where the part starts"
+            f"{metadata_path} says that line {start!r} of {max_start} is where the part starts"
         )
         return 0
 
 
 def _list_messages(transcript: bytes) -> list[Any]:
     """Return the messages of an export, which is one JSON value; [] for a transcript of lines."""
-    return raw.items(raw.decode(transcript), "messages")
+    return raw.get_list(raw.decode(transcript), "messages")
 
 
 def _count_events(transcript: bytes, messages: Sequence[Any]) -> int:
     """Return how many events an export has if only `messages`, its first ones, are in it."""
-    export = raw.fields(raw.decode(transcript)) | {"messages": messages}
+    export = raw.get_object(raw.decode(transcript)) | {"messages": messages}
     # Indented, because a file of one line would be read as JSON Lines.
     shorter = msgspec.json.format(msgspec.json.encode(export), indent=1)
     return sum(len(session.events) for session in read_stream(BytesIO(shorter), TRANSCRIPT))
@@ -283,8 +285,8 @@ def _cut_session(
     """
     builder = SessionBuilder(session.agent, session.format, path, session.id)
     builder.events = [replace(event, seq=number) for number, event in enumerate(events)]
-    builder.place = Place(1, raw.time(metadata, "created_at"))
-    for section, text, paths in _iter_summary_texts(raw.fields(metadata, "summary")):
+    builder.place = Place(1, raw.get_time(metadata, "created_at"))
+    for section, text, paths in _iter_summary_texts(raw.get_object(metadata, "summary")):
         builder.add_event(
             "agent", "text", text, paths=paths, labels=(SUMMARY, ("section", section))
         )
@@ -292,8 +294,8 @@ def _cut_session(
     return replace(
         session,
         events=built.events,
-        counts=recount(session.counts, built.events),
-        branch=session.branch or raw.text(metadata, "branch"),
+        counts=recount_events(session.counts, built.events),
+        branch=session.branch or raw.get_text(metadata, "branch"),
         started=built.started,
         ended=built.ended,
     )
@@ -304,11 +306,11 @@ def _iter_summary_texts(summary: dict[str, Any]) -> Iterator[tuple[str, str, tup
 
     An item is a text, or a finding on a file.
     """
-    learnings = raw.fields(summary, "learnings")
+    learnings = raw.get_object(summary, "learnings")
     sections = summary | {f"learnings.{name}": value for name, value in learnings.items()}
     for section, value in sections.items():
         for item in value if isinstance(value, list) else [value]:
-            path = raw.text(item, "path")
-            text = raw.text(item) or raw.text(item, "finding")
+            path = raw.get_text(item, "path")
+            text = raw.get_text(item) or raw.get_text(item, "finding")
             if text.strip():
                 yield section, text, (path,) if path else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.upkeep import first_change
+from memory_ci.lifecycle.upkeep import find_first_changed_line
 from tests.anchors.anchored_code import CLIENT, CRLF, EDITED, POST, SHIFTED
 
 
@@ -26,4 +26,4 @@ from tests.anchors.anchored_code import CLIENT, CRLF, EDITED, POST, SHIFTED
 def test_the_line_that_changed_is_named(
     new: str, span: tuple[int, int] | None, line: int | None
 ) -> None:
-    assert first_change(CLIENT, new, span) == line
+    assert find_first_changed_line(CLIENT, new, span) == line

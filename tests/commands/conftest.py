@@ -1,4 +1,4 @@
-"""A project whose remote is a bare repository, with a double of GitHub over it."""
+"""Fixtures: a project with a bare repository as its remote, and a double of GitHub's API for it."""
 
 from __future__ import annotations
 

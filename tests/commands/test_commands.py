@@ -1,4 +1,4 @@
-"""Every command as a user meets it: what it prints where, its exit status, and what it leaves behind."""
+"""Tests of every command as a user meets it: output, exit status, and files that it leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.repos import make_repo
 pytestmark = pytest.mark.in_project
 
 
-def test_init_writes_what_is_missing_and_nothing_twice(
+def test_init_writes_missing_files_and_nothing_twice(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = make_repo(tmp_path / "new")
@@ -32,7 +32,9 @@ def test_init_writes_what_is_missing_and_nothing_twice(
     assert run("retrieve", "anything").stdout == "", "the introduction is not memory"
 
 
-def test_record_says_what_it_learned_and_then_nothing_to_commit(run: Run, project: Project) -> None:
+def test_record_lists_learned_entries_and_then_has_nothing_to_commit(
+    run: Run, project: Project
+) -> None:
     preview = run("record", "--dry-run")
     assert "Learned: 2 entries" in preview.stdout
     assert len(project.entries()) == 0
@@ -43,7 +45,7 @@ def test_record_says_what_it_learned_and_then_nothing_to_commit(run: Run, projec
     assert len(project.entries()) == 2
 
 
-def test_record_json_holds_the_plan_and_what_was_committed(run: Run, project: Project) -> None:
+def test_record_json_has_the_plan_and_the_commits(run: Run, project: Project) -> None:
     document = json.loads(run("record", "--json").stdout)
     assert document["applied"]["tip"] == project.sha()
     assert document["plan"]["engine"]["name"] == "rules"
@@ -101,9 +103,9 @@ def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, projec
     (entry, _) = project.entries()
     assert entry.id[:8] in run("list").stdout
     assert run("list", "--type", "directive").stdout == ""
-    shown = run("show", entry.id[:8])
-    assert shown.stdout == format_entry(entry)
-    assert "prominence" in shown.stderr
+    shown_result = run("show", entry.id[:8])
+    assert shown_result.stdout == format_entry(entry)
+    assert "prominence" in shown_result.stderr
     assert json.loads(run("show", entry.id, "--json").stdout)["located"]["entry"]["id"] == entry.id
     project.commit(
         "Reword", {"MEMORY.md": project.show("HEAD", "MEMORY.md").replace(entry.title, "Reworded")}
@@ -114,7 +116,7 @@ def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, projec
     assert run("show", entry.id).exit_code == 2
     assert run("show", entry.id, "--at", "HEAD~1").exit_code == 0
     listed = json.loads(run("list", "--at", "HEAD~2", "--json").stdout)
-    assert [(one["given"], one["used"]) for one in listed] == [(0, 0)] * 2
+    assert [(each_item["given"], each_item["used"]) for each_item in listed] == [(0, 0)] * 2
 
 
 def test_an_id_that_fits_two_entries_or_none_is_an_error_that_helps(
@@ -144,7 +146,7 @@ def test_retrieve_has_text_ids_and_json(run: Run, project: Project) -> None:
         assert run("retrieve", "--", odd).exit_code == 0
 
 
-def test_retrieve_notes_what_it_gave_only_when_asked_or_in_ci(
+def test_retrieve_notes_served_entries_only_on_request_or_in_ci(
     run: Run, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.record()
@@ -159,9 +161,7 @@ def test_retrieve_notes_what_it_gave_only_when_asked_or_in_ci(
     assert ids == run("retrieve", "charge", "--ids").stdout.split()
 
 
-def test_what_a_job_was_given_and_used_is_reinforced_once_its_work_is_merged(
-    run: Run, project: Project
-) -> None:
+def test_entries_used_by_a_job_are_reinforced_after_the_merge(run: Run, project: Project) -> None:
     project.record()
     (entry_id,) = run(
         "retrieve", "client knows the key", "--limit", "1", "--ids", "--record"
@@ -176,7 +176,7 @@ def test_what_a_job_was_given_and_used_is_reinforced_once_its_work_is_merged(
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[entry_id] == 1
 
 
-def test_the_hook_never_stands_in_the_way_of_a_commit(
+def test_the_hook_never_blocks_a_commit(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -190,10 +190,10 @@ def test_index_builds_prints_its_key_and_spares_the_files_of_others(
     key = run("index", "--key").stdout.strip()
     assert json.loads(run("index", "--json").stdout)["key"] == key
     assert run("index", "--db", str(tmp_path / "memory.db"), "--at", "HEAD").exit_code == 0
-    other = tmp_path / "notes.db"
-    other.write_text("mine\n")
-    refused = run("index", "--db", str(other))
-    assert (refused.exit_code, "[not-an-index]" in refused.stderr, other.read_text()) == (
+    other_file = tmp_path / "notes.db"
+    other_file.write_text("mine\n")
+    refused = run("index", "--db", str(other_file))
+    assert (refused.exit_code, "[not-an-index]" in refused.stderr, other_file.read_text()) == (
         2,
         True,
         "mine\n",
@@ -264,9 +264,9 @@ def test_a_group_without_a_command_shows_its_help_at_a_terminal(
     run: Run, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.commands.root.terminal_width", lambda *_: 80)
-    shown = run(group).output
-    assert shown.startswith(f"Usage: memory-ci {group}")
-    assert "Error:" not in shown
+    output = run(group).output
+    assert output.startswith(f"Usage: memory-ci {group}")
+    assert "Error:" not in output
 
 
 def test_input_that_is_no_utf8_is_read_with_replacements(run: Run, project: Project) -> None:

@@ -1,4 +1,4 @@
-"""Command lines of memory-ci 0.2: those that still work, and the errors of the others."""
+"""Tests of command lines of memory-ci 0.2: those that still work, and the errors of the others."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_option_that_workflows_may_have_is_ignored_with_a_line(
 
 
 @pytest.mark.parametrize(("name", "flag"), REMOVED)
-def test_the_error_of_a_removed_option_says_what_to_do(run: Run, name: str, flag: str) -> None:
+def test_the_error_of_a_removed_option_explains_what_to_do(run: Run, name: str, flag: str) -> None:
     if flag in former.IGNORED_OPTIONS.get(name, {}):
         return
     result = run(*name.split(), flag, "1")

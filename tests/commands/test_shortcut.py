@@ -1,4 +1,4 @@
-"""Commands without click: the same answers as with it, and what one costs, counted."""
+"""Tests of commands that run without click: the same answers as with it, and their counted cost."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ ON_THE_PATH = set(
     memory_ci.cli memory_ci.cli.plain memory_ci.commands.retrieve.shortcut memory_ci.commands.shortcut
     memory_ci.memory memory_ci.memory.index memory_ci.commands.retrieve
     memory_ci.memory.past_tasks memory_ci.commands.retrieve.similar
-    memory_ci.commands.retrieve.norms memory_ci.commands.retrieve.options memory_ci.commands.retrieve.view
-    memory_ci.commands.retrieve.ranking memory_ci.commands.retrieve.retrieve
+    memory_ci.commands.retrieve.options memory_ci.commands.retrieve.ranking memory_ci.commands.retrieve.retrieve
+    memory_ci.commands.retrieve.norms memory_ci.commands.retrieve.view
     memory_ci.commands.retrieve.similar memory_ci.memory.workspace
     memory_ci.gitrepo memory_ci.gitrepo.blobs memory_ci.gitrepo.objects memory_ci.gitrepo.process memory_ci.gitrepo.repo
     memory_ci.search memory_ci.search.builder memory_ci.search.database memory_ci.search.embedders
@@ -75,7 +75,7 @@ ON_THE_PATH = set(
     memory_ci.search.strength
     memory_ci.store memory_ci.store.layout""".split()
 )
-"""Our modules that a retrieval may load when nothing changed; who adds one pays for it at every prompt."""
+"""Our modules that a retrieval may load when nothing changed; each more costs time at every prompt."""
 
 HEAVY = {
     "click",
@@ -94,7 +94,7 @@ HEAVY = {
 
 @pytest.fixture
 def zoo(project: Project) -> Project:
-    """A project that remembers one thing."""
+    """Return a project with one entry."""
     project.commit(
         "Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))}
     )
@@ -107,7 +107,7 @@ def zoo(project: Project) -> Project:
 @given(
     st.lists(st.sampled_from([*FLAGS, *CHOICES, *ODD, "a task"]) | st.text(max_size=5), max_size=6)
 )
-def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> None:
+def test_command_lines_read_without_click_mean_the_same_with_click(argv: list[str]) -> None:
     values = parse_plain(argv, retrieve)
     if values is not None:
         assert retrieve_command.make_context("retrieve", list(argv)).params == values
@@ -120,7 +120,7 @@ def test_what_is_read_without_click_is_read_alike_by_click(argv: list[str]) -> N
     ),
     st.sampled_from(["add", "check"]),
 )
-def test_what_other_commands_read_without_click_is_read_alike_by_click(
+def test_command_lines_of_other_commands_mean_the_same_with_click(
     argv: list[str], name: str
 ) -> None:
     module, command = {"add": (add, add_command), "check": (check, check_command)}[name]
@@ -160,7 +160,7 @@ def test_every_option_of_the_table_can_be_read_without_click(option: Option) -> 
         ["-"],
     ],
 )
-def test_what_is_not_plain_is_left_to_click(argv: list[str]) -> None:
+def test_other_command_lines_are_left_to_click(argv: list[str]) -> None:
     assert parse_plain(argv, retrieve) is None
     assert not run_shortcut(["retrieve", *argv], {})
 
@@ -215,7 +215,7 @@ def test_hooks_of_git_are_read_without_click(words: list[str]) -> None:
 
 
 @given(st.lists(st.sampled_from(["--type", "corrective", "--at", "HEAD", "--format", "csv", *ODD])))
-def test_what_list_reads_without_click_is_read_alike_by_click(argv: list[str]) -> None:
+def test_command_lines_of_list_mean_the_same_with_click(argv: list[str]) -> None:
     values = parse_plain(argv, show)
     if values is not None:
         assert list_command.make_context("list", list(argv)).params == values
@@ -238,7 +238,7 @@ def test_what_list_reads_without_click_is_read_alike_by_click(argv: list[str]) -
     ],
     ids=" ".join,
 )
-def test_answers_and_errors_are_those_of_click(
+def test_answers_and_errors_equal_those_with_click(
     run: Run, zoo: Project, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
     expected = run("retrieve", *argv)
@@ -266,11 +266,11 @@ def test_answers_and_errors_are_those_of_click(
     ],
     ids=" ".join,
 )
-def test_other_commands_say_what_they_say_with_click(
+def test_other_commands_print_the_same_with_click(
     run: Run, zoo: Project, capsys: pytest.CaptureFixture[str], argv: list[str]
 ) -> None:
-    kept = format_entry(make_entry(1, title="Zebra crossing", body="Wait."))
-    zoo.commit("Broken", {"MEMORY.md": f"{kept}---\nid: 7\n---\n"})
+    entry_text = format_entry(make_entry(1, title="Zebra crossing", body="Wait."))
+    zoo.commit("Broken", {"MEMORY.md": f"{entry_text}---\nid: 7\n---\n"})
     expected = run(*argv)
     capsys.readouterr()
     code = shortcut(argv[1:], argv[0])
@@ -283,7 +283,7 @@ def test_other_commands_say_what_they_say_with_click(
 
 
 def shortcut(argv: Sequence[str], command: str = "retrieve") -> int:
-    """The exit status of what must be the shortcut's to run."""
+    """Return the exit status of a command line that the shortcut must run."""
     try:
         assert run_shortcut([command, *argv], {})
     except SystemExit as end:
@@ -294,10 +294,10 @@ def shortcut(argv: Sequence[str], command: str = "retrieve") -> int:
 def call(
     project: Project, *argv: str, stdin: bytes = b"", **environ: str
 ) -> subprocess.CompletedProcess[bytes]:
-    """A whole process in the project."""
-    asked = [sys.executable, "-m", "memory_ci", *argv]
+    """Run memory-ci as a process in the project."""
+    command = [sys.executable, "-m", "memory_ci", *argv]
     return subprocess.run(
-        asked,
+        command,
         cwd=project.path,
         input=stdin,
         env={**os.environ, **environ},
@@ -330,9 +330,9 @@ def test_a_stream_of_another_encoding_is_written_as_click_writes_it(run: Run, zo
 def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project, words: list[str]) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    asked = [sys.executable, "-m", "memory_ci", *words]
+    command = [sys.executable, "-m", "memory_ci", *words]
     done = subprocess.run(
-        asked, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
+        command, cwd=zoo.path, stdout=writer, stderr=subprocess.PIPE, check=False, timeout=300
     )
     os.close(writer)
     assert (done.returncode, done.stderr) == (1, b"")
@@ -341,7 +341,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(zoo: Project, words: list[str])
 # -- what it costs, in counts
 
 
-def test_an_unchanged_retrieval_loads_only_what_it_needs(zoo: Project) -> None:
+def test_an_unchanged_retrieval_loads_only_needed_modules(zoo: Project) -> None:
     call(zoo, "retrieve", "zebra")
     program = (
         "import sys, memory_ci.__main__; from memory_ci.commands.shortcut import run_shortcut;"
@@ -377,7 +377,7 @@ PATHS: list[tuple[list[str], int]] = [
     (["hook", "pre-commit"], 49),
     (["hook", "pre-push"], 57),
 ]
-"""Command lines, and our modules that each may load at most; who adds one pays at every call."""
+"""Command lines, and how many of our modules each may load; each more costs time at every call."""
 
 
 @pytest.mark.parametrize(("argv", "most"), PATHS, ids=[" ".join(argv) for argv, _ in PATHS])
@@ -409,7 +409,7 @@ def test_what_runs_often_has_no_named_tuple_that_compiles_its_annotations(
 
 
 def list_loaded(project: Project, argv: list[str], stdin: bytes = b"") -> list[str]:
-    """The modules that a command line has loaded at its end, without click."""
+    """Return the modules that a command line without click has loaded at its end."""
     return print_at_exit(project, argv, "sys.modules", stdin)
 
 
@@ -423,7 +423,7 @@ COMPILED = (
 def print_at_exit(
     project: Project, argv: list[str], expression: str, stdin: bytes = b""
 ) -> list[str]:
-    """The words of an iterable that a command line, run without click, has at its end."""
+    """Return the words of an iterable that a command line without click has at its end."""
     program = (
         "import atexit, os, sys; os._exit = sys.exit\n"
         f"atexit.register(lambda: print('\\n', *{expression}))\n"
@@ -497,7 +497,7 @@ def test_an_unchanged_retrieval_asks_git_three_times(zoo: Project, tmp_path: Pat
 
 def test_an_unchanged_retrieval_writes_nothing(zoo: Project) -> None:
     call(zoo, "retrieve", "zebra")
-    kept = zoo.path / ".git/memory-ci"
-    before = {path.name: path.stat().st_mtime_ns for path in kept.iterdir()}
+    memory_directory = zoo.path / ".git/memory-ci"
+    before = {path.name: path.stat().st_mtime_ns for path in memory_directory.iterdir()}
     call(zoo, "retrieve", "crossing")
-    assert {path.name: path.stat().st_mtime_ns for path in kept.iterdir()} == before
+    assert {path.name: path.stat().st_mtime_ns for path in memory_directory.iterdir()} == before

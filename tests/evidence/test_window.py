@@ -13,7 +13,7 @@ from memory_ci.evidence.window import (
     OMISSION,
     EvidenceWindow,
     choose_pieces,
-    cost,
+    estimate_piece_tokens,
     is_correction,
     shorten_middle,
 )
@@ -37,7 +37,9 @@ def ids(found: EvidenceWindow) -> set[str]:
 def test_what_fits_is_shown_whole_and_without_a_notice() -> None:
     pieces = [make_piece(number) for number in range(5)]
     found = window(pieces, 10_000)
-    assert found == EvidenceWindow(pieces=tuple(pieces), tokens=sum(map(cost, pieces)))
+    assert found == EvidenceWindow(
+        pieces=tuple(pieces), tokens=sum(map(estimate_piece_tokens, pieces))
+    )
 
 
 def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:
@@ -109,10 +111,10 @@ def test_sessions_share_the_budget() -> None:
     small = [make_piece(500 + number, LONG, session=S2) for number in range(50)]
     found = window(big + small, 12_000)
     shares = [
-        sum(cost(piece) for piece in found.pieces if piece.session == session)
+        sum(estimate_piece_tokens(piece) for piece in found.pieces if piece.session == session)
         for session in (S1, S2)
     ]
-    assert abs(shares[0] - shares[1]) <= cost(big[0])
+    assert abs(shares[0] - shares[1]) <= estimate_piece_tokens(big[0])
     assert S1 in found.notice
     assert S2 in found.notice
 
@@ -182,7 +184,7 @@ def test_a_window_is_never_over_budget_and_keeps_order_and_ids(
     pieces: list[Evidence], budget: int
 ) -> None:
     found = window(pieces, budget)
-    assert found.tokens == sum(map(cost, found.pieces)) <= budget
+    assert found.tokens == sum(map(estimate_piece_tokens, found.pieces)) <= budget
     order = [piece.id for piece in pieces]
     assert [order.index(piece.id) for piece in found.pieces] == sorted(
         order.index(piece.id) for piece in found.pieces
@@ -232,15 +234,15 @@ def test_tokens_are_estimated_rather_too_many_than_too_few() -> None:
 
 
 def test_a_piece_costs_what_its_escaped_text_does() -> None:
-    plain, escaped = (cost(make_piece(1, sign * 300)) for sign in ("a", "<"))
+    plain, escaped = (estimate_piece_tokens(make_piece(1, sign * 300)) for sign in ("a", "<"))
     assert escaped - plain == 500
 
 
 def test_cost_counts_paths_tools_and_labels() -> None:
-    plain = cost(make_piece(1))
+    plain = estimate_piece_tokens(make_piece(1))
     more: list[dict[str, Any]] = [
         {"tool": "Bash" * 9},
         {"paths": ("src/a.py",) * 9},
         {"labels": (("state", "approved"),)},
     ]
-    assert all(cost(make_piece(1, **fields)) > plain for fields in more)
+    assert all(estimate_piece_tokens(make_piece(1, **fields)) > plain for fields in more)

@@ -9,7 +9,7 @@ from typing import Any
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import JudgedCase, judge_reply
-from memory_ci.extraction.markers import Mark
+from memory_ci.extraction.markers import MarkedStatement
 from memory_ci.extraction.settlement import settle
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry
@@ -75,5 +75,5 @@ def written(judged: tuple[Judged, ...]) -> list[str]:
 
 def make_mark(
     text: str, marker: str = "learning", scope: str = "", subject: str = "feat: x", fix: str = ""
-) -> Mark:
-    return Mark(marker, scope, text, text, subject, fix)
+) -> MarkedStatement:
+    return MarkedStatement(marker, scope, text, text, subject, fix)

@@ -14,8 +14,8 @@ from memory_ci.extraction.entries import (
 )
 from memory_ci.extraction.judge import (
     ASKED_IMPORTANCE,
-    BY_KIND,
     COSTLY_IMPORTANCE,
+    DEFAULTS_BY_KIND,
     JudgedCase,
     judge_reply,
 )
@@ -75,8 +75,12 @@ def weigh(said: str | Evidence, kind: Kind = "convention", weight: Weight = "nor
 
 
 def test_a_kind_has_its_importance_and_a_grave_event_more() -> None:
-    assert weigh(ROUTINE_WORK) == BY_KIND["convention"].importance < BY_KIND["decision"].importance
-    assert weigh(ROUTINE_WORK, "decision") == BY_KIND["decision"].importance
+    assert (
+        weigh(ROUTINE_WORK)
+        == DEFAULTS_BY_KIND["convention"].importance
+        < DEFAULTS_BY_KIND["decision"].importance
+    )
+    assert weigh(ROUTINE_WORK, "decision") == DEFAULTS_BY_KIND["decision"].importance
     assert weigh(REVERTS) == pytest.approx(0.80)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction import injection, injection_phrases
-from memory_ci.extraction.injection import Injection, find_injection, find_needs
+from memory_ci.extraction.injection import Injection, find_injection, find_required_strings
 from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES, Phrase
 from memory_ci.secrets import lower_case
 from tests.make import examples
@@ -20,7 +20,7 @@ TABLE = (*PHRASES, *LINE_PHRASES)
 def find_with_every_phrase(text: str) -> list[Injection]:
     """find_injection without asking which phrases a text may hold."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(injection, "select_phrases", lambda phrases, needs: list(phrases))
+        patch.setattr(injection, "select_phrases", lambda phrases, required: list(phrases))
         return find_injection(text)
 
 
@@ -31,8 +31,8 @@ def find_with_every_phrase(text: str) -> list[Injection]:
 @given(data=st.data())
 def test_whatever_a_phrase_matches_holds_what_it_needs(phrase: Phrase, data: st.DataObject) -> None:
     text = data.draw(st.from_regex(re.compile(phrase.regex, re.MULTILINE)))
-    needs = find_needs(lower_case(text))
-    assert [group for group in phrase.needs if needs.isdisjoint(group)] == []
+    found_strings = find_required_strings(lower_case(text))
+    assert [group for group in phrase.required_groups if found_strings.isdisjoint(group)] == []
 
 
 @pytest.mark.parametrize(

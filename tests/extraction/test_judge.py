@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
-from memory_ci.extraction.judge import BY_KIND, JudgedCase, judge_reply
+from memory_ci.extraction.judge import DEFAULTS_BY_KIND, JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.suggestions import list_suggestions
@@ -149,7 +149,7 @@ def test_a_reply_that_leaves_fields_out_has_the_defaults_of_its_kind() -> None:
     candidate = judge("#1", pieces, FixedEngine(format_reply((make_learning(),))), (), 3)[
         0
     ].candidate
-    assert (candidate.type, candidate.domain, candidate.importance) == BY_KIND["fix"]
+    assert (candidate.type, candidate.domain, candidate.importance) == DEFAULTS_BY_KIND["fix"]
     assert (candidate.extraction_scope, candidate.scope) == ("corrective", "project")
 
 

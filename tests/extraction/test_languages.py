@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from memory_ci.extraction.gate import check_candidate
 from memory_ci.extraction.injection import (
     END,
-    ORDER_NEEDS,
+    ORDER_STRINGS,
     OTHER_LETTERS,
     Injection,
     find_injection,
-    find_order,
     find_orders,
+    find_unforbidden_match,
     load_languages,
 )
 from memory_ci.extraction.judge import JudgedCase, judge_reply
@@ -115,8 +115,8 @@ def test_a_text_that_an_order_matches_has_what_the_order_needs(
 ) -> None:
     order = re.compile(pattern.replace("END", END), re.IGNORECASE)
     text = lower_case(data.draw(st.from_regex(order)))
-    if language in ORDER_NEEDS:
-        assert any(part in text for part in ORDER_NEEDS[language][reason])
+    if language in ORDER_STRINGS:
+        assert any(part in text for part in ORDER_STRINGS[language][reason])
     else:
         assert re.search(OTHER_LETTERS, text)
 
@@ -126,7 +126,7 @@ def test_what_is_looked_at_first_changes_no_finding(text: str) -> None:
     slow = []
     for language in load_languages().values():
         for reason, pattern in language.orders.items():
-            order = find_order(text, pattern, language.negation)
+            order = find_unforbidden_match(text, pattern, language.negation)
             slow += [Injection(reason, order)] if order else []
     assert list(find_orders(text)) == slow
 

@@ -6,9 +6,9 @@ import pytest
 
 from memory_ci.extraction.decisions import find_decision
 from memory_ci.extraction.judge import MAX_PER_PIECE
-from memory_ci.extraction.markers import find_marks, searchable_lines
+from memory_ci.extraction.markers import find_marked_statements, list_message_lines
 from memory_ci.extraction.suspects import find_suspects
-from memory_ci.extraction.wording import compose
+from memory_ci.extraction.wording import compose_wording
 from tests.extraction.make import judge_messages, written
 
 HUGE = 300_000
@@ -57,18 +57,20 @@ def test_candidates_of_many_messages_are_compared_with_those_like_them_only() ->
 
 def test_each_root_cause_of_thousands_has_the_nearest_fix() -> None:
     causes = "Root cause: the lock was held twice\n" * 20_000
-    marks = find_marks(f"fix: x\n\n{causes}\nFix: take it once\n\nFix: another\n")
+    marks = find_marked_statements(f"fix: x\n\n{causes}\nFix: take it once\n\nFix: another\n")
     assert len(marks) == 20_000
     assert {mark.fix for mark in marks} == {"take it once"}
 
 
 def test_a_fix_before_its_root_cause_is_found_and_one_of_another_subject_is_not() -> None:
-    (mark,) = find_marks("Mend x\n\nFix: take it once\n\nRoot cause: the lock was held twice\n")
+    (mark,) = find_marked_statements(
+        "Mend x\n\nFix: take it once\n\nRoot cause: the lock was held twice\n"
+    )
     assert mark.fix == "take it once"
     message = (
         "X (#1)\n\n* fix: a\n\nRoot cause: the lock was held twice\n\n* fix: b\n\nFix: another\n"
     )
-    assert find_marks(message)[0].fix == ""
+    assert find_marked_statements(message)[0].fix == ""
 
 
 @pytest.mark.parametrize(
@@ -105,13 +107,13 @@ def test_a_record_is_titled_without_its_number(heading: str, title: str) -> None
 def test_a_long_subject_costs_no_more_than_its_length() -> None:
     subjects = ("a" * HUGE, "fix: " + "a(" * HUGE, "fix: x" + " " * HUGE + "y")
     for subject in subjects:
-        (mark,) = find_marks(f"{subject}\n\nRoot cause: the lock was held twice\n")
-        title, body = compose(mark)
+        (mark,) = find_marked_statements(f"{subject}\n\nRoot cause: the lock was held twice\n")
+        title, body = compose_wording(mark)
         assert "The lock was held twice" in f"{title}\n{body}"
 
 
 def test_line_breaks_that_were_written_out_cost_no_more_than_their_length() -> None:
-    assert searchable_lines("\\nAb(" * 60_000)[0].subject
+    assert list_message_lines("\\nAb(" * 60_000)[0].subject
 
 
 def test_each_line_asks_its_long_subject_without_reading_it_anew() -> None:

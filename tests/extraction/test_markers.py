@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.markers import MARKERS, find_marks, find_misspelt, find_remembered
+from memory_ci.extraction.markers import (
+    MARKERS,
+    find_marked_statements,
+    find_misspelt,
+    find_remember_requests,
+)
 
 TEXT = "Use the pool because a new connection costs a second"
 
@@ -15,7 +20,7 @@ TEXT = "Use the pool because a new connection costs a second"
 @pytest.mark.parametrize("form", ["{}: ", "- {}: ", "* **{}:** ", "**{}**: ", "  {}: ", "1. {}: "])
 def test_a_marked_line_is_found_in_every_form(word: str, form: str) -> None:
     message = f"feat: pool\n\nSome text.\n{form.format(word)}{TEXT}\n"
-    (mark,) = find_marks(message)
+    (mark,) = find_marked_statements(message)
     assert (mark.marker, mark.text, mark.quote) == (
         {"Lesson": "learning"}.get(word, word.lower()),
         TEXT,
@@ -25,7 +30,7 @@ def test_a_marked_line_is_found_in_every_form(word: str, form: str) -> None:
 
 @pytest.mark.parametrize("word", ["decision", "learned", "constraint", "rejected"])
 def test_contextual_commit_lines_are_found_with_their_scope(word: str) -> None:
-    (mark,) = find_marks(f"feat: pool\n\nintent(pool): be fast\n{word}(pool): {TEXT}\n")
+    (mark,) = find_marked_statements(f"feat: pool\n\nintent(pool): be fast\n{word}(pool): {TEXT}\n")
     assert (mark.scope, mark.text) == ("pool", TEXT)
     assert mark.marker in MARKERS
 
@@ -42,11 +47,13 @@ def test_contextual_commit_lines_are_found_with_their_scope(word: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_mark_is_none(line: str) -> None:
-    assert find_marks(f"feat: pool\n\n{line}\n") == []
+    assert find_marked_statements(f"feat: pool\n\n{line}\n") == []
 
 
 def test_code_and_quotations_hold_no_marks() -> None:
-    assert find_marks(f"feat: x\n\n```\nDecision: {TEXT}\n```\n> Learning: {TEXT}\n") == []
+    assert (
+        find_marked_statements(f"feat: x\n\n```\nDecision: {TEXT}\n```\n> Learning: {TEXT}\n") == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ def test_code_and_quotations_hold_no_marks() -> None:
     ],
 )
 def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
-    mark = find_marks(
+    mark = find_marked_statements(
         f"feat: x\n\nDecision: use the pool because\n  a new connection\ncosts a second\n{end}\nand more\n"
     )[0]
     assert mark.text == "use the pool because a new connection costs a second"
@@ -70,7 +77,8 @@ def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
 
 def test_a_text_on_the_next_lines_is_the_marks() -> None:
     assert [
-        mark.text for mark in find_marks("feat: x\n\nDecision:\nuse the pool\nalways\n\nmore")
+        mark.text
+        for mark in find_marked_statements("feat: x\n\nDecision:\nuse the pool\nalways\n\nmore")
     ] == ["use the pool always"]
 
 
@@ -79,7 +87,7 @@ def test_a_text_on_the_next_lines_is_the_marks() -> None:
 )
 def test_each_bullet_of_a_section_is_one_mark(heading: str) -> None:
     message = f"feat: x\n\n{heading}\n\n- the first one\n  goes on\n- the second one\n\n## Tests\n- all green\n"
-    assert [mark.text for mark in find_marks(message)] == [
+    assert [mark.text for mark in find_marked_statements(message)] == [
         "the first one goes on",
         "the second one",
     ]
@@ -87,12 +95,12 @@ def test_each_bullet_of_a_section_is_one_mark(heading: str) -> None:
 
 def test_a_section_ends_at_the_next_squashed_commit() -> None:
     message = "Retries\n\n* fix: one\n\n## Decisions\n\n- use the pool\n\n* fix: two\n\nbody\n"
-    assert [mark.text for mark in find_marks(message)] == ["use the pool"]
+    assert [mark.text for mark in find_marked_statements(message)] == ["use the pool"]
 
 
 def test_a_root_cause_takes_its_fix_along() -> None:
     message = "fix: hang\n\nRoot cause: the lock was\nheld twice.\n\nFix:\n- release it\n- and test it\n\nRefs: 1\n"
-    (mark,) = find_marks(message)
+    (mark,) = find_marked_statements(message)
     assert (mark.marker, mark.text, mark.fix) == (
         "root cause",
         "the lock was held twice.",
@@ -104,23 +112,26 @@ def test_a_fix_of_another_squashed_commit_is_not_taken_along() -> None:
     message = (
         "Two\n\n* fix: one\n\nRoot cause: the lock was held.\n\n* fix: two\n\nFix: something else\n"
     )
-    assert [mark.fix for mark in find_marks(message)] == [""]
+    assert [mark.fix for mark in find_marked_statements(message)] == [""]
 
 
 def test_a_statement_that_ends_in_a_colon_takes_its_list_along() -> None:
-    (mark,) = find_marks("fix: x\n\nRoot cause: two paths skip it:\n- one\n- two\n\nrest")
+    (mark,) = find_marked_statements(
+        "fix: x\n\nRoot cause: two paths skip it:\n- one\n- two\n\nrest"
+    )
     assert mark.text == "two paths skip it:\n- one\n- two"
 
 
 def test_a_root_cause_may_name_what_it_is_the_cause_of() -> None:
     assert [
-        mark.scope for mark in find_marks("fix: x\n\nRoot cause of slow starts: no index on id")
+        mark.scope
+        for mark in find_marked_statements("fix: x\n\nRoot cause of slow starts: no index on id")
     ] == ["slow starts"]
 
 
 def test_every_quote_stands_in_the_message() -> None:
     message = r"fix: x\n\nLearning: one  is\n  not two\nDecision: go on, because"
-    marks = find_marks(message)
+    marks = find_marked_statements(message)
     assert [mark.quote in message for mark in marks] == [True, True]
 
 
@@ -134,17 +145,19 @@ def test_every_quote_stands_in_the_message() -> None:
     ],
 )
 def test_our_own_trailers_are_told_from_the_forms_of_others(line: str, is_trailer: bool) -> None:
-    (mark,) = find_marks(f"feat: x\n\n{line}\n")
+    (mark,) = find_marked_statements(f"feat: x\n\n{line}\n")
     assert mark.is_trailer is is_trailer
 
 
 def test_what_a_reviewer_asks_to_remember_is_a_mark_up_to_a_blank_line() -> None:
     comment = "Thanks!\n\n/remember retry only with an idempotency key,\nalso in the batch client\n\nLooks good.\n"
-    (mark,) = find_remembered(comment)
+    (mark,) = find_remember_requests(comment)
     assert mark.text == "retry only with an idempotency key, also in the batch client"
     assert mark.quote in comment
     assert (
-        find_remembered("please /remember this\n> /remember that\n    /remember code\n/remember\n")
+        find_remember_requests(
+            "please /remember this\n> /remember that\n    /remember code\n/remember\n"
+        )
         == []
     )
 
@@ -158,12 +171,12 @@ def test_what_a_reviewer_asks_to_remember_is_a_mark_up_to_a_blank_line() -> None
     ],
 )
 def test_what_a_reviewer_fences_or_quotes_is_no_request_to_remember_it(comment: str) -> None:
-    assert find_remembered(comment) == []
-    assert find_marks(comment.replace("/remember", "Learning:")) == []
+    assert find_remember_requests(comment) == []
+    assert find_marked_statements(comment.replace("/remember", "Learning:")) == []
 
 
 def test_a_quotation_that_nothing_closes_hides_no_mark() -> None:
-    (mark,) = find_remembered(
+    (mark,) = find_remember_requests(
         "<blockquote> is drawn twice\n/remember close each quotation of a page"
     )
     assert mark.text == "close each quotation of a page"

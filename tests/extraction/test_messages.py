@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from memory_ci.extraction.markers import searchable_lines
+from memory_ci.extraction.markers import list_message_lines
 
 
 def texts(message: str) -> list[str]:
-    return [line.text for line in searchable_lines(message) if line.text]
+    return [line.text for line in list_message_lines(message) if line.text]
 
 
 def test_fenced_code_and_quoted_text_are_not_searched() -> None:
@@ -20,7 +20,7 @@ def test_a_fence_ends_with_one_of_its_kind_that_is_as_long() -> None:
 
 
 def test_a_squash_message_gives_each_line_its_own_subject() -> None:
-    lines = searchable_lines(
+    lines = list_message_lines(
         "Retries (#7)\n\n* fix: one\n\nbody one\n\n* test: two\n\nbody two\n* a bullet\n"
     )
     assert {line.text: line.subject for line in lines if line.text.startswith("body")} == {

@@ -5,37 +5,40 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.extraction.norms import (
-    ORDER_AGAIN,
-    PLAIN,
-    REASONED,
-    STRONG,
-    is_coding_norm,
-    is_conduct,
-    strip_errand,
-    strip_lead,
-    weigh_norm,
+    BARE_ORDER_WEIGHT,
+    LASTING_RULE_WEIGHT,
+    PROCESS_RULE_WEIGHT,
+    REASONED_RULE_WEIGHT,
+    is_coding_rule,
+    is_conduct_request,
+    strip_wish_prefix,
+    strip_write_down_request,
+    weigh_rule,
 )
 
 
 @pytest.mark.parametrize(
     ("text", "weight"),
     [
-        ("From now on never push to the release branch before the tests have run", STRONG),
-        ("Can you add to AGENTS.md that we should always run the formatter?", STRONG),
-        ("Create a rule that a bug must first have a failing test", STRONG),
-        ("You should not edit files in the main checkout", PLAIN),
-        ("Always use short titles for commits", PLAIN),
-        ("The changelog must be written in the present tense", PLAIN),
-        ("Please don't rebase shared branches - it breaks the review", PLAIN),
-        ("use httpx instead of requests", PLAIN),
-        ("The pool must be closed last because its threads hold the lock", REASONED),
+        (
+            "From now on never push to the release branch before the tests have run",
+            LASTING_RULE_WEIGHT,
+        ),
+        ("Can you add to AGENTS.md that we should always run the formatter?", LASTING_RULE_WEIGHT),
+        ("Create a rule that a bug must first have a failing test", LASTING_RULE_WEIGHT),
+        ("You should not edit files in the main checkout", PROCESS_RULE_WEIGHT),
+        ("Always use short titles for commits", PROCESS_RULE_WEIGHT),
+        ("The changelog must be written in the present tense", PROCESS_RULE_WEIGHT),
+        ("Please don't rebase shared branches - it breaks the review", PROCESS_RULE_WEIGHT),
+        ("use httpx instead of requests", PROCESS_RULE_WEIGHT),
+        ("The pool must be closed last because its threads hold the lock", REASONED_RULE_WEIGHT),
         ("Do not draw the border of an empty cell", 0),
-        ("Never log the card number", PLAIN),
-        ("don't forget to pull before you start a branch", STRONG),
+        ("Never log the card number", PROCESS_RULE_WEIGHT),
+        ("don't forget to pull before you start a branch", LASTING_RULE_WEIGHT),
     ],
 )
 def test_an_order_or_norm_about_work_has_a_weight(text: str, weight: float) -> None:
-    assert weigh_norm(text, is_spoken=True) == weight
+    assert weigh_rule(text, is_spoken=True) == weight
 
 
 @pytest.mark.parametrize(
@@ -54,28 +57,28 @@ def test_an_order_or_norm_about_work_has_a_weight(text: str, weight: float) -> N
     ],
 )
 def test_what_is_about_the_work_at_hand_has_none(text: str) -> None:
-    assert weigh_norm(text, is_spoken=True) == 0
+    assert weigh_rule(text, is_spoken=True) == 0
 
 
 @pytest.mark.parametrize(
     ("text", "weight"),
     [
-        ("Two locks must never be held at the same time", REASONED),
-        ("Do not turn a script into a grader (loses its speed)", REASONED),
-        ("Never store a card number", PLAIN),
+        ("Two locks must never be held at the same time", REASONED_RULE_WEIGHT),
+        ("Do not turn a script into a grader (loses its speed)", REASONED_RULE_WEIGHT),
+        ("Never store a card number", PROCESS_RULE_WEIGHT),
         ("Errors are logged, never raised", 0),
     ],
 )
 def test_an_invariant_or_an_order_with_a_reason_counts_in_a_message(
     text: str, weight: float
 ) -> None:
-    assert weigh_norm(text, is_spoken=False) == weight
+    assert weigh_rule(text, is_spoken=False) == weight
 
 
 def test_a_commit_message_tells_what_code_does() -> None:
     text = "Always write the file when its types change"
-    assert weigh_norm(text, is_spoken=True) == PLAIN
-    assert weigh_norm(text, is_spoken=False) == ORDER_AGAIN
+    assert weigh_rule(text, is_spoken=True) == PROCESS_RULE_WEIGHT
+    assert weigh_rule(text, is_spoken=False) == BARE_ORDER_WEIGHT
 
 
 @pytest.mark.parametrize(
@@ -91,7 +94,7 @@ def test_a_commit_message_tells_what_code_does() -> None:
     ],
 )
 def test_the_title_is_the_rule_and_not_the_request_to_write_it(text: str, norm: str) -> None:
-    assert strip_errand(text) == norm
+    assert strip_write_down_request(text) == norm
 
 
 @pytest.mark.parametrize(
@@ -109,7 +112,7 @@ def test_the_title_is_the_rule_and_not_the_request_to_write_it(text: str, norm: 
     ],
 )
 def test_a_repeated_request_is_about_how_work_is_done(request_text: str, expected: bool) -> None:
-    assert is_conduct(request_text) is expected
+    assert is_conduct_request(request_text) is expected
 
 
 @pytest.mark.parametrize(
@@ -125,7 +128,7 @@ def test_a_repeated_request_is_about_how_work_is_done(request_text: str, expecte
     ],
 )
 def test_an_order_is_read_without_the_words_of_a_wish(text: str, order: str) -> None:
-    assert strip_lead(text) == order
+    assert strip_wish_prefix(text) == order
 
 
 @pytest.mark.parametrize(
@@ -139,8 +142,8 @@ def test_an_order_is_read_without_the_words_of_a_wish(text: str, order: str) -> 
     ],
 )
 def test_a_person_says_how_code_is_written_at_all_times(text: str) -> None:
-    assert is_coding_norm(text)
-    assert weigh_norm(text, is_spoken=True) > 0
+    assert is_coding_rule(text)
+    assert weigh_rule(text, is_spoken=True) > 0
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_a_person_says_how_code_is_written_at_all_times(text: str) -> None:
     ],
 )
 def test_work_at_hand_on_code_is_no_norm_of_code(text: str) -> None:
-    assert not is_coding_norm(text)
+    assert not is_coding_rule(text)
 
 
 @pytest.mark.parametrize(
@@ -170,4 +173,4 @@ def test_work_at_hand_on_code_is_no_norm_of_code(text: str) -> None:
     ],
 )
 def test_an_offer_of_help_or_an_announcement_is_no_norm(text: str) -> None:
-    assert weigh_norm(text, is_spoken=True) == 0
+    assert weigh_rule(text, is_spoken=True) == 0

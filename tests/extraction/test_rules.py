@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.judge import BY_KIND
+from memory_ci.extraction.judge import DEFAULTS_BY_KIND
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.suspects import MAX_PER_MESSAGE
 from memory_ci.records.candidate import Request
@@ -56,7 +56,7 @@ def test_each_marker_has_its_type_weight_and_scope(
     line: str, kind: str, importance: float, scope: str
 ) -> None:
     (learning,) = extract(f"fix: x\n\n{line}\n")
-    assert (BY_KIND[learning.kind].type, learning.importance, learning.scope) == (
+    assert (DEFAULTS_BY_KIND[learning.kind].type, learning.importance, learning.scope) == (
         kind,
         importance,
         scope,

@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from memory_ci.extraction.entries import TARGETS, derive_scope, find_target, list_reaches
+from memory_ci.extraction.entries import (
+    MEMORY_SCOPES,
+    derive_extraction_scope,
+    find_memory_scope,
+    list_reaches,
+)
 from memory_ci.records.candidate import Kind, Reach
 from memory_ci.records.event import EventKind, Evidence
 from tests.extraction.make import make_piece
@@ -21,13 +26,13 @@ def piece(kind: EventKind, number: int = 1, text: str = "words", **fields: Any) 
 TURN = piece("text", text="no, use the pool", session="claude-code:5f0a")
 SAID = (TURN,)
 REFUSED = (piece("rejection", actor="human", session="5f0a"),)
-STOPPED = (piece("interrupt", actor="human", session="5f0a"),)
+STOPPED_WORK = (piece("interrupt", actor="human", session="5f0a"),)
 COMMIT = (piece("commit"),)
 CASES: list[tuple[Kind, Reach, Pieces, str]] = [
     ("preference", "project", SAID, "observations"),
     ("preference", "project", REFUSED, "observations"),
     ("convention", "everyone", SAID, "observations"),
-    ("preference", "project", (*SAID, *STOPPED), "escalation"),
+    ("preference", "project", (*SAID, *STOPPED_WORK), "escalation"),
     ("preference", "project", (piece("tool_call", ok=False),), "escalation"),
     ("preference", "project", (*SAID, *COMMIT), "project"),
     ("preference", "everyone", COMMIT, "project"),
@@ -48,11 +53,11 @@ CASES: list[tuple[Kind, Reach, Pieces, str]] = [
 def test_the_scope_of_a_learning_follows_from_its_kind_its_reach_and_what_it_quotes(
     kind: Kind, reach: Reach, quoted: Pieces, scope: str
 ) -> None:
-    assert derive_scope(kind, reach, quoted) == scope
+    assert derive_extraction_scope(kind, reach, quoted) == scope
 
 
 def test_the_cases_speak_of_every_scope() -> None:
-    assert {scope for *_, scope in CASES} == set(TARGETS)
+    assert {scope for *_, scope in CASES} == set(MEMORY_SCOPES)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +89,9 @@ def test_a_team_is_the_deepest_directory_that_all_changed_files_share(
     paths: tuple[str, ...], target: str
 ) -> None:
     commits = tuple(piece("commit", number, paths=(path,)) for number, path in enumerate(paths))
-    assert find_target("team", (*commits, piece("text", 99, paths=("docs/read.md",)))) == target
+    assert (
+        find_memory_scope("team", (*commits, piece("text", 99, paths=("docs/read.md",)))) == target
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,12 +108,14 @@ def test_a_team_is_the_deepest_directory_that_all_changed_files_share(
 def test_a_job_is_the_last_part_of_its_session_safe_in_a_path(
     session: str | None, target: str
 ) -> None:
-    assert find_target("session", (piece("text", session=session),)) == target
+    assert find_memory_scope("session", (piece("text", session=session),)) == target
 
 
 def test_the_other_scopes_write_where_their_row_says() -> None:
     targets = {
-        name: find_target(name, (TURN,)) for name in TARGETS if name not in ("team", "session")
+        name: find_memory_scope(name, (TURN,))
+        for name in MEMORY_SCOPES
+        if name not in ("team", "session")
     }
-    assert targets == {name: TARGETS[name] for name in targets}
+    assert targets == {name: MEMORY_SCOPES[name] for name in targets}
     assert set(targets.values()) == {"institutional", "project", "global"}

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import FORMS, check_words
-from memory_ci.extraction.injection import ASCII_ORDER_PARTS, END, NEEDS, load_languages
+from memory_ci.extraction.injection import (
+    ASCII_ORDER_STRINGS,
+    END,
+    REQUIRED_STRINGS,
+    load_languages,
+)
 from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES
 from memory_ci.extraction.text_batch import check_each
 from memory_ci.secret_patterns import PATTERNS
@@ -17,9 +22,9 @@ from memory_ci.secrets import KEYWORDS
 
 BITS = sorted(
     {keyword for _, keyword in KEYWORDS}
-    | NEEDS
-    | {need for form in FORMS for group in form.needs for need in group}
-    | {*ASCII_ORDER_PARTS}
+    | REQUIRED_STRINGS
+    | {need for form in FORMS for group in form.required_groups for need in group}
+    | {*ASCII_ORDER_STRINGS}
 )
 SIGNS = [
     "\n",

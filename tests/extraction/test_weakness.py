@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.extraction.markers import Mark
+from memory_ci.extraction.markers import MarkedStatement
 from memory_ci.extraction.weakness import find_weakness
 from tests.extraction.make import make_mark
 
@@ -119,10 +119,10 @@ WEAK = [
 
 
 @pytest.mark.parametrize("mark", STRONG, ids=lambda mark: mark.text)
-def test_a_mark_that_helps_the_next_change_is_strong(mark: Mark) -> None:
+def test_a_mark_that_helps_the_next_change_is_strong(mark: MarkedStatement) -> None:
     assert find_weakness(mark) is None
 
 
 @pytest.mark.parametrize(("why", "mark"), WEAK)
-def test_a_mark_that_serves_its_own_change_is_weak(why: str, mark: Mark) -> None:
+def test_a_mark_that_serves_its_own_change_is_weak(why: str, mark: MarkedStatement) -> None:
     assert why in (find_weakness(mark) or "")

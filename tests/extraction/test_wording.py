@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from memory_ci.extraction.gate import BODY_WIDTH, MARKED_TITLE_WIDTH, TITLE_WIDTH
 from memory_ci.extraction.weakness import find_weakness
 from memory_ci.extraction.wording import (
-    compose,
+    compose_wording,
     cut,
     cut_at_sentence,
     make_title,
@@ -18,7 +18,7 @@ from tests.extraction.make import make_mark
 
 
 def test_a_short_statement_is_title_and_no_body() -> None:
-    assert compose(make_mark("never retry a POST without a key.")) == (
+    assert compose_wording(make_mark("never retry a POST without a key.")) == (
         "Never retry a POST without a key",
         "",
     )
@@ -26,11 +26,11 @@ def test_a_short_statement_is_title_and_no_body() -> None:
 
 def test_the_scope_names_the_subject_unless_the_text_does() -> None:
     assert (
-        compose(make_mark("the slow part was the lookup", scope="where"))[0]
+        compose_wording(make_mark("the slow part was the lookup", scope="where"))[0]
         == "where: the slow part was the lookup"
     )
     assert (
-        compose(make_mark("treat where like context", scope="where"))[0]
+        compose_wording(make_mark("treat where like context", scope="where"))[0]
         == "Treat where like context"
     )
 
@@ -39,9 +39,9 @@ def test_the_scope_names_the_subject_unless_the_text_does() -> None:
     "text", ["sanitizeDBName is shared", "bootstrap.go exits early", "`x` is slow", "a/b.py is old"]
 )
 def test_an_identifier_keeps_its_case(text: str) -> None:
-    assert compose(make_mark(text))[0].lower() == text.lower()
-    assert compose(make_mark(text))[0].split(" ")[0][1:] == text.split(" ")[0][1:]
-    assert compose(make_mark("bootstrap.go exits early"))[0] == "bootstrap.go exits early"
+    assert compose_wording(make_mark(text))[0].lower() == text.lower()
+    assert compose_wording(make_mark(text))[0].split(" ")[0][1:] == text.split(" ")[0][1:]
+    assert compose_wording(make_mark("bootstrap.go exits early"))[0] == "bootstrap.go exits early"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_an_identifier_keeps_its_case(text: str) -> None:
 def test_the_title_of_a_rejection_names_what_was_rejected_alone(
     text: str, title: str, body: str | None
 ) -> None:
-    found = compose(make_mark(text, marker="rejected", scope="prefix"))
+    found = compose_wording(make_mark(text, marker="rejected", scope="prefix"))
     assert found == (title, found[1] if body is None else body)
 
 
@@ -77,14 +77,14 @@ def test_the_title_of_a_rejection_names_what_was_rejected_alone(
 def test_a_title_never_states_a_repaired_fault_as_a_fact(
     subject: str, fix: str, title: str | None
 ) -> None:
-    found, _ = compose(
+    found, _ = compose_wording(
         make_mark("the group was never read", "root cause", subject=subject, fix=fix)
     )
     assert found == (title or "Prevent: workspace members with conflicts have empty export output")
 
 
 def test_the_title_is_the_first_sentence_and_the_body_what_follows() -> None:
-    title, body = compose(
+    title, body = compose_wording(
         make_mark("Pools leak. They do so when a worker dies, since nobody closes them.")
     )
     assert title == "Pools leak"
@@ -106,7 +106,7 @@ def test_a_sentence_that_fits_is_the_title_and_needs_no_body() -> None:
         + "so that it works."
     )
     assert TITLE_WIDTH // 2 < len(text) <= TITLE_WIDTH
-    assert compose(make_mark(text)) == (text.rstrip("."), "")
+    assert compose_wording(make_mark(text)) == (text.rstrip("."), "")
 
 
 def test_a_long_sentence_without_a_clause_stays_whole() -> None:
@@ -141,13 +141,13 @@ def test_a_sentence_longer_than_any_title_is_only_proposed_and_is_not_cut_with_d
 def test_a_title_has_neither_a_broken_beginning_nor_half_of_some_code(
     text: str, title: str
 ) -> None:
-    found = compose(make_mark(text))
+    found = compose_wording(make_mark(text))
     assert found[0] == title
     assert title not in found[1]
 
 
 def test_a_body_ends_before_a_code_block_that_would_be_cut() -> None:
-    _, body = compose(make_mark("Pools leak. Do this:\n```\n" + "x = 1\n" * 200 + "```"))
+    _, body = compose_wording(make_mark("Pools leak. Do this:\n```\n" + "x = 1\n" * 200 + "```"))
     assert body == "Do this:"
 
 
@@ -155,11 +155,11 @@ def test_a_root_cause_says_cause_and_fix() -> None:
     mark = make_mark(
         "the lock was held twice.", "root cause", subject="fix(db): hang on close (GH#12) (#13)"
     )
-    assert compose(mark) == (
+    assert compose_wording(mark) == (
         "The lock was held twice",
         "Fix: Hang on close",
     )
-    assert compose(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
+    assert compose_wording(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
 
 
 def test_the_subject_of_a_fix_is_the_better_title_when_it_says_enough() -> None:
@@ -168,12 +168,12 @@ def test_the_subject_of_a_fix_is_the_better_title_when_it_says_enough() -> None:
         "root cause",
         subject="fix: commit per batch to avoid a timeout",
     )
-    assert compose(mark)[0] == "Commit per batch to avoid a timeout"
+    assert compose_wording(mark)[0] == "Commit per batch to avoid a timeout"
 
 
 def test_letters_are_composed_and_compatibility_forms_stay() -> None:
     assert (
-        compose(make_mark("wait for\u00a0the cafe\u0301 \u2026 CO\u2082"))[0]
+        compose_wording(make_mark("wait for\u00a0the cafe\u0301 \u2026 CO\u2082"))[0]
         == "Wait for the caf\u00e9 \u2026 CO\u2082"
     )
 
@@ -187,6 +187,6 @@ def test_a_cut_is_a_beginning_that_fits(text: str, width: int) -> None:
 
 @given(st.text(alphabet="abc .,;:\n-\u00e9", min_size=1, max_size=900))
 def test_no_statement_breaks_the_limits(text: str) -> None:
-    title, body = compose(make_mark(text, fix=text, marker="root cause"))
+    title, body = compose_wording(make_mark(text, fix=text, marker="root cause"))
     assert len(title) <= MARKED_TITLE_WIDTH
     assert len(body) <= BODY_WIDTH

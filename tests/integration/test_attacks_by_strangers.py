@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from memory_ci.commands.check.verify import verify_change
-from memory_ci.commands.retrieve.similar import similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks
 from memory_ci.lifecycle.episodes import combine
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.entry import Entry
@@ -61,7 +61,7 @@ def test_what_a_stranger_says_of_other_work_counts_for_nothing(
     assert "is ignored" in ran.printed or "are ignored" in ran.printed
     assert "unproved-claim" in {finding.code for finding in findings}
     outcomes = {
-        task.task.outcome for task in similar_tasks(project.workspace, "charge a card once")
+        task.task.outcome for task in list_similar_tasks(project.workspace, "charge a card once")
     }
     assert outcomes == {"success"}
 

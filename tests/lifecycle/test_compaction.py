@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
+from memory_ci.lifecycle.compaction import list_different_copies, plan_compaction
 from memory_ci.lifecycle.prominence import effective_importance
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import Entry, Located
@@ -144,14 +144,14 @@ def test_entries_that_must_not_be_one_stay_two(fields: dict[str, Any]) -> None:
 
 def test_a_contradiction_holds_against_what_was_merged_before() -> None:
     one, other = pair(relations=(f"contradicts {make_id(9)}",))
-    heir = make_entry(1, title="Same", body=one.body, supersedes=(make_id(9),))
-    assert compacted(heir, other) == (heir, other)
+    successor = make_entry(1, title="Same", body=one.body, supersedes=(make_id(9),))
+    assert compacted(successor, other) == (successor, other)
 
 
 def test_a_contradiction_of_itself_means_nothing() -> None:
-    heir = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
+    successor = make_entry(1, title="Same", body=BODY, supersedes=(make_id(2),))
     assert [
-        entry.id for entry in compacted(heir, *pair(relations=(f"refutes {make_id(2)}",))[1:])
+        entry.id for entry in compacted(successor, *pair(relations=(f"refutes {make_id(2)}",))[1:])
     ] == [make_id(1)]
 
 
@@ -407,7 +407,7 @@ def test_no_id_is_lost_only_what_differs_stands_twice_and_none_is_out_of_its_ord
     ids = [place.entry.id for place in after]
     retired = {place.entry.id for place in before if place.entry.status == "retired"}
     found = {*ids, *(old for place in after for old in place.entry.supersedes)}
-    unlike = {copies[0].entry.id for copies in list_unlike(before)}
+    unlike = {copies[0].entry.id for copies in list_different_copies(before)}
     assert {place.entry.id for place in before} - found <= retired
     assert all(ids.count(entry_id) == 1 for entry_id in ids if entry_id not in unlike)
     assert retired.isdisjoint({*ids} - unlike)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.lifecycle.reverts import Revert, find_fixups, is_revert, judge_outcome, list_undone
+from memory_ci.lifecycle.reverts import (
+    Revert,
+    find_fixups,
+    is_revert,
+    judge_outcome,
+    label_reverted_work,
+)
 from tests.make import make_change, make_commit
 
 A, B = "a" * 40, "b" * 40
@@ -45,24 +51,36 @@ def test_a_change_does_not_mend_itself() -> None:
 
 @pytest.mark.parametrize("name", ["b" * 12, "pr:128"])
 def test_a_change_whose_tip_or_request_is_reverted_failed(name: str) -> None:
-    assert judge_outcome((A, B), 128, "#130", list_undone([undoing(name)])) == (
+    assert judge_outcome((A, B), 128, "#130", label_reverted_work([undoing(name)])) == (
         "failure",
         "reverted in #9",
     )
 
 
 def test_one_commit_of_several_taken_back_is_no_failure() -> None:
-    assert judge_outcome((A, B), 128, "", list_undone([undoing("a" * 12)])) == ("success", "")
+    assert judge_outcome((A, B), 128, "", label_reverted_work([undoing("a" * 12)])) == (
+        "success",
+        "",
+    )
 
 
 def test_what_was_brought_back_did_not_fail() -> None:
     again = undoing("f" * 12, restores=("pr:128",), label="#10")
-    assert judge_outcome((A,), 128, "", list_undone([undoing("pr:128"), again])) == ("success", "")
-    assert judge_outcome((A,), 128, "#130", list_undone([])) == ("partial", "fixed up in #130")
+    assert judge_outcome((A,), 128, "", label_reverted_work([undoing("pr:128"), again])) == (
+        "success",
+        "",
+    )
+    assert judge_outcome((A,), 128, "#130", label_reverted_work([])) == (
+        "partial",
+        "fixed up in #130",
+    )
 
 
 def test_a_change_without_a_number_is_not_confused_with_others_without_one() -> None:
-    assert judge_outcome((A,), None, "", list_undone([undoing("pr:128")])) == ("success", "")
+    assert judge_outcome((A,), None, "", label_reverted_work([undoing("pr:128")])) == (
+        "success",
+        "",
+    )
 
 
 def test_a_change_that_only_takes_back_is_a_revert() -> None:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from memory_ci.lifecycle.promotion import (
     Promotion,
-    is_agnostic,
     is_personal,
-    plan_norms,
+    is_repository_independent,
+    plan_norm_promotion,
     plan_promotion,
 )
 from memory_ci.records.entry import Located, ScopeName, ScopeOf
@@ -290,12 +290,16 @@ def test_a_learning_that_holds_everywhere_is_proposed_for_global_memory() -> Non
     ],
 )
 def test_what_names_a_thing_of_the_repository_is_not_proposed(text: str) -> None:
-    assert not is_agnostic(make_entry(title="Upload", body=text), ("shop", "shop-worker"))
+    assert not is_repository_independent(
+        make_entry(title="Upload", body=text), ("shop", "shop-worker")
+    )
     assert not plan(recurring(title=text), ("shop", "shop-worker")).proposals
 
 
 def test_a_name_is_a_whole_word() -> None:
-    assert is_agnostic(make_entry(title="Run a workshop before the upload"), ("shop",))
+    assert is_repository_independent(
+        make_entry(title="Run a workshop before the upload"), ("shop",)
+    )
 
 
 def test_without_a_file_for_the_wider_scope_nothing_moves() -> None:
@@ -360,7 +364,7 @@ def test_a_directive_that_changes_of_three_directories_said_becomes_a_norm_once(
         "occurrences": ("pr:2", "pr:3"),
     }
     place = make_located(1, "MEMORY.md", "project", **said | fields)
-    changes = plan_norms([place], TODAY, path_of, lambda: FOLDERS)
+    changes = plan_norm_promotion([place], TODAY, path_of, lambda: FOLDERS)
     assert [(change.kind, change.path) for change in changes] == (
         [("remove", "MEMORY.md"), ("add", "institutional.md")] if moves else []
     )

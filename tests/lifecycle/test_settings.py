@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from memory_ci.lifecycle.consolidation import find_contradictions, plan_consolidation
-from memory_ci.lifecycle.settings import SetValue, find_settings, says_change
+from memory_ci.lifecycle.settings import SetValue, find_set_values, says_change
 from memory_ci.records.entry import PROJECT, Entry, Located, ScopeOf, create_entry
 
 TODAY = date(2026, 11, 1)
@@ -42,7 +42,7 @@ def plan(*places: Located) -> dict[str, Entry]:
     ],
 )
 def test_what_an_entry_sets(title: str, settings: set[SetValue]) -> None:
-    assert find_settings(make(1, title).entry) == settings
+    assert find_set_values(make(1, title).entry) == settings
 
 
 def test_a_later_entry_that_says_a_change_supersedes_the_earlier() -> None:

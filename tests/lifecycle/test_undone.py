@@ -13,7 +13,7 @@ from memory_ci.lifecycle.reverts import (
     Revert,
     find_reverts,
     find_suspicion,
-    plan_undone,
+    plan_revert_effects,
     restore,
     suspect,
 )
@@ -37,7 +37,7 @@ def commit(number: int, message: str, *parents: int) -> Commit:
 def undone_by(message: str, *before: Commit) -> frozenset[str]:
     """What a commit with this message takes back."""
     found = find_reverts([*before, commit(90, message)])
-    return found[-1].undoes if found and found[-1].sha == key(90) else frozenset()
+    return found[-1].reverted_names if found and found[-1].sha == key(90) else frozenset()
 
 
 WORK = commit(1, "Retry uploads")
@@ -134,7 +134,7 @@ def test_a_merge_that_quotes_the_revert_is_called_as_the_forge_calls_it() -> Non
         'Merge pull request #13 from ann/undo\n\nRevert "Upload twice"\n\nReverts acme/shop#12'
     )
     found = find_reverts([commit(1, "Start"), commit(90, message, 1, 2)])
-    assert found[-1].undoes == {"pr:12"}
+    assert found[-1].reverted_names == {"pr:12"}
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_a_request_of_another_repository_is_none_of_ours(message: str) -> None:
 def test_reverts_made_in_one_second_stand_in_the_order_of_history() -> None:
     undo, redo = commit(2, 'Revert "Retry uploads"'), commit(3, 'Reapply "Retry uploads"')
     found = find_reverts([WORK, undo, redo])
-    assert [(one.undoes, one.restores) for one in found] == [
+    assert [(one.reverted_names, one.restored_names) for one in found] == [
         (frozenset({key(1)}), frozenset()),
         (frozenset({key(2)}), frozenset({key(1)})),
     ]
@@ -185,8 +185,8 @@ def test_a_revert_of_a_revert_restores(message: str) -> None:
     back = commit(2, f'Revert "Retry uploads"\n\nThis reverts commit {sha(1)}.')
     again = commit(4, f"Enough\n\nThis reverts commit {sha(3)}.")
     _, second, third = find_reverts([WORK, back, commit(3, message), again])
-    assert (set(second.undoes), set(second.restores)) == ({key(2)}, {key(1)})
-    assert (set(third.undoes), set(third.restores)) == ({key(3), key(1)}, {key(2)})
+    assert (set(second.reverted_names), set(second.restored_names)) == ({key(2)}, {key(1)})
+    assert (set(third.reverted_names), set(third.restored_names)) == ({key(3), key(1)}, {key(2)})
 
 
 def test_a_merge_that_took_its_own_work_back_restores_nothing_when_it_is_reverted() -> None:
@@ -196,7 +196,7 @@ def test_a_merge_that_took_its_own_work_back_restores_nothing_when_it_is_reverte
     *_, last = find_reverts(
         [base, work, back, merge, commit(5, f"Out\n\nThis reverts commit {sha(4)}.", 4)]
     )
-    assert (set(last.undoes), set(last.restores)) == ({key(2), key(3), key(4)}, set())
+    assert (set(last.reverted_names), set(last.restored_names)) == ({key(2), key(3), key(4)}, set())
 
 
 def located(entry: Entry) -> Located:
@@ -204,7 +204,7 @@ def located(entry: Entry) -> Located:
 
 
 def after(entry: Entry, reverts: Sequence[Revert]) -> Entry:
-    changes = plan_undone([located(entry)], reverts)
+    changes = plan_revert_effects([located(entry)], reverts)
     assert all((c.step, c.kind, c.path) == ("consolidate", "update", "MEMORY.md") for c in changes)
     return changes[0].entry if changes else entry
 
@@ -243,12 +243,14 @@ def test_it_happens_once_however_often_it_is_planned_and_reverted() -> None:
     "source", [None, "", f"commit:{key(7)}", "pr:121", f"pr:13 commit:{key(2)}"]
 )
 def test_what_came_from_elsewhere_is_left_alone(source: str | None) -> None:
-    assert not plan_undone([make_located(1, source=source)], [revert(50, {key(1), "pr:12"})])
+    assert not plan_revert_effects(
+        [make_located(1, source=source)], [revert(50, {key(1), "pr:12"})]
+    )
 
 
 def test_a_retired_entry_is_left_alone() -> None:
-    assert plan_undone([make_located(1, source=SOURCE, status="compacted")], [UNDO])
-    assert not plan_undone([make_located(1, source=SOURCE, status="retired")], [UNDO])
+    assert plan_revert_effects([make_located(1, source=SOURCE, status="compacted")], [UNDO])
+    assert not plan_revert_effects([make_located(1, source=SOURCE, status="retired")], [UNDO])
 
 
 def test_an_entry_with_another_source_that_stands_is_not_suspect() -> None:
@@ -345,8 +347,8 @@ def test_any_history_is_replayed_alike_in_one_run_or_two(
     places = [
         located(make_entry(n, source=f"commit:{key(n)}", importance=0.8)) for n in range(1, 5)
     ]
-    changes = plan_undone(places, reverts)
-    assert plan_undone(random.sample(places, len(places)), reverts) == changes
+    changes = plan_revert_effects(places, reverts)
+    assert plan_revert_effects(random.sample(places, len(places)), reverts) == changes
     whole = [after(place.entry, reverts) for place in places]
     assert [after(after(place.entry, reverts[:cut]), reverts[cut:]) for place in places] == whole
     assert [after(entry, reverts) for entry in whole] == whole

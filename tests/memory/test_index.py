@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from memory_ci.errors import UsageError
 from memory_ci.memory.index import build_index, synced_index, verify_index
-from memory_ci.memory.screening import screen
+from memory_ci.memory.screening import screen_file
 from memory_ci.memory.workspace import STAGED, index_path
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.report import LoadedFile
@@ -203,7 +203,9 @@ def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str
     """Whatever stands in it: entries that are known by their text are not parsed again."""
 
     def read(text: str, known: Mapping[str, KnownDigests]) -> list[LoadedFile]:
-        return [screen(load_file("MEMORY.md", text.encode(), ScopePatterns(), known["MEMORY.md"]))]
+        return [
+            screen_file(load_file("MEMORY.md", text.encode(), ScopePatterns(), known["MEMORY.md"]))
+        ]
 
     with open_index(None) as index:
         for text in texts:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from memory_ci.errors import FindingsError
-from memory_ci.memory.apply import apply_plan, trim_plan
+from memory_ci.memory.apply import apply_plan, trim_plan_quotes
 from memory_ci.records.config import Quotes
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
@@ -24,7 +24,11 @@ def test_words_prove_a_learning_and_do_not_stay(
     plan = project.plan()
     assert WORDS in str(plan)  # what the referee looks up
     assert WORDS not in str(
-        [change.entry.evidence for step in trim_plan(plan, quotes).steps for change in step.changes]
+        [
+            change.entry.evidence
+            for step in trim_plan_quotes(plan, quotes).steps
+            for change in step.changes
+        ]
     )
     apply_plan(project.workspace, plan, NOW)
     lines = [line for entry in project.entries() for line in entry.evidence]
@@ -39,7 +43,7 @@ def test_what_was_not_said_is_refused_all_the_same(project: Project) -> None:
     project.commit("Configure", {".memory-ci.yaml": "evidence: {quotes: none}\n"})
     plan = project.plan()
     with pytest.raises(FindingsError, match="it quotes no words as evidence"):
-        apply_plan(project.workspace, trim_plan(plan, "none"), NOW)
+        apply_plan(project.workspace, trim_plan_quotes(plan, "none"), NOW)
 
 
 def test_a_note_without_words_is_folded(project: Project) -> None:

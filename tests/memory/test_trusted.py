@@ -7,7 +7,7 @@ import hashlib
 import pytest
 
 from memory_ci.config import CONFIG_FILE, POLICY_FILE
-from memory_ci.memory.model import trusted_at
+from memory_ci.memory.model import trust_config_at
 from memory_ci.records.config import Config
 from tests.project import Project
 
@@ -23,7 +23,7 @@ def read(project: Project, *texts: str) -> Config:
     for number, text in enumerate(texts):
         project.commit(f"Configure {number}", {CONFIG_FILE: text, POLICY_FILE: POLICY})
     repo = project.workspace.repo
-    return trusted_at(repo, project.sha()).config
+    return trust_config_at(repo, project.sha()).config
 
 
 def test_a_change_does_not_choose_its_engine_or_whom_to_trust(project: Project) -> None:
@@ -35,7 +35,7 @@ def test_a_change_does_not_choose_its_engine_or_whom_to_trust(project: Project) 
 def test_the_change_after_it_may(project: Project) -> None:
     config = read(project, OURS, THEIRS)
     project.commit("Work", {"src/client.py": "x = 1\n"})
-    config = trusted_at(project.workspace.repo, project.sha()).config
+    config = trust_config_at(project.workspace.repo, project.sha()).config
     assert config.engine.name == "command"
 
 

@@ -14,7 +14,7 @@ from memory_ci.errors import FindingsError, UsageError
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.forgotten import find_forgotten_here
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -152,7 +152,7 @@ def _refuse_forbidden_text(workspace: Workspace, new_entry: Located) -> None:
     """
     for finding in check_length(new_entry):
         raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in (*find_unsafe(new_entry), *find_forgotten_here(workspace, new_entry)):
+    for finding in (*find_unsafe_entry(new_entry), *find_forgotten_here(workspace, new_entry)):
         slug = "forgotten" if finding.code == "forgotten" else "refused-text"
         raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
 
@@ -223,12 +223,12 @@ def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
     Raises:
         UsageError: too-many-marks.
     """
-    from memory_ci.memory.quotes import MAX_MARKS
+    from memory_ci.memory.quotes import MAX_QUOTES_PER_SESSION
 
     mark = f"session:{session_key}#".encode()
     count = sum(data.count(mark) for data in _read_texts(workspace).values())
-    if count >= MAX_MARKS:
-        message = f"the session {session_key} added {MAX_MARKS} quotes already"
+    if count >= MAX_QUOTES_PER_SESSION:
+        message = f"the session {session_key} added {MAX_QUOTES_PER_SESSION} quotes already"
         hint = "Tell the person; anybody adds a note without a quote."
         raise UsageError(message, slug="too-many-marks", hint=hint)
 

@@ -131,15 +131,17 @@ def _print_sessions(paths: tuple[Path, ...], with_words: bool, as_json: bool) ->
 def _capture_session(path: str | None, is_hook: bool, dry_run: bool, as_json: bool) -> None:
     """Capture a transcript; started by an agent's hook, print nothing and never fail."""
     if not is_hook:
-        _capture(path, dry_run, as_json)
+        _capture_transcript(path, dry_run, as_json)
         return
     try:
-        _capture(path, dry_run, as_json=False, is_silent=True)
+        _capture_transcript(path, dry_run, as_json=False, is_silent=True)
     except Exception as error:  # noqa: BLE001 - the session of the agent has to end well
         say(f"memory-ci: session not captured: {printable(str(error))}", err=True)
 
 
-def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = False) -> None:
+def _capture_transcript(
+    path: str | None, dry_run: bool, as_json: bool, is_silent: bool = False
+) -> None:
     """Store a digest of a transcript, and print the session's id, size and ref.
 
     Args:
@@ -150,13 +152,14 @@ def _capture(path: str | None, dry_run: bool, as_json: bool, is_silent: bool = F
     """
     from memory_ci.sessions.capture import capture, find_newest_transcript, parse_hook_input
 
-    cwd = ""
+    session_directory = ""
+    transcript = Path(path) if path else None
     if path == "-":
-        file, cwd = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
-    current_workspace = open_current_workspace()
-    if path != "-":
-        file = Path(path) if path else find_newest_transcript(current_workspace, Path.home())
-    sessions = capture(current_workspace, file, now(), cwd=cwd, dry_run=dry_run)
+        transcript, session_directory = parse_hook_input(sys.stdin.buffer.read(MAX_INPUT))
+    workspace = open_current_workspace()
+    if transcript is None:
+        transcript = find_newest_transcript(workspace, Path.home())
+    sessions = capture(workspace, transcript, now(), cwd=session_directory, dry_run=dry_run)
     if is_silent:
         return
     lines: list[str] = []

@@ -22,7 +22,7 @@ from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.sessions import moments
 from memory_ci.sessions.moments import Moment, Point
 from memory_ci.sessions.rule_table import load_rules, save_rules
-from memory_ci.sources.agent_events import OURS, AgentEvent
+from memory_ci.sources.agent_events import OWN_TEXT_PREFIX, AgentEvent
 from memory_ci.text import shorten
 
 if TYPE_CHECKING:
@@ -50,9 +50,10 @@ MOMENT_WORDS = {
 
 
 def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
-    """Return the lines that are due at a tool call, and note that the session was served them.
+    """Return the lines to serve at a tool call, and note that the session was served them.
 
-    These are warnings of violated checks, and lines of memory for this command or file.
+    These are warnings of violated checks, and reminders from memory for this command or file. A
+    line that the session was served before is not served again.
 
     Args:
         event: the tool call.
@@ -60,42 +61,43 @@ def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
         now: the time.
     """
     common_dir = moments.find_common_dir(start.absolute())
-    due = list_due_lines(event, start, common_dir)
+    due_lines = list_due_lines(event, start, common_dir)
     if common_dir is None:
         return ""
     if rules := load_rules(common_dir):
-        from memory_ci.commands.agents.session_checks import list_violated
+        from memory_ci.commands.agents.session_checks import list_warnings
 
-        due = [*list_violated(rules, event, start, common_dir, now.date()), *due]
-    if not due:
+        warnings = list_warnings(rules, event, start, common_dir, now.date())
+        due_lines = [*warnings, *due_lines]
+    if not due_lines:
         return ""
-    claimed = moments.claim_due(common_dir, event.session, _drop_unsafe(due))
-    if claimed:
-        _note_served(f"{event.agent}:{event.session}", start, now, claimed)
-    return _join_lines(claimed)
+    new_lines = moments.claim_due(common_dir, event.session, _drop_unsafe(due_lines))
+    if new_lines:
+        _note_served_entries(f"{event.agent}:{event.session}", start, now, new_lines)
+    return _join_lines(new_lines)
 
 
-def claim_git_hook_lines(start: Path, key: str, command: str, now: datetime) -> str:
-    """Return the lines that are due before a command of git, for git's hook to print.
+def claim_git_hook_lines(start: Path, session_key: str, command: str, now: datetime) -> str:
+    """Return the reminders before a command of git, for git's hook to print, and note them.
 
     So they reach agents that read no text before a tool call. A line that the session was served by
     the agent's own hook is not served again.
 
     Args:
         start: the directory that git runs in.
-        key: the agent's session, as `codex:019d-1`.
+        session_key: the agent's session, as `codex:019d-1`.
         command: the command, as `git commit`.
         now: the time.
     """
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return ""
-    due = moments.list_due(moments.load_moments(common_dir), Point(command))
-    session = key.partition(":")[2]
-    claimed = moments.claim_due(common_dir, session, _drop_unsafe(due))
-    if claimed:
-        _note_served(key, start, now, claimed)
-    return _join_lines(claimed)
+    due_lines = moments.list_due(moments.load_moments(common_dir), Point(command))
+    session = session_key.partition(":")[2]
+    new_lines = moments.claim_due(common_dir, session, _drop_unsafe(due_lines))
+    if new_lines:
+        _note_served_entries(session_key, start, now, new_lines)
+    return _join_lines(new_lines)
 
 
 def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[str]:
@@ -109,20 +111,21 @@ def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[st
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return frozenset(ids)
-    due = [Moment(entry_id, "before:commit", "") for entry_id in ids]
-    return frozenset(moment.id for moment in moments.claim_due(common_dir, session, due))
+    entry_lines = [Moment(entry_id, "before:commit", "") for entry_id in ids]
+    new_lines = moments.claim_due(common_dir, session, entry_lines)
+    return frozenset(line.id for line in new_lines)
 
 
-def _drop_unsafe(due: Sequence[Moment]) -> list[Moment]:
+def _drop_unsafe(lines: Sequence[Moment]) -> list[Moment]:
     """Return the lines without those that hold credentials or hidden text.
 
     They are checked again because anybody may have written the table in the git directory.
     """
-    if not due:
+    if not lines:
         return []
     from memory_ci.memory.screening import is_unsafe
 
-    return [moment for moment in due if not is_unsafe(moment.line)]
+    return [line for line in lines if not is_unsafe(line.line)]
 
 
 def _join_lines(due: Iterable[Moment]) -> str:
@@ -131,12 +134,13 @@ def _join_lines(due: Iterable[Moment]) -> str:
 
 
 def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
-    """Return the requests that nobody agreed to yet, as text for the start of a session.
+    """Write the tables for later hooks of a session, and return the text for its start.
 
-    Two tables in the git directory are written as well, from which later hooks of the session read
-    what is due before a command or edit: lines of entries, and checks. With the agreed rules the
-    requests are at most `MAX_LINES` lines and `MAX_CHARS` characters; those that do not fit are
-    counted. A session that is served nothing, for comparison (held out), gets none of it.
+    The text lists requests that people made again and again and nobody agreed to yet. With the
+    agreed rules they are at most `MAX_LINES` lines and `MAX_CHARS` characters; those that do not
+    fit are counted. The tables in the git directory hold reminders for commands and edits, and the
+    checks of the default branch. A session that is held out (served nothing, to compare sessions
+    with and without memory) gets none of it.
 
     Args:
         workspace: the repository.
@@ -152,48 +156,50 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     if session and is_held_out(mark_session(session), share):
         moments.mute(workspace.repo.common_dir, session)
         return ""
-    located = load_memory(workspace, None).located
-    pending = list_unanswered(workspace, [place.entry for place in located])
-    pending_moments = []
+    located_entries = load_memory(workspace, None).located
+    pending = list_unanswered(workspace, [located.entry for located in located_entries])
+    pending_reminders = []
     for line in pending:
         if line.when != "start":
-            text = _render_moment(line.text, line.when, "not agreed yet")
-            pending_moments.append(Moment(line.key[:8], line.when, text))
+            text = _render_reminder(line.text, line.when, "not agreed yet")
+            pending_reminders.append(Moment(line.key[:8], line.when, text))
     common_dir = workspace.repo.common_dir
-    entry_moments = _list_entry_moments(located, now.date())
-    moments.save_moments(common_dir, [*entry_moments, *pending_moments])
-    save_rules(common_dir, _list_base_rules(workspace, located))
+    entry_reminders = _list_entry_reminders(located_entries, now.date())
+    moments.save_moments(common_dir, [*entry_reminders, *pending_reminders])
+    save_rules(common_dir, _list_base_rules(workspace, located_entries))
     moments.delete_notes(common_dir, (now - NOTES_KEPT).timestamp())
 
     requests = [line for line in pending if line.kind == "request"]
-    rendered = _render_requests(requests, _list_agreed(located, now.date()))
-    if session and rendered:
-        keys = tuple(line.key for line in requests[: len(rendered)])
+    agreed_titles = _list_agreed_rules(located_entries, now.date())
+    request_lines = _render_requests(requests, agreed_titles)
+    served_requests = requests[: len(request_lines)]
+    if session and served_requests:
+        keys = tuple(request.key for request in served_requests)
         _note_served_requests(workspace, event, now, keys)
-    return _render_pending(rendered, len(requests) - len(rendered))
+    return _render_request_list(request_lines, len(requests) - len(served_requests))
 
 
-def _list_agreed(located: Iterable[Located], today: date) -> list[str]:
-    """Return the titles of the rules that retrieval serves to each session."""
-    return [
-        place.entry.title
-        for place in located
-        if place.scope.name == "institutional"
-        and place.entry.type == "directive"
-        and is_in_force(place.entry, today)
-    ]
+def _list_agreed_rules(located_entries: Iterable[Located], today: date) -> list[str]:
+    """Return the titles of the institutional rules, which retrieval serves to each session."""
+    titles = []
+    for located in located_entries:
+        entry = located.entry
+        is_rule = located.scope.name == "institutional" and entry.type == "directive"
+        if is_rule and is_in_force(entry, today):
+            titles.append(entry.title)
+    return titles
 
 
-def _render_requests(requests: Iterable[PendingLine], agreed: Sequence[str]) -> list[str]:
+def _render_requests(requests: Iterable[PendingLine], agreed_titles: Sequence[str]) -> list[str]:
     """Return lines for the first requests that, together with the agreed rules, fit the limits.
 
     Args:
         requests: the requests, the most useful first.
-        agreed: the titles of the agreed rules, which a session is served, too.
+        agreed_titles: the titles of the agreed rules, which a session is served, too.
     """
     lines: list[str] = []
-    size = len(PENDING_HEADING) + sum(map(len, agreed))
-    limit = min(MAX_PENDING, MAX_LINES - len(agreed))
+    size = len(PENDING_HEADING) + sum(map(len, agreed_titles))
+    limit = min(MAX_PENDING, MAX_LINES - len(agreed_titles))
     for request in requests:
         line = f"- {neutralise(shorten(' '.join(request.text.split()), MAX_LINE))}"
         size += len(line)
@@ -203,12 +209,13 @@ def _render_requests(requests: Iterable[PendingLine], agreed: Sequence[str]) -> 
     return lines
 
 
-def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[RuleCheck]:
-    """Return the checks of the default branch, for agents.
+def _list_base_rules(workspace: Workspace, located_entries: Iterable[Located]) -> list[RuleCheck]:
+    """Return the checks that the entries of the default branch carry.
 
-    Without any check in the work tree the branch is not read, to save time.
+    If no entry of the work tree carries a check, the branch is not read, to save time.
     """
-    if all(place.entry.check is None for place in located):
+    has_check = any(located.entry.check is not None for located in located_entries)
+    if not has_check:
         return []
     from memory_ci.memory.commit_rules import find_base
     from memory_ci.memory.rules import list_rules
@@ -218,16 +225,18 @@ def _list_base_rules(workspace: Workspace, located: Iterable[Located]) -> list[R
     return list_rules(workspace_at(workspace.repo, base).at(base)) if base else []
 
 
-def _note_served(key: str, start: Path, now: datetime, due: Sequence[Moment]) -> None:
-    """Note that a session was served the entries of some lines, for its trailer and for reports.
+def _note_served_entries(
+    session_key: str, start: Path, now: datetime, served_lines: Sequence[Moment]
+) -> None:
+    """Note the entries whose lines a session was served, for the commit's trailer and for reports.
 
     Args:
-        key: the agent and the id of the session, as `codex:019d-1`.
+        session_key: the agent and the id of the session, as `codex:019d-1`.
         start: the directory of the session.
         now: the time.
-        due: the lines; those of requests that nobody agreed to have no entry.
+        served_lines: the lines. A line of a request that nobody agreed to has no entry.
     """
-    ids = tuple(moment.id for moment in due if moments.ENTRY_ID.fullmatch(moment.id))
+    ids = tuple(line.id for line in served_lines if moments.ENTRY_ID.fullmatch(line.id))
     if not ids:
         return
     from memory_ci.gitrepo.repo import find_repository
@@ -237,14 +246,14 @@ def _note_served(key: str, start: Path, now: datetime, due: Sequence[Moment]) ->
 
     workspace = configure(Workspace(find_repository(start), Config()))
     record_served(workspace, ids, now)
-    agent, _, session = key.partition(":")
+    agent, _, session = session_key.partition(":")
     note_sign(workspace, Sign(agent=agent, session=session, at=now, served=ids))
 
 
 def _note_served_requests(
     workspace: Workspace, event: AgentEvent, now: datetime, keys: tuple[str, ...]
 ) -> None:
-    """Note the keys of the requests that a session was served at its start."""
+    """Note the requests not agreed yet that a session was served at its start, for reports."""
     from memory_ci.sessions.session_note import Sign, note_sign
 
     note_sign(
@@ -252,21 +261,21 @@ def _note_served_requests(
     )
 
 
-def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Moment]:
-    """Yield the entries that agents are served later than at the start of a session.
+def _list_entry_reminders(located_entries: Iterable[Located], today: date) -> Iterator[Moment]:
+    """Yield a reminder for each entry whose key `when` names a command, an edit or a failure.
 
-    The key `when` of an entry says at which moment, such as before a commit. Entries of single
-    sessions are left out, and entries with text that must not reach an agent.
+    Left out are entries of single sessions, entries with text that must not reach an agent, and
+    entries with a check before commits: the check gives a warning, and only where it is violated.
     """
-    from memory_ci.memory.screening import find_unsafe
+    from memory_ci.memory.screening import find_unsafe_entry
 
-    for place in located:
-        entry = place.entry
+    for located in located_entries:
+        entry = located.entry
         if entry.when is None or entry.when == "start" or not is_in_force(entry, today):
             continue
         is_served_by_check = entry.check is not None and entry.when == "before:commit"
-        is_of_one_session = place.scope.name == "session"
-        if is_served_by_check or is_of_one_session or any(find_unsafe(place)):
+        is_of_one_session = located.scope.name == "session"
+        if is_served_by_check or is_of_one_session or any(find_unsafe_entry(located)):
             continue
         yield Moment(entry.id, entry.when, _render_entry(entry))
 
@@ -274,22 +283,22 @@ def _list_entry_moments(located: Iterable[Located], today: date) -> Iterator[Mom
 def _render_entry(entry: Entry) -> str:
     body = " ".join(entry.body.split())
     text = f"{name_entry(entry)}. {body}" if body else name_entry(entry)
-    return _render_moment(text, entry.when or "", f"id {entry.id[:8]}")
+    return _render_reminder(text, entry.when or "", f"id {entry.id[:8]}")
 
 
-def _render_moment(text: str, when: str, note: str) -> str:
+def _render_reminder(text: str, when: str, note: str) -> str:
     """Return one line for an agent: `memory-ci: before you commit: … (id 7f3a2b1c)`."""
     words = MOMENT_WORDS.get(when.partition(" ")[0], "")
     line = neutralise(shorten(" ".join(text.split()), MAX_LINE))
-    lead = f"{OURS} {words}: " if words else f"{OURS} "
+    lead = f"{OWN_TEXT_PREFIX} {words}: " if words else f"{OWN_TEXT_PREFIX} "
     return f"{lead}{line} ({note})"
 
 
-def _render_pending(lines: Sequence[str], left_out: int) -> str:
-    """Return lines below a heading, with the number of those that were left out; "" for none."""
-    if not lines:
+def _render_request_list(request_lines: Sequence[str], left_out_count: int) -> str:
+    """Return the lines of requests below a heading, and how many were left out; "" for no lines."""
+    if not request_lines:
         return ""
-    text_lines = [PENDING_HEADING, *lines]
-    if left_out:
-        text_lines.append(f"{left_out} more: `memory-ci review`.")
+    text_lines = [PENDING_HEADING, *request_lines]
+    if left_out_count:
+        text_lines.append(f"{left_out_count} more: `memory-ci review`.")
     return "".join(f"{line}\n" for line in text_lines)

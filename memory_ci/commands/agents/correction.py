@@ -23,43 +23,48 @@ from memory_ci.sessions.marked_notes import list_note_ids
 from memory_ci.sessions.session_note import Sign, claim_event, list_signs, note_sign, read_head
 from memory_ci.sources.agent_events import AgentEvent
 
-MAX_NUDGES = 3  # requests of each kind in a session
+MAX_REQUESTS = 3  # requests of each kind in a session
 MAX_DOUBTED = 3  # entries that one question names
-MAX_DOUBT = 300  # characters of a prompt that says no more than that something does not hold
-DOUBT = Regex(
+MAX_DOUBTING_PROMPT = 300  # characters; a longer prompt says more than that an entry does not hold
+NO_LONGER_HOLDS = Regex(
     r"\b(?:outdated|out[- ]of[- ]date|obsolete|stale|superseded"
     r"|no longer (?:true|so|valid|holds?|applies|the case)"
     r"|not (?:true|valid|so|the case) any ?more"
     r"|(?:does|do) ?(?:n.t| not) (?:hold|apply) any ?more)\b",
     re.IGNORECASE,
 )
-"""How a person says that an entry does not hold any more."""
+"""A person says that an entry does not hold any more, as "that is outdated"."""
 
-REFUSED = Regex(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
+REFUSED_TOOL_CALL = Regex(rb"user doesn't want to|\[Operation Cancelled\] Reason:")
 """Text of a transcript where a person refused a tool call: Claude Code, Gemini CLI.
 
 Codex stores no words.
 """
 
-TAIL = 1 << 18  # bytes of a transcript that one turn seldom exceeds
-QUOTABLE = ("claude-code", "codex", "gemini", "copilot", "opencode")
+TURN_BYTES = 1 << 18  # bytes of a transcript that one turn seldom exceeds
+AGENTS_WITH_QUOTES = ("claude-code", "codex", "gemini", "copilot", "opencode")
 """Agents whose transcripts are read; of others no quote can be proved, and none is asked for."""
 
 
 def note_prompt(
-    workspace: Workspace, event: AgentEvent, now: datetime, environ: Mapping[str, str], asks: bool
+    workspace: Workspace,
+    event: AgentEvent,
+    now: datetime,
+    environ: Mapping[str, str],
+    may_ask: bool,
 ) -> str:
     """Record a prompt in the note of its session, and return a request to the agent.
 
-    The agent is asked to note a correction if a person corrects it by the prompt, and for feedback
-    if the person says that a served entry does not hold, each `MAX_NUDGES` times a session at most.
+    If the person says by the prompt that a served entry does not hold, the agent is asked for
+    feedback on it. Else, if the person corrects the agent, it is asked to note the correction. Each
+    kind of request is made `MAX_REQUESTS` times a session at most.
 
     Args:
         workspace: the workspace.
         event: the prompt.
         now: the time.
         environ: the environment.
-        asks: whether the agent may be asked.
+        may_ask: whether the agent may be asked.
 
     Returns:
         The request, "" for none.
@@ -72,51 +77,58 @@ def note_prompt(
     # A program may write the prompt: Claude Code says so, and `codex exec` runs no hooks.
     entrypoint = environ.get("CLAUDE_CODE_ENTRYPOINT", "cli")
     is_headless = event.agent == "claude-code" and entrypoint != "cli"
-    may_ask = asks and not is_headless
-    steers = may_ask and bool(find_steering(event.prompt))
+    may_ask = may_ask and not is_headless
+    is_correction = may_ask and bool(find_steering(event.prompt))
     doubted_ids: list[str] = []
-    if may_ask and len(event.prompt) <= MAX_DOUBT and DOUBT.search(event.prompt):
+    if (
+        may_ask
+        and len(event.prompt) <= MAX_DOUBTING_PROMPT
+        and NO_LONGER_HOLDS.search(event.prompt)
+    ):
         doubted_ids = _list_last_served(workspace, event.session)
 
-    sign = Sign(
+    prompt_sign = Sign(
         agent=event.agent,
         session=event.session,
         at=now,
         transcript=event.transcript,
-        steers=steers,
+        steers=is_correction,
         notes=len(list_note_ids(workspace)),
         branch=read_head(workspace),
         head=find_commit(workspace.repo, "HEAD") or "",
     )
-    note_sign(workspace, sign)
+    note_sign(workspace, prompt_sign)
     if doubted_ids and _claim_request(workspace, event.session, "doubt", now):
         return render_feedback_request(doubted_ids[:MAX_DOUBTED])
-    if steers and _claim_request(workspace, event.session, "nudge", now):
-        return render_note_request(event.agent in QUOTABLE)
+    if is_correction and _claim_request(workspace, event.session, "nudge", now):
+        return render_note_request(event.agent in AGENTS_WITH_QUOTES)
     return ""
 
 
 def _list_last_served(workspace: Workspace, session: str) -> list[str]:
-    """Return the ids of entries that were served since the last prompt, the newest first."""
-    ids: dict[str, None] = {}
+    """Return the ids of entries that were served since the last prompt, each once.
+
+    Those of the newest event come first.
+    """
+    ids: list[str] = []
     for sign in reversed(list_signs(workspace, session)):
         if sign.is_prompt:
             break
-        ids |= dict.fromkeys(sign.served)
-    return list(ids)
+        ids += sign.served
+    return list(dict.fromkeys(ids))
 
 
 def _claim_request(workspace: Workspace, session: str, kind: str, now: datetime) -> bool:
     """Return whether a session may get one more request of a kind, and count it."""
     return any(
-        claim_event(workspace, session, f"{kind} {number}", now) for number in range(MAX_NUDGES)
+        claim_event(workspace, session, f"{kind} {number}", now) for number in range(MAX_REQUESTS)
     )
 
 
-def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
-    """Return the question to the agent at the end of a turn, once a session, "" for none.
+def ask_for_note_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
+    """Return the request to note a correction at the end of a turn, once a session, "" for none.
 
-    It is asked if a person corrected the agent by a prompt, or by refusing a tool call with words,
+    It is made if a person corrected the agent by a prompt, or by refusing a tool call with words,
     and no note was added since.
 
     Raises:
@@ -125,21 +137,21 @@ def ask_once(workspace: Workspace, event: AgentEvent, now: datetime) -> str:
     if event.is_again:  # The agent goes on because of an earlier question at the end of this turn.
         return ""
     prompts = [sign for sign in list_signs(workspace, event.session) if sign.is_prompt]
-    corrections = [sign for sign in prompts if sign.steers]
-    if not corrections and prompts and _has_refused(workspace, event):
-        corrections = prompts[-1:]
-    if not corrections:
+    correcting_prompts = [sign for sign in prompts if sign.steers]
+    if not correcting_prompts and prompts and _ends_with_refusal(workspace, event):
+        correcting_prompts = prompts[-1:]
+    if not correcting_prompts:
         return ""
-    has_new_note = len(list_note_ids(workspace)) > corrections[-1].notes
-    if has_new_note:
+    note_count_at_prompt = correcting_prompts[-1].notes
+    if len(list_note_ids(workspace)) > note_count_at_prompt:  # A note was added since.
         return ""
     if not claim_event(workspace, event.session, "asked", now):
         return ""
-    return render_note_request(event.agent in QUOTABLE, is_end=True)
+    return render_note_request(event.agent in AGENTS_WITH_QUOTES, is_end=True)
 
 
-def _has_refused(workspace: Workspace, event: AgentEvent) -> bool:
-    """Return whether the last words of a person in a session refuse a tool call.
+def _ends_with_refusal(workspace: Workspace, event: AgentEvent) -> bool:
+    """Return whether the last turn of a person in a session refuses a tool call.
 
     A transcript is parsed only if its end looks as if it held a refusal.
     """
@@ -147,15 +159,15 @@ def _has_refused(workspace: Workspace, event: AgentEvent) -> bool:
     with suppress(OSError, MemoryCIError):
         with open_regular(path) as stream:
             size = stream.seek(0, os.SEEK_END)
-            stream.seek(-min(TAIL, size), os.SEEK_CUR)
-            if not REFUSED.search(stream.read(TAIL)):
+            stream.seek(-min(TURN_BYTES, size), os.SEEK_CUR)
+            if not REFUSED_TOOL_CALL.search(stream.read(TURN_BYTES)):
                 return False
         from memory_ci.memory.quotes import list_turns
         from memory_ci.sessions.capture import read_repository_sessions
 
-        kinds: list[str] = []
+        turn_kinds: list[str] = []
         for session in read_repository_sessions(workspace, path, event.agent):
             if session.id == event.session:
-                kinds += [turn.kind for turn in list_turns(session)]
-        return kinds[-1:] == ["rejection"]
+                turn_kinds += [turn.kind for turn in list_turns(session)]
+        return turn_kinds[-1:] == ["rejection"]
     return False

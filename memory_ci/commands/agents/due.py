@@ -21,22 +21,24 @@ def is_quiet(event: AgentEvent, start: Path) -> bool:
         event: the event.
         start: the directory of the session.
     """
-    if event.is_inner:  # The event of a sub-agent.
+    if event.is_inner:  # Sub-agents are served nothing.
         return True
-    if event.kind != "file":
+    # Starts, prompts and ends are always answered or noted. All tool calls are of the kind "file".
+    is_tool_call = event.kind == "file"
+    if not is_tool_call:
         return False
-    # There may be entries about the file.
-    if reads_answer(event) and (event.edited or _names_file(event, start)):
+    may_have_entries = event.edited or _names_file(event, start)
+    if reads_answer(event) and may_have_entries:
         return False
-    # The command or the edit may violate a check.
     common_dir = moments.find_common_dir(start.absolute())
-    if common_dir and (event.command or event.edited) and moments.has_rules(common_dir):
+    may_violate_check = event.command or event.edited
+    if common_dir and may_violate_check and moments.has_rules(common_dir):
         return False
     return not list_due_lines(event, start, common_dir)
 
 
 def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> list[Moment]:
-    """Return the lines of the table that are due at a tool call, each once.
+    """Return the reminders of the table that an agent must read at a tool call, each once.
 
     Args:
         event: the event.
@@ -47,15 +49,18 @@ def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> l
     if common_dir is None or not points:
         return []
     table = moments.load_moments(common_dir)
-    due = [moment for point in points for moment in moments.list_due(table, point)]
-    return list(dict.fromkeys(due))
+    due_lines: list[Moment] = []
+    for point in points:
+        due_lines += moments.list_due(table, point)
+    return list(dict.fromkeys(due_lines))
 
 
 def _list_points(event: AgentEvent, start: Path) -> list[Point]:
-    """Return the points of an agent's work that an event reaches, at which lines may be due.
+    """Return the commands, failures and edits at an event, for which there may be reminders.
 
-    The point before a command or edit is the event before the tool call; for agents that read no
-    text then, it is the event after it. The point after a failure is always the latter.
+    A reminder "before" a command or edit is served at the event before the tool call. Agents that
+    read no text at that event are served it at the event after the call. A reminder after a failure
+    is always served at the event after the call.
     """
     points = []
     if event.is_failure:

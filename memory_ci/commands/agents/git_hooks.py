@@ -21,9 +21,10 @@ REQUIRED_ARGUMENTS = {"prepare-commit-msg": 1, "commit-msg": 1, "pre-commit": 0,
 
 
 def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments of `run` for the words of a command line, None if click must parse it.
+    """Return the arguments of `run` for the words of a command line, None if they are not valid.
 
-    Click reports an unknown hook, and too few or too many arguments.
+    This is the fast start without click. For None the caller starts click, which reports an unknown
+    hook, and too few or too many arguments.
 
     Args:
         words: the name of a hook, and its arguments.
@@ -84,7 +85,7 @@ def judge_commit(message_file: Path) -> None:
 
 
 def stage_notes() -> None:
-    """Stage notes of sessions whose work is committed, and print lines that are due at a commit."""
+    """Stage notes of sessions whose work is committed, and print the reminders for a commit."""
     from memory_ci.sessions import marked_notes
 
     with _reporting_errors("no note staged"):
@@ -92,11 +93,11 @@ def stage_notes() -> None:
         for path in marked_notes.stage_notes(workspace, os.environ, now()):
             say(f"memory-ci: {printable(path)} goes with this commit", err=True)
     with _reporting_errors("no lines of memory printed"):
-        _print_due_lines("git commit")
+        _print_reminders("git commit")
 
 
 def push_sessions(remote: str) -> None:
-    """Send captured sessions to a remote, and print the lines that are due at a push."""
+    """Send captured sessions to a remote, and print the reminders for a push."""
     from memory_ci.sessions import active_session
 
     with _reporting_errors("sessions not pushed"):
@@ -105,15 +106,15 @@ def push_sessions(remote: str) -> None:
         if message:
             say(f"memory-ci: {printable(message)}", err=True)
     with _reporting_errors("no reminder printed"):
-        _nudge()
+        _remind_of_idle_memory()
     with _reporting_errors("no lines of memory printed"):
-        _print_due_lines("git push")
+        _print_reminders("git push")
 
 
-def _print_due_lines(command: str) -> None:
-    """Print on stderr the lines of entries that an agent must read before a command of git.
+def _print_reminders(command: str) -> None:
+    """Print on stderr the reminders from memory for an agent that runs a command of git.
 
-    A person who runs git is shown nothing.
+    A session is shown each reminder once, and a person who runs git none.
     """
     from memory_ci.commands.agents.conduct import claim_git_hook_lines
     from memory_ci.sessions.active_session import find_sessions
@@ -129,8 +130,11 @@ def _print_due_lines(command: str) -> None:
 def _print_violations(message_file: Path) -> bool:
     """Print the checks that the commit violates on stderr, and return whether it is refused.
 
-    A warning that the agent's own hook has already given to this session is not repeated; the error
-    that refuses a commit always is printed.
+    A warning that the agent's own hook has already given to this session is not repeated. An error,
+    which refuses the commit, is always printed.
+
+    Args:
+        message_file: the file of the commit's message, whose trailers may skip checks.
     """
     from memory_ci.checks.lines import render_violation
     from memory_ci.gitrepo.repo import find_repository
@@ -138,11 +142,11 @@ def _print_violations(message_file: Path) -> bool:
 
     violations = judge_message_file(find_repository(Path.cwd()), message_file, os.environ)
     violated_ids = [violation.rule.id for violation in violations if not violation.reason]
-    unserved_ids = _claim_unserved(violated_ids)
+    unserved_ids = _claim_unserved_entries(violated_ids)
     is_refused = False
-    for rule, fault, reason in violations:
-        if reason:
-            say(f"memory-ci: {printable(f'{rule.name} is skipped: {reason}')}", err=True)
+    for rule, fault, skip_reason in violations:
+        if skip_reason:
+            say(f"memory-ci: {printable(f'{rule.name} is skipped: {skip_reason}')}", err=True)
             continue
         line = printable(render_violation(rule, fault, today()))
         if rule.level == "fail":
@@ -153,21 +157,23 @@ def _print_violations(message_file: Path) -> bool:
     return is_refused
 
 
-def _claim_unserved(ids: Sequence[str]) -> Collection[str]:
-    """Return those entries that the agent's session was not served yet, and note them as served.
+def _claim_unserved_entries(entry_ids: Sequence[str]) -> Collection[str]:
+    """Return the entries that the agent's session was not served yet, and note them as served.
 
-    Without a session, a person makes the commit: then return all.
+    If no agent makes the commit, a person does: then all entries are returned.
     """
-    if not ids:
-        return ids
+    if not entry_ids:
+        return entry_ids
     from memory_ci.commands.agents.conduct import claim_entries
     from memory_ci.sessions.nudge import session_of
 
     session = session_of(os.environ)
-    return claim_entries(Path.cwd(), session, ids) if session else ids
+    if not session:
+        return entry_ids
+    return claim_entries(Path.cwd(), session, entry_ids)
 
 
-def _nudge() -> None:
+def _remind_of_idle_memory() -> None:
     """Print on stderr, once a session, that memory has not changed for long.
 
     That is done only at a push of a branch, which git names on standard input. A terminal there
@@ -193,5 +199,5 @@ def _reporting_errors(consequence: str) -> Iterator[None]:
     """
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - pre-commit makes of our exit status git's
+    except Exception as error:  # noqa: BLE001 - an exit status above 0 would stop git
         say(f"memory-ci: {consequence}: {printable(str(error))}", err=True)

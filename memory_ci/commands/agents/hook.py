@@ -61,7 +61,7 @@ def commit_msg(message_file: Path) -> None:
 @hook_command.command("pre-commit", hidden=True)
 @click.argument("rest", nargs=-1, expose_value=False)
 def pre_commit() -> None:
-    """Stage what agents marked in the sessions whose work is committed.
+    """Stage the notes that agents wrote in the sessions whose work is committed.
 
     \b
     Example:
@@ -74,9 +74,10 @@ def pre_commit() -> None:
 @click.argument("remote", required=False, envvar="PRE_COMMIT_REMOTE_NAME", default="origin")
 @click.argument("rest", nargs=-1, expose_value=False)
 def pre_push(remote: str) -> None:
-    """Send the captured sessions that a remote lacks, if `sessions.push` lets them.
+    """Send the captured sessions that a remote lacks, if `sessions.push` allows it.
 
-    pre-commit names the remote by a variable.
+    Without REMOTE, the remote is named by the variable PRE_COMMIT_REMOTE_NAME, which the program
+    pre-commit sets.
 
     \b
     Example:
@@ -101,7 +102,9 @@ def pre_push(remote: str) -> None:
     help="A hook in the home: silent without memory, or where the project has one.",
 )
 @click.option(
-    "--plugin", is_flag=True, help="A hook of a plugin: silent where --user is, or with it."
+    "--plugin",
+    is_flag=True,
+    help="A hook of a plugin: silent where --user is silent, or where such a hook exists.",
 )
 def agent(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input.
@@ -121,9 +124,9 @@ def agent(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -
 )
 @click.argument("rest", nargs=-1, expose_value=False)
 def sync(detached: bool) -> None:
-    """Bring the index up to the work tree after git moved it.
+    """Bring the index up to date after git changed the work tree.
 
-    It says nothing and never fails: retrieval can do the same.
+    It prints nothing and never fails: the next retrieval updates the index, too.
 
     \b
     Example:

@@ -13,26 +13,26 @@ from memory_ci.records.check import BeforeCheck, RuleCheck
 from memory_ci.records.history import Staging
 from memory_ci.sessions import ran
 from memory_ci.sessions.moments import Moment
-from memory_ci.sources.agent_events import OURS, AgentEvent
+from memory_ci.sources.agent_events import OWN_TEXT_PREFIX, AgentEvent
 
-WARNED_AFTER = ("gemini",)
+AGENTS_WARNED_AFTER_COMMIT = ("gemini",)
 """Agents that can be warned only after a commit: their shell runs no hook of git, and they read no
 text before a tool call."""
 
-WORDS = {
+COMMAND_WORDS = {
     "commit": "before you commit",
     "push": "before you push",
     "pull-request": "before you open a pull request",
 }
 
 
-def list_violated(
+def list_warnings(
     rules: Sequence[RuleCheck], event: AgentEvent, start: Path, common_dir: Path, today: date
 ) -> list[Moment]:
     """Return a warning for each check that the command an agent is about to run violates.
 
-    An agent in `WARNED_AFTER` is warned of the commit that it has just made instead. If a check
-    asks which commands were run since the last edit, the edit or command is noted, too.
+    An agent in `AGENTS_WARNED_AFTER_COMMIT` is warned of the commit that it has just made instead.
+    If a check asks which commands were run since the last edit, the edit or command is noted, too.
 
     Args:
         rules: the checks of the default branch.
@@ -41,19 +41,19 @@ def list_violated(
         common_dir: the git directory that all work trees share.
         today: the day; a date in a warning names its year if it is another one.
     """
-    lines: list[Moment] = []
+    warnings: list[Moment] = []
     if event.is_before and event.command:
         for rule, fault, command in _find_violations(rules, event, start, common_dir):
             text = render_violation(rule, fault, today)
-            line = f"{OURS} {WORDS[command]}: {text}. The rule: {rule.title}"
-            lines.append(Moment(rule.id, f"before:{command}", line))
-    elif event.agent in WARNED_AFTER and event.command and not event.is_failure:
+            line = f"{OWN_TEXT_PREFIX} {COMMAND_WORDS[command]}: {text}. The rule: {rule.title}"
+            warnings.append(Moment(rule.id, f"before:{command}", line))
+    elif event.agent in AGENTS_WARNED_AFTER_COMMIT and event.command and not event.is_failure:
         for rule, fault in _judge_last_commit(rules, event, start):
-            line = f"{OURS} in your last commit: {render_violation(rule, fault, today)}"
-            lines.append(Moment(rule.id, "before:commit", f"{line}. The rule: {rule.title}"))
+            line = f"{OWN_TEXT_PREFIX} in your last commit: {render_violation(rule, fault, today)}"
+            warnings.append(Moment(rule.id, "before:commit", f"{line}. The rule: {rule.title}"))
     if any(isinstance(rule.check, BeforeCheck) for rule in rules):
         _note_tool_call(event, common_dir)
-    return lines
+    return warnings
 
 
 def _find_violations(
@@ -61,7 +61,9 @@ def _find_violations(
 ) -> Iterator[tuple[RuleCheck, ChangeFault, str]]:
     """Yield each violated check, its fault, and the command (commit, push …) that violates it.
 
-    A check that the message of the commit skips by a trailer is left out.
+    Two kinds of checks are judged: those of the commands that must run first, before any command
+    that they name, and those of a change's content, before a commit alone: other commands change no
+    file. A check that the message of the commit skips by a trailer is left out.
     """
     commands = ran.list_commands(event.command)
     if not commands:
@@ -69,8 +71,8 @@ def _find_violations(
     from memory_ci.memory.rules import find_skips  # a tool call waits for each import
 
     message = ran.read_message(event.command)
-    skipped = find_skips([message], rules)
-    rules = [rule for rule in rules if rule.id not in skipped]
+    skipped_ids = find_skips([message], rules)
+    rules = [rule for rule in rules if rule.id not in skipped_ids]
     for rule in rules:
         if isinstance(rule.check, BeforeCheck) and rule.check.command in commands:
             fault = ran.find_missing_runs(common_dir, event.session, rule.check, event.command)

@@ -54,7 +54,7 @@ def run(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -> 
                 return
         from memory_ci.commands.agents.agent_hook import answer_hook
 
-        echo(answer_hook(event, now=now(), environ=os.environ, asks=not no_ask))
+        echo(answer_hook(event, now=now(), environ=os.environ, may_ask=not no_ask))
     except Exception as error:  # noqa: BLE001 - an agent must go on, even without memory
         from memory_ci.findings import printable
 

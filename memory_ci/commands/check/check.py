@@ -14,7 +14,7 @@ import msgspec
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import TreeFile, read_files
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.screening import find_credentials, screen
+from memory_ci.memory.screening import find_credentials, screen_file
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     STAGED,
@@ -113,8 +113,13 @@ def _check_memory_files(
         findings.update(file.findings)
         findings.update(find_remarks(content.parsed, may_have_prose=is_prose))
         # Credentials, injections and hidden characters must not be in memory.
+<<<<<<< HEAD
         findings.update(find_credentials(file.path, content.data))
         findings.update(screen(file, credentials=False).findings)
+=======
+        findings.update(find_credentials(file.path, data))
+        findings.update(screen_file(file, with_credentials=False).findings)
+>>>>>>> main
     return LoadedMemory(tuple(loaded_files)), findings
 
 
@@ -234,13 +239,13 @@ def _check_episodes(
 
     episode_files = read_episode_files(workspace, files)
     yield from find_episode_findings(episode_files)
-    from memory_ci.lifecycle.episodes import find_heirs_among, list_feedback
+    from memory_ci.lifecycle.episodes import find_successors_among, list_feedback
     from memory_ci.lifecycle.utility import compute_utilities
 
     records = chain.from_iterable(file.records for _, file in episode_files)
     # Feedback on an entry that another one superseded counts for its successor.
-    heirs = find_heirs_among(located.entry for located in memory.located)
-    utilities = compute_utilities(list_feedback(records), heirs=heirs)
+    successors = find_successors_among(located.entry for located in memory.located)
+    utilities = compute_utilities(list_feedback(records), successors=successors)
     for located in memory.located:
         utility = utilities.get(located.entry.id)
         if utility is not None and utility.is_low and located.entry.status != "retired":

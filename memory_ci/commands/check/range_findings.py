@@ -17,7 +17,7 @@ from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.repo import Repository, find_merge_base
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.upkeep import CiteComparison, report_changed_cites
+from memory_ci.lifecycle.upkeep import CiteChange, report_changed_cites
 from memory_ci.memory.cite_verdicts import judge_views
 from memory_ci.memory.cites import CiteKey, Verdicts, read_texts
 from memory_ci.memory.edits import add_last_edits
@@ -124,17 +124,17 @@ def find_touched_entries(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]
     old_files = [start.tree.files.get(old_verdicts[key].path) for key in touched_keys]
     new_files = [head.tree.files.get(new_verdicts[key].path) for key in touched_keys]
     texts = _read_texts(workspace.repo, [*old_files, *new_files])
-    comparisons = []
+    cite_changes = []
     for key, old_file, new_file in zip(touched_keys, old_files, new_files, strict=True):
-        comparison = CiteComparison(
+        cite_change = CiteChange(
             entry_by_cite[key],
             old_verdicts[key],
             new_verdicts[key],
             texts[old_file],
             texts[new_file],
         )
-        comparisons.append(comparison)
-    return report_changed_cites(comparisons)
+        cite_changes.append(cite_change)
+    return report_changed_cites(cite_changes)
 
 
 def _read_texts(repo: Repository, files: Iterable[TreeFile | None]) -> dict[TreeFile | None, str]:

@@ -26,7 +26,7 @@ from memory_ci.gitrepo.process import decode_path, run_git
 from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.memory.apply import parse_plan, preview_plan, trim_plan
+from memory_ci.memory.apply import parse_plan, preview_plan, trim_plan_quotes
 from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import (
     Workspace,
@@ -234,7 +234,7 @@ def _trim(workspace: Workspace, plan: Plan | None) -> Plan | None:
     if plan is None:
         return None
     config = workspace_at(workspace.repo, plan.base).config
-    return trim_plan(plan, config.evidence.quotes)
+    return trim_plan_quotes(plan, config.evidence.quotes)
 
 
 def _build_index(workspace: Workspace, ref: str) -> IndexUse:

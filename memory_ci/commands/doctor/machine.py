@@ -138,8 +138,8 @@ def check_engine(context: DoctorContext) -> Iterator[Probe]:
     model.close()
     if model.name == "rules":
         what = f"rules: {model.reason}"
-        if model.lacks:
-            yield Probe("engine", "warn", what, f"pip install '{model.lacks}'")
+        if model.missing_extra:
+            yield Probe("engine", "warn", what, f"pip install '{model.missing_extra}'")
         else:
             yield Probe("engine", "ok", what)
         return

@@ -22,7 +22,7 @@ from memory_ci.gitrepo.repo import find_commit, is_shallow
 from memory_ci.memory.eligible import is_setup, is_work
 from memory_ci.memory.embedding import load_embedder_note
 from memory_ci.memory.index import index_key
-from memory_ci.memory.screening import screen
+from memory_ci.memory.screening import screen_file
 from memory_ci.memory.workspace import MAX_FILE_BYTES, build_memory_test, index_path, readable_path
 from memory_ci.records.history import MergedChange
 from memory_ci.records.report import Finding
@@ -107,7 +107,7 @@ def check_global(context: DoctorContext) -> Iterator[Probe]:
         yield Probe("global-memory", "fail", what, remedy)
         return
 
-    file = screen(load_file(configured_path, data, context.workspace.config.scopes))
+    file = screen_file(load_file(configured_path, data, context.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
     what = f"{plural(len(file.entries), 'entry')} in {configured_path}"
     remedy = f"Mend these lines of {configured_path}; what they hold is not served."

@@ -315,9 +315,9 @@ def _recall_episodes(query: RecallQuery, as_json: bool, *, explain: bool) -> Non
 
 def _recall_tasks(text: str, limit: int, as_json: bool, *, explain: bool) -> None:
     """Print earlier tasks that are like a task."""
-    from memory_ci.commands.retrieve.similar import similar_tasks
+    from memory_ci.commands.retrieve.similar import list_similar_tasks
     from memory_ci.commands.retrieve.text import render_similar
 
     with progress("Comparing tasks"):
-        tasks = similar_tasks(open_current_workspace(), text, top=limit)
+        tasks = list_similar_tasks(open_current_workspace(), text, top=limit)
     show(tasks, render_similar(tasks, explain=explain), as_json)

@@ -14,7 +14,7 @@ from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.lifecycle.episodes import (
     combine,
     event_key,
-    find_heirs_among,
+    find_successors_among,
     list_feedback,
     make_amendment,
 )
@@ -96,11 +96,11 @@ def give_feedback(
         feedback = replace(feedback, ref=format_work_ref(episode.action.pr, episode.action.commit))
 
     earlier_feedback = list_feedback(episodes.records)
-    # Feedback on a superseded entry counts for the entry that replaced it, its heir.
-    heirs = find_heirs_among(located.entry for located in located_entries)
+    # Feedback on a superseded entry counts for the entry that replaced it, its successor.
+    successors = find_successors_among(located.entry for located in located_entries)
     no_feedback = Utility(NO_FEEDBACK, 0)
-    utilities_before = compute_utilities(earlier_feedback, heirs=heirs)
-    utilities_after = compute_utilities((*earlier_feedback, feedback), heirs=heirs)
+    utilities_before = compute_utilities(earlier_feedback, successors=successors)
+    utilities_after = compute_utilities((*earlier_feedback, feedback), successors=successors)
     episode_id = episode.id if episode else ""
     amendment = make_amendment(feedback.at, episode_id, feedback=(feedback,))
     is_new = event_key(feedback) not in map(event_key, earlier_feedback)

@@ -20,7 +20,7 @@ from memory_ci.gitrepo.log import follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read_tips
 from memory_ci.lifecycle.episodes import combine, list_feedback, weigh_by_learned
 from memory_ci.lifecycle.utility import compute_utilities
-from memory_ci.memory.episodes import Episodes, add_derived, load_episode_files
+from memory_ci.memory.episodes import Episodes, add_derived_episodes, load_episode_files
 from memory_ci.memory.past_index import PastMoment, find_instant, find_moment
 from memory_ci.memory.past_tasks import load_tasks
 from memory_ci.memory.screening import is_unsafe
@@ -159,7 +159,7 @@ def _load_episodes(workspace: Workspace, moment: PastMoment | None) -> Episodes:
         if commit is None:  # Before the first commit.
             return Episodes((), ())
     files = load_episode_files(workspace, commit)
-    stored = add_derived(workspace, files, commit)
+    stored = add_derived_episodes(workspace, files, commit)
     has_derived = len(stored.records) > len(files.written.records)
     if not has_derived:
         return stored

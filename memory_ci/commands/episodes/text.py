@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from memory_ci.commands.retrieve.text import HINTS, PREAMBLE, quote_lines, wrap_blocks
+from memory_ci.commands.retrieve.text import HINTS_HEADING, PREAMBLE, quote_lines, wrap_blocks
 from memory_ci.findings import printable, printable_lines
 from memory_ci.gitrepo.addresses import link_to
 from memory_ci.records.episode import Recalled, RecalledEpisode, Risk
@@ -137,5 +137,5 @@ def quote_for_agent(recalled: Recalled, *, explain: bool = False) -> str:
     if recalled.changes:
         history = replace(recalled, hits=recalled.changes, likeness="")
         text = render_episodes(history, explain=explain)
-        blocks.append("\n".join([HINTS, *quote_lines(text)]))
+        blocks.append("\n".join([HINTS_HEADING, *quote_lines(text)]))
     return wrap_blocks([PREAMBLE, *blocks]) if blocks else ""

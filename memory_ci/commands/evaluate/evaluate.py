@@ -24,7 +24,7 @@ from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import sample_entry
-from memory_ci.extraction.judge import RULES, JudgedCase, judge_reply
+from memory_ci.extraction.judge import RULES_ENGINE, JudgedCase, judge_reply
 from memory_ci.extraction.settlement import settle
 from memory_ci.memory.model import choose_model
 from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Request
@@ -247,7 +247,7 @@ def _measure_evidence_validity(outcomes: Sequence[WindowOutcome], engine: str) -
     valid_count = 0
     for outcome in outcomes:
         for judged in outcome.judged:
-            if judged.candidate.engine == RULES and engine != RULES:
+            if judged.candidate.engine == RULES_ENGINE and engine != RULES_ENGINE:
                 continue
             is_ungrounded = judged.verdict == "quarantined" and any(
                 reason in judged.reason for reason in UNGROUNDED

@@ -33,7 +33,7 @@ from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.settlement import settle
-from memory_ci.memory.model import Model, choose_model, trusted_at
+from memory_ci.memory.model import Model, choose_model, trust_config_at
 from memory_ci.memory.workspace import Workspace, branch_tip
 from memory_ci.records.candidate import Request
 from memory_ci.records.event import Evidence
@@ -156,7 +156,9 @@ def draw_set(
         raise UsageError(message, slug="set-exists", hint="Name another directory.")
 
     _, base = branch_tip(workspace, options.ref)
-    model = choose_model(trusted_at(workspace.repo, base).config.engine, options.engine, environ)
+    model = choose_model(
+        trust_config_at(workspace.repo, base).config.engine, options.engine, environ
+    )
     # A record run with an engine that only keeps the requests which it would send.
     collector = Collector()
     collecting = Model("draw", "", collector, model.meter, model.settings)

@@ -86,7 +86,7 @@ def _measure_coverage(inputs: HealthInputs) -> Measurement:
     for entry in inputs.entries:
         change_names |= metrics.parse_source_names(entry)
     for episode in inputs.episodes:
-        change_names |= eligible.names_of_episode(episode)
+        change_names |= eligible.list_episode_names(episode)
 
     judged_count = 0
     if inputs.view.tip and inputs.changes:
@@ -141,7 +141,7 @@ def _list_unanswered(inputs: HealthInputs, questions: Sequence[MergedChange]) ->
         title = eligible.title_of(change)
         ranked = rank_task(inputs.index, title, request, options, inputs.today)
         hits = drop_weak(ranked.hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
-        change_names = eligible.names_of(change)
+        change_names = eligible.list_names(change)
         entries_of_others = [
             hit for hit in hits if not change_names & metrics.parse_source_names(hit.located.entry)
         ]

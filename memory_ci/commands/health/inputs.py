@@ -15,7 +15,7 @@ from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory import eligible
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.lookup import list_past_ids
-from memory_ci.memory.screening import screen
+from memory_ci.memory.screening import screen_file
 from memory_ci.memory.workspace import (
     Workspace,
     list_memory_files,
@@ -85,7 +85,7 @@ class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
 
     def list_questions(self) -> list[MergedChange]:
         """Return the newest merged changes whose titles memory could answer, oldest first."""
-        changes = eligible.list_title_queries(self.workspace, self.changes, self.episodes)
+        changes = eligible.list_question_changes(self.workspace, self.changes, self.episodes)
         return changes[-MAX_QUESTIONS:]
 
     def list_unreached_ids(self, reached_ids: Set[str]) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def open_inputs(workspace: Workspace, view: HealthView) -> Iterator[HealthInputs
         files = list_memory_files(workspace, view.tree)
         episodes = combine(load_episodes(workspace, view.tree).records)
     loaded_files = list(load_files(workspace, files))
-    screened_files = [screen(file) for file in loaded_files]
+    screened_files = [screen_file(file) for file in loaded_files]
     changes, history_error = _list_changes(workspace, view)
 
     with open_index(None) as index:

@@ -29,7 +29,7 @@ from memory_ci.lifecycle.fold import plan_fold
 from memory_ci.memory.forgotten import find_forgotten, tombstones_here
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_credentials, find_unsafe
+from memory_ci.memory.screening import find_credentials, find_unsafe_entry
 from memory_ci.memory.workspace import (
     MAX_FILE_BYTES,
     Workspace,
@@ -285,7 +285,7 @@ def _find_objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
     """
     place = item.place
     yield from check_length(place)
-    yield from find_unsafe(place)
+    yield from find_unsafe_entry(place)
     yield from find_forgotten(forgotten, place)
     try:
         text = format_entry(place.entry)

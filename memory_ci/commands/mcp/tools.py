@@ -35,7 +35,7 @@ from memory_ci.commands.mcp.arguments import (
 )
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import list_noted_ids, list_served_ids
-from memory_ci.commands.retrieve.similar import similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks
 from memory_ci.commands.retrieve.text import USAGE_REQUEST, append_usage_request, render_context
 from memory_ci.commands.retrieve.visible import find_visible, show_visible
 from memory_ci.errors import MemoryCIError, UsageError
@@ -166,7 +166,7 @@ def call_similar_changes(
 
     Each change has its title, its files and its outcome.
     """
-    changes = similar_tasks(caller.workspace(), arguments.task, top=arguments.limit)
+    changes = list_similar_tasks(caller.workspace(), arguments.task, top=arguments.limit)
     retrieval = Retrieval(task=arguments.task, mode="lexical", hints=Hints(changes))
     context = render_context(retrieval)
     labels = tuple(change.task.label for change in changes)

@@ -23,7 +23,7 @@ from memory_ci.commands.retrieve.text import ORGANISATION_CHARS, context_cost, e
 from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo.addresses import normalize_address
 from memory_ci.gitrepo.process import decode_path, run_git
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.retrieval import Hit, Match, Retrieval
@@ -193,7 +193,7 @@ class OrgSearch:
         safe_hits = []
         for hit in hits:
             # The sync screened them by the rules of its version, and a file may have been changed.
-            if not any(find_unsafe(hit.located)):
+            if not any(find_unsafe_entry(hit.located)):
                 safe_hits.append(_name_repository(hit, org_matches[get_place(hit.located)]))
         return safe_hits
 

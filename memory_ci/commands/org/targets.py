@@ -24,7 +24,7 @@ from memory_ci.gitrepo.addresses import normalize_address
 from memory_ci.gitrepo.blobs import Tree, TreeFile, tree_at
 from memory_ci.gitrepo.network import Remote, connect, fetch_files, fetch_tree, find_default_tip
 from memory_ci.gitrepo.repo import Repository, find_repository, find_setting, resolve_commit
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import readable_path
 from memory_ci.records.config import Config, ScopePatterns
 from memory_ci.records.entry import Located
@@ -525,4 +525,4 @@ def is_safe(located: Located) -> bool:
 
     It must pass the gate for generated entries, and the screening of served text.
     """
-    return not check_words(located.entry.text) and not any(find_unsafe(located))
+    return not check_words(located.entry.text) and not any(find_unsafe_entry(located))

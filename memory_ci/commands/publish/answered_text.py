@@ -51,18 +51,18 @@ def parse_boxes(text: str) -> Boxes:
     """
     if text.startswith(CLOSED.strip()):
         return Boxes()
-    accepted: set[str] = set()
-    unticked: set[str] = set()
-    taken_back: set[str] = set()
+    accepted_keys: set[str] = set()
+    unticked_ids: set[str] = set()
+    withdrawn_keys: set[str] = set()
     for box in BOX.finditer(_unify_newlines(text)):
         is_ticked = box["mark"] in "xX"
         if box["kind"] == "candidate" and is_ticked:
-            accepted.add(box["key"])
+            accepted_keys.add(box["key"])
         elif box["kind"] == "entry" and not is_ticked:
-            unticked.add(box["key"])
+            unticked_ids.add(box["key"])
         elif box["kind"] == "rejected" and is_ticked:
-            taken_back.add(box["key"])
-    return Boxes(frozenset(accepted), frozenset(unticked), frozenset(taken_back))
+            withdrawn_keys.add(box["key"])
+    return Boxes(frozenset(accepted_keys), frozenset(unticked_ids), frozenset(withdrawn_keys))
 
 
 def parse_last_comment(text: str) -> int:

@@ -25,11 +25,11 @@ from memory_ci.memory.maintainer_decisions import (
     Edit,
     EditedFile,
     MaintainerDecisions,
-    changes_prose,
-    line_of,
-    list_rejected,
+    format_rejected_line,
+    has_edited_prose,
+    list_prose_words,
+    list_rejected_keys,
     list_rejected_paths,
-    prose_of,
 )
 from memory_ci.memory.workspace import (
     Snapshot,
@@ -85,7 +85,9 @@ def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) 
     """
     snapshot = workspace.at(base)
     entry_changes = list(_list_changes(workspace, base, decisions))
-    paths = {change.path for change in entry_changes} | {file.path for file in decisions.touched}
+    paths = {change.path for change in entry_changes} | {
+        file.path for file in decisions.edited_files
+    }
     old_files = snapshot.read({*paths, REJECTED_FILE})
 
     # First the entries, then the prose around them and whole files, then the rejected entries.
@@ -96,7 +98,7 @@ def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) 
     touched_files = _list_touched_files(workspace, base, current_files, decisions)
     new_files |= touched_files
     old_rejected = old_files.get(REJECTED_FILE, b"")
-    new_rejected = _update_rejected_file(old_rejected, list_rejected(snapshot), decisions)
+    new_rejected = _update_rejected_file(old_rejected, list_rejected_keys(snapshot), decisions)
     if new_rejected != old_rejected:
         new_files[REJECTED_FILE] = new_rejected
 
@@ -115,9 +117,9 @@ def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) 
 def _update_rejected_file(
     content: bytes, rejected_keys: frozenset[str], decisions: MaintainerDecisions
 ) -> bytes:
-    """Return REJECTED_FILE with the newly rejected lines, and without the released lines.
+    """Return REJECTED_FILE with the newly rejected lines, and without the withdrawn lines.
 
-    A line names an entry or episode that is not proposed again. Maintainers release it by removing
+    A line names an entry or episode that is not proposed again. Maintainers withdraw it by removing
     the line, so that the entry may be proposed again.
 
     Args:
@@ -126,14 +128,14 @@ def _update_rejected_file(
         decisions: the decisions of maintainers.
     """
     old_lines = content.splitlines(keepends=True)
-    if not old_lines and decisions.rejected:
+    if not old_lines and decisions.rejected_lines:
         old_lines = [HEADING.encode()]
 
     lines: list[bytes] = []
     for line in old_lines:
-        if line.decode("utf-8", "replace").rstrip("\r\n") not in decisions.released:
+        if line.decode("utf-8", "replace").rstrip("\r\n") not in decisions.withdrawn_lines:
             lines.append(line)
-    for rejected in decisions.rejected:
+    for rejected in decisions.rejected_lines:
         if rejected.split()[0] not in rejected_keys:
             lines.append(f"{rejected}\n".encode())
     return b"".join(lines)
@@ -146,7 +148,7 @@ def list_lost(workspace: Workspace, tip: str, decisions: MaintainerDecisions) ->
     places = workspace.at(tip).entries_by_id
     titles: list[str] = []
     for edit in decisions.edits:
-        entry = edit.place.entry
+        entry = edit.latest.entry
         if not _is_applied(edit, places.get(entry.id)):
             titles.append(entry.title)
     return tuple(titles)
@@ -169,19 +171,19 @@ def _list_changes(
     places = workspace.at(base).entries_by_id
     past_ids = list_past_ids(workspace, base) if decisions.edits else frozenset()
     for edit in decisions.edits:
-        entry_id = edit.place.entry.id
+        entry_id = edit.latest.entry.id
         place = places.get(entry_id)
         if place is not None:
             yield from _change_entry(edit, place)
         elif entry_id not in past_ids:  # An entry that was removed since stays removed.
             new_values = {name: field.new_value for name, field in edit.fields.items()}
-            entry = replace(edit.first, **new_values)
-            yield _consolidate("add", edit.place.path, entry)
+            entry = replace(edit.original, **new_values)
+            yield _consolidate("add", edit.latest.path, entry)
 
-    for entry in decisions.taken_out:
+    for entry in decisions.removed_entries:
         place = places.get(entry.id)
         # An entry that was reworded since is another one, and stays.
-        if place is not None and line_of(place.entry) == line_of(entry):
+        if place is not None and format_rejected_line(place.entry) == format_rejected_line(entry):
             yield _remove(place)
 
 
@@ -202,7 +204,7 @@ def _change_entry(edit: Edit, place: Located) -> Iterator[Change]:
     entry = replace(place.entry, **new_values)
     if edit.moved_from == place.path:
         yield _remove(place)
-        yield _consolidate("add", edit.place.path, entry)
+        yield _consolidate("add", edit.latest.path, entry)
     elif entry != place.entry:
         yield _consolidate("update", place.path, entry)
 
@@ -236,17 +238,19 @@ def _list_touched_files(
         decisions: the decisions of maintainers.
     """
     touched_files: dict[str, bytes | None] = {}
-    for file in decisions.touched:
+    for file in decisions.edited_files:
         content = files.get(file.path)
         if holds_entries(workspace, file.path):
-            if changes_prose(file) and prose_of(content) != prose_of(file.new):
+            if has_edited_prose(file) and list_prose_words(content) != list_prose_words(
+                file.new_content
+            ):
                 touched_files[file.path] = _merge_prose(file, content or b"")
-        elif content != file.new:
+        elif content != file.new_content:
             was_deleted = (
                 content is None and find_addition(workspace.repo, base, file.path) is not None
             )
             if not was_deleted:
-                touched_files[file.path] = file.new
+                touched_files[file.path] = file.new_content
     return touched_files
 
 
@@ -257,7 +261,7 @@ def _merge_prose(file: EditedFile, content: bytes) -> bytes:
         file: the file as maintainers left it.
         content: the file with the entries to keep.
     """
-    their_file = parse_memory_file(file.path, file.new or b"")
+    their_file = parse_memory_file(file.path, file.new_content or b"")
     their_entries = {entry.id: entry for entry in their_file.entries}
     entries = {entry.id: entry for entry in parse_memory_file(file.path, content).entries}
 
@@ -304,7 +308,7 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
         plan,
         ref=ref,
         base=tip,
-        steps=tuple(_fit_steps(plan, old_versions, new_versions, list_rejected(snapshot))),
+        steps=tuple(_fit_steps(plan, old_versions, new_versions, list_rejected_keys(snapshot))),
         episodes=tuple(_fit_episodes(plan, snapshot)),
     )
     changed_id = _find_changed_entry(plan, moved, old_versions, new_versions)

@@ -340,7 +340,7 @@ def _find_paused_outcome(run: Run, branch: MemoryBranch) -> Published | None:
     request in which people unticked entries there is work nevertheless: the entries are removed.
     """
     request = branch.request
-    has_removals = request.open is None and bool(request.boxes.unticked)
+    has_removals = request.open is None and bool(request.boxes.unticked_ids)
     if is_own_push(run, branch.base) and not has_removals:
         return Published("pr", branch.base, reason=OWN_PUSH)
     pause = _find_pause_before_plan(run, branch)
@@ -373,11 +373,11 @@ def _update(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Publi
     tip, boxes = branch.tip or branch.base, branch.request.boxes
     # What a person had learned from a named range stays on the branch: this run reads another.
     decisions = read_decisions(
-        branch.workspace, branch.base, tip, boxes, with_ranges=not run.is_asked
+        branch.workspace, branch.base, tip, boxes, keep_asked_ranges=not run.is_asked
     )
     if decisions.obstacle:
         return _leave_branch(tip, decisions.obstacle)
-    built = _build(replace(run, accepted=boxes.accepted), base_ref, branch.base, decisions)
+    built = _build(replace(run, accepted=boxes.accepted_keys), base_ref, branch.base, decisions)
     if isinstance(built, str):
         return _leave_branch(tip, built)
     return _push_and_propose(run, branch, built, reason)
@@ -418,9 +418,9 @@ def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Bui
     """
     workspace = workspace_at(run.workspace.repo, base)
     # Lines on questions that were asked are written with the new questions, at the end.
-    asked = tuple(line for line in decisions.rejected if ASKED.match(line))
-    rejected = tuple(line for line in decisions.rejected if line not in asked)
-    carried = _carry(run, workspace, ref, base, decisions._replace(rejected=rejected))
+    asked = tuple(line for line in decisions.rejected_lines if ASKED.match(line))
+    rejected = tuple(line for line in decisions.rejected_lines if line not in asked)
+    carried = _carry(run, workspace, ref, base, decisions._replace(rejected_lines=rejected))
     # The commit of the decisions is no merged work, so the range ends before it, at the base.
     until = base if carried.files else None
     try:
@@ -436,7 +436,7 @@ def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Bui
         tip=applied.tip,
         plan=plan,
         subjects=applied.subjects,
-        rejected=decisions.rejected,
+        rejected=decisions.rejected_lines,
         carried=carried,
         lost=lost,
     )

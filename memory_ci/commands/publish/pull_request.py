@@ -41,7 +41,7 @@ from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
 from memory_ci.forge.proposals import Proposal, Proposals
 from memory_ci.forge.selection import choose_proposals
-from memory_ci.memory.apply import trim_plan
+from memory_ci.memory.apply import trim_plan_quotes
 from memory_ci.memory.maintainer_decisions import Boxes
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.candidate import LISTED, Question, Suggestion
@@ -120,7 +120,7 @@ class RequestState(NamedTuple):
         if self.open is not None:
             return parse_boxes(self.text)
         if self.closed is not None:
-            return Boxes(unticked=parse_boxes(self.closed.body).unticked)
+            return Boxes(unticked_ids=parse_boxes(self.closed.body).unticked_ids)
         return Boxes()
 
 
@@ -315,7 +315,7 @@ def _make_proposed(run: Run, settings: Config, built: Built, request: RequestSta
     accepted = _find_accepted(suggestions, added)
     today = run.now.astimezone(UTC).date()
     return Proposed(
-        plan=trim_plan(built.plan, settings.evidence.quotes),
+        plan=trim_plan_quotes(built.plan, settings.evidence.quotes),
         carried=_list_carried(built.carried),
         rejected=tuple(line for line in built.rejected if not _is_bookkeeping(line)),
         lost=built.lost,

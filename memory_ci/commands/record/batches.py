@@ -1,8 +1,8 @@
 """Batches of requests to a model, which answers them within a day at half the price.
 
 A record run without replies collects the requests, which are then sent in batches and noted in a
-file of the git directory. A later run reads the note, waits for the batches to end, and plans the
-record run with their replies.
+state file in the git directory. A later run reads the file, waits for the batches to end, and plans
+the record run with their replies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from memory_ci.extraction.engines.meter import cost_bound
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
-from memory_ci.memory.model import Model, choose_run_model, trusted_at
+from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.workspace import Workspace, branch_tip
 from memory_ci.records.candidate import EngineReply, ExistingEntry, Request, Usage
 from memory_ci.records.plan import Plan
@@ -92,24 +92,24 @@ def find_sent_batches(repo: Repository) -> SentBatches | None:
     Raises:
         RepositoryError: bad-batch-state, foreign-batch-state.
     """
-    path = _note_path(repo)
+    path = _state_path(repo)
     try:
-        sent = msgspec.json.decode(path.read_bytes(), type=SentBatches)
+        sent_batches = msgspec.json.decode(path.read_bytes(), type=SentBatches)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError, UnicodeError) as error:
-        raise _make_note_error(path, f"cannot be read: {error}", "bad-batch-state") from error
-    if find_commit(repo, sent.base) != sent.base:
-        problem = f"is of another repository: commit {sent.base[:12]} is not here"
-        raise _make_note_error(path, problem, "foreign-batch-state")
-    return sent
+        raise _make_state_error(path, f"cannot be read: {error}", "bad-batch-state") from error
+    if find_commit(repo, sent_batches.base) != sent_batches.base:
+        problem = f"is of another repository: commit {sent_batches.base[:12]} is not here"
+        raise _make_state_error(path, problem, "foreign-batch-state")
+    return sent_batches
 
 
-def _note_path(repo: Repository) -> Path:
+def _state_path(repo: Repository) -> Path:
     return repo.common_dir / "memory-ci" / "backfill.json"
 
 
-def _make_note_error(path: Path, problem: str, slug: str) -> RepositoryError:
+def _make_state_error(path: Path, problem: str, slug: str) -> RepositoryError:
     message = f"the note of a backfill, {path}, {problem}"
     hint = "Remove the file; the same range is then sent and paid for again."
     return RepositoryError(message, slug=slug, hint=hint)
@@ -178,79 +178,92 @@ class Backfill:
         self._now = now
         self._progress = progress
         self._environ = environ
-        self._sent = find_sent_batches(workspace.repo)
+        self._sent_batches = find_sent_batches(workspace.repo)
         since = options.since
         ref = options.ref
-        if self._sent is not None:
-            since = self._sent.since if since is None else since
-            ref = self._sent.ref if ref is None else ref
+        if self._sent_batches is not None:
+            since = self._sent_batches.since if since is None else since
+            ref = self._sent_batches.ref if ref is None else ref
         # Batches are for old history, so a run that names no range begins at the first commit.
         self._options = replace(options, since=since, ref=ref, from_root=True)
 
     def plan(self, wait: Wait | None = None, *, dry_run: bool = False) -> Plan | Pending:
-        """Send the batches if none were sent, and return the plan once all have ended.
+        """Send the batches if none were sent, and plan the run if all batches have ended.
 
         Args:
-            wait: called until all batches have ended; None to poll once.
+            wait: called between two polls, which go on until all batches have ended; None to poll
+                once.
             dry_run: send nothing.
 
         Returns:
-            The plan of the run; else how far the batches are.
+            The plan of the run with all replies. If batches have not ended, their progress.
 
         Raises:
             UsageError: no-batches.
             EngineError: as the API; cost-limit; and what planning raises.
         """
         result = self.send(wait, dry_run=dry_run)
-        return self._plan_with_replies(result) if isinstance(result, SentBatches) else result
+        if isinstance(result, SentBatches):  # All have ended.
+            return self._plan_with_replies(result)
+        return result
 
     def send(
         self,
         wait: Wait | None = None,
         *,
         dry_run: bool = False,
-        unanswered: UnansweredRun | None = None,
+        unanswered_run: UnansweredRun | None = None,
     ) -> Plan | Pending | SentBatches:
         """Send the requests that were not sent yet, and poll the batches.
 
+        An interrupted run may have sent a part of the batches: the rest is sent now.
+
         Args:
-            wait: called until all batches have ended; None to poll once.
+            wait: called between two polls, which go on until all batches have ended; None to poll
+                once, or not at all if batches were sent just now.
             dry_run: send nothing.
-            unanswered: the requests of the run, and its plan as if none of them had a reply; None
-                to plan the run here.
+            unanswered_run: the requests of the run, and its plan as if none of them had a reply;
+                None to plan the run here.
 
         Returns:
-            The note of the batches if all have ended; a plan if there are no requests; else how far
-            the batches are.
+            - `SentBatches` if all batches have ended, so that their replies can be fetched;
+            - `Plan` if the run makes no requests, so that it needs no replies;
+            - `Pending` otherwise: the progress of the batches, or their estimate for `dry_run`.
 
         Raises:
             UsageError: no-batches.
             EngineError: as the API; cost-limit.
         """
-        sent = self._sent
-        if sent is None or not sent.is_whole:
-            unanswered = unanswered or self._collect_requests()
-            requests = self._list_unsent(unanswered)
-            if sent is None and not requests:
-                return unanswered.plan
-            pending, sent = self._send(unanswered.plan, requests, dry_run=dry_run)
-            if wait is None or sent is None:
+        sent_batches = self._sent_batches
+        if sent_batches is None or not sent_batches.is_whole:
+            unanswered_run = unanswered_run or self._collect_requests()
+            requests = self._list_unsent(unanswered_run)
+            if sent_batches is None and not requests:
+                return unanswered_run.plan
+            pending, sent_batches = self._submit_batches(
+                unanswered_run.plan, requests, dry_run=dry_run
+            )
+            if wait is None or sent_batches is None:
                 return pending
-        return self._poll(sent, wait)
+        return self._poll(sent_batches, wait)
 
     def finish(self, plan: Plan) -> None:
-        """Delete the note after a plan was applied, unless the plan ends before its range does."""
+        """Delete the state file after a plan was applied.
+
+        It is kept if the model failed and the plan ends before its range: the next run needs the
+        replies.
+        """
         if not plan.engine.failure:
-            _note_path(self._workspace.repo).unlink(missing_ok=True)
+            _state_path(self._workspace.repo).unlink(missing_ok=True)
 
     def _collect_requests(self) -> UnansweredRun:
         """Return the plan of the run without replies, and the requests that it made."""
         collector = Collector()
         with self._open_model() as (model, _):
-            plan = self._plan(model, collector)
+            plan = self._plan_run(model, collector)
         return UnansweredRun(plan, tuple(collector.requests))
 
-    def _list_unsent(self, unanswered: UnansweredRun) -> dict[str, Request]:
+    def _list_unsent(self, unanswered_run: UnansweredRun) -> dict[str, Request]:
         """Return the requests that were not sent yet, by the keys of their replies.
 
         All of them show the model the same entries of memory: those of the first request that was
@@ -258,15 +271,15 @@ class Backfill:
         """
         existing: tuple[ExistingEntry, ...] | None = None
         sent_keys: set[str] = set()
-        if self._sent is not None:
-            existing = self._sent.known
-            for batch in self._sent.batches:
+        if self._sent_batches is not None:
+            existing = self._sent_batches.known
+            for batch in self._sent_batches.batches:
                 sent_keys.update(batch.ids)
-        elif unanswered.requests:
-            existing = unanswered.requests[0].existing
+        elif unanswered_run.requests:
+            existing = unanswered_run.requests[0].existing
 
         unsent: dict[str, Request] = {}
-        for request in unanswered.requests:
+        for request in unanswered_run.requests:
             if existing is not None:
                 request = replace(request, existing=existing)
             key = request_key(request)
@@ -274,7 +287,7 @@ class Backfill:
                 unsent[key] = request
         return unsent
 
-    def _send(
+    def _submit_batches(
         self, plan: Plan, requests: Mapping[str, Request], *, dry_run: bool
     ) -> tuple[Pending, SentBatches | None]:
         """Send all batches if their cost together is within the limit.
@@ -285,10 +298,11 @@ class Backfill:
             dry_run: send nothing, and return the estimate alone.
 
         Returns:
-            The estimate, and the note of the batches if they were sent.
+            The estimate, and the batches if they were sent.
 
         Raises:
-            EngineError: as the API; cost-limit.
+            EngineError: as the API; `cost-limit` if the batches could cost more than the
+                configuration allows.
         """
         with self._open_model() as (model, engine):
             prompts = {key: build_prompt(request) for key, request in requests.items()}
@@ -297,7 +311,7 @@ class Backfill:
                 for key, prompt in prompts.items()
             }
             batch_keys = tuple(split_requests(sizes))
-            estimate = _estimate(model, list(prompts.values()), len(batch_keys))
+            estimate = _estimate_batches(model, list(prompts.values()), len(batch_keys))
             # `submit` checks the cost of one batch only.
             refusal = _find_refusal(model, estimate)
             if dry_run:
@@ -306,67 +320,70 @@ class Backfill:
                 message = f"{refusal}; nothing was sent"
                 raise EngineError(message, slug="cost-limit", hint=COST_HINT)
 
-            sent = self._sent or _start_note(plan, requests, estimate)
+            sent_batches = self._sent_batches or _start_state(plan, requests, estimate)
             for keys in batch_keys:
-                sent = self._submit(engine, sent, {key: requests[key] for key in keys})
-        sent = replace(sent, is_whole=True)
-        self._write_note(sent)
-        return Pending("submitted", estimate), sent
+                sent_batches = self._submit_one(
+                    engine, sent_batches, {key: requests[key] for key in keys}
+                )
+        sent_batches = replace(sent_batches, is_whole=True)
+        self._save_state(sent_batches)
+        return Pending("submitted", estimate), sent_batches
 
-    def _submit(
-        self, engine: AnthropicEngine, sent: SentBatches, requests: Mapping[str, Request]
+    def _submit_one(
+        self, engine: AnthropicEngine, sent_batches: SentBatches, requests: Mapping[str, Request]
     ) -> SentBatches:
-        """Submit one batch, and return the note of all batches with it."""
+        """Submit one batch, save it in the state file, and return all batches sent so far."""
         batch = submit(engine, requests, self._now)
-        sent = replace(sent, batches=(*sent.batches, batch))
-        self._write_note(sent)
-        return sent
+        sent_batches = replace(sent_batches, batches=(*sent_batches.batches, batch))
+        self._save_state(sent_batches)
+        return sent_batches
 
-    def _write_note(self, sent: SentBatches) -> None:
-        """Write the note of the batches as JSON, whole or not at all.
+    def _save_state(self, sent_batches: SentBatches) -> None:
+        """Write the state file of the batches as JSON, whole or not at all.
 
         Raises:
-            RepositoryError: write-failed.
+            RepositoryError: write-failed, the slug of an error of the file system.
         """
-        data = msgspec.json.format(msgspec.json.encode(sent), indent=2) + b"\n"
-        write_file(_note_path(self._workspace.repo), data)
-        self._sent = sent
+        data = msgspec.json.format(msgspec.json.encode(sent_batches), indent=2) + b"\n"
+        write_file(_state_path(self._workspace.repo), data)
+        self._sent_batches = sent_batches
 
-    def _poll(self, sent: SentBatches, wait: Wait | None) -> Pending | SentBatches:
+    def _poll(self, sent_batches: SentBatches, wait: Wait | None) -> Pending | SentBatches:
         """Ask the API how many batches have ended, again and again until all have.
 
         Args:
-            sent: the note of the batches.
+            sent_batches: the batches.
             wait: called between two polls; None to poll once.
 
         Returns:
-            The note if all have ended, else how far they are.
+            The batches if all have ended, else their progress.
         """
         while True:
             with self._open_model() as (_, engine):
-                ended_count = sum(poll(engine, batch) for batch in sent.batches)
-            if ended_count == len(sent.batches):
-                return sent
-            pending = Pending("processing", sent.estimate, ended_count)
+                ended_count = sum(poll(engine, batch) for batch in sent_batches.batches)
+            if ended_count == len(sent_batches.batches):
+                return sent_batches
+            pending = Pending("processing", sent_batches.estimate, ended_count)
             if wait is None:
                 return pending
             wait(pending)
 
-    def _plan_with_replies(self, sent: SentBatches) -> Plan:
+    def _plan_with_replies(self, sent_batches: SentBatches) -> Plan:
         """Return the plan of the run, made with the replies of the batches.
 
-        Replies of a model that is no longer configured are not used.
+        Replies of a model that is no longer configured are not used. A request without a reply is
+        sent to the model by itself, with a problem in the plan.
         """
         with self._open_model() as (model, engine):
             replies: dict[str, EngineReply | EngineError] = {}
-            for batch in sent.batches:
+            for batch in sent_batches.batches:
                 if batch.model == model.settings.model:
                     replies |= fetch_results(engine, batch)
-            batch_replies = BatchReplies(engine, sent.known, replies)
-            plan = self._plan(model, batch_replies)
+            batch_replies = BatchReplies(engine, sent_batches.known, replies)
+            plan = self._plan_run(model, batch_replies)
         return replace(plan, problems=(*plan.problems, *batch_replies.problems))
 
-    def _plan(self, model: Model, engine: Engine) -> Plan:
+    def _plan_run(self, model: Model, engine: Engine) -> Plan:
         """Return the plan of the run, with another engine in place of the model's own."""
         return plan_record(
             self._workspace,
@@ -379,7 +396,10 @@ class Backfill:
 
     @contextmanager
     def _open_model(self) -> Iterator[tuple[Model, AnthropicEngine]]:
-        """Open the model with a new engine, whose deadline begins now and not before a wait.
+        """Open the model with a new engine, and close it after the block.
+
+        An engine has a deadline, counted from when it is opened. So each step opens its own: the
+        wait between two polls may be longer than the deadline.
 
         Raises:
             UsageError: no-batches.
@@ -402,8 +422,8 @@ class Backfill:
         return UsageError(message, slug="no-batches", hint=hint)
 
 
-def _start_note(plan: Plan, requests: Mapping[str, Request], estimate: Estimate) -> SentBatches:
-    """Return the note of a run's batches before any was sent."""
+def _start_state(plan: Plan, requests: Mapping[str, Request], estimate: Estimate) -> SentBatches:
+    """Return the state of a run's batches before any was sent."""
     known: tuple[ExistingEntry, ...] = ()
     for request in requests.values():
         known = request.existing  # All requests have the same.
@@ -422,9 +442,9 @@ def choose_reusing_model(
         UsageError, EngineError: as `choose_run_model`.
     """
     _, base = branch_tip(workspace, options.ref)
-    trusted = trusted_at(workspace.repo, base)
+    trusted = trust_config_at(workspace.repo, base)
     model = choose_run_model(trusted, base, options.engine, now.date(), environ)
-    return model._replace(is_reusing=True)
+    return model._replace(reuses_stale_replies=True)
 
 
 def split_requests(
@@ -454,10 +474,17 @@ def split_requests(
         yield tuple(batch)
 
 
-def _estimate(model: Model, prompts: Sequence[Prompt], batches: int) -> Estimate:
-    """Return the size of batches and the upper bound of their cost."""
+def _estimate_batches(model: Model, prompts: Sequence[Prompt], batches: int) -> Estimate:
+    """Return the size of batches and the upper bound of their cost.
+
+    Args:
+        model: the model.
+        prompts: one prompt for each request.
+        batches: the number of batches.
+    """
     settings = model.settings
     usages = [expect_usage(model, prompt) for prompt in prompts]
+    # Anthropic counts all input of a request with a cache mark as tokens written to the cache.
     return Estimate(
         requests=len(usages),
         batches=batches,
@@ -562,6 +589,6 @@ def expect_usage(model: Model, prompt: Prompt) -> Usage:
     It is the upper bound if the engine has one, else the tokens of a reply of usual length.
     """
     if isinstance(model.engine, AnthropicEngine):
-        return replace(model.engine.expect(prompt), is_batch=has_batches(model))
+        return replace(model.engine.estimate_usage(prompt), is_batch=has_batches(model))
     tokens = estimate_tokens(prompt.system) + estimate_tokens(prompt.user)
     return Usage(input_tokens=tokens, output_tokens=REPLY_TOKENS)

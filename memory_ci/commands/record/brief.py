@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from memory_ci.cli.terminal import cut, fold
 from memory_ci.commands.record.text import (
-    NOTHING,
+    NOTHING_TO_COMMIT,
     VERDICTS,
-    WAYS,
+    WAYS_TO_LEARN,
     count_episodes,
     has_new_entries,
     list_engine_lines,
@@ -79,32 +79,35 @@ LIMITS = (
 
 
 def render_brief(
-    plan: Plan | None, written: Sequence[str], published: Published | None, width: int = 0
+    plan: Plan | None, episode_paths: Sequence[str], published: Published | None, width: int = 0
 ) -> str:
     """Render a run and its result in about `MAX_LINES` lines.
 
-    Lists are shortened until the text fits.
+    Lists are shortened until the text fits. Lines longer than the terminal first go on in the next
+    line; if that makes the text too long, they are cut.
 
     Args:
         plan: the plan, None if none was made.
-        written: the paths of the episode files that it writes.
+        episode_paths: the paths of the episode files that it writes.
         published: the commits and where they were published; None if nothing was committed.
         width: the columns of a terminal, for which items are cut; 0 elsewhere.
     """
-    outcome = list(list_published(plan, published))
+    published_lines = list(list_published(plan, published))
     if plan is None:
-        return _join(outcome, width)
-    head = [*list_range_lines(plan), *_list_counts(plan, written)]
-    head += list_engine_lines(plan.engine)
+        return _join(published_lines, width)
+    head_lines = [*list_range_lines(plan), *_list_counts(plan, episode_paths)]
+    head_lines += list_engine_lines(plan.engine)
     sections = list(_list_sections(plan))
-    text = ""
-    # First try long items in full, on several lines; if the text is too long, cut them.
-    attempts = [(LIMITS[0], 0)]
-    attempts += [(limits, width) for limits in LIMITS]
-    for limits, cut_width in attempts:
-        text = _join([*head, *_list_lines(sections, limits, cut_width), *outcome], width)
+
+    def render(limits: _Limits, cut_width: int) -> str:
+        section_lines = _list_section_lines(sections, limits, cut_width)
+        return _join([*head_lines, *section_lines, *published_lines], width)
+
+    text = render(LIMITS[0], 0)
+    for limits in LIMITS:
         if text.count("\n") <= MAX_LINES:
             break
+        text = render(limits, width)
     return text
 
 
@@ -128,53 +131,59 @@ def _join(lines: Sequence[str], width: int) -> str:
     return fold(text, width) if width else text
 
 
-def _list_lines(sections: Sequence[_Section], limits: _Limits, width: int) -> Iterator[str]:
-    """Yield the lines of sections, with an empty line around each list of items.
+def _list_section_lines(sections: Sequence[_Section], limits: _Limits, width: int) -> Iterator[str]:
+    """Yield the lines of sections: a heading each, and a list of items with an empty line around.
+
+    They follow the lines on the range of the run, which count as a list.
 
     Args:
         sections: the sections.
         limits: how many items of each list are shown.
         width: the width at which items are cut; 0 for whole items.
     """
-    is_shortened = False
-    was_list = True  # An empty line is below the range, too.
+    has_hidden_items = False
+    is_below_list = True
     for section in sections:
-        shown = section.items[: limits.new if section.is_new else limits.other]
-        hidden = len(section.items) - len(shown)
-        if shown or was_list:
+        item_limit = limits.new if section.is_new else limits.other
+        shown_items = section.items[:item_limit]
+        hidden_count = len(section.items) - len(shown_items)
+        if shown_items or is_below_list:
             yield ""
         yield section.heading
-        for item in shown:
+        for item in shown_items:
             yield cut(f"  {item}", width) if width else f"  {item}"
-        if shown and hidden:
-            yield f"  … and {hidden} more"
-        was_list = bool(shown)
-        is_shortened = is_shortened or hidden > 0
-    if is_shortened:
+        if shown_items and hidden_count:
+            yield f"  … and {hidden_count} more"
+        is_below_list = bool(shown_items)
+        has_hidden_items = has_hidden_items or hidden_count > 0
+    if has_hidden_items:
         yield from ("", MORE)
 
 
-def _list_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
+def _list_counts(plan: Plan, episode_paths: Sequence[str]) -> Iterator[str]:
     """Yield lines with counts alone: of sources, masked credentials and episodes.
 
-    A source is a pull request or an agent session that was joined to a change.
+    A source (`plan.joins`) is a pull request or an agent session that belongs to a change.
 
     Args:
-        plan: the plan.
-        written: the paths of the episode files that it writes.
+        plan: the plan. A plan without new files may combine old files of episodes (`fold_before`).
+        episode_paths: the paths of the episode files that it writes.
     """
     if plan.joins:
         yield f"Read besides commits: {plural(len(plan.joins), 'source')}"
     if plan.counts.redactions:
         yield f"Masked in what was read: {plural(plan.counts.redactions, 'credential')}"
-    if written:
-        yield f"episodes: {count_episodes(plan)} new, {plural(len(written), 'file')}"
+    if episode_paths:
+        yield f"episodes: {count_episodes(plan)} new, {plural(len(episode_paths), 'file')}"
     elif not (plan.steps or plan.episodes or plan.fold_before):
-        yield NOTHING
+        yield NOTHING_TO_COMMIT
 
 
 def _list_sections(plan: Plan) -> Iterator[_Section]:
-    """Yield the changes of entries, the candidates that were not written, then what went wrong."""
+    """Yield the changes of entries, the candidates that were not written, then what went wrong.
+
+    A run that read changes and learned nothing ends with commands to try.
+    """
     for step in plan.steps:
         yield _describe_step(step)
     yield from _list_judged(plan)
@@ -186,8 +195,8 @@ def _list_sections(plan: Plan) -> Iterator[_Section]:
         warnings = list(map(_describe_finding, plan.findings))
         yield _Section(f"Warnings: {len(warnings)}", warnings)
     if plan.counts.merged_changes and not has_new_entries(plan):
-        ways = [f"{command:36} {effect}" for command, effect in WAYS]
-        yield _Section("Nothing was learned from these changes.", ways)
+        advice = [f"{command:36} {effect}" for command, effect in WAYS_TO_LEARN]
+        yield _Section("Nothing was learned from these changes.", advice)
 
 
 def _describe_step(step: PlannedStep) -> _Section:
@@ -202,19 +211,20 @@ def _describe_step(step: PlannedStep) -> _Section:
 def _list_judged(plan: Plan) -> Iterator[_Section]:
     """Yield a section for each verdict by which candidates for entries were not written.
 
-    Candidates that a person can decide about are listed in the order in which review asks.
+    The verdict "suspected" means that a person is to decide. Of these candidates the best are
+    listed, in the order in which `memory-ci review` asks about them.
     """
     for verdict, heading in VERDICTS:
         judged = [item for item in plan.judged if item.verdict == verdict]
         if not judged:
             continue
         if verdict == "suspected":
-            best = [suggestion.candidate.title for suggestion in list_suggestions(judged, ())]
-            question = f"{len(best)} for you to decide (memory-ci review)"
-            yield _Section(f"{heading}: {len(judged)}, {question}", best)
-            continue
-        items = [f"{item.change:8}  {item.candidate.title}  ({item.reason})" for item in judged]
-        yield _Section(f"{heading}: {len(judged)}", items)
+            titles = [suggestion.candidate.title for suggestion in list_suggestions(judged, ())]
+            question = f"{len(titles)} for you to decide (memory-ci review)"
+            yield _Section(f"{heading}: {len(judged)}, {question}", titles)
+        else:
+            items = [f"{item.change:8}  {item.candidate.title}  ({item.reason})" for item in judged]
+            yield _Section(f"{heading}: {len(judged)}", items)
 
 
 def _describe_finding(finding: Finding) -> str:

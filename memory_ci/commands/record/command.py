@@ -211,12 +211,17 @@ def _record(
     from memory_ci.commands.publish.publish import publish
 
     with progress(READING) as advance:
-        planner = _RunPlanner(workspace, options, advance, fetch=True, asks=not yes)
+        planner = _RunPlanner(
+            workspace, options, advance, fetch_sessions=True, confirm_episodes=not yes
+        )
         return publish(workspace, publishing, planner.plan, now(), os.environ)
 
 
 class _RunPlanner:
-    """A planner of one run, which is planned again whenever the branch moves before the push."""
+    """A planner of one run, which is planned again whenever the branch moves before the push.
+
+    `publish` calls its method `plan` for each try.
+    """
 
     def __init__(
         self,
@@ -224,23 +229,23 @@ class _RunPlanner:
         options: RecordOptions,
         advance: OnProgress,
         *,
-        fetch: bool = False,
-        asks: bool = False,
+        fetch_sessions: bool = False,
+        confirm_episodes: bool = False,
     ) -> None:
-        """Prepare to plan.
+        """Keep what every try to plan needs; nothing is read yet.
 
         Args:
             workspace: the repository.
             options: the range of the run.
             advance: called as merged work is read.
-            fetch: fetch captured sessions first.
-            asks: ask whether a first run may write many episodes.
+            fetch_sessions: fetch captured sessions before planning.
+            confirm_episodes: ask a person whether a first run may write many episodes.
         """
         self._workspace = workspace
         self._options = options
         self._advance = advance
-        self._fetch = fetch
-        self._asks = asks
+        self._must_fetch_sessions = fetch_sessions
+        self._must_confirm_episodes = confirm_episodes
 
     def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
         """Return the plan of the run on the tip of a branch.
@@ -261,11 +266,11 @@ class _RunPlanner:
         ref, base = branch_tip(workspace, ref)
         options = replace(self._options, ref=ref, base=base, accepted=accepted)
         check_range(workspace, options, base)
-        if self._fetch:
+        if self._must_fetch_sessions:
             problems = fetch_sessions(workspace, ref, os.environ, base)
             options = replace(options, problems=problems)
         plan = Memory(workspace).record(options=options, on_progress=self._advance)
-        if self._asks:
+        if self._must_confirm_episodes:
             _confirm_episodes(workspace, options, plan)
         return plan
 
@@ -276,9 +281,9 @@ def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) 
     Raises:
         UsageError: many-episodes if nobody can answer.
     """
-    from memory_ci.commands.record.run_checks import count_unasked
+    from memory_ci.commands.record.run_checks import count_episodes_to_confirm
 
-    count = count_unasked(workspace, options, plan)
+    count = count_episodes_to_confirm(workspace, options, plan)
     if count:
         error = UsageError(
             f"this first run would write {count} episodes",
@@ -305,7 +310,8 @@ def _confirm(question: str, refusal: UsageError) -> None:
         UsageError: `refusal`.
         click.Abort: if the answer is no.
     """
-    if has_input():  # Standard input is no terminal.
+    is_piped = has_input()  # A file or a program is standard input, and nobody can answer.
+    if is_piped:
         raise refusal
     if not confirm(question, default=False):
         raise click.Abort
@@ -319,12 +325,12 @@ def _write_summary(
     Quotes are shortened as in memory files.
     """
     from memory_ci.commands.health.health import list_health_remarks
-    from memory_ci.memory.apply import trim_plan
+    from memory_ci.memory.apply import trim_plan_quotes
     from memory_ci.memory.workspace import workspace_at
 
     remarks = list_health_remarks(workspace, plan.ref, today())
     settings = workspace_at(workspace.repo, plan.base).config
-    trimmed_plan = trim_plan(plan, settings.evidence.quotes)
+    trimmed_plan = trim_plan_quotes(plan, settings.evidence.quotes)
     file.write(render_summary(trimmed_plan, published, remarks=remarks))
 
 
@@ -347,10 +353,12 @@ def _show_run(
 def _list_run_fields(
     plan: Plan | None, published: Published | None, offer: Offer | None
 ) -> dict[str, object]:
-    """Return the JSON fields of a run.
+    """Return the JSON fields of a run of `record` or `learn`.
 
-    `plan` has the learnings, `applied` has the commits, `published` says where they are if they
-    left this repository, and `offer` has the price of a run of `learn`.
+    - `offer`: the price of a run of `learn`; missing for `record`;
+    - `plan`: the learnings;
+    - `applied`: the commits, null if nothing was committed;
+    - `published`: the pull request or push; missing if the commits stay in this repository.
     """
     fields: dict[str, object] = {}
     if offer is not None:
@@ -479,14 +487,17 @@ def learn_command(
 
 
 def _confirm_offer(offer: Offer) -> None:
-    """Ask whether to send the requests at their price, unless none are left to pay for.
+    """Ask whether to send the requests at their price.
+
+    Nobody is asked if there is nothing to pay: there are no requests, or an earlier run sent them.
 
     Raises:
-        UsageError: learn-unasked if nobody can answer.
+        UsageError: `learn-unasked` if nobody can answer.
     """
-    if offer.windows and not offer.is_sent:
+    if offer.request_count and not offer.is_sent:
         message = (
-            f"{offer.windows} windows would be sent to {offer.engine}, and nobody confirmed it"
+            f"{offer.request_count} windows would be sent to {offer.engine}, "
+            "and nobody confirmed it"
         )
         hint = "Confirm with --yes; --dry-run prints the price."
         _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))

@@ -170,9 +170,14 @@ def _draft_by_model(
 
 
 def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
-    """Yield the rules that people repeated, that entries of memory hold, and that documents say."""
-    for item in repeated:
-        candidate = item.candidate
+    """Yield the rules that people repeated, that entries of memory hold, and that documents say.
+
+    Args:
+        run: the run.
+        repeated: the repeated requests and the failing commands; failures are no rules.
+    """
+    for judged in repeated:
+        candidate = judged.candidate
         repetition = candidate.repetition
         if repetition is not None and repetition.kind == "request":
             yield CheckableRule(
@@ -182,18 +187,22 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
                 since=repetition.first,
                 candidate=candidate,
             )
+
     for located in run.draft.located:
         entry = located.entry
-        # The title of a rejected choice names the thing alone, which is no rule.
+        # An entry on a rejected choice has the choice as its title ("Redux"), which is no rule.
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
         if is_rule and entry.check is None and is_in_force(entry, run.today):
             yield CheckableRule(
                 title=entry.title, source="entry", place=entry.id, since=entry.created_at
             )
+
     seen_texts: set[str] = set()
     for written in list_written_rules(run.base):
         text = EMPHASIS.sub("", written.text)
-        if SENTENCE.match(text) and text not in seen_texts and not written.is_forbidden_example:
+        if not SENTENCE.match(text) or written.is_forbidden_example:
+            continue
+        if text not in seen_texts:
             seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md.
             yield CheckableRule(
                 title=text, source="document", place=written.place, words=written.text
@@ -246,11 +255,11 @@ def _ask_for_checks(
 
 
 def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
-    """Return the checks, with the day since when the rule of a document is in force.
+    """Return the checks, each rule of a document with the day on which it was written (`since`).
 
-    That is the day when its line was committed, by `git blame`.
+    The place of such a rule is `PATH:LINE`. The day is when the line was committed, by `git blame`.
     """
-    blamed: dict[str, tuple[BlamedRange, ...]] = {}
+    blamed_lines_by_path: dict[str, tuple[BlamedRange, ...]] = {}
     dated: list[DraftedCheck] = []
     for draft in drafted:
         rule = draft.rule
@@ -258,9 +267,9 @@ def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Dra
             dated.append(draft)
             continue
         path, _, line_number = rule.place.rpartition(":")
-        if path not in blamed:
-            blamed[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
-        day = _find_day(blamed[path], int(line_number))
+        if path not in blamed_lines_by_path:
+            blamed_lines_by_path[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
+        day = _find_day(blamed_lines_by_path[path], int(line_number))
         dated.append(draft._replace(rule=rule._replace(since=day)))
     return dated
 
@@ -308,7 +317,7 @@ def _draft_habit(habit: Habit) -> DraftedCheck:
 
 def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the drafted checks that no entry of memory has, each once."""
-    known_checks = [place.entry.check for place in run.draft.located]
+    known_checks = [located.entry.check for located in run.draft.located]
     new_checks: list[DraftedCheck] = []
     for draft in drafted:
         if draft.check not in known_checks:

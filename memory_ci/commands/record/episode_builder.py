@@ -13,8 +13,8 @@ from datetime import UTC
 from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import parse_anchor
-from memory_ci.commands.record.gatherer import Gathered, RecordRun
-from memory_ci.commands.record.uses import Uses
+from memory_ci.commands.record.change_uses import ChangeUses
+from memory_ci.commands.record.gatherer import GatheredEvents, RecordRun
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import read_added_lines
 from memory_ci.lifecycle.episodes import (
@@ -57,7 +57,7 @@ from memory_ci.records.names import SHA_WIDTH, format_work_ref
 REVIEW = "review:"
 """Prefix of the source of feedback from a review: `review:128#4`."""
 
-REQUESTED = ("outcome", "requested-then-made")
+CHANGED_ON_REQUEST = ("outcome", "requested-then-made")
 """The label of an event: a change was requested in review, and made."""
 
 MAX_TOOLS = 12
@@ -84,44 +84,43 @@ class EpisodeBuilder:
 
     def build_merged(
         self,
-        derived: Episode,
+        git_episode: Episode,
         merged: MergedChange,
-        gathered: Gathered,
-        uses: Uses,
-        judged: Sequence[Judged],
+        gathered: GatheredEvents,
+        change_uses: ChangeUses,
+        judged_candidates: Sequence[Judged],
     ) -> Episode:
         """Return the episode of a merged change from git, its sessions and its pull request.
 
-        Its valence says how much it matters, from 0 to 1.
+        An episode is the record of a change: its situation, the agent's context and tools, the
+        entries that were served and used, the outcome, and a valence, which says how much it
+        matters, from 0 to 1.
 
         Args:
-            derived: the episode as git's history alone gives it.
+            git_episode: the episode as git's history alone gives it.
             merged: the change.
             gathered: its sessions and its pull request.
-            uses: the entries that it was served and used.
-            judged: the candidates for entries, with their verdicts.
+            change_uses: the entries that it was served and used.
+            judged_candidates: the candidates for entries, with their verdicts.
         """
         request = gathered.request
+        number = _find_request_number(merged, request)
+        branch = request.branch if request else find_branch(merged.tip.message)
         commits = own_commits(merged)
-        # A number in a message may be an issue's or that of a request that was not merged.
-        number = merged.number
-        if request is not None:
-            number = request.number if request.state == "merged" else None
-        ref = format_work_ref(number, merged.tip.sha)
         paths = list_paths(merged, commits)
         outcome = _find_outcome(paths, gathered.events)
-        facts = self._find_facts(merged, gathered.events, uses, ref, paths)
-        branch = request.branch if request else find_branch(merged.tip.message)
+        ref = format_work_ref(number, merged.tip.sha)
+        feedback_facts = self._find_feedback_facts(merged, gathered.events, change_uses, ref, paths)
         episode = replace(
-            derived,
+            git_episode,
             id=name_change(number, merged.tip.sha),
-            context=self._describe_context(branch, gathered, uses.held_out),
-            retrieved=_list_served(uses.served, _first_parent(commits[0])),
-            used=tuple(sorted(uses.used)),
-            action=replace(derived.action, pr=number, tools=_list_tools(gathered.events)),
+            context=self._describe_context(branch, gathered, change_uses.held_out),
+            retrieved=_list_served(change_uses.served, _first_parent(commits[0])),
+            used=tuple(sorted(change_uses.used)),
+            action=replace(git_episode.action, pr=number, tools=_list_tools(gathered.events)),
             outcome=outcome,
-            valence=_measure_valence(outcome, judged),
-            feedback=(*derive_feedback(facts), *self.list_commands(request)),
+            valence=_measure_valence(outcome, judged_candidates),
+            feedback=(*derive_feedback(feedback_facts), *self.list_commands(request)),
         )
         if request is None:
             return episode
@@ -145,17 +144,22 @@ class EpisodeBuilder:
             text=render_episode_text(title, prose, request, MERGED_AS[episode.outcome]),
         )
 
-    def build_declined(self, request: PullRequest, uses: Uses) -> Episode:
+    def build_declined(self, request: PullRequest, change_uses: ChangeUses) -> Episode:
         """Return the episode of a pull request that was closed without a merge.
 
-        It is a failure if the request had commits; otherwise nothing was tried.
+        Its outcome is a failure if the request had commits; otherwise nothing was tried. Its
+        valence (how much it matters) is `DETOUR_VALENCE`.
+
+        Args:
+            request: the pull request.
+            change_uses: the entries that it names in trailers.
         """
         closed_at = (request.closed_at or request.created_at).astimezone(UTC)
         work = MergedWork(
             ref=format_work_ref(request.number, ""),
             at=closed_at,
-            served=frozenset(uses.served),
-            used=uses.used,
+            served=frozenset(change_uses.served),
+            used=change_uses.used,
             is_declined=True,
         )
         title = make_safe(request.title)
@@ -166,8 +170,8 @@ class EpisodeBuilder:
             occurred_at=closed_at,
             situation=derive_situation(title, list_safe_names(reviewed_paths), labels),
             context=self._describe_context(request.branch),
-            retrieved=_list_served(uses.served, ""),
-            used=tuple(sorted(uses.used)),
+            retrieved=_list_served(change_uses.served, ""),
+            used=tuple(sorted(change_uses.used)),
             action=Action(pr=request.number),
             outcome="failure" if request.commits else "neutral",
             valence=DETOUR_VALENCE,
@@ -194,73 +198,85 @@ class EpisodeBuilder:
                         id=entry_id, kind=kind, at=at, by=make_safe(review.author), ref=ref
                     )
 
-    def _find_facts(
+    def _find_feedback_facts(
         self,
         merged: MergedChange,
         events: Iterable[Event],
-        uses: Uses,
+        change_uses: ChangeUses,
         ref: str,
         paths: Collection[str],
     ) -> MergedWork:
         """Return the facts of a change from which feedback on entries is derived.
 
-        These are the entries that the agent was served and used; among them those whose code a
-        reviewer asked to change, and those that have a file or a name in common with the change.
+        These are: entries that the agent used; used entries whose code a reviewer asked to change
+        (`corrected`); entries that it was served and did not use (`served`); and served entries
+        that have a file or a name in common with the change (`touched`).
 
         Args:
             merged: the change.
             events: its commits, reviews and sessions.
-            uses: the entries that it was served and used.
+            change_uses: the entries that it was served and used.
             ref: its name in feedback: `pr:128` or a commit.
             paths: the files that it touched.
         """
-        tip = merged.tip
         located_by_id = self._run.draft.by_id
         requested_paths: set[str] = set()
         for event in events:
-            if REQUESTED in event.labels:
+            if CHANGED_ON_REQUEST in event.labels:
                 requested_paths |= set(event.paths)
-        corrected: set[str] = set()
-        for entry_id in uses.used:
-            if entry_id in located_by_id and _is_about(located_by_id[entry_id], requested_paths):
-                corrected.add(entry_id)
-        touched: frozenset[str] = frozenset()
-        served = []
-        for entry_id in uses.served:
-            if entry_id in located_by_id:
-                served.append(located_by_id[entry_id].entry)
-        if served:
-            repo, start = self._run.workspace.repo, start_of(merged)
-            message = "\n".join(commit.message for commit in (tip, *merged.commits))
-            entries = self._run.draft.entries
-            touched = find_touched(
-                served,
-                entries,
-                paths,
-                message,
-                lambda: read_added_lines(repo, start, tip.sha) if start else "",
-            )
+        corrected_ids: set[str] = set()
+        for entry_id in change_uses.used:
+            located = located_by_id.get(entry_id)
+            if located is not None and _is_about(located, requested_paths):
+                corrected_ids.add(entry_id)
         return MergedWork(
             ref=ref,
-            at=tip.committed_at,
-            served=uses.ignored,  # Feedback on used entries follows from `used`.
-            used=uses.used,
-            corrected=frozenset(corrected),
-            touched=touched,
+            at=merged.tip.committed_at,
+            served=change_uses.ignored,
+            used=change_uses.used,
+            corrected=frozenset(corrected_ids),
+            touched=self._find_touched_entries(merged, change_uses.served, paths),
         )
 
+    def _find_touched_entries(
+        self, merged: MergedChange, served_ids: Iterable[str], paths: Collection[str]
+    ) -> frozenset[str]:
+        """Return the served entries that have a file or a name in common with a merged change.
+
+        Args:
+            merged: the change.
+            served_ids: ids of the entries that the agent was served.
+            paths: the files that the change touched.
+        """
+        located_by_id = self._run.draft.by_id
+        served = [
+            located_by_id[entry_id].entry for entry_id in served_ids if entry_id in located_by_id
+        ]
+        if not served:
+            return frozenset()
+        messages = [commit.message for commit in (merged.tip, *merged.commits)]
+
+        def read_lines() -> str:  # One git process, which most changes can do without.
+            start = start_of(merged)
+            if not start:
+                return ""
+            return read_added_lines(self._run.workspace.repo, start, merged.tip.sha)
+
+        return find_touched(served, self._run.draft.entries, paths, "\n".join(messages), read_lines)
+
     def _describe_context(
-        self, branch: str, gathered: Gathered | None = None, held_out: Iterable[str] = ()
+        self, branch: str, gathered: GatheredEvents | None = None, held_out: Iterable[str] = ()
     ) -> dict[str, str]:
         """Return the context of an episode: its branch, agents, sessions and project stage.
 
         Args:
             branch: the branch of the work.
-            gathered: the sessions of the work.
-            held_out: marks of the sessions that were shown no entries, for comparison.
+            gathered: the events of the work; None for a declined request, which names no sessions.
+            held_out: marks of the sessions that were shown no entries, to compare sessions with
+                and without memory.
         """
-        joins = gathered.joins if gathered else ()
-        session_keys = [join.id for join in joins if join.kind == "session"]
+        sources = gathered.sources if gathered else ()
+        session_keys = [source.id for source in sources if source.kind == "session"]
         sessions = list_safe_names(session_keys, MAX_SESSIONS)
         # The key of a session names its agent: `codex:0198c1f2`.
         agents = {session_key.partition(":")[0] for session_key in sessions}
@@ -274,15 +290,26 @@ class EpisodeBuilder:
         return {key: value for key, value in context.items() if value}
 
 
-def _list_served(ids: Sequence[str], at: str) -> tuple[ServedEntry, ...]:
+def _find_request_number(merged: MergedChange, request: PullRequest | None) -> int | None:
+    """Return the number of the pull request that a merged change came from, None without one.
+
+    Without a forge it is the number in the commit message, which may be an issue's.
+    """
+    if request is None:
+        return merged.number
+    return request.number if request.state == "merged" else None
+
+
+def _list_served(ids: Sequence[str], base_sha: str) -> tuple[ServedEntry, ...]:
     """Return the entries that an agent was shown, ranked in the order of their ids.
 
     Args:
         ids: the ids of the entries.
-        at: the commit that the work was based on.
+        base_sha: the commit that the work was based on.
     """
     return tuple(
-        ServedEntry(id=entry_id, rank=rank, at=at) for rank, entry_id in enumerate(ids, start=1)
+        ServedEntry(id=entry_id, rank=rank, at=base_sha)
+        for rank, entry_id in enumerate(ids, start=1)
     )
 
 
@@ -299,7 +326,7 @@ def _find_outcome(paths: Sequence[str], events: Iterable[Event]) -> Outcome:
     """
     if not paths:
         return "neutral"
-    is_changed_on_request = any(REQUESTED in event.labels for event in events)
+    is_changed_on_request = any(CHANGED_ON_REQUEST in event.labels for event in events)
     return "partial" if is_changed_on_request else "success"
 
 
@@ -310,25 +337,25 @@ def _list_tools(events: Iterable[Event]) -> tuple[str, ...]:
     return tuple(sorted(list_safe_names(names, MAX_TOOLS)))
 
 
-def _measure_valence(outcome: Outcome, judged: Sequence[Judged]) -> float:
+def _measure_valence(outcome: Outcome, judged_candidates: Sequence[Judged]) -> float:
     """Return how much an episode matters, from 0 to 1: as much as the best entry learned from it.
 
     Work that needed correction counts at least `DETOUR_VALENCE`, other work `ROUTINE_VALENCE`.
     """
-    least = DETOUR_VALENCE if outcome == "partial" else ROUTINE_VALENCE
-    learned = [
-        item.candidate.importance for item in judged if item.verdict in ("written", "restates")
-    ]
-    return max([least, *learned])
+    valences = [DETOUR_VALENCE if outcome == "partial" else ROUTINE_VALENCE]
+    for judged in judged_candidates:
+        if judged.verdict in ("written", "restates"):
+            valences.append(judged.candidate.importance)
+    return max(valences)
 
 
-def _is_about(place: Located, changed_paths: set[str]) -> bool:
+def _is_about(located: Located, changed_paths: set[str]) -> bool:
     """Return whether an entry is about one of the changed files.
 
     An entry is about the files that it cites, and about the directory whose memory it is in.
     """
-    anchors = [parse_anchor(cite) for cite in place.entry.cites]
+    anchors = [parse_anchor(cite) for cite in located.entry.cites]
     paths = {anchor.path for anchor in anchors if anchor}
-    if place.scope.name == "team" and place.scope.where:
-        paths.add(place.scope.where)
+    if located.scope.name == "team" and located.scope.where:
+        paths.add(located.scope.where)
     return bool(changed_paths) and covers_changed_path(paths, changed_paths)

@@ -50,7 +50,7 @@ MAX_DECLINED = 40
 Each costs three queries or more, of the 600 that a run may make.
 """
 
-MAX_NAMED = 10
+MAX_NAMED_REQUESTS = 10
 """Requests that one line of the report names."""
 
 BACKLOG = timedelta(days=90)
@@ -61,49 +61,57 @@ class DeclinedWindow(NamedTuple):
     """The time in which the declined requests of a run were closed.
 
     Attributes:
-        since: when the last run ended.
-        start: the earliest time of a request that earlier runs may not have read.
+        last_run_at: when the last run ended. All requests that were closed later are read.
+        start: the earliest time of a request that earlier runs may not have read, at the latest
+            `last_run_at`. Requests that were closed between the two are read if they lack an
+            episode.
         episode_ids: ids of episodes that exist or were deleted.
     """
 
-    since: datetime
+    last_run_at: datetime
     start: datetime
     episode_ids: frozenset[str] = frozenset()
 
 
-def find_window(
-    base: Snapshot, since: datetime, episode_ids: frozenset[str], episodes: Collection[Episode]
+def find_declined_window(
+    base: Snapshot,
+    last_run_at: datetime,
+    episode_ids: frozenset[str],
+    episodes: Collection[Episode],
 ) -> DeclinedWindow:
-    """Return a window of time: a run reads the declined requests that were closed in it.
+    """Return the time in which the declined requests that a run reads were closed.
 
     It begins at the newest declined request that has an episode, but not before memory-ci was set
-    up, and at most `BACKLOG` before the commit that the run reads.
+    up, and at most `BACKLOG` before the commit that the run reads. If no episodes are written, it
+    begins when the last run ended.
 
     Args:
         base: the commit that the run reads.
-        since: when the last run ended.
+        last_run_at: when the last run ended.
         episode_ids: ids of episodes that exist or were deleted.
         episodes: the episodes.
     """
     repo = base.workspace.repo
     setup_commit = find_addition(repo, base.sha, CONFIG_FILE)
     if setup_commit is None or not base.workspace.config.episodes.write:
-        return DeclinedWindow(since, since, episode_ids)
-    earliest = max(read_commit_time(repo, setup_commit), read_commit_time(repo, base.sha) - BACKLOG)
-    times_of_declined = [
-        episode.occurred_at
-        for episode in episodes
-        if episode.action.pr and not episode.action.commit
-    ]
-    start = min(since, max([earliest, *times_of_declined]))
-    return DeclinedWindow(since, start, episode_ids)
+        return DeclinedWindow(last_run_at, last_run_at, episode_ids)
+    setup_time = read_commit_time(repo, setup_commit)
+    backlog_start = read_commit_time(repo, base.sha) - BACKLOG
+    declined_times = []
+    for episode in episodes:
+        is_declined = episode.action.pr and not episode.action.commit
+        if is_declined:
+            declined_times.append(episode.occurred_at)
+    start = max([setup_time, backlog_start, *declined_times])
+    return DeclinedWindow(last_run_at, min(start, last_run_at), episode_ids)
 
 
 def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> list[PullRequest]:
     """Return the declined requests to read, by the time of their closing.
 
-    New requests come first, then those that may have new comments. A request is read if it was
-    closed since the last run; or before, if a member opened it and it has no episode.
+    New requests come first, then requests with an episode, which may have new comments. A request
+    is read if it was closed since the last run. A request that was closed earlier is read if a
+    member opened it and it has no episode.
     """
     without_episode: list[PullRequest] = []
     with_episode: list[PullRequest] = []
@@ -111,8 +119,10 @@ def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> 
         if request.closed_at is None or request.closed_at < window.start:
             continue
         has_episode = f"pr-{request.number}" in window.episode_ids
+        # The listing does not always tell the permission. Without write access one needs a fork.
         is_by_member = request.permission != "read" or not request.is_fork
-        if request.closed_at < window.since and (has_episode or not is_by_member):
+        is_older_than_last_run = request.closed_at < window.last_run_at
+        if is_older_than_last_run and (has_episode or not is_by_member):
             continue
         if has_episode:
             with_episode.append(request)
@@ -123,17 +133,17 @@ def choose_declined(requests: Iterable[PullRequest], window: DeclinedWindow) -> 
     return sorted(without_episode, key=by_time) + sorted(with_episode, key=by_time)
 
 
-class Gathered(NamedTuple):
+class GatheredEvents(NamedTuple):
     """The events of one change, and where they come from.
 
     Attributes:
         events: its events, numbered in their order.
-        joins: the sessions and pull requests that they come from.
+        sources: the sessions and pull requests that they come from.
         request: its pull request.
     """
 
     events: tuple[Event, ...]
-    joins: tuple[Join, ...]
+    sources: tuple[Join, ...]
     request: PullRequest | None = None
 
 
@@ -145,7 +155,7 @@ class Gatherer:
         self._workspace = workspace
         self._finder = finder
         self._forge = forge
-        self._read_requests: set[int] = set()
+        self._read_request_numbers: set[int] = set()
         self._problems: list[str] = []
         self.review_turns: list[PersonTurn] = []
         self.has_forge = forge is not None
@@ -172,7 +182,7 @@ class Gatherer:
             for turn in self.archive.turns
         )
 
-    def gather(self, merged: MergedChange) -> Gathered:
+    def gather(self, merged: MergedChange) -> GatheredEvents:
         """Return the events of a merged change.
 
         They come from its commits, its decision records and job files, its pull request with the
@@ -183,15 +193,17 @@ class Gatherer:
             EngineError: `forge-…` if the forge cannot be queried.
         """
         request = self.find_request(merged)
-        joins: list[Join] = []
+        sources: list[Join] = []
         events = [*commit_events(merged), *file_events(self._workspace, merged)]
         if request is not None:
             is_named_by_commit = merged.number == request.number
             how = "named by its commit" if is_named_by_commit else "named by the forge"
-            events += self._read_request(request, merged.label, how, joins)
+            request_source, request_events = self._read_request(request, merged.label, how)
+            sources += request_source
+            events += request_events
         session_events: list[Event] = []
         for joined in self._finder.find(merged, request):
-            joins.append(
+            sources.append(
                 Join(
                     change=merged.label,
                     kind="session",
@@ -203,28 +215,34 @@ class Gatherer:
             session_events += joined.events
         if len(events) > len(merged.commits) or session_events:
             events.append(diff_event(merged))
-        return _number_events([*events, *sort_events(session_events)], joins, request)
+        return _number_events([*events, *sort_events(session_events)], sources, request)
 
-    def gather_declined(self, request: PullRequest) -> Gathered:
+    def gather_declined(self, request: PullRequest) -> GatheredEvents:
         """Return the events of a pull request that was closed without a merge.
 
         They hold no commits, for those are not in the history of the branch.
         """
-        joins: list[Join] = []
         label = f"#{request.number}"
-        events = self._read_request(request, label, "closed without a merge", joins)
-        return _number_events(events, joins, request)
+        sources, events = self._read_request(request, label, "closed without a merge")
+        return _number_events(events, sources, request)
 
-    def gather_unmerged(self) -> Iterator[tuple[UnmergedWork, Gathered]]:
+    def gather_unmerged(self) -> Iterator[tuple[UnmergedWork, GatheredEvents]]:
         """Yield the work that is in no merged change, with the events of its sessions."""
         for work in self._finder.read_unmerged():
-            joins: list[Join] = []
-            session_events: list[Event] = []
-            for session, events in work.sessions:
-                how = "of no merged change"
-                joins.append(Join(work.label, "session", session.key, how, len(events)))
-                session_events += events
-            yield work, _number_events(sort_events(session_events), joins, None)
+            sources: list[Join] = []
+            unmerged_events: list[Event] = []
+            for session, session_events in work.sessions:
+                sources.append(
+                    Join(
+                        change=work.label,
+                        kind="session",
+                        id=session.key,
+                        how="of no merged change",
+                        events=len(session_events),
+                    )
+                )
+                unmerged_events += session_events
+            yield work, _number_events(sort_events(unmerged_events), sources)
 
     def describe_unnamed_checkpoints(self) -> str:
         """Return how many checkpoints no commit names, or "" if there is nothing to report."""
@@ -292,54 +310,51 @@ class Gatherer:
         the same merge commit; else the forge is queried for the number.
 
         Raises:
-            EngineError: `forge-…` if the forge cannot be queried; without it an outsider would pass
-                for a member.
+            EngineError: `forge-…` if the forge cannot be queried. It is not ignored: a change
+                without a request would count as a member's work.
         """
         if self._forge is None:
             return None
-        named = None
+        named_request = None
         if merged.number is not None:
-            named = self._forge.find_pull_request(merged.number)
-        if named is not None and named.merge_sha == merged.tip.sha:
-            return named
+            named_request = self._forge.find_pull_request(merged.number)
+        if named_request is not None and named_request.merge_sha == merged.tip.sha:
+            return named_request
         number = self._forge.find_number(merged.tip.sha)
         if number is None or number == merged.number:
-            return named
+            return named_request
         return self._forge.find_pull_request(number)
 
     def _read_request(
-        self, request: PullRequest, change: str, how: str, joins: list[Join]
-    ) -> Sequence[Event]:
-        """Return the events of a pull request; none if this run has read them before.
+        self, request: PullRequest, change_label: str, how: str
+    ) -> tuple[list[Join], Sequence[Event]]:
+        """Return a pull request as a source, and its events; nothing if this run has read it.
 
         Args:
             request: the pull request.
-            change: the label of the change that it belongs to.
+            change_label: the label of the change that it belongs to, such as `#128`.
             how: how the request was found, for the report.
-            joins: the sources that were joined to the change; the request is added.
         """
-        if request.number in self._read_requests:
-            return ()
-        self._read_requests.add(request.number)
+        if request.number in self._read_request_numbers:
+            return [], ()
+        self._read_request_numbers.add(request.number)
         self._problems += [f"#{request.number}: {problem}" for problem in request.problems]
         events = review_events(request)
         self.review_turns += _list_review_turns(events, f"#{request.number}")
-        joins.append(
-            Join(
-                change=change,
-                kind="pull-request",
-                id=f"#{request.number}",
-                how=how,
-                events=len(events),
-            )
+        source = Join(
+            change=change_label,
+            kind="pull-request",
+            id=f"#{request.number}",
+            how=how,
+            events=len(events),
         )
-        return events
+        return [source], events
 
 
 def _describe_unread(requests: Sequence[PullRequest], reason: str) -> str:
     """Return the problem of declined requests that a run did not read: `2 closed requests …`."""
-    names = ", ".join(f"#{request.number}" for request in requests[:MAX_NAMED])
-    if len(requests) > MAX_NAMED:
+    names = ", ".join(f"#{request.number}" for request in requests[:MAX_NAMED_REQUESTS])
+    if len(requests) > MAX_NAMED_REQUESTS:
         names += ", …"
     return f"{plural(len(requests), 'closed request')} not read ({names}): {reason}"
 
@@ -418,8 +433,8 @@ def sort_events(events: Iterable[Event]) -> list[Event]:
 
 
 def _number_events(
-    events: Iterable[Event], joins: Iterable[Join], request: PullRequest | None
-) -> Gathered:
+    events: Iterable[Event], sources: Iterable[Join], request: PullRequest | None = None
+) -> GatheredEvents:
     """Return the events of a change, numbered, and marked where an outsider wrote them.
 
     If an outsider opened the pull request, all of its events are an outsider's, except reviews,
@@ -431,4 +446,4 @@ def _number_events(
         is_by_opener = event.kind not in ("review", "check")
         is_outsiders = event.is_outside or (is_opened_outside and is_by_opener)
         numbered.append(replace(event, seq=number, is_outside=is_outsiders))
-    return Gathered(tuple(numbered), tuple(joins), request)
+    return GatheredEvents(tuple(numbered), tuple(sources), request)

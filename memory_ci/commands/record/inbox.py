@@ -7,15 +7,15 @@ from collections.abc import Collection, Sequence
 from msgspec.structs import replace
 
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.commands.record.tally import Tally
+from memory_ci.commands.record.run_results import RunResults
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.history import FileVersion, list_versions
-from memory_ci.lifecycle.fold import plan_fold, strip_claims
+from memory_ci.lifecycle.fold import keep_note_text, plan_fold
 from memory_ci.memory.claims import change_of_tip, find_note_claims, mark_unproved
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.forgotten import find_forgotten, tombstones_at
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
@@ -24,7 +24,7 @@ from memory_ci.records.report import Finding
 from memory_ci.sessions.repetitions import REPETITION
 
 
-def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Change, ...]:
+def fold_inbox(run: RecordRun, results: RunResults, problems: list[str]) -> tuple[Change, ...]:
     """Plan how the notes of the inbox move into the memory files of their scopes.
 
     The inbox is a directory of new notes that nobody has filed yet. Notes that must not be shown to
@@ -33,34 +33,34 @@ def fold_inbox(run: RecordRun, tally: Tally, problems: list[str]) -> tuple[Chang
 
     Args:
         run: the run, whose draft of memory gets the moved notes.
-        tally: gets the findings.
+        results: gets the findings.
         problems: gets a line if the notes stay.
     """
     draft = run.draft
-    unsafe = _find_unsafe_notes(draft)
-    unsafe_paths = {finding.path for finding in unsafe}
+    unsafe_findings = _find_unsafe_notes(draft)
+    unsafe_paths = {finding.path for finding in unsafe_findings}
     safe_notes = [note for note in draft.inbox if note.path not in unsafe_paths]
     try:
         outsiders_paths = _list_notes_of_outsiders(run, {note.path for note in safe_notes})
     except (EngineError, RepositoryError) as error:
-        tally.findings += unsafe
+        results.findings += unsafe_findings
         reason = f"{error.message} [{error.slug}]"
         problems.append(f"who committed the notes of the inbox, which stay there: {reason}")
         return ()
-    notes: list[Located] = []
-    claims: list[Finding] = []
+    checked_notes: list[Located] = []
+    claim_findings: list[Finding] = []
     for note in safe_notes:
         if note.path in outsiders_paths:
-            # Anyone can write a note, so of an outsider's only title, body and type are kept; its
-            # importance, its origin and the like are reported as claims.
-            claims += find_note_claims(note, run.today, "notice")
-            notes.append(strip_claims(note, run.today))
+            # Anyone can write a note. Of an outsider's note only title, body and type are kept. Its
+            # importance, its origin and the like are mere claims, which are reported.
+            claim_findings += find_note_claims(note, run.today, "notice")
+            checked_notes.append(keep_note_text(note, run.today))
         else:
-            notes.append(replace(note, entry=_prove_note(run, note.entry)))
-    target_paths = {note.path: draft.path_of(note.scope) for note in notes}
-    planned, findings = plan_fold(notes, draft.located, target_paths, outsiders_paths)
-    tally.findings += (*findings, *claims, *unsafe)
-    return draft.take(_cite_moved_notes(draft.base, planned))
+            checked_notes.append(replace(note, entry=_prove_note(run, note.entry)))
+    target_paths = {note.path: draft.path_of(note.scope) for note in checked_notes}
+    changes, fold_findings = plan_fold(checked_notes, draft.located, target_paths, outsiders_paths)
+    results.findings += (*fold_findings, *claim_findings, *unsafe_findings)
+    return draft.apply(_add_cites_to_moves(draft.base, changes))
 
 
 def _find_unsafe_notes(draft: Draft) -> list[Finding]:
@@ -72,19 +72,22 @@ def _find_unsafe_notes(draft: Draft) -> list[Finding]:
     forgotten = tombstones_at(draft.base)
     findings: list[Finding] = []
     for note in draft.inbox:
-        findings += find_unsafe(note)
+        findings += find_unsafe_entry(note)
         findings += find_forgotten(forgotten, note)
     return findings
 
 
-def _cite_moved_notes(base: Snapshot, changes: Sequence[Change]) -> list[Change]:
-    """Return the changes of the inbox, in which each moved note cites the code that it names."""
-    cited = cite_named(base.workspace, [change.entry for change in changes], base.sha)
-    result: list[Change] = []
-    for change, entry in zip(changes, cited, strict=True):
+def _add_cites_to_moves(base: Snapshot, changes: Sequence[Change]) -> list[Change]:
+    """Return the changes of the inbox, in which each moved note cites the code that it names.
+
+    Other changes (of notes that repeat an entry) stay as they are.
+    """
+    cited_entries = cite_named(base.workspace, [change.entry for change in changes], base.sha)
+    cited_changes: list[Change] = []
+    for change, cited_entry in zip(changes, cited_entries, strict=True):
         is_move = change.kind == "move"
-        result.append(replace(change, entry=entry) if is_move else change)
-    return result
+        cited_changes.append(replace(change, entry=cited_entry) if is_move else change)
+    return cited_changes
 
 
 def _prove_note(run: RecordRun, entry: Entry) -> Entry:

@@ -39,11 +39,16 @@ from memory_ci.records.candidate import Usage
 from memory_ci.records.plan import Plan
 from memory_ci.text import plural
 
-EXAMPLE = "as an example, no model is set up here"
-AGAIN = "Run the same command again: stored answers are reused, and not paid for twice."
+EXAMPLE_REASON = "as an example, no model is set up here"
+RESUME_HINT = "Run the same command again: stored answers are reused, and not paid for twice."
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class Offer(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"request_count": "windows", "answered_count": "kept"},
+):
     """The size of a range and the price of learning from it, shown before anything is paid.
 
     Attributes:
@@ -51,8 +56,9 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it was chosen.
         since: the commit after which the range begins; None for the first commit.
         changes: the number of merged changes.
-        windows: the number of requests to a model.
-        kept: the number of requests that were answered before.
+        request_count: the number of requests to a model, each with a window on the work that fits
+            a prompt.
+        answered_count: the number of requests that were answered before, by cached replies.
         input_tokens: the tokens of the requests.
         cost_usd: the upper bound of the cost in batches, else the expected cost; None if the price
             is not known.
@@ -64,20 +70,21 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     since: str | None
     changes: int
-    windows: int
-    kept: int
+    request_count: int
+    answered_count: int
     input_tokens: int
     cost_usd: float | None
     is_batch: bool
     is_sent: bool = False
 
     def __str__(self) -> str:
+        """Return the offer as lines for a terminal."""
         since = self.since[:10] if self.since else "the beginning"
-        answered = f", {self.kept} answered before" if self.kept else ""
+        answered = f", {self.answered_count} answered before" if self.answered_count else ""
         batches = " in batches" if self.is_batch else ""
         return (
             f"{plural(self.changes, 'merged change')} since {since}\n"
-            f"{plural(self.windows, 'window')} to ask about{answered}\n"
+            f"{plural(self.request_count, 'window')} to ask about{answered}\n"
             f"about {self.input_tokens} tokens in, {self._format_cost()}\n"
             f"by {self.engine}{batches}: {self.reason}"
         )
@@ -111,50 +118,60 @@ class LearnRun:
         self._options = options
         self._now = now
         self._environ = environ
-        self._batches: Backfill | None = None
-        self._unanswered: UnansweredRun | None = None
-        self._choose_model().close()
+        self._backfill: Backfill | None = None
+        self._unanswered_run: UnansweredRun | None = None
+        self._choose_model().close()  # Raises if there is none.
 
     def add_problems(self, problems: tuple[str, ...]) -> None:
         """Add problems from before the run to its report."""
         self._options = replace(self._options, problems=(*self._options.problems, *problems))
 
     def offer(self, progress: OnProgress) -> Offer:
-        """Return the price of the run: it is planned without replies, and nothing is sent."""
+        """Return the price of the run; nothing is sent.
+
+        The run is planned with an engine that collects the requests in place of the model. Replies
+        that are cached from an earlier run are used, and these requests are not collected.
+        """
         collector = Collector()
         with closing(self._choose_model()) as model:
-            plan = self._plan(model._replace(engine=collector), self._options, progress)
+            plan = self._plan_run(model._replace(engine=collector), self._options, progress)
             usages = [expect_usage(model, build_prompt(request)) for request in collector.requests]
-        self._unanswered = UnansweredRun(plan, tuple(collector.requests))
+        self._unanswered_run = UnansweredRun(plan, tuple(collector.requests))
         return Offer(
             engine=model.name,
             reason=model.reason,
             since=plan.since,
             changes=plan.counts.merged_changes,
-            windows=len(usages),
-            # The collector answers all requests but those whose reply is cached.
-            kept=plan.engine.answers - collector.calls,
+            request_count=len(usages),
+            # The plan counts all answers, and the collector the requests that it answered itself.
+            answered_count=plan.engine.answers - collector.calls,
             input_tokens=sum(usage.input_tokens + usage.cache_write_tokens for usage in usages),
-            cost_usd=_find_cost(model, usages),
+            cost_usd=_estimate_cost(model, usages),
             is_batch=has_batches(model),
             is_sent=find_sent_batches(self._workspace.repo) is not None,
         )
 
     def send(self, progress: OnProgress, wait: Wait | None) -> Pending | None:
-        """Send the requests in batches if the model has batches.
+        """Send the requests in batches if the model takes batches.
+
+        Args:
+            progress: called as merged work is read.
+            wait: called between two polls of the batches; None not to wait for them.
 
         Returns:
-            How far the batches are; None if all have ended, or the model has none.
+            The progress of the batches if they have not ended; None if `plan` can be called.
         """
         with closing(self._choose_model()) as model:
             if not has_batches(model):
                 return None
-        batches = Backfill(self._workspace, self._options, self._now, progress, self._environ)
-        result = batches.send(wait, unanswered=self._unanswered)
+        backfill = Backfill(self._workspace, self._options, self._now, progress, self._environ)
+        result = backfill.send(wait, unanswered_run=self._unanswered_run)
         return result if isinstance(result, Pending) else None
 
     def plan(self, ref: str, accepted: frozenset[str], progress: OnProgress) -> Plan:
         """Return the plan of the record run with all replies of the model.
+
+        A model that takes batches must have ended them (`send`); any other model is asked now.
 
         Args:
             ref: the branch to plan on.
@@ -170,34 +187,34 @@ class LearnRun:
             model.close()
             plan = self._plan_batches(options, progress)
         else:
-            plan = self._plan(model, options, progress)
+            plan = self._plan_run(model, options, progress)
         if plan.engine.failure:
             answers = plural(plan.engine.answers, "answer")
             message = (
                 f"the model stopped after {answers}, and nothing was committed: "
                 f"{plan.engine.failure}"
             )
-            raise EngineError(message, slug="learn-stopped", hint=AGAIN)
+            raise EngineError(message, slug="learn-stopped", hint=RESUME_HINT)
         return plan
 
     def _plan_batches(self, options: RecordOptions, progress: OnProgress) -> Plan:
-        """Return the plan with the replies of batches, which have to have ended.
+        """Return the plan with the replies of the batches, all of which must have ended.
 
         Raises:
-            EngineError: learn-stopped if they have not.
+            EngineError: `learn-stopped` if a batch has not ended.
         """
-        self._batches = Backfill(self._workspace, options, self._now, progress, self._environ)
-        plan = self._batches.plan()
+        self._backfill = Backfill(self._workspace, options, self._now, progress, self._environ)
+        plan = self._backfill.plan()
         if isinstance(plan, Pending):
-            raise EngineError("the batches have not ended", slug="learn-stopped", hint=AGAIN)
+            raise EngineError("the batches have not ended", slug="learn-stopped", hint=RESUME_HINT)
         return plan
 
     def finish(self, plan: Plan) -> None:
         """Delete the note of the batches after a plan was applied."""
-        if self._batches is not None:
-            self._batches.finish(plan)
+        if self._backfill is not None:
+            self._backfill.finish(plan)
 
-    def _plan(self, model: Model, options: RecordOptions, progress: OnProgress) -> Plan:
+    def _plan_run(self, model: Model, options: RecordOptions, progress: OnProgress) -> Plan:
         return plan_record(
             self._workspace, options, self._now.date(), progress, self._environ, model=model
         )
@@ -216,11 +233,13 @@ class LearnRun:
                 "`memory-ci review --candidates` needs none."
             )
             raise UsageError(message, slug="no-model", hint=hint)
-        # Replies of a command are cached under its text: another command is another model.
+        # Replies are cached by the name of the model. A command (the engine "command") may run any
+        # model, so its replies are cached by a hash of the command as well.
         command = self._environ.get(COMMAND_VARIABLE, "") if model.name == "command" else ""
-        if not command:
-            return model._replace(kept_as="")
-        return model._replace(kept_as=hashlib.sha256(command.encode()).hexdigest()[:12])
+        cache_name = ""
+        if command:
+            cache_name = hashlib.sha256(command.encode()).hexdigest()[:12]
+        return model._replace(cache_name=cache_name)
 
 
 def price_history(
@@ -236,7 +255,8 @@ def price_history(
     an example.
 
     Raises:
-        UsageError, EngineError: as `LearnRun`; no-model only if the options name the rules.
+        UsageError, EngineError: as `LearnRun`. `no-model` is raised only if the options name an
+            engine that is no model (the rules).
     """
     try:
         return LearnRun(workspace, options, now, environ).offer(progress)
@@ -244,7 +264,7 @@ def price_history(
         if error.slug != "no-model" or options.engine is not None:
             raise
     example = LearnRun(workspace, replace(options, engine="anthropic"), now, environ)
-    return replace(example.offer(progress), reason=EXAMPLE)
+    return replace(example.offer(progress), reason=EXAMPLE_REASON)
 
 
 @contextmanager
@@ -257,17 +277,17 @@ def hint_to_resume() -> Iterator[None]:
     try:
         yield
     except (RepositoryError, UnreadableMemoryError) as error:
-        hint = f"{error.hint} {AGAIN}".lstrip()
+        hint = f"{error.hint} {RESUME_HINT}".lstrip()
         raise type(error)(error.message, slug=error.slug, hint=hint) from error
 
 
-def _find_cost(model: Model, usages: Sequence[Usage]) -> float | None:
+def _estimate_cost(model: Model, usages: Sequence[Usage]) -> float | None:
     """Return the cost of requests in USD, None if the price of the model is not known.
 
     For batches it is an upper bound, otherwise the expected cost.
     """
     settings = model.settings
-    # The price list is of known models, and a command may ask any.
+    # A command may ask any model, which the price list need not have.
     if model.name == "command" and settings.price is None:
         return None
     if has_batches(model):

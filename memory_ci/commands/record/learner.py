@@ -15,11 +15,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.anchors.symbols import list_mentions
+from memory_ci.commands.record.change_uses import UseFinder
 from memory_ci.commands.record.documents import Documents
 from memory_ci.commands.record.episode_writer import EpisodeWriter
-from memory_ci.commands.record.gatherer import Gathered, RecordRun, find_window
-from memory_ci.commands.record.tally import Tally
-from memory_ci.commands.record.uses import UseFinder
+from memory_ci.commands.record.gatherer import GatheredEvents, RecordRun, find_declined_window
+from memory_ci.commands.record.run_results import RunResults
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
@@ -45,7 +45,7 @@ from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
-from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, strip_claims
+from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
@@ -54,7 +54,7 @@ from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
-from memory_ci.memory.screening import find_unsafe
+from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.stage import find_project
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST, Candidate, Judged, Request
 from memory_ci.records.entry import Entry, Located, ScopeOf
@@ -80,7 +80,7 @@ MAX_FAILURES = 3
 MAX_CHANGED_FILES = 3
 """Files that people spoke about of which a model is shown hunks."""
 
-CHANGED_WIDTH = 2_000
+MAX_HUNKS_CHARS = 2_000
 """Characters of all these hunks."""
 
 
@@ -107,6 +107,18 @@ class WorkItem(NamedTuple):
     names: str = ""
     start: str | None = None
     is_declined: bool = False
+
+
+class LearnedWork(NamedTuple):
+    """The candidates found in one piece of work, and the entries to write.
+
+    Attributes:
+        judged_candidates: all candidates, each with its verdict.
+        additions: the additions of the entries whose verdict is "written".
+    """
+
+    judged_candidates: tuple[Judged, ...]
+    additions: list[Change]
 
 
 def _find_misspelt_marks(commits: Iterable[Commit]) -> Iterator[Finding]:
@@ -144,29 +156,29 @@ class Learner:
         self,
         run: RecordRun,
         writer: EpisodeWriter,
-        past: frozenset[str],
-        accepted: frozenset[str],
-        forgotten: Tombstones,
+        past_keys: frozenset[str],
+        accepted_keys: frozenset[str],
+        tombstones: Tombstones,
     ) -> None:
         """Create a learner.
 
         Args:
             run: the state that the parts of the run share.
             writer: writes the episodes of the changes.
-            past: ids of entries that were written before, and content keys of rejected ones. A
-                content key is a hash of title and body.
-            accepted: content keys of candidates that a person accepted.
-            forgotten: hashes of text that was removed for good, and is neither read nor written.
+            past_keys: ids of entries that were written before, and content keys of rejected
+                entries. A content key is a hash of title and body.
+            accepted_keys: content keys of candidates that a person accepted.
+            tombstones: hashes of text that was removed for good, and is neither read nor written.
         """
         self.writer = writer
-        self.tally = Tally()
+        self.results = RunResults()
         self._run = run
         self._draft = run.draft
         self._repo = run.workspace.repo
         self._config = run.workspace.config
-        self._past_keys = past
-        self._accepted_keys = accepted
-        self._tombstones = forgotten
+        self._past_keys = past_keys
+        self._accepted_keys = accepted_keys
+        self._tombstones = tombstones
         self._use_finder = UseFinder(run)
         self._documents = Documents(run.base)
         self._shown_by_tools: list[ShownByTools] = []
@@ -174,23 +186,26 @@ class Learner:
     def learn(self, progress: OnProgress) -> Iterator[Change]:
         """Yield the new entries of every merged change in the range, the oldest change first.
 
-        Each entry is in the draft of memory before the next change is read. If the model fails, the
+        The draft of memory takes each entry before the next change is read. If the model fails, the
         range ends before the change, and the rest is for the next run.
+
+        Args:
+            progress: called after each change.
         """
         # A range that cannot be read is an error, even after a failure of the model.
         history = plan_range(self._repo, self._run.since, self._run.base.sha)
-        if self.tally.failure is not None:
+        if self.results.model_failure is not None:
             return
-        for done, merged in enumerate(iter_merged_changes(self._repo, history), start=1):
+        for done_count, merged in enumerate(iter_merged_changes(self._repo, history), start=1):
             try:
-                changes = self._learn_from_change(merged)
+                additions = self._learn_from_change(merged)
             except EngineError as error:
-                self.tally.failure = error
+                self.results.model_failure = error
                 return
-            self.tally.history += (replace(commit, files=()) for commit in merged.commits)
-            self.tally.covered = merged.tip.sha
-            yield from self._draft.take(changes)
-            progress(done, history.change_count)
+            self.results.range_commits += (replace(commit, files=()) for commit in merged.commits)
+            self.results.last_change_sha = merged.tip.sha
+            yield from self._draft.apply(additions)
+            progress(done_count, history.change_count)
 
     def read_declined(self, since: datetime) -> tuple[PullRequest, ...]:
         """Return the next pull requests that were closed without a merge; none after a failure.
@@ -205,54 +220,55 @@ class Learner:
         """
         try:
             episodes = self.writer.episodes.values()
-            window = find_window(self._run.base, since, self.writer.known_ids, episodes)
+            window = find_declined_window(self._run.base, since, self.writer.known_ids, episodes)
             return self._run.gatherer.read_declined(window)
         except EngineError as error:
-            self.tally.failure = error
+            self.results.model_failure = error
             return ()
 
     def learn_declined(self, requests: Sequence[PullRequest]) -> Iterator[Change]:
         """Yield the new entries of declined pull requests: rejected choices, words of reviewers.
 
-        It comes after the merged changes. If the model fails at a request, that is a problem of the
-        run, and the next run reads the request again. After `MAX_FAILURES` no more are read.
+        They are read after the merged changes. If the model fails at a request, that is a problem
+        of the run, and the next run reads the request again. After `MAX_FAILURES` no more are read.
         """
-        failures = 0
-        for index, request in enumerate(requests):
-            if self.tally.failure is not None or failures == MAX_FAILURES:
-                unread = plural(len(requests) - index, "closed request")
-                self.tally.problems.append(f"{unread} not read: the run had stopped asking")
-                return
-            # If its work was merged before it was closed, an earlier run may have learned from it.
+        if requests and self.results.model_failure is None:
+            # If the work of a request was merged before it was closed, an earlier run may have
+            # learned from it, and a person may have removed the entry since.
             self._past_keys |= self._all_past_ids
+        failure_count = 0
+        for index, request in enumerate(requests):
+            if self.results.model_failure is not None or failure_count == MAX_FAILURES:
+                unread = plural(len(requests) - index, "closed request")
+                self.results.problems.append(f"{unread} not read: the run had stopped asking")
+                return
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
             work = WorkItem(label=f"#{request.number}", tip="", day=day, is_declined=True)
             gathered = self._run.gatherer.gather_declined(request)
             try:
-                _, changes = self._study(work, gathered)
+                additions = self._learn_from_work(work, gathered).additions
             except EngineError as error:
-                failures += 1
+                failure_count += 1
                 reason = f"{error.message} [{error.slug}]"
-                self.tally.problems.append(f"#{request.number}, closed without a merge: {reason}")
+                self.results.problems.append(f"#{request.number}, closed without a merge: {reason}")
                 continue
             self.writer.add_declined(request, self._use_finder.find_declined(request))
-            self.tally.declined += 1
-            yield from self._draft.take(changes)
+            self.results.declined_count += 1
+            yield from self._draft.apply(additions)
 
     def learn_unmerged(self) -> Iterator[Change]:
         """Yield the new entries of agent sessions that belong to no merged change.
 
         Only the rules read them, not the model.
         """
-        if self.tally.failure is not None:
+        if self.results.model_failure is not None:
             return
         gatherer = self._run.gatherer
         for unmerged, gathered in gatherer.gather_unmerged():
             branch_words = redact(unmerged.branch.replace("/", " ")).text
             day = unmerged.at.astimezone(UTC).date()
             work = WorkItem(label=unmerged.label, tip="", day=day, names=branch_words)
-            _, changes = self._study(work, gathered)
-            yield from self._draft.take(changes)
+            yield from self._draft.apply(self._learn_from_work(work, gathered).additions)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()
         if checkpoints_message:
@@ -263,45 +279,52 @@ class Learner:
 
     def _add_notice(self, code: str, message: str, hint: str) -> None:
         """Add a notice on the whole repository to the findings of the run."""
-        self.tally.findings.append(Finding(".", 1, code, message, hint, "notice"))
+        self.results.findings.append(Finding(".", 1, code, message, hint, "notice"))
 
     def _learn_from_change(self, merged: MergedChange) -> list[Change]:
-        """Return the new entries of one merged change; note its uses of memory and its episode.
+        """Return the additions of the new entries of one merged change.
 
-        An episode is the record of a change and its outcome.
+        The entries that the change used are added to the results of the run, and the episode (the
+        record of the change and its outcome) is passed to the writer.
+
+        Raises:
+            EngineError: if the model or the forge fails.
         """
         gathered = self._run.gatherer.gather(merged)
         work = _describe_change(merged, gathered.request)
-        judged, changes = self._study(work, gathered)
+        judged_candidates, additions = self._learn_from_work(work, gathered)
+
         member_commits = self._select_member_commits(merged, gathered.request)
-        self.tally.findings += _find_misspelt_marks(member_commits)
-        uses = self._use_finder.find(merged, member_commits, gathered, judged)
-        self.tally.has_uses = self._use_finder.has_trailers
+        self.results.findings += _find_misspelt_marks(member_commits)
+        change_uses = self._use_finder.find(merged, member_commits, gathered, judged_candidates)
+        self.results.has_use_trailers = self._use_finder.has_trailers
         paths = [file.path for commit in member_commits for file in commit.files]
-        uses = replace(uses, confirmed=self.writer.list_confirmed(paths, gathered.request))
-        work_name = format_work_ref(merged.number, merged.tip.sha)
-        use = Use(
+        confirmed_ids = self.writer.list_confirmed(paths, gathered.request)
+        change_uses = replace(change_uses, confirmed=confirmed_ids)
+        counted_use = Use(
             label=merged.label,
-            ref=work_name,
+            ref=format_work_ref(merged.number, merged.tip.sha),
             day=work.day,
-            ids=uses.reinforced,
-            restated=uses.restated,
+            ids=change_uses.reinforced,
+            restated=change_uses.restated,
         )
-        self.tally.uses.append((merged, use))
-        self.writer.add_merged(merged, gathered, uses, judged)
-        if merged.tip in member_commits:
-            changes += self._take_session_notes(merged.label, gathered)
-        return changes
+        self.results.counted_uses.append((merged, counted_use))
+        self.writer.add_merged(merged, gathered, change_uses, judged_candidates)
+
+        is_by_member = merged.tip in member_commits
+        if is_by_member:
+            additions += self._plan_session_notes(merged.label, gathered)
+        return additions
 
     def _select_member_commits(
         self, merged: MergedChange, request: PullRequest | None
     ) -> list[Commit]:
         """Return the commits of people who may write to the repository, whose trailers count.
 
-        Commits of outsiders are noted in the tally: their trailers count neither in this change nor
-        in a later change that holds the same commits.
+        Commits of outsiders are noted in the results: their trailers count neither in this change
+        nor in a later change that holds the same commits.
         """
-        outsiders = self.tally.outsiders
+        outsiders = self.results.outsider_commits
         member_commits: list[Commit] = []
         for commit in merged.commits:
             if self._run.gatherer.is_by_member(commit, merged, request):
@@ -310,83 +333,95 @@ class Learner:
             # The value is the range of the change, in which git can prove what the commit claims.
             start = start_of(merged) or commit.sha
             outsiders[commit.sha[:SHA_WIDTH]] = (start, merged.tip.sha)
-            self.tally.findings += find_claimed_uses(commit, "notice")
+            self.results.findings += find_claimed_uses(commit, "notice")
         return [commit for commit in member_commits if commit.sha[:SHA_WIDTH] not in outsiders]
 
-    def _take_session_notes(self, label: str, gathered: Gathered) -> Iterator[Change]:
-        """Yield the notes that an agent added to memory in a session, but that nobody committed.
+    def _plan_session_notes(self, label: str, gathered: GatheredEvents) -> Iterator[Change]:
+        """Yield additions of the notes that an agent wrote in a session and nobody committed.
 
-        A note whose quotes its session does not hold becomes a problem of the run instead.
+        Left out are notes that memory holds or held, and notes that repeat an entry. A note becomes
+        a problem of the run if its session does not hold its quotes, if it cannot be written as
+        text, or if it must not be shown to agents.
 
         Args:
             label: the name of the merged change, such as `#128`.
             gathered: the change's sessions.
         """
-        session_keys = [join.id for join in gathered.joins if join.kind == "session"]
+        session_keys = [source.id for source in gathered.sources if source.kind == "session"]
         for session_key, entry in read_session_notes(self._run.base, session_keys):
-            written_before = {*self._past_keys, *self._all_past_ids, *self._draft.by_id}
-            if {entry.id, content_key(entry.title, entry.body)} & written_before:
+            written_keys = {*self._past_keys, *self._all_past_ids, *self._draft.by_id}
+            if {entry.id, content_key(entry.title, entry.body)} & written_keys:
                 continue
-            place = self._file_session_note(entry)
-            note = place.entry
-            if self._tombstones and find_forgotten(self._tombstones, place):
+            located_note = self._locate_session_note(entry)
+            note = located_note.entry
+            if self._tombstones and find_forgotten(self._tombstones, located_note):
                 continue
-            is_writable = bool(place.path) and not find_fault(note)
-            if not is_writable or not is_proved(note) or any(find_unsafe(place)):
-                self.tally.problems.append(
+            is_writable = bool(located_note.path) and not find_fault(note)
+            if not is_writable or not is_proved(note) or any(find_unsafe_entry(located_note)):
+                self.results.problems.append(
                     f"the note {entry.id[:8]} of the session {session_key}: the session does not "
                     "hold its quotes, or the note cannot be written"
                 )
                 continue
             existing = (*self._draft.located, *self._draft.inbox)
-            if not any(is_restated_by(place, existing_place) for existing_place in existing):
+            if not any(is_restated_by(located_note, located) for located in existing):
                 self._past_keys |= {entry.id}
-                why = f"from {label}"
-                yield Change(step="extract", kind="add", path=place.path, entry=note, why=why)
+                yield Change(
+                    step="extract",
+                    kind="add",
+                    path=located_note.path,
+                    entry=note,
+                    why=f"from {label}",
+                )
 
-    def _file_session_note(self, entry: Entry) -> Located:
-        """Return a note of a session with the memory file that it belongs to.
+    def _locate_session_note(self, entry: Entry) -> Located:
+        """Return a note of a session, with the memory file that it is to be added to.
 
-        It has its title, body, type and looked-up quotes alone. The path is "" if its scope has no
-        file that could be written.
+        Anyone may have written the note into the session's ref. So it keeps its title, body and
+        type, its cites, and its quotes, each marked if the session does not hold it; all other
+        claims, such as its importance, are removed. The path is "" if its scope has no file that
+        could be written.
         """
-        target = parse_target(entry.scope or "project")
-        path = self._draft.path_of(target) if target.name in ("team", "project") else None
-        proved = mark_unproved(self._run.base, entry)
-        plain = strip_claims(Located(entry, path or "", 1, target), self._run.today)
-        note = replace(plain.entry, evidence=proved.evidence, cites=proved.cites)
-        return replace(plain, entry=note)
+        scope = parse_target(entry.scope or "project")
+        path = self._draft.path_of(scope) if scope.name in ("team", "project") else None
+        note_with_proofs = mark_unproved(self._run.base, entry)
+        stripped = keep_note_text(Located(entry, path or "", 1, scope), self._run.today)
+        note = replace(
+            stripped.entry, evidence=note_with_proofs.evidence, cites=note_with_proofs.cites
+        )
+        return replace(stripped, entry=note)
 
     @cached_property
     def _all_past_ids(self) -> frozenset[str]:
         """The ids of all entries that history ever held."""
         return list_past_ids(self._run.workspace, self._run.base.sha)
 
-    def _study(self, work: WorkItem, gathered: Gathered) -> tuple[tuple[Judged, ...], list[Change]]:
-        """Judge all candidates of one piece of work, and plan the entries that are written.
+    def _learn_from_work(self, work: WorkItem, gathered: GatheredEvents) -> LearnedWork:
+        """Find and judge all candidates of one piece of work, and plan entries for the good ones.
 
-        Returns:
-            The candidates with their verdicts, and the additions of entries.
+        Text that was removed from memory for good (tombstones hold its hashes) is masked in the
+        evidence, and candidates that say it again are dropped.
+
+        Args:
+            work: the piece of work.
+            gathered: its events.
 
         Raises:
-            EngineError: if the model fails; then nothing of the work is tallied.
+            EngineError: if the model fails; then nothing of the work is added to the results.
             UnreadableMemoryError: no-scope-file.
         """
         tombstones = self._tombstones
         events = tombstones.mask_all(gathered.events)
         evidence = collect(events, self._config.extraction, tombstones.mask(work.names))
-        proposed = [
-            judged
-            for judged in self._judge(work, evidence)
-            if not tombstones.refuses_candidate(judged.candidate)
-        ]
-        self.tally.joins += gathered.joins
-        self.tally.redactions += evidence.redactions
-        self.tally.left_out.update(left_out.reason for left_out in evidence.left_out)
-        outcomes = self._cite(self._settle(proposed))
-        self.tally.judged += outcomes
-        written = [judged.candidate for judged in outcomes if judged.verdict == "written"]
-        return outcomes, self._plan_additions(work, written)
+        found = self._find_candidates(work, evidence)
+        allowed = [judged for judged in found if not tombstones.refuses_candidate(judged.candidate)]
+        self.results.joined_sources += gathered.sources
+        self.results.redaction_count += evidence.redactions
+        self.results.left_out_events.update(left_out.reason for left_out in evidence.left_out)
+        judged_candidates = self._cite_touched_code(self._decide_verdicts(allowed))
+        self.results.judged_candidates += judged_candidates
+        written = [judged.candidate for judged in judged_candidates if judged.verdict == "written"]
+        return LearnedWork(judged_candidates, self._plan_additions(work, written))
 
     def _plan_additions(self, work: WorkItem, candidates: Sequence[Candidate]) -> list[Change]:
         """Return the additions of the entries of candidates, each to the file of its scope.
@@ -413,37 +448,45 @@ class Learner:
             changes.append(Change(step="extract", kind="add", path=path, entry=entry, why=why))
         return changes
 
-    def _settle(self, proposed: Sequence[Judged]) -> tuple[Judged, ...]:
+    def _decide_verdicts(self, judged_candidates: Sequence[Judged]) -> tuple[Judged, ...]:
         """Return the candidates of one change with their final verdicts.
 
-        A candidate that a person accepted is written. A candidate that an earlier run wrote is not
-        written again, even if a person reworded or removed it. The limit of entries per change
-        counts candidates that no author marked as a learning, those of earlier runs included.
+        A candidate that a person accepted gets the verdict "written". A candidate that an earlier
+        run wrote is not written again, even if a person reworded or removed its entry: it
+        "restates". At most `max_entries_per_change` candidates that no author marked as a learning
+        are written for a change, by all runs together; further ones are "over_limit".
         """
         limit = self._config.extraction.max_entries_per_change
-        settled = settle([self._accept(judged) for judged in proposed], limit)
-        candidates = [judged.candidate for judged in settled]
-        written_before = [self._was_written(candidate) for candidate in candidates]
-        available = limit
-        for candidate, is_written_before in zip(candidates, written_before, strict=True):
-            if is_written_before and not candidate.is_marked:
-                available -= 1
-        outcomes: list[Judged] = []
-        for judged, is_written_before in zip(settled, written_before, strict=True):
-            outcome = judged
-            if judged.verdict == "written" and is_written_before:
+        accepted = [self._accept(judged) for judged in judged_candidates]
+        # `settle` merges equal candidates and applies the limit to this run alone.
+        settled = settle(accepted, limit)
+        unmarked_count = 0  # Entries without an author's mark, of earlier runs and of this one.
+        for judged in settled:
+            if self._is_written_before(judged.candidate) and not judged.candidate.is_marked:
+                unmarked_count += 1
+        final: list[Judged] = []
+        for judged in settled:
+            if judged.verdict != "written":
+                final.append(judged)
+            elif self._is_written_before(judged.candidate):
                 reason = "written by an earlier run, and reworded or removed since"
-                outcome = replace(judged, verdict="restates", reason=reason)
-            elif judged.verdict == "written" and not judged.candidate.is_marked:
-                if available <= 0:
-                    reason = f"earlier runs wrote {limit} of this change"
-                    outcome = replace(judged, verdict="over_limit", reason=reason)
-                available -= 1
-            outcomes.append(outcome)
-        return tuple(outcomes)
+                final.append(replace(judged, verdict="restates", reason=reason))
+            elif judged.candidate.is_marked:
+                final.append(judged)
+            elif unmarked_count < limit:
+                unmarked_count += 1
+                final.append(judged)
+            else:
+                reason = f"earlier runs wrote {limit} of this change"
+                final.append(replace(judged, verdict="over_limit", reason=reason))
+        return tuple(final)
 
     def _accept(self, judged: Judged) -> Judged:
-        """Return a candidate that was only suspected as written, if a person has accepted it."""
+        """Return a candidate, with the verdict "written" if a person has accepted it.
+
+        People are asked about candidates with the verdict "suspected" only, in the pull request
+        with the memory branch.
+        """
         candidate = judged.candidate
         if judged.verdict != "suspected":
             return judged
@@ -452,61 +495,71 @@ class Learner:
         accepted = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
         return replace(judged, verdict="written", reason="accepted by a person", candidate=accepted)
 
-    def _was_written(self, candidate: Candidate) -> bool:
+    def _is_written_before(self, candidate: Candidate) -> bool:
         """Return whether memory holds a candidate's entry, or held it before this run."""
         own_id = entry_id(candidate)
         own_keys = {own_id, content_key(candidate.title, candidate.body)}
         return own_id in self._draft.by_id or not self._past_keys.isdisjoint(own_keys)
 
-    def _cite(self, outcomes: Sequence[Judged]) -> tuple[Judged, ...]:
-        """Return the candidates with their cites: places in the code that their commit touched."""
-        candidates = [judged.candidate for judged in outcomes]
-        texts = [f"{candidate.title}\n{candidate.body}" for candidate in candidates]
-        touched_places = [candidate.cites for candidate in candidates]
-        cites = cite_touched(self._run.workspace, list(zip(texts, touched_places, strict=True)))
+    def _cite_touched_code(self, judged_candidates: Sequence[Judged]) -> tuple[Judged, ...]:
+        """Return candidates that cite the code they are about, among the code their commit touched.
+
+        Until then a candidate cites all code that its commit touched. A rule of conduct, which
+        names no code, gets no cites.
+        """
+        texts: list[str] = []
+        touched_cites: list[tuple[str, ...]] = []
+        for judged in judged_candidates:
+            texts.append(f"{judged.candidate.title}\n{judged.candidate.body}")
+            touched_cites.append(judged.candidate.cites)
+        chosen_cites = cite_touched(
+            self._run.workspace, list(zip(texts, touched_cites, strict=True))
+        )
         cited: list[Judged] = []
-        for judged, text, own_cites in zip(outcomes, texts, cites, strict=True):
+        for judged, text, cites in zip(judged_candidates, texts, chosen_cites, strict=True):
             candidate = judged.candidate
             names_code = NAMES_CODE.search(text) or list_mentions(text)
-            # A rule of conduct cites no code, whatever its commit touched.
             is_conduct = candidate.type == "directive" and not names_code
-            candidate = replace(candidate, cites=() if is_conduct else own_cites)
+            candidate = replace(candidate, cites=() if is_conduct else cites)
             cited.append(replace(judged, candidate=candidate))
         return tuple(cited)
 
-    def _judge(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
+    def _find_candidates(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """Return the candidates that the rules and the model find in evidence, with verdicts.
 
         The rules write each learning that an author marked, so that the model cannot lose any.
         Sentences that merely look like a learning to the rules are kept only if no model is asked.
         No model is asked about sessions that belong to no change.
         """
-        case = self._open_case(work, evidence)
-        reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
-        by_rules = list(judge_reply(case, reply.text).judged)
+        case = self._collect_judging_data(work, evidence)
+        rules_reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
+        found_by_rules = list(judge_reply(case, rules_reply.text).judged)
         is_change = bool(work.tip) or work.is_declined
         if self._run.client is None or not is_change:
-            return by_rules
+            return found_by_rules
+
         evidence = replace(evidence, changed=self._read_named_hunks(work, evidence))
-        answer = self._run.client.ask(work.label, evidence, self._draft.entries)
-        if answer is None:
-            return by_rules
-        by_model = judge_reply(case, answer.text, answer.engine)
-        self._shown_by_tools += list_shown_by_tools(by_model.judged, evidence.pieces)
-        if answer.notice:
-            self.tally.windows.append(f"{work.label}: {answer.notice}")
-        self.tally.dropped.update(by_model.dropped)
-        kept: list[Judged] = []
-        for judged in by_rules:
+        model_answer = self._run.client.ask(work.label, evidence, self._draft.entries)
+        if model_answer is None:
+            return found_by_rules
+        model_reply = judge_reply(case, model_answer.text, model_answer.engine)
+        # Candidates of later changes are judged by what tools printed in this one, too.
+        self._shown_by_tools += list_shown_by_tools(model_reply.judged, evidence.pieces)
+        if model_answer.notice:
+            self.results.evidence_gaps.append(f"{work.label}: {model_answer.notice}")
+        self.results.unread_learnings.update(model_reply.dropped)
+        certain: list[Judged] = []
+        for judged in found_by_rules:
             is_merely_suspected = judged.verdict == "suspected" and not judged.candidate.marker
             if not is_merely_suspected:
-                kept.append(judged)
-        return [*kept, *by_model.judged]
+                certain.append(judged)
+        return [*certain, *model_reply.judged]
 
-    def _open_case(self, work: WorkItem, evidence: EvidenceSet) -> JudgedCase:
-        """Return the case of one piece of work: all that its candidates are judged by.
+    def _collect_judging_data(self, work: WorkItem, evidence: EvidenceSet) -> JudgedCase:
+        """Return the data by which the candidates of one piece of work are judged.
 
-        That is its evidence, the existing entries, and the documents that may say the same.
+        These are its evidence, the existing entries, the documents that may say the same, and the
+        scope that candidates get: the team of the project or directory that the work changed.
         """
         directory = common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
@@ -525,15 +578,16 @@ class Learner:
             find_document=lambda candidate: self._documents.find_restating(
                 candidate.title, changed_paths
             ),
-            list_known=self._list_served,
+            list_known=self._list_entries_in_scope,
             shown_by_tools=tuple(self._shown_by_tools),
         )
 
     def _read_named_hunks(self, work: WorkItem, evidence: EvidenceSet) -> str:
-        """Return hunks of the changed files that people named in sessions, for the model.
+        """Return hunks of the changed files that people wrote about in sessions, for the model.
 
-        A file counts as well if a person refused a tool call that named it. The hunks are cut to
-        `CHANGED_WIDTH` characters, and credentials in them are masked.
+        These are files that a person named, or read about in the text before (`turn.before`), and
+        files of tool calls that a person refused (`turn.paths`). The hunks are cut to
+        `MAX_HUNKS_CHARS` characters, and credentials in them are masked.
         """
         turns = [piece for piece in evidence.pieces if piece.session and piece.actor == "human"]
         if not turns or not work.start:
@@ -550,13 +604,15 @@ class Learner:
             hunks = read_hunks(self._repo, work.start, work.tip, distinct_paths)
         except RepositoryError:  # a blob that is missing in this clone
             return ""
-        width = CHANGED_WIDTH // max(len(hunks), 1)
+        width = MAX_HUNKS_CHARS // max(len(hunks), 1)
         return "\n".join(f"{path}\n{redact(text).text[:width]}" for path, text in hunks.items())
 
-    def _list_served(self, candidate: Candidate) -> list[Entry]:
-        """Return the entries that all agents are shown whom a candidate is for."""
-        wanted = parse_target(candidate.scope)
-        return [place.entry for place in self._draft.located if is_covered(wanted, place.scope)]
+    def _list_entries_in_scope(self, candidate: Candidate) -> list[Entry]:
+        """Return the entries that are served to all agents to whom a candidate would be served."""
+        scope = parse_target(candidate.scope)
+        return [
+            located.entry for located in self._draft.located if is_covered(scope, located.scope)
+        ]
 
     def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         """Return a candidate as an entry of memory, dated as of its merge."""

@@ -33,7 +33,7 @@ MAX_DIRECTORIES = 80  # Directories that a model is shown.
 MAX_DEPTH = 2  # Their depth.
 MAX_CHECK = 1_000  # Characters of a check that are read.
 
-RULE = Regex(
+RULE_WORDS = Regex(
     r"\b(?:must|should|shall|never|always|do not|don't|cannot|avoid|forbidden|prefer|ensure"
     r"|make sure|instead of|rather than|only|required?|needs?)\b"
     r"|^(?:use|add|keep|put|place|write|update|include|follow|import|name|prefix|start)\b",
@@ -41,7 +41,7 @@ RULE = Regex(
 )
 """Words of a sentence that says what is to be done."""
 
-SUBJECT = Regex(
+CODE_WORDS = Regex(
     r"`|\b[\w-]+/[\w-]|\.\w{1,4}\b"
     r"|\b(?:files?|folders?|director(?:y|ies)|tests?|docs|documentation|docstrings?|comments?|headers?"
     r"|licen[cs]es?|imports?|names?|named|types?|annotations?|commits?|messages?|titles?|changelogs?"
@@ -55,40 +55,47 @@ SUBJECT = Regex(
 def write_checks(
     engine: Engine, rules: Sequence[str], repository: RepositoryFiles
 ) -> list[ChangeCheck | None]:
-    """Return for each rule the check that a model writes, or None without a usable one.
+    """Return for each rule the check that a model writes, or None without a usable check.
 
-    All rules are in one request, because each run of `record` asks again.
+    All rules are in one request, because each run of `record` asks again. The model answers as it
+    does about merged changes: with learnings, each of which quotes the evidence that it is about.
+    Here each rule is a piece of evidence, so the quote says which rule a check is for.
 
     Args:
-        engine: the model, or the requests of a run to it.
+        engine: the model, or a client that asks it.
         rules: sentences: `Each public function needs a docstring`.
         repository: the files that the checks may name.
 
     Raises:
         EngineError: as the engine; unreadable-reply.
     """
-    pieces = {f"e{number}": _make_piece(number, rule) for number, rule in enumerate(rules, 1)}
-    about = describe_files(repository)
-    evidence = tuple(pieces.values())
-    reply = engine.extract(Request(change="checks", evidence=evidence, about=about, task="checks"))
-    checks: dict[str, ChangeCheck] = {}
+    rules_as_evidence = [_make_evidence(number, rule) for number, rule in enumerate(rules, 1)]
+    evidence_by_id = {evidence.id: evidence for evidence in rules_as_evidence}
+    request = Request(
+        change="checks",
+        evidence=tuple(rules_as_evidence),
+        about=describe_files(repository),
+        task="checks",
+    )
+    reply = engine.extract(request)
+    check_by_evidence_id: dict[str, ChangeCheck] = {}
     for learning in parse_reply(reply.text).learnings:
         quoted_ids = {quote.evidence for quote in learning.quotes}
-        if len(quoted_ids) != 1 or find_ungrounded(learning, pieces) is not None:
-            continue
-        check = _parse(learning.check)
+        if len(quoted_ids) != 1 or find_ungrounded(learning, evidence_by_id) is not None:
+            continue  # It is not about one rule, or quotes words that no rule has.
+        check = _parse_check(learning.check)
         if check is not None and _has_files(check, repository):
-            checks.setdefault(quoted_ids.pop(), check)
-    return [checks.get(piece_id) for piece_id in pieces]
+            check_by_evidence_id.setdefault(quoted_ids.pop(), check)
+    return [check_by_evidence_id.get(evidence.id) for evidence in rules_as_evidence]
 
 
-def _make_piece(number: int, rule: str) -> Evidence:
+def _make_evidence(number: int, rule: str) -> Evidence:
     """Return a rule as a piece of evidence that the model can quote by number."""
     return Evidence(
         id=f"e{number}",
         kind="text",
         text=rule,
-        trust="T0",
+        trust="T0",  # The highest trust: what members wrote.
         origin=Origin(kind="file", id="rule"),
         at=UNKNOWN_TIME,
     )
@@ -106,7 +113,7 @@ def is_about_changes(sentence: str) -> bool:
     False
     """
     is_heading = sentence.endswith(":")
-    return not is_heading and bool(RULE.search(sentence) and SUBJECT.search(sentence))
+    return not is_heading and bool(RULE_WORDS.search(sentence) and CODE_WORDS.search(sentence))
 
 
 def describe_files(repository: RepositoryFiles) -> str:
@@ -138,7 +145,7 @@ def _list_kinds(kinds: Iterable[str]) -> str:
     return " ".join([*suffixes, *names[:5]])
 
 
-def _parse(text: str) -> ChangeCheck | None:
+def _parse_check(text: str) -> ChangeCheck | None:
     """Return the check of a text; None if it cannot be parsed, or cannot be tried on history."""
     if not text or len(text) > MAX_CHECK:
         return None

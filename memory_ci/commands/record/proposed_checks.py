@@ -41,20 +41,21 @@ from memory_ci.records.plan import Change
 from memory_ci.sessions.backtests import join_sessions
 from memory_ci.store.layout import parse_target
 
-SOURCE = "the history"
+HISTORY_LABEL = "the history"
 """The label of what the history shows, in place of a merged change."""
 
 ENGINE = "check"
 """The engine of candidates that propose a check."""
 
-WHY = f"a check that was accepted {ACCEPTED_IN_REQUEST}"
+ACCEPTED_REASON = f"a check that was accepted {ACCEPTED_IN_REQUEST}"
 
 MAX_AGE = "1y"
 """The age of the oldest merged change that checks are tried on."""
 
+# Chosen by hand, as the least that lets a person judge a check by its examples:
 MAX_CHANGES = 1_000  # Merged changes that checks are tried on, the newest ones.
-LEAST_APPLICABLE = 3  # Changes that a check is about.
-MOST_VIOLATED = 0.2  # The greatest share of them that violate it.
+MIN_APPLICABLE = 3  # Changes that a check must be about.
+MAX_VIOLATED_SHARE = 0.2  # The greatest share of them that may violate it.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
 IMPORTANCE = 0.7
@@ -63,17 +64,18 @@ IMPORTANCE = 0.7
 def judge_checks(
     run: RecordRun,
     repeated: Sequence[Judged],
-    accepted: Collection[str],
+    accepted_keys: Collection[str],
     problems: list[str],
 ) -> list[Judged]:
-    """Return the checks to propose, and those that a person accepted, which are to be written.
+    """Return the checks to propose, and the checks that a person accepted, with verdicts.
 
-    Each is tried on the merged changes of the last year.
+    Checks of rules are tried on the merged changes of the last year. Then habits (kinds of files
+    that these changes touch together) give further checks, which are tried on the same changes.
 
     Args:
         run: the run.
         repeated: the requests and failures that recur in sessions.
-        accepted: keys of candidates that a person accepted.
+        accepted_keys: keys of candidates that a person accepted.
         problems: gets a line if the model cannot be asked.
 
     Raises:
@@ -83,43 +85,51 @@ def judge_checks(
         return []
     files = list_repository_files(run.base.tree.files)
     settings = read_hook_settings(run.base)
-    drafted = draft_rule_checks(run, repeated, files, settings, problems)
-    checks = _make_rule_checks(drafted)
+    rule_drafts = draft_rule_checks(run, repeated, files, settings, problems)
+    rule_checks = _make_rule_checks(rule_drafts)
     read_changes: list[PastChange] = []
     # The history is read once; each change is kept without its lines, which habits do not need.
-    history = _collect_without_lines(_iter_history(run, checks), read_changes)
-    results = backtest(checks, history, [draft.rule.since for draft in drafted])
-    tested = list(zip(drafted, results, strict=True))
+    history = _collect_without_lines(_iter_history(run, rule_checks), read_changes)
+    rule_results = backtest(rule_checks, history, [draft.rule.since for draft in rule_drafts])
+    tested = list(zip(rule_drafts, rule_results, strict=True))
 
-    habits = draft_habit_checks(run, read_changes, drafted, files, settings)
-    results = backtest(_make_rule_checks(habits), read_changes)
-    tested += zip(habits, results, strict=True)
-    return _select_judged(run, tested, accepted)
+    habit_drafts = draft_habit_checks(run, read_changes, rule_drafts, files, settings)
+    habit_results = backtest(_make_rule_checks(habit_drafts), read_changes)
+    tested += zip(habit_drafts, habit_results, strict=True)
+    return _select_judged(run, tested, accepted_keys)
 
 
-def plan_new_rules(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
+def plan_new_rules(run: RecordRun, judged_checks: Iterable[Judged]) -> Iterator[Change]:
     """Yield the additions of new entries for accepted checks of rules that no entry has yet."""
-    for item in judged:
-        proposal = item.candidate.proposal
-        if item.verdict != "written" or proposal is None or proposal.source == "entry":
+    for judged in judged_checks:
+        candidate = judged.candidate
+        proposal = candidate.proposal
+        if judged.verdict != "written" or proposal is None or proposal.source == "entry":
             continue
-        path = run.draft.path_of(parse_target(item.candidate.scope))
+        path = run.draft.path_of(parse_target(candidate.scope))
         if path is not None:
-            id_ = entry_id(item.candidate)
-            entry = to_entry(item.candidate, entry_id=id_, today=run.today, merged_on=run.today)
-            yield Change(step="extract", kind="add", path=path, entry=entry, why=WHY)
+            entry = to_entry(
+                candidate, entry_id=entry_id(candidate), today=run.today, merged_on=run.today
+            )
+            yield Change(step="extract", kind="add", path=path, entry=entry, why=ACCEPTED_REASON)
 
 
-def plan_checks_of_entries(run: RecordRun, judged: Iterable[Judged]) -> Iterator[Change]:
+def plan_checks_of_entries(run: RecordRun, judged_checks: Iterable[Judged]) -> Iterator[Change]:
     """Yield the updates of existing entries that add an accepted check to them."""
-    for item in judged:
-        proposal = item.candidate.proposal
-        if item.verdict != "written" or proposal is None or proposal.source != "entry":
+    for judged in judged_checks:
+        proposal = judged.candidate.proposal
+        if judged.verdict != "written" or proposal is None or proposal.source != "entry":
             continue
-        place = run.draft.by_id.get(proposal.place)
-        if place is not None and place.entry.check is None:
-            entry = replace(place.entry, check=proposal.check)
-            yield Change(step="consolidate", kind="update", path=place.path, entry=entry, why=WHY)
+        # For a rule of an entry, the place is the entry's id.
+        located = run.draft.by_id.get(proposal.place)
+        if located is not None and located.entry.check is None:
+            yield Change(
+                step="consolidate",
+                kind="update",
+                path=located.path,
+                entry=replace(located.entry, check=proposal.check),
+                why=ACCEPTED_REASON,
+            )
 
 
 def _make_rule_checks(drafted: Iterable[DraftedCheck]) -> list[RuleCheck]:
@@ -155,7 +165,7 @@ def _collect_without_lines(
 def _select_judged(
     run: RecordRun,
     tested: Iterable[tuple[DraftedCheck, BacktestResult]],
-    accepted: Collection[str],
+    accepted_keys: Collection[str],
 ) -> list[Judged]:
     """Return the checks that a person accepted, and the first that are worth proposing.
 
@@ -165,14 +175,14 @@ def _select_judged(
     Args:
         run: the run.
         tested: the checks with their results on past changes.
-        accepted: keys of candidates that a person accepted.
+        accepted_keys: keys of candidates that a person accepted.
     """
     declined_keys = {line.split()[0] for line in read_rejected(run.base)}
     chosen: list[tuple[DraftedCheck, BacktestResult]] = []
     proposed_count = 0
     for draft, result in tested:
         key = candidate_key(_make_candidate(draft, result))
-        is_accepted = key in accepted
+        is_accepted = key in accepted_keys
         if key in declined_keys or not (is_accepted or _is_worth_proposing(draft, result)):
             continue
         if not is_accepted and draft.rule.source != "habit":
@@ -182,49 +192,62 @@ def _select_judged(
         chosen.append((draft, result))
     joined = join_sessions(run.workspace, run.base.sha, [result for _, result in chosen])
     return [
-        _judge(draft, result, accepted) for (draft, _), result in zip(chosen, joined, strict=True)
+        _judge_check(draft, result, accepted_keys)
+        for (draft, _), result in zip(chosen, joined, strict=True)
     ]
 
 
 def _is_worth_proposing(draft: DraftedCheck, result: BacktestResult) -> bool:
     """Return whether a check is about enough past changes, and few of them violate it.
 
-    A rule of a document that nobody broke since it was written needs no reminder. A request that
-    people repeat had to be corrected before the merge, so it needs one without violations, and so
-    do signatures of agents.
+    A rule of a document must have been violated: if nobody broke it since it was written, it needs
+    no check. Other checks are worth proposing without violations, too. A request that people repeat
+    was violated, but corrected before the merge. So were signatures of agents in commits
+    (`ATTRIBUTION_CHECK`).
     """
-    is_about_changes = result.applicable >= LEAST_APPLICABLE
-    is_seldom_violated = result.share <= MOST_VIOLATED and not result.unjudged
-    needs_violations = draft.rule.source == "document" and draft.check != ATTRIBUTION_CHECK
-    is_needed = bool(result.violations) or not needs_violations
-    return is_about_changes and is_seldom_violated and is_needed
+    is_about_enough_changes = result.applicable >= MIN_APPLICABLE
+    is_seldom_violated = result.share <= MAX_VIOLATED_SHARE and not result.unjudged
+    must_have_violations = draft.rule.source == "document" and draft.check != ATTRIBUTION_CHECK
+    if must_have_violations and not result.violations:
+        return False
+    return is_about_enough_changes and is_seldom_violated
 
 
-def _judge(draft: DraftedCheck, result: BacktestResult, accepted: Collection[str]) -> Judged:
-    """Return a check with its verdict: to be proposed, or to be written if a person accepted it.
+def _judge_check(
+    draft: DraftedCheck, result: BacktestResult, accepted_keys: Collection[str]
+) -> Judged:
+    """Return a check as a candidate with its verdict.
+
+    The verdict is "written" if a person accepted the check, else "suspected": a person is asked.
+    The reason says how often the check would have warned.
 
     Args:
         draft: the check.
         result: its result on past changes.
-        accepted: keys of candidates that a person accepted.
+        accepted_keys: keys of candidates that a person accepted.
     """
     candidate = _make_candidate(draft, result)
     reason = f"would have spoken {len(result.violations)} times in {result.applicable} changes"
-    if candidate_key(candidate) not in accepted:
-        return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
+    if candidate_key(candidate) not in accepted_keys:
+        return Judged(candidate=candidate, verdict="suspected", reason=reason, change=HISTORY_LABEL)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
     is_of_entry = draft.rule.source == "entry"
     return Judged(
         candidate=candidate,
         verdict="written",
         reason=reason,
-        change=SOURCE,
+        change=HISTORY_LABEL,
+        # For a rule of an entry, the place is the entry's id.
         entry_id=draft.rule.place if is_of_entry else entry_id(candidate),
     )
 
 
 def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
-    """Return a check as a candidate for an entry, with its result on past changes."""
+    """Return a check as a candidate for an entry, with its result on past changes.
+
+    For a request that people repeated it is their request as a candidate, with the check. For any
+    other rule it is a new directive for the whole institution.
+    """
     rule = draft.rule
     proposal = CheckProposal(
         check=draft.check,

@@ -7,12 +7,11 @@ in several sessions.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
 
 from msgspec.structs import replace
 
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.commands.record.request_titles import phrase_requests
+from memory_ci.commands.record.request_titles import title_requests
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import EARLIEST_DATE, entry_id, to_entry
 from memory_ci.memory.model import ModelClient
@@ -30,17 +29,19 @@ from memory_ci.sessions.repetitions import (
 from memory_ci.sessions.session_archive import add_reviews
 from memory_ci.store.layout import parse_target
 
-SOURCE = "all sessions"
+SESSIONS_LABEL = "all sessions"
 """The label of what many sessions say, in place of a merged change."""
 
-MAX_JUDGED = 20  # Repeated requests that a model is asked about.
+MAX_ASKED_REQUESTS = 20  # Repeated requests that a model is asked about.
 
-WRITTEN_SESSIONS = 4
-WRITTEN_DAYS = 3
+MIN_SESSIONS_UNASKED = 4
+MIN_DAYS_UNASKED = 3
 """Sessions and days of a request that is written without a person, where the settings say so."""
 
 
-def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]) -> list[Judged]:
+def judge_repeated(
+    run: RecordRun, accepted_keys: frozenset[str], problems: list[str]
+) -> list[Judged]:
     """Return the requests that people repeat in sessions, and the commands that fail in several.
 
     Each has a verdict: to be written as an entry, or to be asked about in `review`. The list is
@@ -48,7 +49,7 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
 
     Args:
         run: the run.
-        accepted: content keys of candidates that a person accepted.
+        accepted_keys: content keys of candidates that a person accepted.
         problems: problems of the run; those of reading sessions are added.
 
     Raises:
@@ -59,21 +60,26 @@ def judge_repeated(run: RecordRun, accepted: frozenset[str], problems: list[str]
         return []
     archive = add_reviews(run.workspace, run.gatherer.archive, run.gatherer.review_turns)
     problems += archive.problems
-    limit = MAX_REQUESTS if run.client is None else MAX_JUDGED
-    repeated = find_repeated(run.base, archive, limit)
-    if run.client is not None:
-        repeated = _phrase(run.client, repeated, problems)
+    if run.client is None:
+        repeated = find_repeated(run.base, archive, MAX_REQUESTS)
+    else:
+        # The model drops requests that are no rules of conduct, so more of them are read.
+        repeated = find_repeated(run.base, archive, MAX_ASKED_REQUESTS)
+        repeated = _select_by_model(run.client, repeated, problems)
     save_pending(run.workspace, repeated)
-    return [_judge(item, mode, accepted) for item in repeated]
+    return [_judge_repetition(item, mode, accepted_keys) for item in repeated]
 
 
-def _phrase(client: ModelClient, repeated: list[Repeated], problems: list[str]) -> list[Repeated]:
-    """Return the requests that a model takes for rules of conduct, in its words, and all failures.
+def _select_by_model(
+    client: ModelClient, repeated: list[Repeated], problems: list[str]
+) -> list[Repeated]:
+    """Return the requests that are rules of conduct according to a model, then all failures.
 
-    All requests are returned unchanged if the model cannot be asked.
+    The requests get titles in the words of the model. If it cannot be asked, that is a problem of
+    the run, and all requests are returned unchanged, up to the limit.
     """
     try:
-        return _first_requests(phrase_requests(client, repeated))
+        return _first_requests(title_requests(client, repeated))
     except EngineError as error:
         problems.append(f"how people want work done: {error.message} [{error.slug}]")
         return _first_requests(repeated)
@@ -92,40 +98,52 @@ def _first_requests(repeated: Iterable[Repeated]) -> list[Repeated]:
     return [*requests[:MAX_REQUESTS], *failures]
 
 
-def plan_repeated(run: RecordRun, judged: Sequence[Judged]) -> Iterator[Change]:
-    """Yield the new entries of repeated requests and failures whose verdict is to write them."""
-    for item in judged:
-        candidate = item.candidate
+def plan_repeated(run: RecordRun, judged_candidates: Sequence[Judged]) -> Iterator[Change]:
+    """Yield the additions of entries for repeated requests and failures with verdict "written".
+
+    An entry is dated as of the last time that people asked. A transcript can claim any time, so the
+    date is kept between `EARLIEST_DATE` and today.
+    """
+    for judged in judged_candidates:
+        candidate = judged.candidate
         path = run.draft.path_of(parse_target(candidate.scope))
-        if item.verdict != "written" or path is None or candidate.repetition is None:
+        if judged.verdict != "written" or path is None or candidate.repetition is None:
             continue
-        day = min(max(candidate.occurred_at or date.min, EARLIEST_DATE), run.today)
+        day = candidate.occurred_at or EARLIEST_DATE
+        day = min(max(day, EARLIEST_DATE), run.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=run.today, merged_on=day)
         why = describe(candidate.repetition)
         yield Change(step="extract", kind="add", path=path, entry=entry, why=why)
 
 
-def _judge(item: Repeated, mode: RepeatedMode, accepted: frozenset[str]) -> Judged:
+def _judge_repetition(item: Repeated, mode: RepeatedMode, accepted_keys: frozenset[str]) -> Judged:
     """Return a repeated request, or a command that fails in several sessions, with its verdict.
 
-    It is written if a person accepted it, or if the settings allow to write frequent requests
-    without asking. Else a person is asked about it.
+    The verdict is "written" if a person accepted it, or if the settings allow to write frequent
+    requests without asking and its title fits an entry. Else it is "suspected": a person is asked.
+
+    Args:
+        item: the request or failure.
+        mode: the setting: "write" allows to write frequent requests without asking.
+        accepted_keys: content keys of candidates that a person accepted.
     """
     candidate = item.candidate
     reason = describe(candidate.repetition) if candidate.repetition else ""
-    is_accepted = not item.keys.isdisjoint(accepted)
+    is_accepted = not item.keys.isdisjoint(accepted_keys)
     if is_accepted:
         candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
-    is_written_unasked = (
+    may_write_unasked = (
         mode == "write" and _is_frequent(candidate, item.days) and not is_unfit(candidate.title)
     )
-    if not is_accepted and not is_written_unasked:
-        return Judged(candidate=candidate, verdict="suspected", reason=reason, change=SOURCE)
+    if not is_accepted and not may_write_unasked:
+        return Judged(
+            candidate=candidate, verdict="suspected", reason=reason, change=SESSIONS_LABEL
+        )
     return Judged(
         candidate=candidate,
         verdict="written",
         reason=reason,
-        change=SOURCE,
+        change=SESSIONS_LABEL,
         entry_id=entry_id(candidate),
     )
 
@@ -135,4 +153,4 @@ def _is_frequent(candidate: Candidate, days: int) -> bool:
     repetition = candidate.repetition
     if repetition is None or repetition.kind != "request":
         return False
-    return repetition.sessions >= WRITTEN_SESSIONS and days >= WRITTEN_DAYS
+    return repetition.sessions >= MIN_SESSIONS_UNASKED and days >= MIN_DAYS_UNASKED

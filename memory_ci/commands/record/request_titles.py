@@ -24,17 +24,17 @@ from memory_ci.sessions.repetitions import Repeated
 
 MAX_WORDINGS = 3  # Wordings that a model is shown.
 MAX_TITLE = 150  # Characters of a request in the words of a model.
-LEAST_SHARED = 0.6  # The share of a title's terms that people have said.
+MIN_SHARED_TERMS = 0.6  # The share of a title's terms that people have said.
 
 
-def phrase_requests(client: ModelClient, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
+def title_requests(client: ModelClient, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
     """Yield the requests that a model takes for rules of conduct, with its words as their titles.
 
-    Failures are yielded unchanged.
+    Commands that fail again and again are in the list as well, and are yielded unchanged.
 
     Args:
-        client: the model.
-        repeated: the repeated requests and failures.
+        client: asks the model.
+        repeated: the repeated requests and the failing commands.
 
     Raises:
         EngineError: as the engine does.
@@ -44,19 +44,19 @@ def phrase_requests(client: ModelClient, repeated: Iterable[Repeated]) -> Iterat
         if repetition is None or repetition.kind != "request":
             yield item
             continue
-        phrased = _phrase(client, item)
-        if phrased is not None:
-            yield phrased
+        titled = _title_request(client, item)
+        if titled is not None:
+            yield titled
 
 
-def _phrase(client: ModelClient, item: Repeated) -> Repeated | None:
+def _title_request(client: ModelClient, item: Repeated) -> Repeated | None:
     """Return a request as a model words it; None if it was about one piece of work alone."""
     wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
     piece = Evidence(
         id="e1",
         kind="text",
         text="\n".join(wordings),
-        trust="T0",
+        trust="T0",  # The highest trust: what members wrote.
         origin=Origin(kind="session", id=item.occurrences[0].session),
         at=UNKNOWN_TIME,
     )
@@ -64,11 +64,11 @@ def _phrase(client: ModelClient, item: Repeated) -> Repeated | None:
     for learning in parse_reply(reply.text).learnings:
         quotes_piece = find_ungrounded(learning, {piece.id: piece}) is None
         if quotes_piece:
-            return _reword(item, learning, wordings)
+            return _set_title(item, learning, wordings)
     return None
 
 
-def _reword(item: Repeated, learning: Learning, wordings: list[str]) -> Repeated:
+def _set_title(item: Repeated, learning: Learning, wordings: list[str]) -> Repeated:
     """Return a request with a model's title, or unchanged if the title says anything else.
 
     Args:
@@ -82,7 +82,7 @@ def _reword(item: Repeated, learning: Learning, wordings: list[str]) -> Repeated
         peoples_terms |= read_clause(wording).terms
     title_terms = read_clause(title).terms
     shared_count = len(title_terms & peoples_terms)
-    is_faithful = bool(title_terms) and shared_count >= LEAST_SHARED * len(title_terms)
+    is_faithful = bool(title_terms) and shared_count >= MIN_SHARED_TERMS * len(title_terms)
     if not is_faithful or len(title) > MAX_TITLE or is_opposite(title, wordings):
         return item
     if is_unsafe(title):

@@ -29,7 +29,7 @@ from memory_ci.commands.record.proposed_checks import (
 from memory_ci.commands.record.repeated_candidates import judge_repeated, plan_repeated
 from memory_ci.commands.record.run_findings import find_gaps, find_uncommitted, find_unproved_claims
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.commands.record.tally import Tally
+from memory_ci.commands.record.run_results import RunResults
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError
@@ -58,8 +58,8 @@ from memory_ci.memory.episodes import load_episode_files
 from memory_ci.memory.forgotten import tombstones_at
 from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
-from memory_ci.memory.maintainer_decisions import list_rejected, list_rejected_paths
-from memory_ci.memory.model import Model, choose_run_model, trusted_at
+from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
+from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.recorded_ranges import list_recorded_commits
 from memory_ci.memory.stage import current_phases
 from memory_ci.memory.workspace import (
@@ -116,30 +116,31 @@ def plan_record(
         UsageError: for an engine that is named and not available.
     """
     ref, base_sha = branch_tip(workspace, options.ref, options.base)
-    base = trusted_at(workspace.repo, base_sha).at(base_sha)
+    base = trust_config_at(workspace.repo, base_sha).at(base_sha)
     run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
-    tally = learner.tally
+    # Every step below adds to the results, and to the draft of memory in `run`.
+    results = learner.results
     problems = list(find_gaps(run, options))
-    tally.findings += workspace_at(workspace.repo, base_sha).findings
-    tally.findings += base.memory.findings
-    folded = fold_inbox(run, tally, problems)
-    tally.findings += find_uncommitted(base, ref)
+    results.findings += workspace_at(workspace.repo, base_sha).findings
+    results.findings += base.memory.findings
+    inbox_moves = fold_inbox(run, results, problems)
+    results.findings += find_uncommitted(base, ref)
     with closing(run.model):
-        extracted = _extract(run, learner, progress)
-        repeated = _learn_repeated(run, options, tally)
-        extracted += repeated.added
+        additions = _extract(run, learner, progress)
+        repeated = _learn_repeated(run, options, results)
+        additions += repeated.additions
         report("Comparing entries")
-        same = _find_same_entries(run, tally, extracted)
-    plan = _describe_range(run, options, tally, ref)
+        same_entries = _find_same_entries(run, results, additions)
+    plan = _describe_range(run, options, results, ref)
     if plan.until is not None:
-        first_steps: dict[Step, tuple[Change, ...]] = {"fold": folded, "extract": extracted}
-        plan = _add_steps(plan, run, learner, first_steps, Agreement(same, repeated.checked))
+        planned = PlannedChanges(inbox_moves, additions, repeated.check_updates, same_entries)
+        plan = _add_steps(plan, run, learner, planned)
         if run.workspace.config.episodes.write:
             report("Noting episodes")
             plan = _add_episodes(plan, run, learner)
-    problems += (*options.problems, *run.gatherer.problems, *tally.problems)
-    return replace(plan, findings=tuple(tally.findings), problems=tuple(problems))
+    problems += (*options.problems, *run.gatherer.problems, *results.problems)
+    return replace(plan, findings=tuple(results.findings), problems=tuple(problems))
 
 
 def _open_run(
@@ -149,7 +150,15 @@ def _open_run(
     environ: Mapping[str, str],
     model: Model | None,
 ) -> RecordRun:
-    """Return the run with its model, its sources, and the commit after which its range begins."""
+    """Return the state that the parts of the run share; nothing of the range is read yet.
+
+    Args:
+        base: the commit that the run reads.
+        options: the range as the caller names it.
+        today: the date of the run.
+        environ: environment variables, which say which model and which forge can be reached.
+        model: the model to use instead of the model that `environ` names.
+    """
     workspace = base.workspace
     cursor = find_cursor(workspace.repo, base.sha, build_memory_test(workspace))
     since = _choose_start(base, options, cursor, today)
@@ -196,24 +205,29 @@ def _choose_start(
 
 
 def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
-    """Return the learner of a run, with the ids and hashes of entries that it must not write.
+    """Return the learner of a run, with the entries and episodes that it must not write.
 
-    Those are entries that people rejected, or had removed for good, and in a range that begins
-    earlier than the last run's end all entries that history ever held.
+    It must not write entries that people rejected, nor text that was removed for good (tombstones
+    hold its hashes). If the caller names where the range begins, it may begin before the end of the
+    last run. Then the learner must not write any entry that history ever held.
     """
     workspace, base = run.workspace, run.base
-    past_ids: frozenset[str] = frozenset()
-    if options.since is not None:
-        past_ids = list_past_ids(workspace, base.sha)
     # The file of an episode is named after its id.
-    rejected_episodes = {
+    rejected_episode_ids = {
         PurePosixPath(path).name.removesuffix(".md") for path in list_rejected_paths(base)
     }
-    deleted = DeletedEpisodes(base, run.since, rejected_episodes)
+    deleted = DeletedEpisodes(base, run.since, rejected_episode_ids)
     writer = EpisodeWriter(run, load_episode_files(workspace, base.sha), deleted)
-    rejected = past_ids | list_rejected(base)
+
+    past_keys = list_rejected_keys(base)
+    if options.since is not None:
+        past_keys |= list_past_ids(workspace, base.sha)
     return Learner(
-        run, writer, past=rejected, accepted=options.accepted, forgotten=tombstones_at(base)
+        run,
+        writer,
+        past_keys=past_keys,
+        accepted_keys=options.accepted,
+        tombstones=tombstones_at(base),
     )
 
 
@@ -222,49 +236,60 @@ def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Ch
     requests: Sequence[PullRequest] = ()
     if run.gatherer.has_forge:
         requests = learner.read_declined(_find_start_time(run))
-    merged = tuple(learner.learn(progress))
-    return (*merged, *learner.learn_unmerged(), *learner.learn_declined(requests))
+    from_merged = tuple(learner.learn(progress))
+    return (*from_merged, *learner.learn_unmerged(), *learner.learn_declined(requests))
 
 
-class Agreement(NamedTuple):
-    """The changes of entries that a model or a person has agreed to.
+class PlannedChanges(NamedTuple):
+    """The changes of entries that are planned before the uses and reverts of the range are counted.
 
     Attributes:
-        same: groups of ids whose entries say the same according to a model.
-        checked: the updates of entries that get a check, which a person accepted.
+        inbox_moves: the moves of notes from the inbox to memory files.
+        additions: the new entries.
+        check_updates: the updates of entries that get a check, which a person accepted.
+        same_entries: groups of ids whose entries say the same according to a model.
     """
 
-    same: tuple[frozenset[str], ...]
-    checked: tuple[Change, ...]
+    inbox_moves: tuple[Change, ...]
+    additions: tuple[Change, ...]
+    check_updates: tuple[Change, ...]
+    same_entries: tuple[frozenset[str], ...]
 
 
 class Repetitions(NamedTuple):
     """The changes of entries by repeated requests and failures, and by checks.
 
     Attributes:
-        added: the additions.
-        checked: the updates of entries that get a check.
+        additions: the new entries.
+        check_updates: the updates of existing entries that get a check.
     """
 
-    added: tuple[Change, ...] = ()
-    checked: tuple[Change, ...] = ()
+    additions: tuple[Change, ...] = ()
+    check_updates: tuple[Change, ...] = ()
 
 
-def _learn_repeated(run: RecordRun, options: RecordOptions, tally: Tally) -> Repetitions:
+def _learn_repeated(run: RecordRun, options: RecordOptions, results: RunResults) -> Repetitions:
     """Return the entries for what people asked again and again, and the checks of entries.
 
     A check is a test of later changes, such as a glob of files that stay untouched. An entry that
-    gets a check is written once, with the check. All candidates are added to the tally.
+    gets a check is written once, with the check. All candidates are added to the results, and the
+    new entries to the draft of memory.
     """
     report("Looking for earlier requests of people")
-    repeated = judge_repeated(run, options.accepted, tally.problems)
+    judged_requests = judge_repeated(run, options.accepted, results.problems)
     report("Trying checks on history")
-    checks = judge_checks(run, repeated, options.accepted, tally.problems)
-    titles_with_check = {judged.candidate.title for judged in checks if judged.verdict == "written"}
-    repeated = [item for item in repeated if item.candidate.title not in titles_with_check]
-    tally.judged += [*repeated, *checks]
-    added = run.draft.take([*plan_repeated(run, repeated), *plan_new_rules(run, checks)])
-    return Repetitions(added, tuple(plan_checks_of_entries(run, checks)))
+    judged_checks = judge_checks(run, judged_requests, options.accepted, results.problems)
+    titles_with_check = {
+        judged.candidate.title for judged in judged_checks if judged.verdict == "written"
+    }
+    without_check = [
+        judged for judged in judged_requests if judged.candidate.title not in titles_with_check
+    ]
+    results.judged_candidates += [*without_check, *judged_checks]
+    additions = run.draft.apply(
+        [*plan_repeated(run, without_check), *plan_new_rules(run, judged_checks)]
+    )
+    return Repetitions(additions, tuple(plan_checks_of_entries(run, judged_checks)))
 
 
 def _find_start_time(run: RecordRun) -> datetime:
@@ -282,51 +307,58 @@ def _find_start_time(run: RecordRun) -> datetime:
 
 
 def _find_same_entries(
-    run: RecordRun, tally: Tally, extracted: Sequence[Change]
+    run: RecordRun, results: RunResults, extracted: Sequence[Change]
 ) -> tuple[frozenset[str], ...]:
     """Return groups of entries, as ids, that say the same according to the model.
 
     Each group holds at least one of the extracted entries. Without a model, the result is empty.
     """
-    if run.client is None or tally.failure is not None:
+    if run.client is None or results.model_failure is not None:
         return ()
     try:
         return find_same(run.client, run.draft.located, {change.entry.id for change in extracted})
     except EngineError as error:
-        tally.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
+        results.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
         return ()
 
 
-def _describe_range(run: RecordRun, options: RecordOptions, tally: Tally, ref: str) -> Plan:
+def _describe_range(run: RecordRun, options: RecordOptions, results: RunResults, ref: str) -> Plan:
     """Return the plan with its range and counts, but without changes of memory.
+
+    The range ends at the base commit. If the model failed, it ends at the last change that was read
+    before.
 
     Args:
         run: the run.
         options: the range as the caller names it.
-        tally: counts of the events read, and the proposed learnings.
+        results: what the run has read and judged.
         ref: the full name of the branch.
     """
-    merged_changes = [merged for merged, _ in tally.uses if not is_own_run(merged)]
-    commits = [commit for commit in tally.history if not is_own_commit(commit)]
+    until: str | None = run.base.sha
+    if results.model_failure is not None:
+        until = results.last_change_sha
+    # Commits and changes by which memory-ci itself wrote memory are not counted.
+    merged_changes = [merged for merged, _ in results.counted_uses if not is_own_run(merged)]
+    commits = [commit for commit in results.range_commits if not is_own_commit(commit)]
     return Plan(
         schema_version=PLAN_VERSION,
         ref=ref,
         base=run.base.sha,
         since=run.since,
-        until=run.base.sha if tally.failure is None else tally.covered,
+        until=until,
         is_asked=options.is_range_named,
-        engine=run.model.describe_use(run.client, tally.failure),
+        engine=run.model.describe_use(run.client, results.model_failure),
         counts=Counts(
             merged_changes=len(merged_changes),
-            declined_changes=tally.declined,
+            declined_changes=results.declined_count,
             commits=len(commits),
-            redactions=tally.redactions,
-            left_out=dict(sorted(tally.left_out.items())),
+            redactions=results.redaction_count,
+            left_out=dict(sorted(results.left_out_events.items())),
         ),
-        judged=tuple(tally.judged),
-        joins=tuple(tally.joins),
-        windows=tuple(tally.windows),
-        dropped=dict(sorted(tally.dropped.items())),
+        judged=tuple(results.judged_candidates),
+        joins=tuple(results.joined_sources),
+        windows=tuple(results.evidence_gaps),
+        dropped=dict(sorted(results.unread_learnings.items())),
     )
 
 
@@ -334,25 +366,32 @@ def _add_steps(
     plan: Plan,
     run: RecordRun,
     learner: Learner,
-    first_steps: Mapping[Step, tuple[Change, ...]],
-    agreement: Agreement,
+    planned: PlannedChanges,
 ) -> Plan:
     """Return the plan with the changes of entries, grouped by the commits that will hold them.
+
+    Each group is planned on the draft of memory that the groups before it leave, so their order
+    matters. The episodes of reverted work are amended, and findings on the reverts are added to the
+    results.
 
     Args:
         plan: the plan with its range.
         run: the run.
         learner: the learner, which has read the range.
-        first_steps: the changes that are planned already.
-        agreement: changes that a model or a person has agreed to.
+        planned: the changes that are in the draft of memory already, and those to plan in upkeep.
     """
-    tally = learner.tally
-    reinforced, counted = _reinforce(run, tally)
+    results = learner.results
+    reinforced = _reinforce(run, results)
     reverts = find_new_reverts(run, learner)
-    amend_episodes(learner.writer, tally, reverts)
+    amend_episodes(learner.writer, results, reverts)
 
     steps: list[PlannedStep] = []
-    for step, changes in {**first_steps, "reinforce": reinforced}.items():
+    changes_by_step: dict[Step, tuple[Change, ...]] = {
+        "fold": planned.inbox_moves,
+        "extract": planned.additions,
+        "reinforce": reinforced.changes,
+    }
+    for step, changes in changes_by_step.items():
         if changes:
             steps.append(PlannedStep(step=step, changes=changes))
     counts_repetitions = run.workspace.config.extraction.repeated != "off"
@@ -360,69 +399,85 @@ def _add_steps(
         since=run.since,
         today=run.today,
         reverts=reverts.proved,
-        same=agreement.same,
-        checked=agreement.checked,
+        same_entries=planned.same_entries,
+        check_updates=planned.check_updates,
         archive=run.gatherer.archive if counts_repetitions else None,
     )
     steps += plan_upkeep(upkeep, run.draft, STEPS)
 
-    tally.findings += list_refused(reverts.refused, "notice")
-    tally.findings += find_unproved_claims(run, tally, reverts)
-    return replace(plan, steps=tuple(steps), counted=counted)
+    results.findings += list_refused(reverts.refused, "notice")
+    results.findings += find_unproved_claims(run, results, reverts)
+    return replace(plan, steps=tuple(steps), counted=reinforced.counted_tips)
 
 
-def _reinforce(run: RecordRun, tally: Tally) -> tuple[tuple[Change, ...], tuple[str, ...]]:
-    """Raise the use counts of the entries that merged changes used.
+class Reinforcement(NamedTuple):
+    """The changes of entries whose use counts go up.
 
-    Returns:
-        The changes of entries, and the tips of the merged changes whose uses they count, so that no
-        later run counts them again.
+    Attributes:
+        changes: the updates of entries.
+        counted_tips: the tips of the merged changes whose uses are counted. The plan names them, so
+            that no later run counts them again.
     """
-    changes_with_uses = [(merged, use) for merged, use in tally.uses if use.ids]
+
+    changes: tuple[Change, ...] = ()
+    counted_tips: tuple[str, ...] = ()
+
+
+def _reinforce(run: RecordRun, results: RunResults) -> Reinforcement:
+    """Raise the use counts of the entries that merged changes used, in the draft of memory."""
+    changes_with_uses = [(merged, use) for merged, use in results.counted_uses if use.ids]
     if not changes_with_uses:
-        return (), ()
+        return Reinforcement()
     repo, is_memory = run.workspace.repo, build_memory_test(run.workspace)
     counted_tips = list_counted_commits(repo, run.base.sha, run.since, is_memory)
-    uses = []
+    new_uses = []
     new_tips = []
     for merged, use in changes_with_uses:
         if merged.tip.sha not in counted_tips:
-            uses.append(use)
+            new_uses.append(use)
             new_tips.append(merged.tip.sha)
-    reinforced = run.draft.take(plan_reinforcement(uses, run.draft.by_id))
-    return reinforced, tuple(new_tips) if reinforced else ()
+    changes = run.draft.apply(plan_reinforcement(new_uses, run.draft.by_id))
+    if not changes:
+        return Reinforcement()
+    return Reinforcement(changes, tuple(new_tips))
 
 
 def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
-    """Return the plan with the files of its episodes, the records of merged changes."""
+    """Return the plan with the files of its episodes, the records of merged changes.
+
+    Text that was removed from memory for good (tombstones hold its hashes) is masked. The plan also
+    counts the episodes that need no file, and names the day before which files of single episodes
+    are combined into one file (folded).
+    """
     writer = learner.writer
     records = map(tombstones_at(run.base).mask_all, writer.records)
     files, problems = plan_files(run.base, records)
-    learner.tally.problems += problems
+    learner.results.problems += problems
     if writer.problem:
-        learner.tally.problems.append(f"the episodes of earlier changes: {writer.problem}")
+        learner.results.problems.append(f"the episodes of earlier changes: {writer.problem}")
     fold_before = find_fold_day(run.base, files, run.today)
-    unwritten = _describe_unwritten(plan, run, writer)
+    unwritten = _count_and_cache_unwritten(plan, run, writer)
     return replace(plan, episodes=tuple(files), unwritten=unwritten, fold_before=fold_before)
 
 
-def _describe_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Unwritten:
-    """Count the changes of this run whose episode needs no file: git's history gives it.
+def _count_and_cache_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter) -> Unwritten:
+    """Count the changes of this run whose episode needs no file, and cache their episodes.
 
-    Their episodes are put into a cache in the git directory, so that later commands need not read
-    them from history.
+    Such an episode holds no more than git's history, from which it is derived wherever it is read.
+    A cache in the git directory spares later commands that work.
     """
     if plan.until is None:
         return Unwritten()
-    if not writer.derived:
+    if not writer.derived_episodes:
         return writer.describe_unwritten(frozenset())
     repo = run.workspace.repo
     since = find_commit(repo, plan.since) if plan.since else None
-    unwritten = writer.describe_unwritten(list_recorded_commits(repo, writer.recorded, since))
+    earlier_commits = list_recorded_commits(repo, writer.recorded_ranges, since)
+    unwritten = writer.describe_unwritten(earlier_commits)
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
-        derived = tombstones_at(run.base).mask_all(writer.derived)
-        cache_range(run.workspace, new_range, derived)
+        masked_episodes = tombstones_at(run.base).mask_all(writer.derived_episodes)
+        cache_range(run.workspace, new_range, masked_episodes)
     return unwritten
 
 
@@ -458,7 +513,7 @@ def fetch_sessions(
         RepositoryError: unborn-branch, detached-head.
     """
     _, tip = branch_tip(workspace, ref, base)
-    config = trusted_at(workspace.repo, tip).config
+    config = trust_config_at(workspace.repo, tip).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:
         return ()

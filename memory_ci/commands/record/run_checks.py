@@ -37,13 +37,21 @@ def check_branch(workspace: Workspace) -> str | None:
 def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None:
     """Refuse a first run that would read all history because nothing says where to begin.
 
+    A first run begins at the commit that added the configuration, which therefore must be in the
+    history of the branch, even if it was deleted since. A shallow clone may lack that commit, and
+    its history is short: it is read whole.
+
+    Args:
+        workspace: the repository.
+        options: the range as the caller names it.
+        base: the commit that the run reads.
+
     Raises:
         UsageError: nothing-committed.
     """
     repo = workspace.repo
-    if CONFIG_FILE in tree_at(repo, base).files or is_shallow(repo):
-        return
-    if not _is_first_run(workspace, options, base):
+    has_config = CONFIG_FILE in tree_at(repo, base).files
+    if has_config or is_shallow(repo) or not _is_first_run(workspace, options, base):
         return
     if find_addition(repo, base, CONFIG_FILE) is None:
         message = f"{CONFIG_FILE} is not committed, so the start of memory is unknown"
@@ -51,15 +59,16 @@ def check_range(workspace: Workspace, options: RecordOptions, base: str) -> None
         raise UsageError(message, slug="nothing-committed", hint=hint)
 
 
-def count_unasked(workspace: Workspace, options: RecordOptions, plan: Plan) -> int:
+def count_episodes_to_confirm(workspace: Workspace, options: RecordOptions, plan: Plan) -> int:
     """Return how many new episode files a person has to agree to before they are written.
 
-    A first run whose range nobody named may write `FREE_EPISODES` without asking.
+    Only a first run needs agreement, and only for more than `FREE_EPISODES` files. If the caller
+    named the range, that was the agreement.
     """
-    count = len(plan.episodes)
-    if count <= FREE_EPISODES or not _is_first_run(workspace, options, plan.base):
+    file_count = len(plan.episodes)
+    if file_count <= FREE_EPISODES or not _is_first_run(workspace, options, plan.base):
         return 0
-    return count
+    return file_count
 
 
 def _is_first_run(workspace: Workspace, options: RecordOptions, base: str) -> bool:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from memory_ci.commands.record.gatherer import RecordRun
 from memory_ci.commands.record.new_reverts import NewReverts
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.commands.record.tally import Tally
+from memory_ci.commands.record.run_results import RunResults
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.history import plan_range
 from memory_ci.gitrepo.record_commits import find_lost_cursor
 from memory_ci.gitrepo.repo import head_branch, is_ancestor
-from memory_ci.memory.claims import unproved
+from memory_ci.memory.claims import report_unproved_claim
 from memory_ci.memory.workspace import (
     Snapshot,
     build_memory_test,
@@ -33,20 +33,22 @@ def find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
     """
     repo, cursor = run.workspace.repo, run.cursor
     if options.since is None:
-        lost = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
-        if lost is not None:
+        lost_cursor = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
+        if lost_cursor is not None:
             yield (
-                f"where the last run ended: its commit {lost.commit[:12]} names "
-                f"{lost.source[:12]}, which the rewritten branch no longer holds. "
+                f"where the last run ended: its commit {lost_cursor.commit[:12]} names "
+                f"{lost_cursor.source[:12]}, which the rewritten branch no longer holds. "
                 "Older changes are read again; those that kept their commit are not counted twice"
             )
-    if cursor is None or run.since in (None, cursor.source):
+    if cursor is None or run.since is None:
         return
-    if not is_ancestor(repo, cursor.source, run.since):
+    last_run_end = cursor.source
+    has_gap = run.since != last_run_end and is_ancestor(repo, last_run_end, run.since)
+    if not has_gap:
         return
-    count = plan_range(repo, cursor.source, run.since).change_count
+    unread_count = plan_range(repo, last_run_end, run.since).change_count
     yield (
-        f"{plural(count, 'change')} between the end of the last run ({cursor.source[:10]}) "
+        f"{plural(unread_count, 'change')} between the end of the last run ({last_run_end[:10]}) "
         "and --since: no later run reads them. Run without --since to read them"
     )
 
@@ -54,8 +56,13 @@ def find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
 def find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
     """Yield findings for files of the work tree that a run does not read.
 
-    These are notes of the inbox that are not committed, and an unreadable configuration, instead of
-    which the committed configuration is used.
+    These are notes of the inbox that are not committed; a run after their commit moves them into
+    the memory files (folds them). An unreadable configuration gives a finding as well: the run uses
+    the committed configuration.
+
+    Args:
+        snapshot: the commit that the run reads.
+        ref: the full name of the run's branch. If another one is checked out, there is no finding.
     """
     workspace = snapshot.workspace
     if workspace.repo.root is None or head_branch(workspace.repo) != ref:
@@ -76,16 +83,18 @@ def find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
             yield Finding(file.path, 1, "not-committed", message, hint, "notice")
 
 
-def find_unproved_claims(run: RecordRun, tally: Tally, reverts: NewReverts) -> list[Finding]:
-    """Return a notice if commit messages count without a forge that says who may write.
+def find_unproved_claims(run: RecordRun, results: RunResults, reverts: NewReverts) -> list[Finding]:
+    """Return a notice if the run believed commit messages of people who may lack write access.
 
-    Those are messages that say that a commit reverts other work or used an entry.
+    Such a message says that a commit reverts other work or used an entry. It counts only if a
+    person with write access wrote it, and only a forge knows who has write access.
     """
-    has_reverts = any(revert.sha not in tally.outsiders for revert in reverts.proved)
-    if run.gatherer.has_forge or not (tally.has_uses or has_reverts):
+    has_reverts = any(revert.sha not in results.outsider_commits for revert in reverts.proved)
+    has_claims = results.has_use_trailers or has_reverts
+    if run.gatherer.has_forge or not has_claims:
         return []
     message = (
         "no forge was asked who may write: statements of commits on other work "
         "(reverts, Memory-Retrieved, Memory-Used) count for all extraction.trusted_authors"
     )
-    return [unproved(message, "notice")]
+    return [report_unproved_claim(message, "notice")]

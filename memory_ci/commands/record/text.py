@@ -21,7 +21,7 @@ MAX_SHOWN = 20
 MAX_EPISODES = 5
 """Number of episode files that a terminal shows; nobody has to judge them."""
 
-NOTHING = "Nothing to commit."
+NOTHING_TO_COMMIT = "Nothing to commit."
 
 VERDICTS = (
     ("quarantined", "Quarantined, not written"),
@@ -49,7 +49,7 @@ LEFT_OUT = {
 }
 """What is left out of evidence, in plain words (docs/learning.md)."""
 
-WAYS = (
+WAYS_TO_LEARN = (
     ("memory-ci learn --since 90d", "a model reads it, after showing the price"),
     ("memory-ci review --candidates", "sentences to accept or to decline"),
     (
@@ -62,25 +62,25 @@ WAYS = (
 # -- a terminal
 
 
-def render_plan(plan: Plan, written: Sequence[str] = ()) -> str:
+def render_plan(plan: Plan, episode_paths: Sequence[str] = ()) -> str:
     """Render a plan for a terminal: the range read, the changes, and the candidates not written.
 
     Args:
         plan: the plan.
-        written: the paths of the episode files that it writes.
+        episode_paths: the paths of the episode files that it writes.
     """
-    return "".join(f"{printable(line)}\n" for line in _list_plan_lines(plan, written))
+    return "".join(f"{printable(line)}\n" for line in _list_plan_lines(plan, episode_paths))
 
 
-def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
+def _list_plan_lines(plan: Plan, episode_paths: Sequence[str]) -> Iterator[str]:
     """Yield the lines of a plan, section by section."""
     yield from list_range_lines(plan)
     yield from list_engine_lines(plan.engine)
-    joins = [_render_join(join) for join in plan.joins]
-    yield from _list_section(f"Read besides commits: {plural(len(joins), 'source')}", joins)
+    sources = [_render_source(source) for source in plan.joins]
+    yield from _list_section(f"Read besides commits: {plural(len(sources), 'source')}", sources)
     for step in plan.steps:
         yield from _list_step_lines(step)
-    yield from _list_episode_lines(plan, written)
+    yield from _list_episode_lines(plan, episode_paths)
     for verdict, heading in VERDICTS:
         judged = [item for item in plan.judged if item.verdict == verdict]
         lines = [f"  {item.change:8}  {item.candidate.title}  ({item.reason})" for item in judged]
@@ -88,7 +88,7 @@ def _list_plan_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
     yield from _list_left_out(plan)
     if plan.counts.merged_changes and not has_new_entries(plan):
         yield from ("", "Nothing was learned from these changes.")
-        yield from (f"  {command:36} {effect}" for command, effect in WAYS)
+        yield from (f"  {command:36} {effect}" for command, effect in WAYS_TO_LEARN)
 
 
 def has_new_entries(plan: Plan) -> bool:
@@ -128,9 +128,12 @@ def _count_read(plan: Plan) -> _ReadCounts:
     return _ReadCounts(merged, plural(counts.commits, "commit"), declined)
 
 
-def _render_join(join: Join) -> str:
-    events = plural(join.events, "event") if join.events else "read with an earlier change"
-    return f"  {join.change:8}  {join.kind} {join.id}  {events}  ({join.how})"
+def _render_source(source: Join) -> str:
+    """Return a line on a pull request or session whose events belong to a change."""
+    events = "read with an earlier change"
+    if source.events:
+        events = plural(source.events, "event")
+    return f"  {source.change:8}  {source.kind} {source.id}  {events}  ({source.how})"
 
 
 def _list_section(heading: str, lines: Sequence[str]) -> Iterator[str]:
@@ -153,40 +156,43 @@ def count_episodes(plan: Plan) -> int:
     return sum(len(list_ids(file.path, file.text.encode())) for file in plan.episodes)
 
 
-def _list_episode_lines(plan: Plan, written: Sequence[str]) -> Iterator[str]:
+def _list_episode_lines(plan: Plan, episode_paths: Sequence[str]) -> Iterator[str]:
     """Yield how many episodes are written, and the first of their files.
 
     Args:
         plan: the plan.
-        written: the paths of the episode files that it writes.
+        episode_paths: the paths of the episode files that it writes.
     """
-    counts = list(_list_episode_counts(plan, written))
-    if counts != [NOTHING]:
+    counts = list(_list_episode_counts(plan, episode_paths))
+    if counts != [NOTHING_TO_COMMIT]:
         yield ""
     yield from counts
-    yield from (f"  {path}" for path in written[:MAX_EPISODES])
-    if len(written) > MAX_EPISODES:
-        yield f"  … and {len(written) - MAX_EPISODES} more"
+    yield from (f"  {path}" for path in episode_paths[:MAX_EPISODES])
+    if len(episode_paths) > MAX_EPISODES:
+        yield f"  … and {len(episode_paths) - MAX_EPISODES} more"
 
 
-def _list_episode_counts(plan: Plan, written: Sequence[str]) -> Iterator[str]:
-    """Yield how many episodes need a file and how many none, or that there is nothing to commit.
+def _list_episode_counts(plan: Plan, episode_paths: Sequence[str]) -> Iterator[str]:
+    """Yield how many episodes are in files and how many in git's history alone.
+
+    A plan may also combine the files of old months (`fold_before`). If it does none of this and
+    changes no entries, the line says that there is nothing to commit.
 
     Args:
         plan: the plan.
-        written: the paths of the episode files that it writes.
+        episode_paths: the paths of the episode files that it writes.
     """
-    unwritten = plan.unwritten.changes
-    if not plan.episodes and plan.fold_before is None and not unwritten:
+    unwritten_count = plan.unwritten.changes
+    if not plan.episodes and plan.fold_before is None and not unwritten_count:
         if not plan.steps:
-            yield NOTHING
+            yield NOTHING_TO_COMMIT
         return
-    if unwritten:
-        changes = plural(unwritten, "merged change")
+    if unwritten_count:
+        changes = plural(unwritten_count, "merged change")
         yield f"episodes of {changes} are in git's history, without a file"
-    if written:
+    if episode_paths:
         new_count = count_episodes(plan)
-        yield f"episodes: {new_count} new, {plural(len(written), 'file')}"
+        yield f"episodes: {new_count} new, {plural(len(episode_paths), 'file')}"
     if plan.fold_before is not None:
         month = plan.fold_before.isoformat()[:7]
         yield f"episodes of months before {month} become one file each"
@@ -289,7 +295,15 @@ def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BY
 def _list_page_lines(
     plan: Plan, published: Published | None, index: IndexUse | None, remarks: Sequence[str]
 ) -> Iterator[str]:
-    """Yield the lines of the summary page, section by section."""
+    """Yield the lines of the summary page, section by section.
+
+    Args:
+        plan: the plan. The episodes of some of its changes need no file (`unwritten`), because
+            git's history holds all of their data.
+        published: where the commits were published, None if nothing was committed.
+        index: how the search index was brought up to date, None if it was not.
+        remarks: remarks on the health of memory.
+    """
     yield from _list_head_lines(plan)
     counts = _count_read(plan)
     yield f"{counts.merged}, {counts.commits}{counts.declined} read."
@@ -329,17 +343,21 @@ def _list_head_lines(plan: Plan) -> Iterator[str]:
 
 
 def _list_page_tables(plan: Plan) -> Iterator[str]:
-    """Yield tables of unwritten candidates, of sources other than commits, and of problems."""
+    """Yield tables of candidates that were not written, of sources, and of problems.
+
+    The sources are the pull requests and sessions that were read in addition to commits.
+    """
     for verdict, heading in VERDICTS:
         judged = [item for item in plan.judged if item.verdict == verdict]
         rows = [(item.change, item.candidate.title, item.reason) for item in judged]
         title = f"{HEADINGS.get(verdict, heading)}: {len(rows)}"
         yield from _list_titled_table(title, ("from", "what", "why"), rows)
-    joins = [
-        (join.change, f"{join.kind} {join.id}", str(join.events), join.how) for join in plan.joins
+    source_rows = [
+        (source.change, f"{source.kind} {source.id}", str(source.events), source.how)
+        for source in plan.joins
     ]
-    title = f"Read besides commits: {plural(len(joins), 'source')}"
-    yield from _list_titled_table(title, ("for", "what", "events", "how it was found"), joins)
+    title = f"Read besides commits: {plural(len(source_rows), 'source')}"
+    yield from _list_titled_table(title, ("for", "what", "events", "how it was found"), source_rows)
     problems = [(problem,) for problem in plan.problems]
     problems += [
         (f"{finding.path}:{finding.line}: {finding.message}",) for finding in plan.findings

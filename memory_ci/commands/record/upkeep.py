@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import date
 from itertools import permutations
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -22,11 +22,11 @@ from memory_ci.extraction.support import find_ungrounded
 from memory_ci.gitrepo.history import list_commits_replacing
 from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_setting
-from memory_ci.lifecycle.compaction import list_unlike, plan_compaction
+from memory_ci.lifecycle.compaction import list_different_copies, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
 from memory_ci.lifecycle.episodes import combine
-from memory_ci.lifecycle.promotion import plan_norms, plan_promotion
-from memory_ci.lifecycle.reverts import Revert, plan_undone
+from memory_ci.lifecycle.promotion import plan_norm_promotion, plan_promotion
+from memory_ci.lifecycle.reverts import Revert, plan_revert_effects
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
 from memory_ci.memory.cite_verdicts import find_days_gone, judge_anchors
 from memory_ci.memory.decision_records import plan_withdrawals
@@ -94,8 +94,8 @@ class Upkeep(msgspec.Struct, frozen=True):
         today: the date of the run.
         reverts: the reverts of the range.
         stale_after: days after which stale entries are retired; None retires none.
-        same: groups of ids whose entries say the same according to a model.
-        checked: updates of entries that get a check, which a person accepted.
+        same_entries: groups of ids whose entries say the same according to a model.
+        check_updates: updates of entries that get a check, which a person accepted.
         archive: the sessions; None if they were not read.
     """
 
@@ -103,8 +103,8 @@ class Upkeep(msgspec.Struct, frozen=True):
     today: date
     reverts: tuple[Revert, ...] = ()
     stale_after: int | None = None
-    same: tuple[frozenset[str], ...] = ()
-    checked: tuple[Change, ...] = ()
+    same_entries: tuple[frozenset[str], ...] = ()
+    check_updates: tuple[Change, ...] = ()
     archive: SessionArchive | None = None
 
 
@@ -119,57 +119,59 @@ def plan_upkeep(upkeep: Upkeep, draft: Draft, steps: Collection[Step]) -> Iterat
     draft = draft.copy()
     for step in STEPS:
         if step in steps:
-            changes = _unite_updates(_plan_step(step, upkeep, draft))
-            taken = draft.take(changes)
-            if taken:
-                yield PlannedStep(step=step, changes=taken)
+            changes = _merge_updates(_plan_step(step, upkeep, draft))
+            applied_changes = draft.apply(changes)
+            if applied_changes:
+                yield PlannedStep(step=step, changes=applied_changes)
 
 
-def _unite_updates(changes: Sequence[Change]) -> list[Change]:
+def _merge_updates(changes: Sequence[Change]) -> list[Change]:
     """Return the changes of one step, updates first, with a single update for each entry.
 
-    The last update of an entry was planned on top of the earlier ones, so it is kept, with the
-    reasons of all.
+    The last update of an entry was planned on top of the earlier ones, so it is kept. Its reason
+    names the reasons of all changes of the entry, of other kinds as well.
     """
-    updates: dict[tuple[str, str], Change] = {}
+    last_updates: dict[tuple[str, str], Change] = {}
     reasons: dict[tuple[str, str], list[str]] = {}
     other_changes: list[Change] = []
     for change in changes:
-        place = (change.path, change.entry.id)
-        reasons.setdefault(place, []).append(change.why)
+        file_and_id = (change.path, change.entry.id)
+        reasons.setdefault(file_and_id, []).append(change.why)
         if change.kind == "update":
-            updates[place] = change
+            last_updates[file_and_id] = change
         else:
             other_changes.append(change)
-    united: list[Change] = []
-    for place, change in updates.items():
-        distinct_reasons = dict.fromkeys(reasons[place])
-        united.append(replace(change, why="; ".join(distinct_reasons)))
-    return united + other_changes
+    merged_updates: list[Change] = []
+    for file_and_id, update in last_updates.items():
+        distinct_reasons = dict.fromkeys(reasons[file_and_id])
+        merged_updates.append(replace(update, why="; ".join(distinct_reasons)))
+    return merged_updates + other_changes
 
 
 def _plan_step(step: Step, upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
-    """Return the changes of one step.
+    """Return the changes of one step; the draft takes the changes of its parts on the way.
 
-    Consolidation has four parts, each planned on the draft as the part before it left it: cites
-    follow code that moved, entries learned from reverted work are marked as suspect, entries get
-    the checks that people accepted, and entries that supersede or contradict others are marked.
+    Consolidation has four parts. Each is planned on the draft as the part before it left it, and
+    the step holds the changes of all: cites follow code that moved, entries learned from reverted
+    work are marked as suspect, entries get the checks that people accepted, and entries that
+    supersede or contradict others are marked.
     """
     base = draft.base
     match step:
         case "consolidate":
             verdicts = judge_anchors(base.workspace, draft.located, base.sha)
-            repointed = draft.take(plan_repoint(draft.located, verdicts, base.sha))
-            undone = draft.take(plan_undone(draft.located, upkeep.reverts))
-            checked = draft.take(upkeep.checked)
-            return (*repointed, *undone, *checked, *plan_consolidation(draft.located, upkeep.today))
+            moved_cites = draft.apply(plan_repoint(draft.located, verdicts, base.sha))
+            suspects = draft.apply(plan_revert_effects(draft.located, upkeep.reverts))
+            check_updates = draft.apply(upkeep.check_updates)
+            marks = plan_consolidation(draft.located, upkeep.today)
+            return (*moved_cites, *suspects, *check_updates, *marks)
         case "promote":
             return _plan_promotions(draft, upkeep.today)
         case "retire":
             return _plan_retirements(upkeep, draft)
         case "compact":
-            older = tuple(_find_replaced_copies(base, list_unlike(draft.located)))
-            return plan_compaction(draft.located, older, upkeep.same)
+            older = tuple(_find_replaced_copies(base, list_different_copies(draft.located)))
+            return plan_compaction(draft.located, older, upkeep.same_entries)
     return ()
 
 
@@ -178,21 +180,24 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
     A norm is an instruction that every agent is shown at the start of its work.
     """
-    base = draft.base
+    base = draft.base  # The commit whose files the draft changes.
 
     def read_directories() -> dict[str, str]:
-        """Return the directory of each merged change that has an episode, by the change's name."""
-        records = load_episodes(base.workspace, base.sha).records
+        """Return the directory of each merged change that has an episode, by the change's name.
+
+        It is read only if an entry may become a norm.
+        """
+        episodes = combine(load_episodes(base.workspace, base.sha).records)
         directories: dict[str, str] = {}
-        for episode in combine(records):
-            action = episode.action
-            if action.files:
-                change_name = format_work_ref(action.pr, action.commit)
-                directories[change_name] = deepest_directory(action.files)
+        for episode in episodes:
+            changed_paths = episode.action.files
+            if changed_paths:
+                change_name = format_work_ref(episode.action.pr, episode.action.commit)
+                directories[change_name] = deepest_directory(changed_paths)
         return directories
 
     promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(base))
-    norms = plan_norms(draft.located, today, draft.path_of, read_directories)
+    norms = plan_norm_promotion(draft.located, today, draft.path_of, read_directories)
     return (*promotion.changes, *norms)
 
 
@@ -239,9 +244,15 @@ def _find_replaced_copies(
 
 
 def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
-    """Return whether a commit replaced the text of an entry by that of its successor in a file.
+    """Return whether a commit replaced the text of an entry in the file of its successor.
 
-    The commits are found by the longest line that the entry alone has.
+    Such a commit removed a line of the entry's text. To find it, git's history is searched for the
+    longest line of the entry that the successor does not have.
+
+    Args:
+        base: the commit whose history is searched.
+        entry: the entry that may have been replaced.
+        successor: another entry with the same id and another text.
     """
     workspace = base.workspace
     path = successor.path
@@ -257,8 +268,10 @@ def _was_replaced(base: Snapshot, entry: Entry, successor: Located) -> bool:
     if not longest_line:
         return False
     for sha in list_commits_replacing(workspace.repo, base.sha, path, longest_line):
-        before, after = read_texts(f"{sha}^"), read_texts(sha)
-        if before == [entry.text] and len(after) == 1 and after != before:
+        texts_before, texts_after = read_texts(f"{sha}^"), read_texts(sha)
+        had_only_entry = texts_before == [entry.text]
+        has_one_other_text = len(texts_after) == 1 and texts_after != texts_before
+        if had_only_entry and has_one_other_text:
             return True
     return False
 
@@ -338,55 +351,64 @@ def select_agreed(entries: Sequence[Entry], engine: Engine | None) -> tuple[Entr
     if engine is None or not entries:
         return tuple(entries)
     agreed_ids: set[str] = set()
-    for learning, quoted_entries in _ask_model(engine, "promotion", entries):
-        if learning.reach == "everyone":
-            agreed_ids |= {entry.id for entry in quoted_entries}
+    for answer in _ask_model(engine, "promotion", entries):
+        if answer.learning.reach == "everyone":
+            agreed_ids |= {entry.id for entry in answer.quoted_entries}
     return tuple(entry for entry in entries if entry.id in agreed_ids)
 
 
 def find_same(
-    client: ModelClient, places: Sequence[Located], new_ids: Collection[str]
+    client: ModelClient, located_entries: Sequence[Located], new_ids: Collection[str]
 ) -> tuple[frozenset[str], ...]:
     """Return groups of entries, as ids, that say the same according to a model.
 
-    Only new entries are compared, with active entries of the same file whose titles share words.
-    Entries without such a pair are in no group, whatever the model says, and nothing is asked where
-    there is no pair.
+    The model compares pairs: a new entry and an active entry of the same file whose titles share
+    words. Without a pair it is not asked. Its answer names entries that say the same; the group of
+    an answer holds the pairs that are among them.
 
     Args:
-        client: the model.
-        places: all entries.
+        client: asks the model.
+        located_entries: all entries.
         new_ids: the ids of new entries.
 
     Raises:
         EngineError: as the engine does.
     """
-    pairs = _pair_similar_titles(places, new_ids)
+    pairs = _pair_similar_titles(located_entries, new_ids)
     paired_ids = {entry_id for pair in pairs for entry_id in pair}
-    entries = [place.entry for place in places if place.entry.id in paired_ids][:MAX_COMPARED]
-    if len(entries) < 2:
+    paired_entries = [
+        located.entry for located in located_entries if located.entry.id in paired_ids
+    ]
+    if len(paired_entries) < 2:
         return ()
     groups: list[frozenset[str]] = []
-    for _, quoted_entries in _ask_model(client, "consolidation", entries):
-        quoted_ids = {entry.id for entry in quoted_entries}
-        agreed = [pair for pair in pairs if quoted_ids.issuperset(pair)]
-        if agreed:
-            groups.append(frozenset(entry_id for pair in agreed for entry_id in pair))
+    for answer in _ask_model(client, "consolidation", paired_entries[:MAX_COMPARED]):
+        quoted_ids = {entry.id for entry in answer.quoted_entries}
+        group: set[str] = set()
+        for pair in pairs:
+            if quoted_ids.issuperset(pair):
+                group |= set(pair)
+        if group:
+            groups.append(frozenset(group))
     return tuple(groups)
 
 
 def _pair_similar_titles(
-    places: Sequence[Located], new_ids: Collection[str]
+    located_entries: Sequence[Located], new_ids: Collection[str]
 ) -> list[tuple[str, str]]:
     """Return pairs of ids of active entries of one file whose titles share words.
 
     At least one entry of each pair is new; each pair is returned once.
     """
     stems: dict[str, frozenset[str]] = {}
-    for place in places:
-        words = content_words(place.entry.title)
-        stems[place.entry.id] = frozenset(stem(word) for word in words)
-    active = [(place.path, place.entry.id) for place in places if place.entry.status == "active"]
+    for located in located_entries:
+        words = content_words(located.entry.title)
+        stems[located.entry.id] = frozenset(stem(word) for word in words)
+    active = [
+        (located.path, located.entry.id)
+        for located in located_entries
+        if located.entry.status == "active"
+    ]
     pairs: list[tuple[str, str]] = []
     for path, new_id in active:
         if new_id not in new_ids:
@@ -405,28 +427,42 @@ def _pair_similar_titles(
     return pairs
 
 
+class _Answer(NamedTuple):
+    """One answer of a model on entries, and the entries that it quotes."""
+
+    learning: Learning
+    quoted_entries: list[Entry]
+
+
 def _ask_model(
     engine: Engine, task: Literal["promotion", "consolidation"], entries: Sequence[Entry]
-) -> list[tuple[Learning, list[Entry]]]:
-    """Ask a model about entries, and return each of its answers with the entries that it quotes.
+) -> list[_Answer]:
+    """Ask a model about entries, and return its answers.
 
-    An answer that quotes words which no entry has is left out.
+    The request is one as about merged changes: each entry is a piece of evidence, and each answer
+    a learning that quotes evidence. An answer that quotes words which no entry has is left out.
+
+    Args:
+        engine: the model.
+        task: the question: which entries are of use to everyone, or which say the same.
+        entries: the entries.
     """
     entry_by_key = {f"e{number}": entry for number, entry in enumerate(entries, start=1)}
-    pieces: dict[str, Evidence] = {}
+    evidence_by_key: dict[str, Evidence] = {}
     for key, entry in entry_by_key.items():
-        pieces[key] = Evidence(
+        evidence_by_key[key] = Evidence(
             id=key,
             kind="entry",
             text=f"{entry.title}\n\n{entry.body}".strip(),
-            trust="T0",
+            trust="T0",  # The highest trust: what members wrote.
             origin=Origin(kind="file", id=entry.id),
             at=UNKNOWN_TIME,
         )
-    request = Request(change=task, evidence=tuple(pieces.values()), task=task)
+    request = Request(change=task, evidence=tuple(evidence_by_key.values()), task=task)
     reply = engine.extract(request)
-    answers: list[tuple[Learning, list[Entry]]] = []
+    answers: list[_Answer] = []
     for learning in parse_reply(reply.text).learnings:
-        if find_ungrounded(learning, pieces) is None:
-            answers.append((learning, [entry_by_key[quote.evidence] for quote in learning.quotes]))
+        if find_ungrounded(learning, evidence_by_key) is None:
+            quoted_entries = [entry_by_key[quote.evidence] for quote in learning.quotes]
+            answers.append(_Answer(learning, quoted_entries))
     return answers

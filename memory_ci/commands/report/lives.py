@@ -18,7 +18,7 @@ from memory_ci.commands.report.records import (
     FaultKind,
     LifeStep,
 )
-from memory_ci.lifecycle.episodes import find_heirs_among, replace_by_heirs
+from memory_ci.lifecycle.episodes import find_successors_among, replace_by_successors
 from memory_ci.lifecycle.prominence import is_in_force, prominence
 from memory_ci.lifecycle.relations import relations_of
 from memory_ci.lifecycle.utility import is_idle
@@ -79,13 +79,13 @@ def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
 def _group_events(inputs: ReportInputs) -> defaultdict[str, EntryEvents]:
     """Return the use of and the feedback on each entry, by the id of the entry.
 
-    Events of an entry that was superseded count for the entry that replaced it, its heir.
+    Events of an entry that was superseded count for the entry that replaced it, its successor.
     """
     events: defaultdict[str, EntryEvents] = defaultdict(EntryEvents)
-    heirs = find_heirs_among(located.entry for located in inputs.located)
+    successors = find_successors_among(located.entry for located in inputs.located)
     for episode in inputs.episodes:
-        used_ids = replace_by_heirs(episode.used, heirs)
-        served_ids = replace_by_heirs((served.id for served in episode.retrieved), heirs)
+        used_ids = replace_by_successors(episode.used, successors)
+        served_ids = replace_by_successors((served.id for served in episode.retrieved), successors)
         for entry_id in used_ids:
             events[entry_id].used.append(episode)
         for entry_id in served_ids - used_ids:

@@ -115,7 +115,7 @@ def _read_inputs(
 ) -> ReportInputs:
     """Read the memory of the work tree, and the history of the default branch.
 
-    Use and feedback of an entry that was superseded count for the entry that replaced it, its heir.
+    Use and feedback of an entry that was superseded count for its successor, which replaced it.
 
     Args:
         workspace: the repository and its configuration.
@@ -126,8 +126,10 @@ def _read_inputs(
     memory = load_memory(workspace, None)
     episode_files = load_written(workspace, None).records
     episodes = episode_rules.combine(episode_files)
-    heirs = episode_rules.find_heirs_among(located.entry for located in memory.located)
-    feedback = episode_rules.move_to_heirs(episode_rules.list_feedback(episode_files), heirs)
+    successors = episode_rules.find_successors_among(located.entry for located in memory.located)
+    feedback = episode_rules.move_to_successors(
+        episode_rules.list_feedback(episode_files), successors
+    )
     changes = list_changes(workspace, links.tip, today, notes)
     if memory.findings:
         notes.append(_describe_findings(memory.findings))
@@ -140,7 +142,7 @@ def _read_inputs(
         changes=changes,
         merge_days=map_merge_days(changes),
         episodes=episodes,
-        usage=episode_rules.count_usage(episodes, heirs),
+        usage=episode_rules.count_usage(episodes, successors),
         feedback=feedback,
     )
 

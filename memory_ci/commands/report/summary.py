@@ -20,7 +20,7 @@ from memory_ci.commands.report.records import (
 from memory_ci.commands.retrieve.norms import list_dropped_norms
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.view import open_view
-from memory_ci.lifecycle.episodes import find_heirs_among, replace_by_heirs
+from memory_ci.lifecycle.episodes import find_successors_among, replace_by_successors
 from memory_ci.records.episode import Episode
 from memory_ci.sessions.session_note import list_all_signs
 from memory_ci.text import plural
@@ -162,12 +162,12 @@ def _list_most_used(
 ) -> list[EntryMention]:
     """Return the entries in force that the work of a period used most often.
 
-    The use of an entry that was superseded counts for the entry that replaced it, its heir.
+    The use of an entry that was superseded counts for the entry that replaced it, its successor.
     """
-    heirs = find_heirs_among(located.entry for located in inputs.located)
+    successors = find_successors_among(located.entry for located in inputs.located)
     use_counts: Counter[str] = Counter()
     for episode in _list_episodes(inputs, period):
-        use_counts.update(replace_by_heirs(episode.used, heirs))
+        use_counts.update(replace_by_successors(episode.used, successors))
     used_entries = [entry for entry in in_force if use_counts[entry.id]]
     used_entries.sort(key=lambda entry: use_counts[entry.id], reverse=True)
     return [

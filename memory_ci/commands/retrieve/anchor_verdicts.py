@@ -14,38 +14,44 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.retrieval import Hit, Withheld
 
 STALE_FACTOR = 0.5
-"""Truth factor with `--stale` of an entry whose code is gone: that of changed code."""
+"""VerdictsByEntry factor with `--stale` of an entry whose code is gone: that of changed code."""
 
 # What cites are judged with is imported in functions: it takes 10 ms, and many entries have none.
-Truth = Mapping[Entry, tuple[Verdict, ...]]  # Verdicts on the cites of each entry.
+VerdictsByEntry = Mapping[Entry, tuple[Verdict, ...]]  # A verdict for each cite of an entry.
 
 
-def judge_cites(workspace: Workspace, located: Sequence[Located], view: str | None) -> Truth:
+def judge_cites(
+    workspace: Workspace, located_entries: Sequence[Located], tree: str | None
+) -> VerdictsByEntry:
     """Return the verdicts on the cites of entries: whether the cited code is unchanged.
 
-    It takes two git processes while nothing has changed.
+    A name in the text of an entry that the code no longer has gives a verdict as well. The answers
+    are cached: if nothing has changed since the last call, it takes two git processes.
 
     Args:
         workspace: the repository and its configuration.
-        located: the entries.
-        view: the revision to compare with; None is the work tree.
+        located_entries: the entries.
+        tree: the revision to compare with; None is the work tree.
 
     Raises:
         RepositoryError: unknown-revision.
     """
-    judged_view = JudgedView(workspace, view)
-    verdicts = _judge_anchors(located, judged_view)
+    judged_view = JudgedView(workspace, tree)
+    verdicts_by_entry = _judge_anchors(located_entries, judged_view)
 
-    entries = [located_entry.entry for located_entry in located]
+    entries = [located.entry for located in located_entries]
     for entry, verdict in find_dead_names(judged_view, entries).items():
-        verdicts[entry] = (*verdicts[entry], verdict)
-    return verdicts
+        verdicts_by_entry[entry] = (*verdicts_by_entry[entry], verdict)
+    return verdicts_by_entry
 
 
 def _judge_anchors(
     located_entries: Sequence[Located], view: JudgedView
 ) -> dict[Entry, tuple[Verdict, ...]]:
-    """Return the verdicts on the cites of each entry, without names that its text alone has."""
+    """Return the verdicts on the cites of each entry; names in its text are not judged here.
+
+    An entry without cites has no verdicts.
+    """
     verdicts_by_entry: dict[Entry, tuple[Verdict, ...]] = {
         located.entry: () for located in located_entries
     }
@@ -53,36 +59,37 @@ def _judge_anchors(
     if citing:
         from memory_ci.memory.cite_verdicts import judge_views
 
-        (verdicts,) = judge_views(citing, view)
+        (verdicts_by_cite,) = judge_views(citing, view)
         for located in citing:
-            verdicts_by_entry[located.entry] = tuple(soften_verdicts(located.entry, verdicts))
+            verdicts = soften_verdicts(located.entry, verdicts_by_cite)
+            verdicts_by_entry[located.entry] = tuple(verdicts)
     return verdicts_by_entry
 
 
-def weigh_truth(truth: Truth, entry: Entry, *, stale: bool) -> float:
+def weigh_truth(verdicts_by_entry: VerdictsByEntry, entry: Entry, *, serves_stale: bool) -> float:
     """Return the factor of an entry's score for the state of the code that it cites.
 
     Args:
-        truth: the verdicts on the cites of each entry.
+        verdicts_by_entry: the verdicts on the cites of each entry.
         entry: the entry.
-        stale: whether an entry whose code is all gone is served; if not, its factor is 0.
+        serves_stale: whether an entry whose code is all gone is served; if not, its factor is 0.
     """
-    verdicts = truth.get(entry, ())
+    verdicts = verdicts_by_entry.get(entry, ())
     if not verdicts:
         return 1.0
     from memory_ci.anchors.verdicts import truth_factor
 
     factor = truth_factor(verdicts)
-    if not factor and stale:
+    if not factor and serves_stale:
         return STALE_FACTOR
     return factor
 
 
-def list_gone(hits: Sequence[Hit], truth: Truth) -> tuple[Withheld, ...]:
+def list_gone(hits: Sequence[Hit], verdicts_by_entry: VerdictsByEntry) -> tuple[Withheld, ...]:
     """Return the hits whose cited code is all gone, each with the reason."""
     withheld = []
     for hit in hits:
-        verdicts = truth.get(hit.located.entry, ())
+        verdicts = verdicts_by_entry.get(hit.located.entry, ())
         if _is_gone(verdicts):
             reasons = dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts)
             withheld.append(Withheld(hit, f"gone: {'; '.join(reasons)}"))
@@ -119,8 +126,15 @@ def soften_verdicts(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -
 
 
 def _soften_verdict(verdict: Verdict, anchor: Anchor, entry: Entry) -> Verdict:
-    """Return a verdict on a cite, milder if it must not hide the entry or mark it as changed."""
-    if verdict.kind == "changed" and verdict.edited:
+    """Return a verdict on a cite, or a milder one.
+
+    - "changed" becomes "fresh" for a file that is cited whole: any edit changes it. The verdict has
+      the edited share of the file (`edited`), by which the entry loses weight instead.
+    - "gone" would hide the entry. It becomes "changed" if the cite is too weak to hide it
+      (`may_hide`).
+    """
+    is_whole_file = bool(verdict.edited)
+    if verdict.kind == "changed" and is_whole_file:
         return replace(verdict, kind="fresh")
     from memory_ci.anchors.anchors import may_hide
 

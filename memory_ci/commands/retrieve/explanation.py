@@ -42,7 +42,12 @@ def render_explanation(retrieval: Retrieval) -> str:
 
 
 def _summarise(retrieval: Retrieval) -> str:
-    """Return one line on how entries were searched, and how many are served and not served."""
+    """Return one line on how entries were searched, and how many are served and not served.
+
+    Example: `Found by words · a close match · 1 norm · 2 entries given · 3 weak · 1 not`. Entries
+    over the limit were close enough to the task, weak ones were not, and the last number counts
+    the entries that had no room or are withheld.
+    """
     parts = [f"Found {MODES[retrieval.mode]}"]
     if retrieval.verdict is not None:
         parts.append(STRENGTHS[retrieval.verdict])
@@ -52,8 +57,8 @@ def _summarise(retrieval: Retrieval) -> str:
         parts.append(f"{retrieval.over_limit} over the limit")
     if retrieval.weak:
         parts.append(f"{retrieval.weak} weak")
-    not_served = len(retrieval.hits_dropped) + len(retrieval.withheld)
-    parts.append(f"{not_served} not")
+    not_served_count = len(retrieval.hits_dropped) + len(retrieval.withheld)
+    parts.append(f"{not_served_count} not")
     return " · ".join(parts)
 
 

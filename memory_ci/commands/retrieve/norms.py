@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.retrieve.options import RetrieveOptions, SearchRequest
 from memory_ci.commands.retrieve.text import norm_cost
+from memory_ci.commands.retrieve.view import CallerSession, MemoryView
 from memory_ci.lifecycle.prominence import prominence
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Norm
@@ -18,10 +18,6 @@ from memory_ci.search.rank import fit_norms
 from memory_ci.search.search import Filters, list_entries, list_prose
 from memory_ci.text import strip_comments
 
-if TYPE_CHECKING:
-    pass
-from memory_ci.commands.retrieve.view import CallerSession, MemoryView
-
 MAX_NORM_CHARS = 4000  # Characters of institutional memory, at most half of the whole budget.
 
 
@@ -29,13 +25,16 @@ class ChosenNorms(msgspec.Struct, frozen=True):
     """Institutional memory: all of it, and the part that fits its share of the budget.
 
     Attributes:
-        served_before: how many norms the session was served before.
+        all: all norms.
+        served: the norms that are served.
+        dropped: the norms that do not fit the budget.
+        served_before_count: how many norms the session was served before.
     """
 
     all: tuple[Norm, ...] = ()
     served: tuple[Norm, ...] = ()
     dropped: tuple[Norm, ...] = ()
-    served_before: int = 0
+    served_before_count: int = 0
 
     @property
     def dropped_ids(self) -> frozenset[str]:
@@ -46,9 +45,10 @@ class ChosenNorms(msgspec.Struct, frozen=True):
 def select_norms(
     view: MemoryView, options: RetrieveOptions, request: SearchRequest, session: CallerSession
 ) -> ChosenNorms:
-    """Choose the norms, served whatever the task, that fit half of the budget.
+    """Choose the norms that fit half of the budget.
 
-    A question about a file is answered without norms.
+    Norms are institutional memory: rules for the whole repository, which are served whatever the
+    task. The answer on a file (`options.about`) has none, because the session has them already.
 
     Args:
         view: the memory.
@@ -66,14 +66,15 @@ def select_norms(
         all=tuple(norms),
         served=served,
         dropped=dropped,
-        served_before=len(norms) - len(new_norms),
+        served_before_count=len(norms) - len(new_norms),
     )
 
 
 def include_institutional(request: SearchRequest) -> SearchRequest:
     """Return a request that also searches institutional memory.
 
-    It is served whole otherwise. So norms over their budget are served if they match the task.
+    Institutional entries are norms, which are served without a search. But if norms do not fit
+    their budget, the search finds those among them that match the task.
     """
     searched_scopes = request.filters["scopes"] or ()
     filters: Filters = {**request.filters, "scopes": (*searched_scopes, "institutional")}

@@ -75,22 +75,25 @@ class SearchRequest(msgspec.Struct, frozen=True):
 
     Attributes:
         limit: entries at most.
-        max_chars: characters at most.
+        max_chars: characters at most, without those that the caller reserves for its own text.
+        filters: the conditions on entries.
         notes: a sentence for each option that was out of range or unknown.
-        walk: how many relations away from the hits to look.
+        adds_related: whether entries that are one relation away from the hits are added.
     """
 
     limit: int
     max_chars: int
     filters: Filters
     notes: tuple[str, ...]
-    walk: int = 0
+    adds_related: bool = False
 
 
 def bound_options(options: RetrieveOptions, config: Config, today: date) -> SearchRequest:
     """Return the options of a retrieval within their ranges, with the configured defaults.
 
-    A value that is out of range or unknown is replaced by the nearest valid one, with a note.
+    A value that is out of range or unknown is replaced by the nearest valid one, with a note. The
+    budget in characters is `max_chars`, at most `total_chars`, less the characters that the caller
+    reserves for its own text.
 
     Args:
         options: the options.
@@ -131,7 +134,7 @@ def bound_options(options: RetrieveOptions, config: Config, today: date) -> Sear
     if options.statuses:
         filters["statuses"] = options.statuses
     budget = min(max_chars, options.total_chars) - options.reserved
-    return SearchRequest(limit, budget, filters, tuple(notes), walk)
+    return SearchRequest(limit, budget, filters, tuple(notes), adds_related=walk > 0)
 
 
 def _visible_scopes(

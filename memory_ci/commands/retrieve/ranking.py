@@ -58,7 +58,7 @@ from memory_ci.search.strength import (
 from memory_ci.text import NAMES_CODE
 
 if TYPE_CHECKING:
-    from memory_ci.lifecycle.episodes import Heirs
+    from memory_ci.lifecycle.episodes import Successors
     from memory_ci.lifecycle.utility import Utility
     from memory_ci.search.embedders import EmbedderChoice
 
@@ -76,9 +76,15 @@ TruthOf = Callable[[Entry], float]  # The truth factor of an entry, 0 if all its
 class Ranked(msgspec.Struct, frozen=True):
     """The best matches of a task, ranked before the code that they cite is judged.
 
+    A lane is the result of one search, by words or by vectors: a score for each entry.
+
     Attributes:
-        strength: how close the best matches come to the task.
-        margin: by how much the best match is closer than the floor; below 0 none is served.
+        matches: all entries that were found.
+        weights: the factors of their score other than relevance.
+        hits: the best of them, best first.
+        strength: how well the best matches answer the task, as a word for the caller.
+        margin: by how much the best match is closer to the task than the least that is served;
+            below 0 no match is close enough.
         feedback: the utilities of the matches.
         relevance: the fused lanes, or the lexical lane if only that answered.
         cosines: the vector lane.
@@ -99,10 +105,17 @@ class Ranked(msgspec.Struct, frozen=True):
 
 
 class _VectorLane(msgspec.Struct, frozen=True):
-    """Cosines by place, the entries that only vectors match, and how the lane answered."""
+    """The result of the search by vectors.
+
+    Attributes:
+        cosines: the cosine of each entry that was found, by its path and line.
+        new_matches: the entries that the search by words did not find.
+        mode: whether the search answered.
+        reason: why it did not, or not fully.
+    """
 
     cosines: Lane = {}
-    matches: tuple[Match, ...] = ()
+    new_matches: tuple[Match, ...] = ()
     mode: Mode = "lexical"
     reason: str = ""
 
@@ -119,8 +132,8 @@ def rank_task(
 ) -> Ranked:
     """Rank the entries that match a task, by words and by vectors.
 
-    Twice the requested number is ranked, because some may be withheld. Without an embedder, or if
-    it fails, entries are ranked by words alone.
+    Twice the requested number of hits is returned, because some may be withheld. Without an
+    embedder, or if it fails, entries are ranked by words alone.
 
     Args:
         index: the index.
@@ -131,29 +144,32 @@ def rank_task(
         embedder: makes the vector of the task.
         names: definitions that the work changes; their words join those of the task, as paths do.
     """
-    depth = max(MIN_JUDGED, 2 * request.limit)
-    match_depth = max(MIN_MATCHES, 2 * depth)
+    hit_count = max(MIN_JUDGED, 2 * request.limit)
+    match_count = max(MIN_MATCHES, 2 * hit_count)
     corpus = Corpus(count_entries(index), lru_cache(None)(partial(count_entries_with_term, index)))
     terms = build_terms(task, corpus, (*names, *(options.paths or ())))
-    matches = search(index, terms, depth=match_depth, **request.filters)
+    matches = search(index, terms, depth=match_count, **request.filters)
     strength = measure_strength(matches, terms, corpus)
     margin = measure_margin(task, matches, terms, corpus)
     relevance = score_lexically(task, matches, _find_session_neighbours(index, matches))
 
     vectors = _search_vectors(
-        index, task, relevance, request.filters, embedder=embedder, depth=match_depth
+        index, task, relevance, request.filters, embedder=embedder, depth=match_count
     )
-    matches = [*matches, *vectors.matches]
-    entries = {get_place(match.located): match.located.entry for match in matches}
-    feedback_weights = find_feedback_weights(index, entries.values(), today)
     if vectors.cosines:
+        # A cosine above COSINE_SHIFT says that the task is nearer than its words say.
         margin += max(vectors.cosines.values()) - COSINE_SHIFT
         relevance = fuse(relevance, vectors.cosines)
 
-    ranked = Ranked(
-        matches=tuple(matches),
-        weights=make_weights(options, feedback_weights),
-        hits=(),
+    all_matches = (*matches, *vectors.new_matches)
+    entries = {get_place(match.located): match.located.entry for match in all_matches}
+    feedback_weights = find_feedback_weights(index, entries.values(), today)
+    weights = make_weights(options, feedback_weights)
+    hits = _rank_matches(all_matches, weights, relevance, vectors.cosines, feedback_weights)
+    return Ranked(
+        matches=all_matches,
+        weights=weights,
+        hits=tuple(hits[:hit_count]),
         strength=strength,
         margin=margin,
         feedback=feedback_weights,
@@ -162,14 +178,12 @@ def rank_task(
         mode=vectors.mode,
         reason=vectors.reason,
     )
-    hits = _rank_matches(ranked, ranked.matches, ranked.weights)
-    return replace(ranked, hits=tuple(hits[:depth]))
 
 
 def _search_vectors(
     index: Index,
     task: str,
-    lexical: Lane,
+    scores_by_words: Lane,
     filters: Filters,
     *,
     embedder: EmbedderChoice | None,
@@ -180,7 +194,7 @@ def _search_vectors(
     Args:
         index: the index, which has the vectors of entries.
         task: the task; secrets in it are not sent to the embedder.
-        lexical: the scores of the entries that words found.
+        scores_by_words: the scores of the entries that the search by words found.
         filters: conditions on entries, as for `search`.
         embedder: the embedder, or the reason why it is missing.
         depth: how many entries are returned at most.
@@ -193,11 +207,13 @@ def _search_vectors(
     from memory_ci.search.vectors import search_vectors
 
     answer = search_vectors(index, embedder.embedder, redact(task).text, depth=depth, **filters)
-    matches = tuple(
-        Match(located, 0.0) for place, located in answer.located.items() if place not in lexical
-    )
+    new_matches = [
+        Match(located, lexical=0.0)
+        for place, located in answer.located.items()
+        if place not in scores_by_words
+    ]
     mode: Mode = "degraded" if answer.reason else "hybrid"
-    return _VectorLane(answer.matches, matches, mode, answer.reason)
+    return _VectorLane(answer.matches, tuple(new_matches), mode, answer.reason)
 
 
 def rank_about(
@@ -207,9 +223,10 @@ def rank_about(
     options: RetrieveOptions,
     today: date,
 ) -> Ranked:
-    """Rank the entries that cite a file, then those of the team whose directory it is in.
+    """Rank the entries that cite a file, then the entries of the team whose directory it is in.
 
-    No words are searched. Of several team directories the innermost counts.
+    No words are searched, so all hits count as close. Of several team directories the innermost
+    counts. The best `MIN_JUDGED` hits are returned; further ones would only cost time.
 
     Args:
         index: the index.
@@ -227,23 +244,23 @@ def rank_about(
         if located not in citing_entries
     ]
 
-    matches = tuple(Match(located, 1.0) for located in (*citing_entries, *team_entries))
+    matches = tuple(Match(located, lexical=1.0) for located in (*citing_entries, *team_entries))
     relevance = {get_place(located): 1.0 for located in citing_entries}
     for located in team_entries:
         relevance[get_place(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
     feedback_weights = find_feedback_weights(index, entries, today)
-    ranked = Ranked(
+    weights = make_weights(options, feedback_weights)
+    hits = _rank_matches(matches, weights, relevance, {}, feedback_weights)
+    return Ranked(
         matches=matches,
-        weights=make_weights(options, feedback_weights),
-        hits=(),
+        weights=weights,
+        hits=tuple(hits[:MIN_JUDGED]),
         strength="HIT",
         margin=0.0,
         feedback=feedback_weights,
         relevance=relevance,
     )
-    hits = _rank_matches(ranked, matches, ranked.weights)
-    return replace(ranked, hits=tuple(hits[:MIN_JUDGED]))
 
 
 def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
@@ -266,28 +283,37 @@ def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
     return [located for located in team if len(located.scope.where) == longest]
 
 
-def _rank_matches(ranked: Ranked, matches: Sequence[Match], weights: Weights) -> list[Hit]:
+def _rank_matches(
+    matches: Sequence[Match],
+    weights: Weights,
+    relevance: Lane,
+    cosines: Lane,
+    feedback_weights: FeedbackWeights,
+) -> list[Hit]:
     """Return matches as hits, best first, with their cosine and their number of feedback events.
 
     Args:
-        ranked: the relevance, the cosines and the feedback of all matches.
         matches: the matches to rank.
         weights: the factors other than relevance.
+        relevance: the relevance of each match, by its path and line.
+        cosines: the cosines of matches that the search by vectors found.
+        feedback_weights: the feedback on the matches.
     """
     hits = []
-    for hit in rank(matches, weights, ranked.relevance):
-        cosine = ranked.cosines.get(get_place(hit.located))
+    for hit in rank(matches, weights, relevance):
+        cosine = cosines.get(get_place(hit.located))
         if cosine is not None:
             hit = replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
-        hits.append(ranked.feedback.mark(hit))
+        hits.append(feedback_weights.mark(hit))
     return hits
 
 
-def weigh_again(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
+def rank_by_truth(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
     """Rank the candidates again with their truth factor, and drop those whose factor is 0."""
     places = {get_place(hit.located) for hit in ranked.hits}
     matches = [match for match in ranked.matches if get_place(match.located) in places]
-    return _rank_matches(ranked, matches, replace(ranked.weights, truth=truth_of))
+    weights = replace(ranked.weights, truth=truth_of)
+    return _rank_matches(matches, weights, ranked.relevance, ranked.cosines, ranked.feedback)
 
 
 def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withheld, ...]]:
@@ -298,27 +324,32 @@ def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withhe
         limit: how many hits are returned at most.
 
     Returns:
-        The best `limit` hits, and the hits that others of them supersede.
+        The best `limit` hits, and the hits that are withheld because another hit supersedes them.
     """
-    served, superseded = order_corrections(diversify(hits), _list_contradicted)
-    return served[:limit], superseded
+    ordered_hits, superseded = order_corrections(diversify(hits), _list_contradicted_ids)
+    return ordered_hits[:limit], superseded
 
 
-def _list_contradicted(entry: Entry) -> list[str]:
+def _list_contradicted_ids(entry: Entry) -> list[str]:
+    """Return the ids of the entries that an entry says it contradicts."""
     from memory_ci.lifecycle.relations import relations_of  # only corrections need it
 
     return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
 
 
 def make_weights(options: RetrieveOptions, feedback_weights: FeedbackWeights) -> Weights:
-    """Return the factors of entries other than their relevance to a task.
+    """Return the factors of an entry's score other than its relevance to a task.
 
-    The factor of truth, whether cited code is unchanged, is not judged yet.
+    The factor of truth (whether cited code is unchanged) is left at 1; `judge_hits` adds it.
+
+    Args:
+        options: the options; the session's own entries count more.
+        feedback_weights: the factors that depend on feedback and age.
     """
-    with_retired = "retired" in options.statuses
+    includes_retired = "retired" in options.statuses
 
     def weigh_prominence(entry: Entry) -> float:
-        if with_retired:  # Rank retired entries by their weight before retirement.
+        if includes_retired:  # Rank retired entries by their weight before retirement.
             entry = replace(entry, status="active")
         return ranking_prominence(entry, feedback_weights.today)
 
@@ -371,39 +402,45 @@ def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -
     """Read the feedback on entries from the index, and return their utilities.
 
     It takes one query, and one more if some of the entries supersede others: feedback on a
-    superseded entry counts for its heir, the entry that replaced it.
+    superseded entry counts for the entries that replaced it.
     """
     entries_by_id = {entry.id: entry for entry in entries}
-    heirs = _find_heirs(index, entries_by_id.values())
+    successors = _find_successors(index, entries_by_id.values())
     if not entries_by_id:
         return FeedbackWeights(today)
 
-    counted_feedback = list_feedback(index, {*entries_by_id, *heirs})
-    if not counted_feedback:
+    feedback_with_counts = list_feedback(index, {*entries_by_id, *successors})
+    if not feedback_with_counts:
         return FeedbackWeights(today)
     # Loaded only for entries that have feedback.
-    from memory_ci.lifecycle.utility import compute_some_utilities, job_of
+    from memory_ci.lifecycle.utility import compute_utilities_of_entries, job_of
 
-    feedback = [event for event, _count in counted_feedback]
-    ignored_counts: dict[object, int] = {}  # How many entries each job ignored.
-    for event, count in counted_feedback:
+    feedback = [event for event, _count in feedback_with_counts]
+    # The index counts for each event of kind "ignored" all entries that its job ignored, so each
+    # event of a job has the same count.
+    ignored_count_by_job: dict[object, int] = {}
+    for event, count in feedback_with_counts:
         if event.kind == "ignored":
-            ignored_counts[job_of(event)] = count
-    utilities = compute_some_utilities(feedback, ignored_counts, heirs)
+            ignored_count_by_job[job_of(event)] = count
+    utilities = compute_utilities_of_entries(feedback, ignored_count_by_job, successors)
     return FeedbackWeights(today, utilities)
 
 
-def _find_heirs(index: Index, entries: Iterable[Entry]) -> Heirs:
-    """Return which entries inherit the feedback on superseded entries that no file has any more."""
+def _find_successors(index: Index, entries: Iterable[Entry]) -> Successors:
+    """Return by the id of a superseded entry the ids of the entries that replaced it.
+
+    Only superseded entries that no file has any more are listed: feedback on them counts for the
+    entries that replaced them.
+    """
     superseding = [entry for entry in entries if entry.supersedes]
     if not superseding:
         return {}
-    from memory_ci.lifecycle.episodes import find_heirs
+    from memory_ci.lifecycle.episodes import find_successors
 
     superseded_ids: list[str] = []
     for entry in superseding:
         superseded_ids += entry.supersedes
-    return find_heirs(superseding, list_existing_ids(index, superseded_ids))
+    return find_successors(superseding, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
@@ -411,29 +448,31 @@ def _find_session_neighbours(
 ) -> Mapping[Place, Sequence[Place]]:
     """Return for each matching note of a session the matching notes before and after it.
 
-    Notes are named by their path and line. A note that names code has no neighbours.
+    A place is the path and line of a note. Notes about code stand for themselves: they have no
+    neighbours.
     """
-    note_places = set()
+    matching_places = set()
     for match in matches:
-        if match.located.entry.session and not may_be_judged(match.located):
-            note_places.add(get_place(match.located))
+        names_code = can_be_compared_with_code(match.located)
+        if match.located.entry.session and not names_code:
+            matching_places.add(get_place(match.located))
     neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
-    if len(note_places) < 2:
+    if len(matching_places) < 2:
         return neighbours
 
-    for (session, path, line), (next_session, next_path, next_line) in pairwise(
-        list_session_places(index)
-    ):
-        note = path, line
-        next_note = next_path, next_line
+    # The index lists all notes, by session, path and line.
+    all_notes = list_session_places(index)
+    for (session, path, line), (next_session, next_path, next_line) in pairwise(all_notes):
+        place = path, line
+        next_place = next_path, next_line
         is_same_file = (session, path) == (next_session, next_path)
-        if is_same_file and note in note_places and next_note in note_places:
-            neighbours[note].append(next_note)
-            neighbours[next_note].append(note)
+        if is_same_file and place in matching_places and next_place in matching_places:
+            neighbours[place].append(next_place)
+            neighbours[next_place].append(place)
     return neighbours
 
 
-def may_be_judged(located: Located) -> bool:
+def can_be_compared_with_code(located: Located) -> bool:
     """Return whether an entry can be compared with the code of this repository.
 
     It can if it is of this repository, and cites code or seems to name code in its text.
@@ -450,7 +489,7 @@ def judge_hits(
     tree: str | None,
     rerank: Callable[[TruthOf], list[Hit]],
     *,
-    stale: bool,
+    serves_stale: bool,
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """Compare the code that hits cite with a tree, and rank the hits again by the result.
 
@@ -460,22 +499,27 @@ def judge_hits(
         workspace: the repository and its configuration.
         hits: the hits, best first.
         tree: the revision to compare with; None is the work tree.
-        rerank: returns the hits in the order that a truth factor of each entry makes.
-        stale: keep hits whose code is all gone.
+        rerank: called with a function that returns the truth factor of an entry (0.5 if its code
+            changed, 0 if it is gone); returns the hits, ranked by scores with this factor.
+        serves_stale: keep hits whose code is all gone.
 
     Returns:
         The hits with their verdicts, and the hits that are withheld because their code is gone.
     """
-    judgeable = [hit.located for hit in hits if may_be_judged(hit.located)]
-    if not judgeable:
+    comparable = [hit.located for hit in hits if can_be_compared_with_code(hit.located)]
+    if not comparable:
         return list(hits), ()
     # Imported here, for it takes 10 ms.
     from memory_ci.commands.retrieve.anchor_verdicts import judge_cites, list_gone, weigh_truth
 
-    verdicts = judge_cites(workspace, judgeable, tree)
-    if not any(verdicts.values()):
-        return list(hits), ()  # Nothing was judged, so that the order stays.
-    reranked = rerank(partial(weigh_truth, verdicts, stale=stale))
-    judged = [replace(hit, verdicts=verdicts.get(hit.located.entry, ())) for hit in reranked]
-    withheld = () if stale else list_gone(hits, verdicts)
-    return judged, withheld
+    verdicts_by_entry = judge_cites(workspace, comparable, tree)
+    has_verdicts = any(verdicts_by_entry.values())
+    if not has_verdicts:
+        return list(hits), ()
+    reranked = rerank(partial(weigh_truth, verdicts_by_entry, serves_stale=serves_stale))
+    judged_hits: list[Hit] = []
+    for hit in reranked:
+        verdicts = verdicts_by_entry.get(hit.located.entry, ())
+        judged_hits.append(replace(hit, verdicts=verdicts))
+    withheld = () if serves_stale else list_gone(hits, verdicts_by_entry)
+    return judged_hits, withheld

@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.retrieve import ranking
+from memory_ci.commands.retrieve.norms import ChosenNorms, include_institutional, select_norms
 from memory_ci.commands.retrieve.options import (
     DEFAULT_LIMIT,
     RetrieveOptions,
@@ -21,6 +22,15 @@ from memory_ci.commands.retrieve.options import (
 )
 from memory_ci.commands.retrieve.ranking import Ranked
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, context_cost, entry_cost
+from memory_ci.commands.retrieve.view import (
+    CallerSession,
+    MemoryView,
+    asks_for_other_memory,
+    load_session,
+    open_view,
+    resolve_tree,
+    warn_of_lost_index,
+)
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.anchor import STALE_KINDS
@@ -34,24 +44,16 @@ from memory_ci.text import plural
 
 if TYPE_CHECKING:
     from memory_ci.search.embedders import EmbedderChoice
-from memory_ci.commands.retrieve.norms import ChosenNorms, include_institutional, select_norms
-from memory_ci.commands.retrieve.view import (
-    CallerSession,
-    MemoryView,
-    asks_for_other_memory,
-    load_session,
-    open_view,
-    resolve_tree,
-    warn_of_lost_index,
-)
 
-MAX_ABOUT = 5  # Entries that are served about one file.
-MAX_NAMES = 5  # Definitions of a diff that join the query.
-FEW = 2  # Entries from which on no hints are given.
+MAX_ENTRIES_OF_FILE = 5  # Entries that are served about one file.
+MAX_CHANGED_NAMES = 5  # Definitions of a diff that join the query.
+ENOUGH_ENTRIES = 2  # If so many entries are served, no hints are.
 
 
 class _Job(msgspec.Struct, frozen=True):
     """One retrieval: the task, the memory that answers it, and the session that asks.
+
+    A job is a task that an agent works on.
 
     Attributes:
         workspace: the caller's repository; `view` has another one for a fork or the past.
@@ -76,17 +78,17 @@ class _Selection(msgspec.Struct, frozen=True):
     Attributes:
         gone: hits whose cited code is gone.
         superseded: hits that another hit supersedes.
-        weak: how many hits are not close enough to the task.
-        over_limit: how many hits are close enough, but beyond the limit.
-        served_before: how many hits the session was served before.
+        weak_count: how many hits are not close enough to the task.
+        over_limit_count: how many hits are close enough, but beyond the limit.
+        served_before_count: how many hits the session was served before.
     """
 
     hits: tuple[Hit, ...]
     gone: tuple[Withheld, ...]
     superseded: tuple[Withheld, ...]
-    weak: int
-    over_limit: int
-    served_before: int
+    weak_count: int
+    over_limit_count: int
+    served_before_count: int
 
 
 def retrieve(
@@ -100,8 +102,9 @@ def retrieve(
 ) -> Retrieval:
     """Return the memory that an agent's job is served for a task, within the budget.
 
-    It is the institutional memory, which is served whatever the task, and the entries that match
-    the task.
+    It consists of norms (the institutional memory, which is served whatever the task) and of the
+    entries that match the task. A session that is held out, to measure the effect of memory, is
+    served nothing.
 
     Args:
         workspace: the repository and its configuration.
@@ -117,6 +120,7 @@ def retrieve(
         UsageError: option-conflict.
     """
     session = load_session(workspace, options)
+    # `about` names a file, about which a session is served entries once.
     is_repeated_file = options.about is not None and not session.is_new(options.about)
     if session.held_out or is_repeated_file:
         return Retrieval(task=task, mode="lexical", held_out=session.held_out)
@@ -139,13 +143,14 @@ def retrieve(
         ranked = _rank_entries(job, norms)
         findings = (*warn_of_lost_index(view), *list_findings(view.index))
 
+    # The index is closed here, so that it is not locked while git runs.
     tree = resolve_tree(view, options)
     selection = _select_hits(job, ranked, tree)
-    budget = _entries_budget(request, norms)
-    retrieval = _fit_to_budget(job, norms, ranked, selection, budget)
+    entry_chars = _count_chars_for_entries(request, norms)
+    retrieval = _fit_to_budget(job, norms, ranked, selection, entry_chars)
     retrieval = replace(retrieval, findings=findings)
-    retrieval = _add_notes(retrieval, job, ranked, selection, budget)
-    retrieval = _add_related(retrieval, job, tree, budget)
+    retrieval = _add_notes(retrieval, job, ranked, selection, entry_chars)
+    retrieval = _add_related(retrieval, job, tree, entry_chars)
     retrieval = _add_hints(retrieval, job)
     return _add_organisation(retrieval, job, norms, ranked)
 
@@ -154,12 +159,14 @@ def retrieve(
 
 
 def _rank_entries(job: _Job, norms: ChosenNorms) -> Ranked:
-    """Rank the entries that match the task, or that cite the file in question.
+    """Rank the entries that match the task, or that cite the file in question (`about`).
+
+    Institutional entries are served as norms and not ranked, except for those that did not fit the
+    budget of norms.
 
     Args:
         job: the retrieval.
-        norms: the institutional memory; its entries beyond its own budget are ranked with the
-            others.
+        norms: the institutional memory, served and dropped.
     """
     view = job.view
     config = view.workspace.config
@@ -194,7 +201,12 @@ def _rank_entries(job: _Job, norms: ChosenNorms) -> Ranked:
 def _choose_embedder(
     config: Config, options: RetrieveOptions, environ: Mapping[str, str] | None
 ) -> EmbedderChoice | None:
-    """Return the configured embedder; None if entries are searched by words alone."""
+    """Return the configured embedder; None if entries are searched by words alone.
+
+    They are if the caller passes no environment, from which an embedder is configured, if the
+    configuration or the environment says so, and for the memory of the past or of a fork, whose
+    index has no vectors.
+    """
     if environ is None or config.retrieve.embedder == "none" or asks_for_other_memory(options):
         return None
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
@@ -208,9 +220,9 @@ def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked
     """Note for `memory-ci doctor` whether the embedder answered, if it was called."""
     if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
-    from memory_ci.memory.embedding import note_embedder  # Here, for it takes 1 ms.
+    from memory_ci.memory.embedding import save_embedder_state  # Here, for it takes 1 ms.
 
-    note_embedder(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
+    save_embedder_state(job.workspace, job.today, "" if ranked.cosines else ranked.reason)
 
 
 def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
@@ -228,7 +240,7 @@ def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
     counts: Counter[str] = Counter()
     for path, heading in list_hunk_headings(workspace.repo, resolve_commit(workspace.repo, rev)):
         counts.update(definition.name for definition in list_definitions(path, heading.strip()))
-    return tuple(name for name, _ in counts.most_common(MAX_NAMES))
+    return tuple(name for name, _ in counts.most_common(MAX_CHANGED_NAMES))
 
 
 def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
@@ -241,44 +253,49 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     """
     options = job.options
     workspace = job.view.workspace
-    rerank = partial(ranking.weigh_again, ranked)
-    judged, gone = ranking.judge_hits(workspace, ranked.hits, tree, rerank, stale=options.stale)
+    rerank = partial(ranking.rank_by_truth, ranked)
+    judged, gone = ranking.judge_hits(
+        workspace, ranked.hits, tree, rerank, serves_stale=options.stale
+    )
     ordered, superseded = ranking.order_hits(judged, max(job.request.limit, DEFAULT_LIMIT))
     limit = job.request.limit
     if options.about is not None and options.limit is None:
-        limit = MAX_ABOUT
+        limit = MAX_ENTRIES_OF_FILE
 
-    strong_hits = ordered[:limit]
+    close_hits = ordered[:limit]
     weak_count = 0
     over_limit_count = 0
-    if not options.all_matches and options.about is None:
-        is_near = ranked.margin >= 0
-        strong_hits = _list_strong(job, strong_hits, is_near=is_near)
-        if is_near:
-            over_limit_count = sum(hit not in strong_hits for hit in list_near(ordered))
-        weak_count = len(ordered) - len(strong_hits) - over_limit_count
-    new_hits = [hit for hit in strong_hits if job.session.is_new(hit)]
+    serves_weak_hits = options.all_matches or options.about is not None
+    if not serves_weak_hits:
+        is_memory_close = ranked.margin >= 0  # Else only hits on touched paths are served.
+        close_hits = _list_close_hits(job, close_hits, is_memory_close=is_memory_close)
+        if is_memory_close:
+            over_limit_count = sum(hit not in close_hits for hit in list_near(ordered))
+        weak_count = len(ordered) - len(close_hits) - over_limit_count
+    new_hits = [hit for hit in close_hits if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_add_last_edits(workspace, new_hits, tree)),
         gone=gone,
         superseded=superseded,
-        weak=weak_count,
-        over_limit=over_limit_count,
-        served_before=len(strong_hits) - len(new_hits),
+        weak_count=weak_count,
+        over_limit_count=over_limit_count,
+        served_before_count=len(close_hits) - len(new_hits),
     )
 
 
-def _list_strong(job: _Job, hits: Sequence[Hit], *, is_near: bool) -> list[Hit]:
-    """Return the hits that match the task well, and those that cite a path that the work touches.
+def _list_close_hits(job: _Job, hits: Sequence[Hit], *, is_memory_close: bool) -> list[Hit]:
+    """Return the hits that match the task well, and the hits that cite a path the work touches.
+
+    Without a limit of the caller, at most `MAX_HITS` are returned.
 
     Args:
         job: the retrieval.
         hits: the hits, best first.
-        is_near: whether the best hits are near enough to the task to be served.
+        is_memory_close: whether the best hits are close enough to the task to be served.
     """
     limit = MAX_HITS if job.options.limit is None else job.request.limit
-    is_exempt = partial(_cites_any, job.options.paths or ())
-    return drop_weak(hits, is_near=is_near, is_exempt=is_exempt, max_hits=limit)
+    cites_touched_path = partial(_cites_any, job.options.paths or ())
+    return drop_weak(hits, is_near=is_memory_close, is_exempt=cites_touched_path, max_hits=limit)
 
 
 def _cites_any(paths: Sequence[str], hit: Hit) -> bool:
@@ -300,46 +317,54 @@ def _add_last_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> 
 # -- the budget
 
 
-def _entries_budget(request: SearchRequest, norms: ChosenNorms) -> int:
+def _count_chars_for_entries(request: SearchRequest, norms: ChosenNorms) -> int:
     """Return how many characters of the budget norms leave to entries.
 
-    The line that names left-out entries is reserved if there is one already, or may be one.
+    A line that names left-out entries takes characters as well. They are reserved if norms are left
+    out, or if related entries are added later, which may not fit.
+
+    Args:
+        request: the budget of the retrieval.
+        norms: the norms that are served, and the norms that are left out.
     """
     norms_alone = Retrieval(task="", mode="lexical", norms=norms.served)
-    reserved = MAX_LEFT_OUT if norms.dropped or request.walk else 0
-    return request.max_chars - context_cost(norms_alone) - reserved
+    reserved_chars = MAX_LEFT_OUT if norms.dropped or request.adds_related else 0
+    return request.max_chars - context_cost(norms_alone) - reserved_chars
 
 
 def _fit_to_budget(
-    job: _Job, norms: ChosenNorms, ranked: Ranked, selection: _Selection, budget: int
+    job: _Job, norms: ChosenNorms, ranked: Ranked, selection: _Selection, entry_chars: int
 ) -> Retrieval:
-    """Return the retrieval with the best hits that fit the budget, and those that do not.
+    """Return the retrieval with the best hits that fit the budget, and the hits that do not.
 
     Args:
         job: the retrieval's task and options.
         norms: the institutional memory.
         ranked: how the entries were searched.
         selection: the hits that are worth serving.
-        budget: how many characters all entries have.
+        entry_chars: how many characters all entries have.
     """
-    hits, dropped = fit(selection.hits, budget, entry_cost)
-    is_line_reserved = norms.dropped or job.request.walk
-    if dropped and not is_line_reserved:  # The line that names dropped hits needs space, too.
-        hits, dropped = fit(selection.hits, budget - MAX_LEFT_OUT, entry_cost)
+    served_hits, dropped_hits = fit(selection.hits, entry_chars, entry_cost)
+    # A line names dropped hits (at most `MAX_LEFT_OUT` characters). `entry_chars` may allow for it.
+    is_line_reserved = norms.dropped or job.request.adds_related
+    if dropped_hits and not is_line_reserved:
+        served_hits, dropped_hits = fit(selection.hits, entry_chars - MAX_LEFT_OUT, entry_cost)
 
-    hit_ids = {hit.located.entry.id for hit in hits}
+    # A norm that did not fit its own budget may be served as a hit.
+    served_ids = {hit.located.entry.id for hit in served_hits}
+    dropped_norms = [norm for norm in norms.dropped if norm.entry_id not in served_ids]
     return Retrieval(
         task=job.task,
         mode=ranked.mode,
         norms=norms.served,
-        norms_dropped=tuple(norm for norm in norms.dropped if norm.entry_id not in hit_ids),
-        hits=hits,
-        hits_dropped=dropped,
+        norms_dropped=tuple(dropped_norms),
+        hits=served_hits,
+        hits_dropped=dropped_hits,
         withheld=(*selection.gone, *selection.superseded),
         verdict=ranked.strength,
-        weak=selection.weak,
-        over_limit=selection.over_limit,
-        known=norms.served_before + selection.served_before,
+        weak=selection.weak_count,
+        over_limit=selection.over_limit_count,
+        known=norms.served_before_count + selection.served_before_count,
     )
 
 
@@ -347,7 +372,7 @@ def _fit_to_budget(
 
 
 def _add_notes(
-    retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, budget: int
+    retrieval: Retrieval, job: _Job, ranked: Ranked, selection: _Selection, entry_chars: int
 ) -> Retrieval:
     """Return the retrieval with sentences for the caller on how the task was answered.
 
@@ -356,14 +381,14 @@ def _add_notes(
         job: the task, the memory that was searched, and the options.
         ranked: how the entries were searched.
         selection: the hits that are worth serving, and why others are not.
-        budget: how many characters all entries have.
+        entry_chars: how many characters all entries have.
     """
     notes = [job.view.note, *job.request.notes]
     notes = [note for note in notes if note]
     if ranked.mode == "degraded":
         notes.append(f"Searched by words only: {ranked.reason}.")
-    overhead = job.request.max_chars - budget
-    notes += _explain_missing_entries(retrieval, job.options.about, overhead)
+    overhead_chars = job.request.max_chars - entry_chars
+    notes += _explain_missing_entries(retrieval, job.options.about, overhead_chars)
     if selection.gone:
         count = plural(len(selection.gone), "entry")
         notes.append(f"Withheld, because the code cited is gone: {count}. --explain names them.")
@@ -375,48 +400,51 @@ def _add_notes(
 
 
 def _explain_missing_entries(
-    retrieval: Retrieval, about: str | None, overhead: int
+    retrieval: Retrieval, about: str | None, overhead_chars: int
 ) -> Iterator[str]:
     """Yield sentences on why no entries, or fewer than found, are served.
+
+    Several reasons may hold at once.
 
     Args:
         retrieval: the answer to a task.
         about: the file in question, if the question is about a file.
-        overhead: characters of the context that are not available to entries.
+        overhead_chars: characters of the context that are not available to entries.
     """
     weak_count = retrieval.weak
-    known_count = retrieval.known
+    served_before_count = retrieval.known
     is_empty = not retrieval.hits and not retrieval.hits_dropped
-    if about is not None and is_empty and not known_count:
+    if about is not None and is_empty and not served_before_count:
         yield f"Nothing is known of {about}."
     if retrieval.task.strip() and not build_terms(retrieval.task):
         yield "The task has no words to search for."
     if weak_count and is_empty:
         matches = "match" if weak_count == 1 else "matches"
         yield f"Nothing close ({weak_count} weak {matches}; `--all` shows them)."
-    if known_count:
-        pronoun = "it" if known_count == 1 else "them"
-        entries = plural(known_count, "entry")
+    if served_before_count:
+        pronoun = "it" if served_before_count == 1 else "them"
+        entries = plural(served_before_count, "entry")
         yield f"This session was served {entries} before; `--all` shows {pronoun}."
     if retrieval.hits_dropped and not retrieval.hits:
         entries = plural(len(retrieval.hits_dropped), "entry")
-        needed_chars = min(entry_cost(hit) for hit in retrieval.hits_dropped) + overhead
+        smallest_entry = min(entry_cost(hit) for hit in retrieval.hits_dropped)
+        needed_chars = smallest_entry + overhead_chars
         yield f"{entries} found, but no room: with the smallest it takes {needed_chars} characters."
 
 
 # -- extensions of a retrieval
 
 
-def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int) -> Retrieval:
-    """Return the retrieval with entries that are related to its hits, if the request asks to walk.
+def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, entry_chars: int) -> Retrieval:
+    """Return the retrieval with entries that are related to its hits, if the caller asks for them.
 
     Args:
         retrieval: the retrieval.
         job: its task, options and session.
         tree: the revision in which cited code is judged; None is the work tree.
-        budget: how many characters all entries have.
+        entry_chars: how many characters all entries have.
     """
-    if not (job.request.walk and retrieval.hits):
+    if not (job.request.adds_related and retrieval.hits):
         return retrieval
     from memory_ci.commands.retrieve.walk import add_related  # Here, for few retrievals need it.
 
@@ -427,9 +455,9 @@ def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int)
             view.workspace,
             view.index,
             job.request,
-            budget,
+            entry_chars,
             tree=tree,
-            stale=job.options.stale,
+            serves_stale=job.options.stale,
         )
     hits = tuple(hit for hit in retrieval.hits if job.session.is_new(hit))
     return replace(retrieval, hits=hits)
@@ -438,27 +466,29 @@ def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, budget: int)
 def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
     """Return the retrieval with hints of git history on the task, if few entries are served.
 
-    A question about a file gets no hints, nor does a moment of the past, which did not know later
-    merges. Hints that do not fit the budget are left out.
+    Hints are similar merged changes and habits of the repository. A question about a file gets
+    none. Neither does the memory of a past moment: the hints would be of later merges. Hints that
+    do not fit the budget are left out.
     """
     options = job.options
     workspace = job.view.workspace
-    if not workspace.config.retrieve.hints or options.at is not None or options.about is not None:
+    is_of_past = options.at is not None
+    if not workspace.config.retrieve.hints or is_of_past or options.about is not None:
         return retrieval
-    if len(retrieval.hits) >= FEW:
+    if len(retrieval.hits) >= ENOUGH_ENTRIES:
         return retrieval
     from memory_ci.commands.retrieve.similar import find_hints  # Here, for it takes 3 ms.
 
     hints = find_hints(workspace, retrieval.task, options.paths or (), job.session.is_new)
-    extended = replace(retrieval, hints=drop_taught(hints, retrieval.hits))
+    extended = replace(retrieval, hints=drop_changes_of_entries(hints, retrieval.hits))
     total_chars = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)
     return extended if total_chars <= job.request.max_chars else retrieval
 
 
-def drop_taught(hints: Hints, hits: Sequence[Hit]) -> Hints:
-    """Return hints without changes that a served entry was learned from.
+def drop_changes_of_entries(hints: Hints, hits: Sequence[Hit]) -> Hints:
+    """Return hints from git history without the changes that a served entry was learned from.
 
-    They would only repeat the entry.
+    They would only repeat the entry. An entry names its changes in its source: `pr:128`.
     """
     served_sources: set[str] = set()
     for hit in hits:

@@ -58,7 +58,7 @@ def run(
 
     Args:
         task: the words of the task.
-        form: the format.
+        form: the format. `ids`, `explain` and `as_json` choose another kind of output.
         ids: print only the ids of the entries.
         explain: print why each entry is served or not.
         record: note the served entries, for the trailer of commits; None: in CI only.
@@ -72,7 +72,7 @@ def run(
         if task:
             hint = "Ask for the task, or for the file."
             raise UsageError("--about takes no TASK", slug="option-conflict", hint=hint)
-        if output in ("text", "hook") and _is_served_already(options):
+        if output in ("text", "hook") and _was_file_served(options):
             return
 
     current_workspace = open_current_workspace()
@@ -80,24 +80,25 @@ def run(
         from memory_ci.memory.workspace import repository_path
 
         options["about"] = repository_path(current_workspace, Path(options["about"]))
-    text = options["about"] or read_words_or_input(task, "Name the task", "retrieve")
-    nudge = ""
+    query = options["about"] or read_words_or_input(task, "Name the task", "retrieve")
+    reminder = ""
     if output == "hook":
-        nudge = _make_nudge(current_workspace, options["session"])
-    is_recorded = "CI" in os.environ if record is None else record
-    notes_served = is_recorded and not explain
+        reminder = _make_reminder(current_workspace, options["session"])
+    may_record = "CI" in os.environ if record is None else record
+    notes_served = may_record and not explain
     if form == "hook":
         options["total_chars"] = HOOK_CHARS
-    options["reserved"] = len(nudge) + _count_reserved(form, notes_served=notes_served)
+    added_chars = _count_added_chars(form, notes_served=notes_served)
+    options["reserved"] = len(reminder) + added_chars
 
     from memory_ci.api import Memory
     from memory_ci.commands.retrieve.options import RetrieveOptions
 
     memory = Memory(current_workspace)
     with progress("Asking memory"):
-        retrieval = memory.retrieve(text, options=RetrieveOptions(**options))
+        retrieval = memory.retrieve(query, options=RetrieveOptions(**options))
     _warn(retrieval)
-    _print(retrieval, output, notes_served, nudge)
+    _print(retrieval, output, notes_served, reminder)
     if notes_served:
         _note_for_commits(current_workspace, retrieval)
     if record is not False and not explain:
@@ -115,18 +116,21 @@ def _choose_output(form: Format, *, ids: bool, explain: bool, as_json: bool) -> 
     return form
 
 
-def _count_reserved(form: Format, *, notes_served: bool) -> int:
+def _count_added_chars(form: Format, *, notes_served: bool) -> int:
     """Return the characters that are printed in addition to the context."""
     request = len(USAGE_REQUEST) if notes_served else 0
     fence = FENCE_CHARS if form == "markdown" else 0
     return request + fence
 
 
-def _is_served_already(options: Mapping[str, Any]) -> bool:
+def _was_file_served(options: Mapping[str, Any]) -> bool:
     """Return whether the session was served the memory about the file in question before.
 
     It is looked up in the notes on the session, without opening the memory. The answer is no if
     weak matches, or the memory of another moment, are asked for.
+
+    Args:
+        options: the fields of RetrieveOptions by name; `about` is the file.
     """
     if options["session"] is None or options["all_matches"]:
         return False
@@ -138,7 +142,7 @@ def _is_served_already(options: Mapping[str, Any]) -> bool:
     return not list_unserved(bare_workspace(Path.cwd()), options["session"], [path])
 
 
-def _make_nudge(current_workspace: Workspace, session: str | None) -> str:
+def _make_reminder(current_workspace: Workspace, session: str | None) -> str:
     """Return a line that reminds the agent of memory; "" if none is due."""
     from memory_ci.sessions.nudge import nudge_agent  # Here, for it takes 2 ms.
 
@@ -159,14 +163,14 @@ def _warn(retrieval: Retrieval) -> None:
         say(f"Note: {note}", err=True)
 
 
-def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str) -> None:
+def _print(retrieval: Retrieval, output: Output, notes_served: bool, reminder: str) -> None:
     """Print a retrieval.
 
     Args:
         retrieval: the retrieval.
         output: the kind of output.
         notes_served: served entries are noted, so the agent is requested to name those it uses.
-        nudge: a line that reminds the agent of memory, or "".
+        reminder: a line that reminds the agent of memory, or "".
     """
     if output == "explain":
         from memory_ci.commands.retrieve.explanation import render_explanation
@@ -188,7 +192,7 @@ def _print(retrieval: Retrieval, output: Output, notes_served: bool, nudge: str)
     serves_entries = bool(retrieval.hits or retrieval.norms)
     context = append_usage_request(render_context(retrieval), notes_served and serves_entries)
     if output == "hook":
-        context = render_hook(f"{context}{nudge}")
+        context = render_hook(f"{context}{reminder}")
     elif output == "markdown":
         context = render_markdown(context)
     if output == "text" and is_terminal():

@@ -18,16 +18,16 @@ from memory_ci.records.retrieval import Habits, Hints, SimilarTask
 from memory_ci.regex import Regex
 from memory_ci.search.similar_tasks import MAX_TASKS, TaskQuery, classify_title, find_similar
 
-NUMBER = Regex(r"\s*[#!](\d{1,9})\s*")
-LEAST_SHARE = 0.7
+CHANGE_NUMBER = Regex(r"\s*[#!](\d{1,9})\s*")  # A task that is a number alone: `#128`, `!128`.
+MIN_CHANGELOG_SHARE = 0.7
 """Share of the last changes of a class that had a changelog entry, for a hint to say so.
 
 An entry is then right for three of four changes (benchmarks/results/retrieval.md).
 """
-# A share of Conventional Commits in titles that makes a convention: from USUAL on, or up to SELDOM.
-USUAL = 0.8
-SELDOM = 0.1
-LEAST_TITLES = 20
+# Titles follow a convention if nearly all are Conventional Commits, or nearly none. Chosen by hand.
+MIN_CONVENTIONAL_SHARE = 0.8
+MAX_UNCONVENTIONAL_SHARE = 0.1
+MIN_TITLES = 20
 MAX_IN_SYNC = 2
 CLASS_NAMES = {
     "fix": "fixes",
@@ -36,7 +36,7 @@ CLASS_NAMES = {
 }
 
 
-def similar_tasks(
+def list_similar_tasks(
     workspace: Workspace, task: str, *, top: int = MAX_TASKS
 ) -> tuple[SimilarTask, ...]:
     """Return the merged changes that are similar to a task, best first.
@@ -71,38 +71,46 @@ class RecalledTasks(msgspec.Struct, frozen=True):
 
 
 def recall_tasks(workspace: Workspace, task: str) -> RecalledTasks:
-    """Return the merged changes that are similar enough to a task to be named to an agent unasked.
+    """Return the merged changes that are so similar to a task that an agent should see them.
 
-    It takes one git process while nothing was merged. A repository that cannot be read (a shallow
-    clone) gives nothing: an agent's job goes on.
+    The agent did not ask for them, so only close ones count. Changes are cached: if nothing was
+    merged since the last call, it takes one git process. A repository that cannot be read (a
+    shallow clone) gives nothing: an agent's job goes on.
     """
     with suppress(RepositoryError):
         tips = read_tips(workspace.repo)
         if tips.commit is not None:
             tasks = load_tasks(workspace, tips.commit)
-            similar = _find_similar(tasks, task, tips, MAX_TASKS, is_gated=True)
+            similar = _find_similar(tasks, task, tips, MAX_TASKS, only_close=True)
             return RecalledTasks(similar, tasks)
     return RecalledTasks((), None)
 
 
 def _find_similar(
-    tasks: CachedTasks, task: str, tips: Tips, top: int, *, is_gated: bool = False
+    past_changes: CachedTasks, task: str, tips: Tips, top: int, *, only_close: bool = False
 ) -> tuple[SimilarTask, ...]:
     """Return the changes that are similar to a task, which may be a number as `#128`.
 
     A number is replaced by the title of the newest change with that number, if there is one.
+
+    Args:
+        past_changes: the merged changes of the repository, and the prompts of their sessions.
+        task: the task.
+        tips: the checked-out branch (`work`), whose own changes are not returned.
+        top: how many are returned at most.
+        only_close: return only changes that are close to the task.
     """
     query = TaskQuery(task, branch=tips.work)
-    match = NUMBER.fullmatch(task)
+    match = CHANGE_NUMBER.fullmatch(task)
     if match:
         number = int(match[1])
         title = task
-        for change in reversed(tasks.tasks):
+        for change in reversed(past_changes.tasks):
             if change.number == number:
                 title = change.title
                 break
         query = TaskQuery(title, number=number)
-    return find_similar(query, tasks.tasks, tasks.prompts, top, is_gated=is_gated)
+    return find_similar(query, past_changes.tasks, past_changes.prompts, top, is_gated=only_close)
 
 
 def find_hints(
@@ -117,7 +125,8 @@ def find_hints(
         workspace: the repository and its configuration.
         task: the task.
         paths: the files that the work touches.
-        is_new: returns whether the session was not served a change or a habit before.
+        is_new: called with a change, or with the sentence on a habit; returns whether the session
+            was not served it before.
     """
     recalled = recall_tasks(workspace, task)
     all_changes = recalled.all_changes
@@ -147,23 +156,28 @@ def _describe_sync(habits: Habits, paths: set[str]) -> list[str]:
 
 
 def _describe_changelog(habits: Habits, title: str) -> Iterator[str]:
-    """Yield a sentence on how many changes of the task's class had a changelog entry, if most had.
+    """Yield a sentence on how many changes of the task's class had a changelog entry.
 
-    The class, for example a fix, is that of the task's title.
+    It is yielded if most of them had one. The class (a fix, an inner change, another) follows from
+    the title of the task.
     """
     change_class = classify_title(title)
     habit = habits.fragments.get(change_class)
-    if habit is not None and habit.with_entry >= LEAST_SHARE * habit.total:
+    if habit is not None and habit.with_entry >= MIN_CHANGELOG_SHARE * habit.total:
         changes = f"{habit.with_entry} of the last {habit.total} {CLASS_NAMES[change_class]}"
         yield f"Changelog: {changes} came with an entry ({habit.path})"
 
 
 def _describe_titles(habits: Habits) -> Iterator[str]:
     """Yield a sentence on whether titles are Conventional Commits, if nearly all or none are."""
-    conventional, total = habits.conventional
-    if total < LEAST_TITLES:
+    conventional_count, total = habits.conventional
+    if total < MIN_TITLES:
         return
-    share = conventional / total
-    if share >= USUAL or share <= SELDOM:
-        form = "`fix: …`" if share >= USUAL else "plain sentences otherwise"
-        yield f"Titles: {conventional} of the last {total} are Conventional Commits ({form})"
+    share = conventional_count / total
+    if share >= MIN_CONVENTIONAL_SHARE:
+        form = "`fix: …`"
+    elif share <= MAX_UNCONVENTIONAL_SHARE:
+        form = "plain sentences otherwise"
+    else:
+        return
+    yield f"Titles: {conventional_count} of the last {total} are Conventional Commits ({form})"

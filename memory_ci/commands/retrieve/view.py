@@ -59,9 +59,11 @@ class CallerSession(msgspec.Struct, frozen=True):
 
 
 def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSession:
-    """Return the entries that the session was served before, and whether it is held out.
+    """Return which items the caller's session was served before, and whether it is held out.
 
-    For a caller without a session, and for memory of another moment, everything is new.
+    A session that is held out is served nothing, so that sessions with and without memory can be
+    compared. Without a session, or if the caller asks for all matches or for the memory of another
+    moment, nothing counts as served and no session is held out.
     """
     if options.session is None or options.all_matches or asks_for_other_memory(options):
         return CallerSession()

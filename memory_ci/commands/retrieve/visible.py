@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_cites
+from memory_ci.commands.retrieve.anchor_verdicts import VerdictsByEntry, judge_cites
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
-from memory_ci.commands.retrieve.ranking import may_be_judged
+from memory_ci.commands.retrieve.ranking import can_be_compared_with_code
 from memory_ci.errors import UsageError
 from memory_ci.memory.edits import with_edits
 from memory_ci.memory.index import synced_index
@@ -34,6 +34,7 @@ def find_visible(
         UsageError: unknown-entry, ambiguous-entry.
     """
     filters: Filters = {**bound_options(options, workspace.config, today).filters}
+    # `retrieve` serves institutional entries to everyone, as norms that are not searched for.
     filters["scopes"] = (*(filters["scopes"] or ()), "institutional")
     filters.setdefault("statuses", SEARCHED_STATUSES)
     with synced_index(workspace) as index:
@@ -62,9 +63,10 @@ def show_visible(
         UsageError: unknown-entry, ambiguous-entry.
     """
     located = find_visible(workspace, prefix, options, today)
-    verdicts: Truth = {}
-    if may_be_judged(located):
-        verdicts = judge_cites(workspace, [located], None)
-    hit = Hit(located, 1.0, (), verdicts=verdicts.get(located.entry, ()))
+    verdicts_by_entry: VerdictsByEntry = {}
+    if can_be_compared_with_code(located):
+        verdicts_by_entry = judge_cites(workspace, [located], tree=None)
+    hit = Hit(located, score=1.0, factors=(), verdicts=verdicts_by_entry.get(located.entry, ()))
+    # If the code changed, the hit names the commit that changed it last.
     hits = with_edits(workspace, [hit], None)
     return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))

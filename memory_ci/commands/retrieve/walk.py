@@ -27,8 +27,8 @@ from memory_ci.search.neighbours import (
 )
 from memory_ci.search.rank import fit
 
-STEP = 0.5
-"""Factor of one step: an entry scores STEP x the hit's score x the weight of the relation."""
+STEP_FACTOR = 0.5
+"""A related entry scores STEP_FACTOR x the hit's score x the weight of the relation."""
 
 MAX_COMPARED = 10
 """The number of best hits whose similar entries are searched; stated relations count for all."""
@@ -63,7 +63,7 @@ class _Link(NamedTuple):
     @property
     def score(self) -> float:
         """The score of the other entry."""
-        return self.hit.score * STEP * self.weight
+        return self.hit.score * STEP_FACTOR * self.weight
 
 
 def add_related(
@@ -74,13 +74,13 @@ def add_related(
     max_chars: int,
     *,
     tree: str | None,
-    stale: bool,
+    serves_stale: bool,
 ) -> Retrieval:
     """Return the retrieval with entries that are related to its hits or similar to them.
 
-    They are one relation away from a hit, and fill the rest of the budget. Only entries that the
-    task itself could have found are added: the same filters hold, and withheld entries stay
-    withheld.
+    They fill the rest of the budget. Only entries that the task itself could have found are added:
+    the same filters hold, and withheld entries stay withheld. If similar entries were found by
+    their words, for want of vectors, a note says so.
 
     Args:
         retrieval: the retrieval.
@@ -89,59 +89,64 @@ def add_related(
         request: the limit and the filters of the retrieval.
         max_chars: how many characters all entries have.
         tree: the revision in which cited code is judged, as that of the hits.
-        stale: whether entries whose cited code is gone are served.
+        serves_stale: whether entries whose cited code is gone are served.
     """
     similar = _find_similar_to_hits(index, retrieval, request)
     links = _find_links(index, retrieval, similar, request)
     located_by_id = find_by_ids(index, links.keys(), **request.filters)
     related_hits = [
-        _make_hit(located, links[entry_id]) for entry_id, located in located_by_id.items()
+        _make_related_hit(located, links[entry_id]) for entry_id, located in located_by_id.items()
     ]
     related_hits.sort(key=_sort_key)
-    rerank = partial(_apply_truth, related_hits)
-    judged_hits, gone = judge_hits(workspace, related_hits, tree, rerank, stale=stale)
-    free_places = max(0, request.limit - len(retrieval.hits))
-    new_hits = with_edits(workspace, judged_hits[:free_places], tree)
+    # Entries whose cited code changed or is gone score less, or are withheld.
+    rerank = partial(_rank_by_truth, related_hits)
+    judged_hits, gone = judge_hits(workspace, related_hits, tree, rerank, serves_stale=serves_stale)
+    free_count = max(0, request.limit - len(retrieval.hits))
+    new_hits = with_edits(workspace, judged_hits[:free_count], tree)
 
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
-    served, dropped = fit(new_hits, remaining_chars, entry_cost)
+    served_hits, dropped_hits = fit(new_hits, remaining_chars, entry_cost)
     notes = retrieval.notes
     if any(result.basis == "words" for result in similar):
         notes = (*notes, BY_WORDS)
     return replace(
         retrieval,
-        hits=(*retrieval.hits, *served),
-        hits_dropped=(*retrieval.hits_dropped, *dropped),
+        hits=(*retrieval.hits, *served_hits),
+        hits_dropped=(*retrieval.hits_dropped, *dropped_hits),
         withheld=(*retrieval.withheld, *gone),
         notes=notes,
     )
 
 
-def _make_hit(located: Located, link: _Link) -> Hit:
-    """Return an entry as a hit whose score is that of the related hit, lowered by the relation."""
+def _make_related_hit(located: Located, link: _Link) -> Hit:
+    """Return a related entry as a hit, with a sentence on the relation that leads to it.
+
+    Its score is the score of the hit at the other end of the relation, times two factors below 1.
+    """
     hit_id = link.hit.located.entry.id[:8]
     factors = (
         (f"score of {hit_id}", link.hit.score),
-        ("step", STEP),
+        ("step", STEP_FACTOR),
         ("weight", link.weight),
     )
     return Hit(located, link.score, factors, related=f"related to {hit_id}: {link.phrase}")
 
 
-def _apply_truth(hits: Sequence[Hit], truth_of: TruthOf) -> list[Hit]:
-    """Return hits weighed by the state of the code that they cite, best first.
+def _rank_by_truth(hits: Sequence[Hit], truth_of: TruthOf) -> list[Hit]:
+    """Return hits by their scores with a truth factor: whether the code that they cite changed.
 
     Args:
         hits: the hits.
-        truth_of: returns the factor of an entry; hits with the factor 0 are dropped.
+        truth_of: returns the factor of an entry, from 1 (unchanged code) to 0 (all of it is gone);
+            hits with the factor 0 are dropped.
     """
-    weighed = []
+    weighed_hits = []
     for hit in hits:
-        truth = truth_of(hit.located.entry)
-        if truth > 0:
-            factors = (*hit.factors, ("truth", truth))
-            weighed.append(replace(hit, score=hit.score * truth, factors=factors))
-    return sorted(weighed, key=_sort_key)
+        truth_factor = truth_of(hit.located.entry)
+        if truth_factor > 0:
+            factors = (*hit.factors, ("truth", truth_factor))
+            weighed_hits.append(replace(hit, score=hit.score * truth_factor, factors=factors))
+    return sorted(weighed_hits, key=_sort_key)
 
 
 def _find_similar_to_hits(

@@ -43,7 +43,7 @@ from memory_ci.lifecycle.episodes import combine, count_usage
 from memory_ci.lifecycle.prominence import effective_importance, is_in_force
 from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.utility import is_idle
-from memory_ci.memory.check_outcomes import LAST, count_check_outcomes
+from memory_ci.memory.check_outcomes import RECENT_COUNT, count_check_outcomes
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import load_written
@@ -466,7 +466,7 @@ def _list_doubted_checks(
         if place is None:
             continue
         # Of the changes that the check is about, the outcome counts the last ones.
-        counted_changes = min(outcome.applicable, LAST)
+        counted_changes = min(outcome.applicable, RECENT_COUNT)
         is_often_ignored = outcome.last_passed > MOST_PASSED * counted_changes
         if counted_changes >= LEAST_JUDGED and is_often_ignored:
             why = (

@@ -59,7 +59,7 @@ class Preview(msgspec.Struct, frozen=True):
             yield f"With a model: not here: {self.reason}."
             return
         yield f"With a model: {_format_price(self.offer)} ({self.offer.engine}: {self.reason})."
-        if self.offer.windows:
+        if self.offer.request_count:
             yield f"  ask it: memory-ci learn {since}"
 
 
@@ -76,7 +76,7 @@ def _format_price(offer: Offer) -> str:
     price = "price unknown"
     if offer.cost_usd is not None:
         price = f"about {offer.cost_usd:.2f} USD"
-    return f"{plural(offer.windows, 'question')}, {offer.input_tokens:,} tokens in, {price}"
+    return f"{plural(offer.request_count, 'question')}, {offer.input_tokens:,} tokens in, {price}"
 
 
 def preview_history(

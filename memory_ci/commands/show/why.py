@@ -8,7 +8,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from memory_ci.commands.retrieve.anchor_verdicts import Truth, judge_cites, weigh_truth
+from memory_ci.commands.retrieve.anchor_verdicts import VerdictsByEntry, judge_cites, weigh_truth
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
 from memory_ci.commands.show.records import CountedFeedback, Why
@@ -22,7 +22,7 @@ from memory_ci.memory.episodes import Episodes, load_episodes, mask_feedback
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.past_index import find_moment
-from memory_ci.memory.screening import find_unsafe, is_unsafe
+from memory_ci.memory.screening import find_unsafe_entry, is_unsafe
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import Episode, EpisodeRecord, UseCount
@@ -75,15 +75,15 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     episodes = load_episodes(workspace, view)
     located, all_located = _find_located(workspace, prefix, view)
     entry = located.entry
-    # Feedback on and use of a superseded entry count for the entry that replaced it, its heir.
-    heirs = lifecycle_episodes.find_heirs_among(other.entry for other in all_located)
+    # Feedback on and use of a superseded entry count for the entry that replaced it, its successor.
+    successors = lifecycle_episodes.find_successors_among(other.entry for other in all_located)
     feedback = lifecycle_episodes.list_feedback(episodes.records)
-    utilities = compute_utilities(feedback, heirs=heirs)
+    utilities = compute_utilities(feedback, successors=successors)
     feedback_weights = FeedbackWeights(today, utilities)
-    usage = _count_usage(entry, episodes, heirs)
+    usage = _count_usage(entry, episodes, successors)
     is_low = entry.id in utilities and utilities[entry.id].is_low
 
-    verdicts: Truth = {}
+    verdicts: VerdictsByEntry = {}
     if located.scope.name != "global":  # Global memory cites other repositories.
         verdicts = judge_cites(workspace, [located], view)
     factors = _list_rank_factors(located, feedback_weights, verdicts)
@@ -101,7 +101,7 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
         given=usage.given,
         used=usage.used,
         touched=feedback_weights.touched(entry),
-        heard=tuple(_iter_counted_feedback(entry.id, episodes.records, heirs)),
+        heard=tuple(_iter_counted_feedback(entry.id, episodes.records, successors)),
         is_low=is_low,
         factors=factors,
         verdicts=add_last_edits(workspace, [(entry, verdicts.get(entry, ()))], view)[0],
@@ -123,7 +123,7 @@ def _find_located(
 
 
 def _list_rank_factors(
-    located: Located, feedback_weights: FeedbackWeights, verdicts: Truth
+    located: Located, feedback_weights: FeedbackWeights, verdicts: VerdictsByEntry
 ) -> tuple[tuple[str, float], ...]:
     """Return the factors by which `retrieve` multiplies an entry's relevance to a task.
 
@@ -135,7 +135,7 @@ def _list_rank_factors(
     if located.scope.name == "institutional":
         return ()
     weights = make_weights(RetrieveOptions(), feedback_weights)
-    weights = replace(weights, truth=partial(weigh_truth, verdicts, stale=False))
+    weights = replace(weights, truth=partial(weigh_truth, verdicts, serves_stale=False))
     hits = rank([Match(located, 1.0)], weights)
     if not hits:
         return ()
@@ -143,9 +143,11 @@ def _list_rank_factors(
     return tuple(other_factors)
 
 
-def _count_usage(entry: Entry, episodes: Episodes, heirs: lifecycle_episodes.Heirs) -> UseCount:
+def _count_usage(
+    entry: Entry, episodes: Episodes, successors: lifecycle_episodes.Successors
+) -> UseCount:
     combined = lifecycle_episodes.combine(episodes.records)
-    return lifecycle_episodes.count_usage(combined, heirs).get(entry.id, UseCount())
+    return lifecycle_episodes.count_usage(combined, successors).get(entry.id, UseCount())
 
 
 def _list_prominence_factors(
@@ -165,18 +167,18 @@ def _list_prominence_factors(
 def _iter_counted_feedback(
     entry_id: str,
     records: Sequence[EpisodeRecord],
-    heirs: lifecycle_episodes.Heirs,
+    successors: lifecycle_episodes.Successors,
 ) -> Iterator[CountedFeedback]:
     """Yield each feedback on an entry with its effect on the utility, in the order of time.
 
     Args:
         entry_id: the id of the entry.
         records: all episodes, which have feedback, and their amendments.
-        heirs: which entry replaced which: feedback on the old one counts for the new one.
+        successors: which entry replaced which: feedback on the old one counts for the new one.
     """
-    episodes = _map_episodes(records, heirs)
+    episodes = _map_episodes(records, successors)
     all_feedback = lifecycle_episodes.list_feedback(records)
-    for step in list_utility_steps(all_feedback, heirs=heirs):
+    for step in list_utility_steps(all_feedback, successors=successors):
         feedback = step.event
         if feedback.id != entry_id:
             continue
@@ -202,13 +204,13 @@ def _iter_counted_feedback(
 
 
 def _map_episodes(
-    records: Sequence[EpisodeRecord], heirs: lifecycle_episodes.Heirs
+    records: Sequence[EpisodeRecord], successors: lifecycle_episodes.Successors
 ) -> dict[object, Episode]:
     """Return the episode of each feedback event by the key of the event, the first of several."""
     episodes: dict[object, Episode] = {}
     # Reversed, so that of several episodes the first is stored last.
     for episode in reversed(lifecycle_episodes.combine(records)):
-        for event in lifecycle_episodes.move_to_heirs(episode.feedback, heirs):
+        for event in lifecycle_episodes.move_to_successors(episode.feedback, successors):
             episodes[lifecycle_episodes.event_key(event)] = episode
     return episodes
 
@@ -248,5 +250,5 @@ def _note_absence(located: Located, today: date, *, is_ranked: bool) -> Iterator
         yield "Nothing is left of the code that it cites: retrieve withholds it."
     if entry.valid_until is not None and entry.valid_until <= today:
         yield f"It is not valid any more since {entry.valid_until}: retrieve does not give it."
-    for finding in find_unsafe(located):
+    for finding in find_unsafe_entry(located):
         yield f"It {finding.message} [{finding.code}]: retrieve does not give it."

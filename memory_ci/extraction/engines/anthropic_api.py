@@ -17,12 +17,12 @@ from msgspec.structs import replace
 
 from memory_ci.deadline import call_bounded
 from memory_ci.errors import EngineError
+from memory_ci.extraction.engines import faults
 from memory_ci.extraction.engines.faults import (
     SYSTEM_CLOCK,
     UNAUTHORISED,
     CallFailure,
     Clock,
-    explain,
     refuses_output_config,
     scrub,
 )
@@ -53,7 +53,7 @@ CLIENTS: dict[Provider, str] = {
 }
 """The SDK's clients, whose names are the same in every supported version."""
 
-CREDENTIALS: dict[Provider, tuple[tuple[str, ...], ...]] = {
+CREDENTIAL_VARIABLES: dict[Provider, tuple[tuple[str, ...], ...]] = {
     "anthropic": (
         ("ANTHROPIC_API_KEY",),
         ("ANTHROPIC_AUTH_TOKEN",),
@@ -91,7 +91,7 @@ def is_configured(environ: Mapping[str, str], settings: EngineConfig) -> str | N
 
     No call is made, so configured credentials need not work.
     """
-    for names in CREDENTIALS[settings.provider]:
+    for names in CREDENTIAL_VARIABLES[settings.provider]:
         if all(environ.get(name) for name in names):
             verb = "is" if len(names) == 1 else "are"
             return f"{' and '.join(names)} {verb} set"
@@ -115,19 +115,19 @@ class AnthropicEngine:
 
         Args:
             settings: the configuration.
-            environ: the environment.
+            environ: the environment, which has the credentials.
             clock: the clock.
-            call_seconds: how long one call may take; by default what `ANSWER_TOKENS` may take,
-                and a minute.
+            call_seconds: how long one call may take. By default a minute, and the time that a model
+                needs to write an answer of `ANSWER_TOKENS`.
         """
         self.settings = settings
         self.environ = environ
-        self.meter = Meter(settings)
+        self.meter = Meter(settings)  # counts the tokens of the run, and refuses more than allowed
         self._clock = clock
         self._deadline = clock.now() + settings.deadline_seconds
         self._call_seconds = call_seconds or 60 + ANSWER_TOKENS / TOKENS_PER_SECOND
-        self._client: Any = None
-        self._takes_schema = True
+        self._client: Any = None  # created at the first call
+        self._accepts_schema = True  # whether the service accepts a schema of the answer
 
     def extract(self, request: Request) -> EngineReply:
         """Return the reply to a request, with any stop reason.
@@ -136,7 +136,7 @@ class AnthropicEngine:
             EngineError: the API sent no reply; docs/models.md lists the slugs.
         """
         prompt = build_prompt(request)
-        self.meter.check(self.expect(prompt))
+        self.meter.check(self.estimate_usage(prompt))
         tries_before = self.meter.spent.tries
         reply = self.ask(
             lambda client, seconds: read_message(self._create(client, prompt, seconds))
@@ -144,8 +144,10 @@ class AnthropicEngine:
         self.meter.add(reply.usage)
         return replace(reply, tries=self.meter.spent.tries - tries_before)
 
-    def expect(self, prompt: Prompt) -> Usage:
+    def estimate_usage(self, prompt: Prompt) -> Usage:
         """Return an upper bound of the tokens that one call takes.
+
+        All tokens of the prompt count as written to the cache, which costs most.
 
         Raises:
             EngineError: prompt-too-long.
@@ -168,7 +170,7 @@ class AnthropicEngine:
             "system": [system],
             "messages": [{"role": "user", "content": prompt.user}],
         }
-        if self._takes_schema:
+        if self._accepts_schema:
             parameters["output_config"] = {
                 "format": {"type": "json_schema", "schema": prompt.schema}
             }
@@ -199,7 +201,7 @@ class AnthropicEngine:
             try:
                 return call_bounded(attempt, min(seconds_left, self._call_seconds))
             except Exception as error:  # noqa: BLE001 - the one boundary: an SDK may throw anything
-                failure = self.explain(error)
+                failure = self.explain_error(error)
             if not failure.is_transient or number == tries:
                 raise failure.error
             self._wait(number, failure)
@@ -232,23 +234,29 @@ class AnthropicEngine:
         if self._client is not None:
             self._client.close()
 
-    def explain(self, error: Exception) -> CallFailure:
-        """Return the failure for an exception of the SDK.
+    def explain_error(self, error: Exception) -> CallFailure:
+        """Return the failure that an exception of the SDK means: a message and whether to retry.
 
-        If the SDK finds no credentials and none are configured, the error says which to set.
+        If the SDK finds no credentials and none are configured, the message says which to set.
         """
-        failure = explain(error, self.settings.model, self.environ)
+        failure = faults.explain_error(error, self.settings.model, self.environ)
         if not self._lacks_credentials(error, failure):
             return failure
         provider = self.settings.provider
-        variables = "; or ".join(" and ".join(names) for names in CREDENTIALS[provider])
+        variables = "; or ".join(" and ".join(names) for names in CREDENTIAL_VARIABLES[provider])
         message = f"{self.settings.model}: no credentials for {provider}: set {variables}"
         hint = "`memory-ci help models` explains them"
         return CallFailure(EngineError(message, slug=UNAUTHORISED.slug, hint=hint))
 
     def _lacks_credentials(self, error: Exception, failure: CallFailure) -> bool:
-        """Return whether the SDK raised an exception because no credentials are configured."""
-        if error is failure.error or failure.error.slug != UNAUTHORISED.slug:
+        """Return whether the SDK raised an exception because no credentials are configured.
+
+        Args:
+            error: the exception.
+            failure: what it means.
+        """
+        is_our_error = error is failure.error  # it says already what to do
+        if is_our_error or failure.error.slug != UNAUTHORISED.slug:
             return False
         # With a status, the service refused credentials.
         if hasattr(error, "status_code"):
@@ -270,7 +278,7 @@ class AnthropicEngine:
             credentials = self._find_credentials()
             return client_class(max_retries=0, http_client=http_client, **credentials)
         except Exception as error:  # noqa: BLE001 - no region, a broken profile, no package
-            raise self.explain(error).error from None
+            raise self.explain_error(error).error from None
 
     def _find_credentials(self) -> dict[str, str]:
         """Return the arguments of the client for its key and the address of the service.
@@ -307,9 +315,9 @@ class AnthropicEngine:
         try:
             return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
         except Exception as error:
-            if not (self._takes_schema and refuses_output_config(error)):
+            if not (self._accepts_schema and refuses_output_config(error)):
                 raise
-        self._takes_schema = False
+        self._accepts_schema = False
         self.meter.add_try()
         return client.messages.create(**self.build_parameters(prompt), timeout=seconds)
 
@@ -386,7 +394,7 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
         prompt = build_prompt(request)
         parameters = engine.build_parameters(prompt)
         items.append({"custom_id": key, "params": parameters})
-        expected.append(replace(engine.expect(prompt), is_batch=True))
+        expected.append(replace(engine.estimate_usage(prompt), is_batch=True))
         size += len(msgspec.json.encode(parameters))
     if size > MAX_BYTES or len(items) > MAX_REQUESTS:
         reason = f"{len(items)} requests of {size} bytes are too many for one batch"
@@ -457,7 +465,7 @@ def _read_result(
     try:
         reply = read_message(result.message)
     except Exception as error:  # noqa: BLE001 - one odd line costs only itself
-        return engine.explain(error).error
+        return engine.explain_error(error).error
     return replace(reply, usage=replace(reply.usage, is_batch=True))
 
 

@@ -105,7 +105,7 @@ NOT_INSTALLED = Fault(
 CREDENTIAL_WORDS = ("authentication", "credential", "region", "project_id", "api token")
 
 
-def explain(error: Exception, model: str, environ: Mapping[str, str]) -> CallFailure:
+def explain_error(error: Exception, model: str, environ: Mapping[str, str]) -> CallFailure:
     """Return the failure for an exception of the SDK.
 
     Args:

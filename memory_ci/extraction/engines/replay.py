@@ -84,17 +84,21 @@ class ReplayEngine:
             raise EngineError(message, slug="replay-miss", hint=hint)
         return _make_reply(recording)
 
-    def find_reply_to_question(self, question: str) -> EngineReply | None:
-        """Return the last reply to the same request, except for the entries that memory had then.
+    def find_reply_without_entries(self, key_without_entries: str) -> EngineReply | None:
+        """Return the last reply to a request that differs only in the entries that memory had.
 
         Args:
-            question: the key of a request without the known entries (`Recording.question`).
+            key_without_entries: the key of the request, computed as if memory were empty
+                (`Recording.question`).
 
         Raises:
             EngineError: replay-unreadable, for a bad file.
         """
-        recordings = self._load().values()
-        matching = [recording for recording in recordings if recording.question == question]
+        matching = [
+            recording
+            for recording in self._load().values()
+            if recording.question == key_without_entries
+        ]
         return _make_reply(matching[-1]) if matching else None
 
     def add(self, recording: Recording) -> None:
@@ -129,7 +133,7 @@ def record_reply(
         key=request_key(request),
         origin=HAND_WRITTEN if is_hand_written else f"model {reply.model or NAMELESS}",
         change=request.change,
-        question=_question_key(request),
+        question=_compute_key_without_entries(request),
         text=reply.text,
         stop_reason=reply.stop_reason,
         usage=reply.usage,
@@ -144,7 +148,7 @@ def record_reply(
     return recording
 
 
-def _question_key(request: Request) -> str:
+def _compute_key_without_entries(request: Request) -> str:
     """Return the key of a request without the known entries of memory."""
     return request_key(replace(request, existing=()))
 
@@ -195,7 +199,8 @@ class CachingEngine:
         Args:
             engine: the engine that is called if there is no cached reply.
             directory: the directory of the cache.
-            is_reusing: answer with a reply to the same question when memory had other entries.
+            is_reusing: whether a cached reply also counts if memory had other entries when the
+                request was made. The request tells the engine these entries.
         """
         self._engine = engine
         self._directory = directory
@@ -208,9 +213,9 @@ class CachingEngine:
         Raises:
             EngineError: as the engine.
         """
-        cached = self._find(request)
-        if cached is not None:
-            return replace(cached, usage=Usage(), tries=0)
+        cached_reply = self._find_cached(request)
+        if cached_reply is not None:
+            return replace(cached_reply, usage=Usage(), tries=0)
         reply = self._engine.extract(request)
         # A cache that cannot be written is no failure.
         with suppress(OSError, EngineError):
@@ -218,13 +223,14 @@ class CachingEngine:
                 self._cache.add(record_reply(self._directory, request, reply))
         return reply
 
-    def _find(self, request: Request) -> EngineReply | None:
+    def _find_cached(self, request: Request) -> EngineReply | None:
         """Return the cached reply to a request; None if the cache has no reply or is broken."""
         with suppress(EngineError):
             return self._cache.extract(request)
         if self._is_reusing:
             with suppress(EngineError):
-                return self._cache.find_reply_to_question(_question_key(request))
+                key = _compute_key_without_entries(request)
+                return self._cache.find_reply_without_entries(key)
         return None
 
 

@@ -10,25 +10,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from memory_ci.extraction import decisions, norms, suspects, weakness, wording
 from memory_ci.extraction.entries import base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
-from memory_ci.extraction.markers import MARKERS, Mark, find_marks, find_remembered
+from memory_ci.extraction.markers import (
+    MARKERS,
+    MarkedStatement,
+    find_marked_statements,
+    find_remember_requests,
+)
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
 from memory_ci.extraction.support import QUOTABLE
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
 
 SUSPECT_IMPORTANCE = 0.4
-MESSAGES = frozenset({"commit", "pr", "adr"})
-"""Kinds whose first line is a subject."""
+MESSAGE_KINDS = frozenset({"commit", "pr", "adr"})
+"""Kinds of evidence whose first line is a subject; the others are turns of people."""
 
-UNWORDED = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})
-"""Kinds whose text nobody wrote to be understood."""
+KINDS_WITHOUT_PROSE = frozenset({"diff", "check", "tool_call", "tool_result", "compaction"})
+"""Kinds of evidence whose text nobody wrote to be understood."""
 
 
 class RulesEngine:
     """Finds learnings by rules; the same request gives the same reply."""
 
     def extract(self, request: Request) -> EngineReply:
-        """Return all marks and suspects of the evidence, in its order."""
+        """Return the marked statements and the suspects of the evidence, in its order."""
         learnings: list[Learning] = []
         for piece in request.evidence:
             learnings += _find_learnings(piece)
@@ -41,105 +46,127 @@ def has_learning_signs(text: str) -> bool:
     return suspects.is_suspicious(text) or bool(suspects.find_steering(text))
 
 
-def _find_learnings(piece: Evidence) -> Iterator[Learning]:
-    """Yield the learnings of a piece of evidence.
+def _find_learnings(evidence: Evidence) -> Iterator[Learning]:
+    """Yield the learnings in one piece of evidence, such as a commit message or a person's turn.
 
-    These are the decision of a decision record, and the statements that the author marked. If the
-    author is trusted enough to be quoted, they are also the suspects: unmarked sentences that look
-    like learnings.
+    These are the decision of a decision record, and the statements that the author marked
+    (`Learning: …`). If the author is trusted enough to be quoted, there are also suspects: unmarked
+    sentences that look like learnings, which are only proposed to a person.
     """
-    if piece.kind == "adr":
-        decision = decisions.find_decision(piece.text)
+    if evidence.kind == "adr":
+        decision = decisions.find_decision(evidence.text)
         if decision:
-            yield _make_learning_of_mark(decision, piece, doubt=None)
+            yield _make_learning_of_statement(decision, evidence, weakness_found=None)
         return
-    if piece.kind in UNWORDED:
+    if evidence.kind in KINDS_WITHOUT_PROSE:
         return
 
-    marks = [*find_marks(piece.text), *find_remembered(piece.text)]
-    for mark in marks:
-        yield _make_learning_of_mark(mark, piece, doubt=weakness.find_weakness(mark))
-    if piece.trust in QUOTABLE:
-        for suspect in _find_suspects(piece, marks):
-            yield _make_learning_of_suspect(suspect, piece)
+    statements = [*find_marked_statements(evidence.text), *find_remember_requests(evidence.text)]
+    for statement in statements:
+        weakness_found = weakness.find_weakness(statement)
+        yield _make_learning_of_statement(statement, evidence, weakness_found=weakness_found)
+    if evidence.trust in QUOTABLE:
+        for suspect in _find_suspects(evidence, statements):
+            yield _make_learning_of_suspect(suspect, evidence)
 
 
-def _make_learning_of_mark(mark: Mark, piece: Evidence, *, doubt: str | None) -> Learning:
-    """Return the learning of a marked statement.
+def _make_learning_of_statement(
+    statement: MarkedStatement, evidence: Evidence, *, weakness_found: str | None
+) -> Learning:
+    """Return the learning of a statement that its author marked (`Decision: …`).
 
-    Its importance is that of its marker (`Decision:`, `Learning:` …). A fix is at least as
-    important as the event that it is from.
+    Its kind, scope and importance are those of its marker. A fix is at least as important as the
+    event that it is from.
 
     Args:
-        mark: the statement.
-        piece: the piece of evidence that has it.
-        doubt: why it is only proposed to a person; None if it is written.
+        statement: the statement.
+        evidence: the piece of evidence that has it.
+        weakness_found: why the statement is only proposed to a person; None if it is written to
+            memory, as its author asked.
     """
-    marker = MARKERS[mark.marker]
-    importance = marker.importance
-    if marker.kind == "fix":
-        importance = max(importance, base_importance([piece]))
-    title, body = wording.compose(mark)
+    properties = MARKERS[statement.marker]
+    importance = properties.importance
+    if properties.kind == "fix":
+        importance = max(importance, base_importance([evidence]))
+    title, body = wording.compose_wording(statement)
     return Learning(
         title=title,
         body=body,
-        kind=marker.kind,
+        kind=properties.kind,
         importance=importance,
-        scope=marker.scope,
-        quotes=(_quote(piece, mark.quote),),
-        marker=mark.marker,
-        is_marked=doubt is None,
-        doubt=doubt or "",
-        adoption=marker.adoption,
+        scope=properties.scope,
+        quotes=(_quote(evidence, statement.quote),),
+        marker=statement.marker,
+        is_marked=weakness_found is None,
+        doubt=weakness_found or "",
+        adoption=properties.adoption,
     )
 
 
-def _find_suspects(piece: Evidence, marks: Sequence[Mark]) -> list[suspects.Suspect]:
-    if piece.kind in MESSAGES:
-        return suspects.find_suspects(piece.text)
-    return _find_unmarked_steering(piece.text, marks)
+def _find_suspects(
+    evidence: Evidence, statements: Sequence[MarkedStatement]
+) -> list[suspects.Suspect]:
+    """Return the unmarked sentences of a message, or of a person's turn, that look like learnings.
+
+    Args:
+        evidence: the message or turn.
+        statements: the marked statements in it.
+    """
+    if evidence.kind in MESSAGE_KINDS:
+        return suspects.find_suspects(evidence.text)
+    return _find_unmarked_steering(evidence.text, statements)
 
 
-def _find_unmarked_steering(turn: str, marks: Iterable[Mark]) -> list[suspects.Suspect]:
-    """Return the sentences by which a person's turn steers an agent, without its marked lines."""
-    marked_lines: list[str] = []
-    for mark in marks:
-        marked_lines += [line.strip() for line in mark.quote.splitlines()]
-    if marked_lines and len(turn) <= suspects.MAX_LENGTH:
-        ends = tuple(marked_lines)
-        lines = [line for line in turn.splitlines() if not line.rstrip().endswith(ends)]
-        turn = "\n".join(lines)
+def _find_unmarked_steering(
+    turn: str, statements: Iterable[MarkedStatement]
+) -> list[suspects.Suspect]:
+    """Return the sentences by which a person's turn corrects or instructs an agent.
+
+    The lines of its marked statements are left out: these are learnings already. A quote has no
+    marker (`Learning: `) or bullet, so a line is recognised by its end.
+
+    Args:
+        turn: the text of the turn.
+        statements: the marked statements in it.
+    """
+    quoted_lines: list[str] = []
+    for statement in statements:
+        quoted_lines += [line.strip() for line in statement.quote.splitlines()]
+    if quoted_lines and len(turn) <= suspects.MAX_LENGTH:
+        line_ends = tuple(quoted_lines)
+        other_lines = [line for line in turn.splitlines() if not line.rstrip().endswith(line_ends)]
+        turn = "\n".join(other_lines)
     return suspects.find_steering(turn)
 
 
-def _make_learning_of_suspect(suspect: suspects.Suspect, piece: Evidence) -> Learning:
-    """Return the learning of an unmarked sentence, which is only proposed to a person.
+def _make_learning_of_suspect(suspect: suspects.Suspect, evidence: Evidence) -> Learning:
+    """Return the learning of a suspect, an unmarked sentence that is only proposed to a person.
 
     What a person said to an agent is stated as a rule: `I want you to always use docstrings`
     becomes `Always use docstrings`.
 
     Args:
         suspect: the sentence.
-        piece: the piece of evidence that has it.
+        evidence: the piece of evidence that has it.
     """
-    is_spoken = piece.kind not in MESSAGES
-    statement = norms.strip_errand(wording.fold_space(suspect.text))
-    if is_spoken and norms.weigh_norm(statement, is_spoken=True):
-        statement = norms.strip_lead(statement)
+    is_spoken = evidence.kind not in MESSAGE_KINDS
+    statement = norms.strip_write_down_request(wording.fold_space(suspect.text))
+    if is_spoken and norms.weigh_rule(statement, is_spoken=True):
+        statement = norms.strip_wish_prefix(statement)
         statement = statement[:1].upper() + statement[1:]
     title = wording.make_title(statement)
     body = wording.fold_space(suspect.reason) or wording.make_body(title, statement)
-    quoted = [text for text in (suspect.text, suspect.reason) if text]
+    quoted_texts = [text for text in (suspect.text, suspect.reason) if text]
     return Learning(
         title=title,
         body=wording.cut_at_sentence(body, BODY_WIDTH),
         importance=SUSPECT_IMPORTANCE,
         kind="fix" if suspect.adoption else "convention",
-        quotes=tuple(_quote(piece, text) for text in quoted),
+        quotes=tuple(_quote(evidence, text) for text in quoted_texts),
         doubt=suspect.doubt,
         adoption=suspect.adoption,
     )
 
 
-def _quote(piece: Evidence, text: str) -> RawQuote:
-    return RawQuote(piece.id, wording.cut(text, QUOTE_WIDTH))
+def _quote(evidence: Evidence, text: str) -> RawQuote:
+    return RawQuote(evidence.id, wording.cut(text, QUOTE_WIDTH))

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from memory_ci.records.event import Session
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Place, SessionBuilder, dated_name, read_lines
+from memory_ci.sources.transcripts.builder import Place, SessionBuilder, make_dated_name, read_lines
 
 CHAT = Regex(r"# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)\s*$")
 
@@ -27,24 +27,25 @@ START = Regex(
 """The first chat of a file; only lines that aider writes itself come before it."""
 
 COMMIT = Regex(r"Commit ([0-9a-f]{7,40}) (.+)")
-COMMAND = Regex(r"(?P<name>/[a-z][a-z-]*|!)(?=\s|(?<=!)|\Z)\s*(?P<rest>.*)\Z", re.DOTALL)
+COMMAND = Regex(r"(?P<name>/[a-z][a-z-]*|!)(?=\s|(?<=!)|\Z)\s*(?P<argument>.*)\Z", re.DOTALL)
+"""A command of aider with its argument, like `/ask why?` or `!ls`."""
 
-SCRIPTED = Regex(r"\S*aider\b.* (?:-m|--msg|--message|-f|--message-file)(?:[ =]|\Z)")
+SCRIPTED_START = Regex(r"\S*aider\b.* (?:-m|--msg|--message|-f|--message-file)(?:[ =]|\Z)")
 """The command line of a run with its message as an argument: a script may have written it."""
 
 MAX_COMMAND = 2_000  # Characters of a command line that are searched.
 
-SPEAKING = frozenset({"/ask", "/code", "/architect", "/context", "/copy-context"})
+MESSAGE_COMMANDS = frozenset({"/ask", "/code", "/architect", "/context", "/copy-context"})
 """Commands whose argument is a person's message to the agent."""
 
 UNDO = "/undo"
 
-PRINTING = frozenset(
+PRINTING_COMMANDS = frozenset(
     {"/run", "/test", "/diff", "/git", "/ls", "/map", "/tokens", "/lint", "/web", "!"}
 )
 """Commands that print output of programs, which aider writes without a mark."""
 
-FED_BACK = (
+OUTPUT_BEGINNINGS = (
     "# Fix any errors below, if possible.",
     "## Running:",
     "I ran this command:",
@@ -74,21 +75,22 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     number.
     """
     ids: set[str] = set()
-    reader = _Reader(name, _choose_id(name, None, ids), None)
+    reader = _Reader(name, _choose_id(name, None, ids), started=None)
     for number, text in read_lines(stream):
-        header = CHAT.match(text or "") if reader.blanks else None
+        # Aider writes the header of a chat after a blank line.
+        header = CHAT.match(text or "") if reader.blank_count else None
         if not header:
             reader.add_line(number, text)
             continue
         yield from reader.finish()
-        started = raw.time(header[1])
-        reader = _Reader(name, _choose_id(name, started, ids), started)
+        started = raw.get_time(header[1])
+        reader = _Reader(name, _choose_id(name, started, ids), started=started)
     yield from reader.finish()
 
 
 def _choose_id(name: str, started: datetime | None, ids: set[str]) -> str:
     """Return an id for a chat, with a number at its end if it is taken, and add it to `ids`."""
-    base = dated_name(name, started)
+    base = make_dated_name(name, started)
     session_id = base
     number = 1
     while session_id in ids:
@@ -102,56 +104,64 @@ class _Reader(SessionBuilder):
     """The builder of the session of one chat.
 
     Attributes:
-        kind: the kind of the lines that are being collected: turn, tool, text or "".
-        line: the number of the first of these lines.
-        lines: these lines.
-        blanks: how many blank lines came last.
-        echo: words that aider writes a second time.
-        echo_uid: the id of the event with these words.
+        started: when the chat began, the time of all its events; None before the first chat.
+        block_kind: the kind of the block, the lines that are being collected: "turn" for input,
+            "tool" for words of aider and of tools, "text" for the agent's reply, "" for no block.
+        block_start: the number of the first line of the block.
+        block_lines: the lines of the block.
+        blank_count: how many blank lines came last.
+        echoed_message: the message of a command like `/ask`, which aider writes a second time.
+        echoed_uid: the id of the event of that message.
         is_in_code: whether a code block is open.
         is_scripted: whether a script may have written the message.
         is_working: whether the agent works.
-        prints_output: whether text without a mark is output of a program.
+        prints_output: whether text without a mark is output of a program, not the agent's reply.
     """
 
-    kind = ""
-    line = 0
-    blanks = 1
-    echo = ""
-    echo_uid = ""
+    block_kind = ""
+    block_start = 0
+    blank_count = 1
+    echoed_message = ""
+    echoed_uid = ""
     is_in_code = False
     is_scripted = False
     is_working = False
     prints_output = False
 
-    def __init__(self, path: str, session_id: str, started: datetime | None) -> None:
+    def __init__(self, path: str, session_id: str, *, started: datetime | None) -> None:
         super().__init__("aider", "aider-md", path, session_id)
         self.started = started
-        self.lines: list[str] = []
+        self.block_lines: list[str] = []
 
     def finish(self) -> Iterator[Session]:
         """Yield the session, if it holds an event or is a chat."""
-        self._flush()
+        self._add_block()
         if self.started or self.events:
             yield self.build()
 
     def add_line(self, number: int, text: str | None) -> None:
-        """Add one line of the chat, None for a line that cannot be read."""
+        """Add one line of the chat to the block that is being collected.
+
+        A line of another kind begins a new block; the old one is added as events.
+
+        Args:
+            number: the number of the line.
+            text: the line, None if it cannot be read.
+        """
         self.records += 1
         if text is None:
             self.bad_lines += 1
             return
-        kind = self._classify(text)
-        if kind != self.kind:
-            self._flush()
-            self.kind = kind
-            self.line = number
-            self.lines = []
+        kind = self._classify_line(text)
+        if kind != self.block_kind:
+            self._add_block()
+            self.block_kind = kind
+            self.block_start = number
             self.place = Place(number, self.started)
-        self.lines.append(text)
-        self.blanks = 0 if text.strip() else self.blanks + 1
+        self.block_lines.append(text)
+        self.blank_count = 0 if text.strip() else self.blank_count + 1
 
-    def _classify(self, text: str) -> str:
+    def _classify_line(self, text: str) -> str:
         """Return the kind of a line (turn, tool or text), by its mark and the lines before it.
 
         A turn begins after a blank line. Inside of a code block it begins after two of them: aider
@@ -159,27 +169,28 @@ class _Reader(SessionBuilder):
         """
         is_marked = text.startswith("#### ") and text.endswith("  ")
         needed_blanks = 2 if self.is_in_code else 1
-        if is_marked and (self.kind == "turn" or self.blanks >= needed_blanks):
+        if is_marked and (self.block_kind == "turn" or self.blank_count >= needed_blanks):
             self.is_in_code = False
             return "turn"
         is_quoted = text.startswith(">") and not text.startswith(">>>>>>>")
         if is_quoted and (text.endswith("  ") or not self.is_in_code):
             self.is_in_code = False
             return "tool"
-        if self.kind == "tool" and text.strip():
+        if self.block_kind == "tool" and text.strip():
             return "tool"  # aider marks only the first line of a text
         if text.startswith("```"):
             self.is_in_code = not self.is_in_code
         return "text"
 
-    def _flush(self) -> None:
-        """Add the collected lines, which are of one kind, as one or more events."""
-        kind = self.kind
-        lines = self.lines
-        self.kind = ""
+    def _add_block(self) -> None:
+        """Add the collected lines, which are of one kind, as events, and begin without lines."""
+        kind = self.block_kind
+        lines = self.block_lines
+        self.block_kind = ""
+        self.block_lines = []
         if kind == "turn":
-            words = (line.removeprefix("#### ").removesuffix("  ") for line in lines)
-            self._add_turn("\n".join(words))
+            input_lines = [line.removeprefix("#### ").removesuffix("  ") for line in lines]
+            self._add_input("\n".join(input_lines))
         elif kind == "tool":
             self._add_tool_lines([line.removeprefix(">").strip() for line in lines])
         elif text := "\n".join(lines).strip():
@@ -187,56 +198,63 @@ class _Reader(SessionBuilder):
                 self.add_event("tool", "tool_result", text)
             else:
                 self.add_event("agent", "text", text)
-        self.lines = []
 
     def _add_tool_lines(self, lines: list[str]) -> None:
         """Add lines of aider itself as a tool's result, and events for what some of them report.
 
         A line may report a commit, that the person interrupted the agent, or how aider was started.
         """
-        for number, text in enumerate(lines, self.line):
+        for number, text in enumerate(lines, self.block_start):
             place = Place(number, self.started)
-            if not self.events and SCRIPTED.match(text[:MAX_COMMAND]):
+            commit = COMMIT.fullmatch(text)
+            # Aider prints its command line before anything else.
+            if not self.events and SCRIPTED_START.match(text[:MAX_COMMAND]):
                 self.is_scripted = True
-            elif commit := COMMIT.fullmatch(text):
+            elif commit:
                 self.add_event("agent", "commit", commit[2], place, labels=(("sha", commit[1]),))
             elif text.startswith("^C") and self.is_working:
                 self.add_event("human", "interrupt", text, place)
                 self.is_working = False
-            elif text.startswith("Tokens: "):
+            elif text.startswith("Tokens: "):  # the bill, which aider prints after a reply
                 self.is_working = False
-        if text := "\n".join(lines).strip():
+        text = "\n".join(lines).strip()
+        if text:
             self.add_event("tool", "tool_result", text)
 
-    def _add_turn(self, text: str) -> None:
+    def _add_input(self, text: str) -> None:
         """Add one input: a message to the agent, or a command with its argument.
 
         Aider writes the message of a command like `/ask` a second time, as an input of its own.
+        That input gets the id of the first event, so that it counts as a duplicate.
         """
         match = COMMAND.match(text)
         command = match["name"] if match else ""
-        argument = match["rest"].strip() if match else ""
-        self.prints_output = command in PRINTING
-        if command in SPEAKING and argument:
-            self.echo = argument
-            self.echo_uid = f"{self.id}:{self.line}"
-            self._add_words(argument, uid=self.echo_uid)
+        argument = match["argument"].strip() if match else ""
+        self.prints_output = command in PRINTING_COMMANDS
+        if command in MESSAGE_COMMANDS and argument:
+            self.echoed_message = argument
+            self.echoed_uid = f"{self.id}:{self.block_start}"
+            self._add_message(argument, uid=self.echoed_uid)
         elif command == UNDO:
             self.add_event("human", "rejection", tool=UNDO)
         elif command:
             self.add_event("system", "tool_call", argument, tool=command)
-        elif self.echo and text.strip() == self.echo:
-            self.add_event("human", "text", text, Place(self.line), uid=self.echo_uid)
-            self.echo = ""
+        elif self.echoed_message and text.strip() == self.echoed_message:
+            self.add_event("human", "text", text, Place(self.block_start), uid=self.echoed_uid)
+            self.echoed_message = ""
         else:
-            self._add_words(text)
+            self._add_message(text)
 
-    def _add_words(self, text: str, uid: str = "") -> None:
-        """Add a message to the agent; the output of a program in it makes it no person's."""
+    def _add_message(self, text: str, uid: str = "") -> None:
+        """Add a message to the agent.
+
+        Its actor is "injected", not "human", if a script may have written it, or if it begins as
+        the output of a program does.
+        """
         self.is_working = True
         written_lines = [line for line in text.split("\n") if line.strip()]
         first_line = written_lines[0] if written_lines else ""
-        is_output = first_line.startswith(FED_BACK) or ERROR_LINE.match(first_line)
+        is_output = first_line.startswith(OUTPUT_BEGINNINGS) or ERROR_LINE.match(first_line)
         if self.is_scripted or is_output:
             self.add_event("injected", "text", text, uid=uid)
         else:

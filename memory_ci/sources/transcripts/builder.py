@@ -24,7 +24,7 @@ from memory_ci.records.event import (
     Severity,
 )
 from memory_ci.regex import Regex
-from memory_ci.sources.agent_events import OURS
+from memory_ci.sources.agent_events import OWN_TEXT_PREFIX
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.repetition import GLOBAL_UID_LENGTH, RepeatedTexts
 
@@ -32,12 +32,12 @@ MAX_OPEN = 50  # Calls without a result yet among which a refused call is looked
 MAX_LINE = 16 * 2**20  # Bytes of one line of a JSONL transcript; a longer line is counted as bad.
 MAX_TEXT_LINE = 2**20  # Bytes of one line of a file for people; a longer line is counted as bad.
 MAX_DOCUMENT = 64 * 2**20  # Bytes of a transcript of one JSON value; a longer text is bad.
-MAX_MISSED = 20  # Ids that may be missing in a document: each costs a pass over the file.
+MAX_MISSING_IDS = 20  # Ids that may be missing in a document: each costs a pass over the file.
 
 MAX_TOOL_TEXT = 2_000
 """Characters kept of the input or output of a tool: it only corroborates, and is never quoted."""
 
-UNSAFE = Regex(r"[^\w.-]+")
+UNSAFE_IN_REF = Regex(r"[^\w.-]+")
 """Characters that have no place in a git ref."""
 
 MASKED = "REDACTED"
@@ -61,8 +61,10 @@ class SessionBuilder:
 
     Attributes:
         place: the place of the record that is being read; the reader sets it.
-        person: the actor of a user's turns; the reader changes it for the session of a sub-agent.
-        worker: the actor of the agent's turns; likewise.
+        user_actor: the actor of messages of role user: a person, unless the reader finds that
+            another agent or a script gave the prompts.
+        agent_actor: the actor of the agent's texts and calls: "subagent" if another agent gave
+            the prompts.
         root: the directory of the session, "" if unknown.
         branch: the branch of the session, "" if unknown.
         pull_requests: the numbers of pull requests that the session opened.
@@ -82,21 +84,22 @@ class SessionBuilder:
             session_id: the id of the session; "" takes the name of the file.
         """
         self.agent = agent
-        self.id = session_id or session_name(path)
+        self.id = session_id or make_session_name(path)
         self.format = format_name
         self.path = path
         self.branch = ""
         self.pull_requests: list[int] = []
 
-        self.place = Place(1)
-        self.root = ""
-        self.person: Actor = "human"
-        self.worker: Actor = "agent"
+        # Readers set these when they know better.
+        self.place = Place(1)  # of the record that is being read
+        self.root = ""  # the session's directory
+        self.user_actor: Actor = "human"
+        self.agent_actor: Actor = "agent"
 
         self.events: list[Event] = []
-        self.tools: dict[str, str] = {}
-        self.records = 0
-        self.bad_lines = 0
+        self.tools: dict[str, str] = {}  # the tool of each call, by the call's id
+        self.records = 0  # how many records the file has
+        self.bad_lines = 0  # how many of them could not be read
 
         self._duplicates = 0  # events that were not added, because their uid was seen before
         self._uids: set[str] = set()
@@ -105,7 +108,7 @@ class SessionBuilder:
 
     def count_unknown(self, type_name: object, otherwise: str = "untyped") -> None:
         """Count a record of a type that this reader does not know."""
-        self._unknown[(raw.text(type_name) or otherwise)[:60]] += 1
+        self._unknown[(raw.get_text(type_name) or otherwise)[:60]] += 1
 
     def add_text(self, actor: Actor, text: str, uid: str = "") -> None:
         """Add a text, unless it is blank."""
@@ -157,7 +160,7 @@ class SessionBuilder:
             return
         self._uids.add(uid)
 
-        if actor == "human" and kind == "text" and text.startswith(OURS):
+        if actor == "human" and kind == "text" and text.startswith(OWN_TEXT_PREFIX):
             actor = "injected"
         if kind in ("tool_result", "rejection"):
             call = self._close_call(tool, paths)
@@ -220,7 +223,7 @@ class SessionBuilder:
             format=self.format,
             path=self.path,
             events=tuple(self.events),
-            counts=recount(counts, self.events),
+            counts=recount_events(counts, self.events),
             branch=self.branch,
             started=min(times, default=None),
             ended=max(times, default=None),
@@ -228,7 +231,7 @@ class SessionBuilder:
         )
 
 
-def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
+def recount_events(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
     """Return the counts of a session, with all that depend on its events counted from `events`.
 
     Counts of the file, such as that of its records, stay.
@@ -256,15 +259,16 @@ def recount(counts: SessionCounts, events: Sequence[Event]) -> SessionCounts:
 # -- names and paths
 
 
-def touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, ...]:
-    """Return the files that a tool call names in its arguments `names`, as `relative_paths`."""
-    return relative_paths((raw.text(arguments, name) for name in names), root)
+def find_touched_paths(arguments: object, *names: str, root: str = "") -> tuple[str, ...]:
+    """Return the files that a tool call names in its arguments `names`, relative to `root`."""
+    return make_relative_paths((raw.get_text(arguments, name) for name in names), root)
 
 
-def relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
+def make_relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
     """Return paths relative to `root`, each once.
 
-    A path outside of `root` is left out: it would disclose how somebody's machine is laid out.
+    Other absolute paths, and paths with `..`, are left out: they would disclose how somebody's
+    machine is laid out. Paths that are already relative stay, also if `root` is empty.
     """
     inside: dict[str, None] = {}  # a dict, because it keeps the order
     for name in paths:
@@ -276,18 +280,18 @@ def relative_paths(paths: Iterable[str], root: str) -> tuple[str, ...]:
     return tuple(inside)
 
 
-def session_name(name: str) -> str:
+def make_session_name(name: str) -> str:
     """Return the name of a file without its ending, for sessions whose file has no id."""
     return name.rpartition("/")[2].rpartition(".")[0] or name
 
 
-def dated_name(name: str, started: datetime | None = None) -> str:
-    """Return `session_name` and the start, made fit for a git ref.
+def make_dated_name(name: str, started: datetime | None = None) -> str:
+    """Return the name of a file without its ending, and the start, made fit for a git ref.
 
-    >>> dated_name(".log.history.md", datetime(2026, 9, 1, 12, 30, 5))
+    >>> make_dated_name(".log.history.md", datetime(2026, 9, 1, 12, 30, 5))
     'log.history-20260901T123005'
     """
-    stem = UNSAFE.sub("-", session_name(name)).strip(".-") or "session"
+    stem = UNSAFE_IN_REF.sub("-", make_session_name(name)).strip(".-") or "session"
     return f"{stem}-{started:%Y%m%dT%H%M%S}" if started else stem
 
 
@@ -329,7 +333,7 @@ def read_objects(stream: BinaryIO, builder: SessionBuilder) -> Iterator[dict[str
         if record is None:
             builder.bad_lines += 1
         else:
-            builder.place = Place(number, raw.time(record, "timestamp"))
+            builder.place = Place(number, raw.get_time(record, "timestamp"))
             yield record
 
 
@@ -360,9 +364,9 @@ class Document:
     def __init__(self, stream: BinaryIO, builder: SessionBuilder) -> None:
         """Read and decode a whole file; if that fails, count a bad line in the builder."""
         self._data = stream.read(MAX_DOCUMENT + 1)
-        self._offset = 0  # where `line_of` has found the last id, and its line
+        self._offset = 0  # where `find_line` has found the last id, and its line
         self._line = 1
-        self._missed = 0  # how many ids `line_of` did not find
+        self._missing_id_count = 0  # how many ids `find_line` did not find
 
         self.value: object = None
         if len(self._data) <= MAX_DOCUMENT:
@@ -370,20 +374,20 @@ class Document:
         if self.value is None:
             builder.bad_lines += 1
 
-    def line_of(self, uid: object) -> int:
+    def find_line(self, uid: object) -> int:
         """Return the line, from 1, of the JSON key "id" with the value `uid`.
 
         The search goes on from the key that the last call found. If there is no such key, return
         the line of the last call.
         """
-        if uid == "" or not isinstance(uid, str | int) or self._missed > MAX_MISSED:
+        if uid == "" or not isinstance(uid, str | int) or self._missing_id_count > MAX_MISSING_IDS:
             return self._line
         value = str(uid) if isinstance(uid, int) else f'"{uid}"'
         # Matches `"id": 12`, but not the beginning of `"id": 123`.
         pattern = re.compile(rb'"id"\s*:\s*' + re.escape(value.encode()) + rb"(?![\w.])")
         match = pattern.search(self._data, self._offset)
         if match is None:
-            self._missed += 1
+            self._missing_id_count += 1
             return self._line
         self._line += self._data.count(b"\n", self._offset, match.start())
         self._offset = match.start()
@@ -396,22 +400,24 @@ class Document:
 def merge_sessions(sessions: Iterable[Session]) -> tuple[Session, ...]:
     """Return one session for each agent and id, the earliest first, with each event once.
 
-    Several files may hold copies of one session, and a resumed session repeats events of an
-    earlier one under a new id: it keeps only its own. Copies of an event have its uid; without
-    one, the n-th event of an actor, kind and text in one file is the n-th in another. A long text
-    that two of the sessions repeat is no person's: its actor becomes "injected".
+    Several files may hold copies of one session. A resumed session repeats events of an earlier
+    session under a new id; these events stay in the earlier session only. `_list_new_events` says
+    how copies of an event are recognised. If two of the sessions repeat a long text, a program
+    wrote it: its actor becomes "injected".
     """
-    copies: dict[str, list[Session]] = {}
+    copies_by_key: dict[str, list[Session]] = {}
     for session in sorted(sessions, key=_earliest_and_longest_first):
-        copies.setdefault(session.key, []).append(session)
+        copies_by_key.setdefault(session.key, []).append(session)
 
-    seen: set[Hashable] = set()
-    merged = [_merge_copies(copies_of_one, seen) for copies_of_one in copies.values()]
+    merged: list[Session] = []
+    seen_keys: set[Hashable] = set()  # of events; each step adds those of its session
+    for copies in copies_by_key.values():
+        merged.append(_merge_copies(copies, seen_keys))
 
-    repeated = RepeatedTexts()
+    repeated_texts = RepeatedTexts()
     for session in merged:
-        repeated.remember(session.events)
-    return tuple(_without_repeated(session, repeated) for session in merged)
+        repeated_texts.remember(session.events)
+    return tuple(_mark_repeated_texts(session, repeated_texts) for session in merged)
 
 
 def _earliest_and_longest_first(session: Session) -> tuple[datetime, str, int, str]:
@@ -420,23 +426,24 @@ def _earliest_and_longest_first(session: Session) -> tuple[datetime, str, int, s
     return started, session.key, -len(session.events), session.path
 
 
-def _without_repeated(session: Session, repeated: RepeatedTexts) -> Session:
-    events = repeated.mark_repeated(session.events)
+def _mark_repeated_texts(session: Session, repeated_texts: RepeatedTexts) -> Session:
+    """Return a session with the actor "injected" for the texts that other sessions repeat."""
+    events = repeated_texts.mark_repeated(session.events)
     if events == session.events:
         return session
-    return replace(session, events=events, counts=recount(session.counts, events))
+    return replace(session, events=events, counts=recount_events(session.counts, events))
 
 
-def _merge_copies(copies: list[Session], seen: set[Hashable]) -> Session:
+def _merge_copies(copies: list[Session], seen_keys: set[Hashable]) -> Session:
     """Return the copies of one session, read from several files, as one session.
 
     Args:
         copies: the copies, the longest first: it gives the order of events without a time.
-        seen: the keys of all events so far; those of the copies are added.
+        seen_keys: the keys of all events so far; those of the copies are added.
     """
     events: list[Event] = []
     for session in copies:
-        events += _list_new_events(session, seen)
+        events += _list_new_events(session, seen_keys)
     if len(copies) > 1 and all(event.at != UNKNOWN_TIME for event in events):
         events.sort(key=lambda event: event.at)
     numbered = tuple(replace(event, seq=number) for number, event in enumerate(events))
@@ -450,7 +457,7 @@ def _merge_copies(copies: list[Session], seen: set[Hashable]) -> Session:
     return replace(
         copies[0],
         events=numbered,
-        counts=recount(_sum_file_counts(copies, len(numbered)), numbered),
+        counts=recount_events(_sum_file_counts(copies, len(numbered)), numbered),
         branch=branches[0] if branches else "",
         started=min(starts, default=None),
         ended=max(ends, default=None),
@@ -482,11 +489,12 @@ def _sum_file_counts(copies: list[Session], merged_count: int) -> SessionCounts:
     )
 
 
-def _list_new_events(session: Session, seen: set[Hashable]) -> list[Event]:
-    """Return the events of a session that are not in `seen` yet, and add their keys to it.
+def _list_new_events(session: Session, seen_keys: set[Hashable]) -> list[Event]:
+    """Return the events of a session whose keys are not in `seen_keys`, and add the keys to it.
 
-    The key is the uid if it is unique everywhere, else the uid within this session. An event
-    without a uid is known by its words, and by how often the same words came before it.
+    The key of an event is its uid if that is unique everywhere, else the uid within this session.
+    Without a uid, it is actor, kind and text, and how often the session had these before: the
+    second "yes" of one copy is the second "yes" of another.
     """
     events = []
     occurrences: Counter[Hashable] = Counter()
@@ -500,7 +508,7 @@ def _list_new_events(session: Session, seen: set[Hashable]) -> list[Event]:
             words = (session.key, event.actor, event.kind, event.text)
             occurrences[words] += 1
             key = (*words, occurrences[words])
-        if key not in seen:
-            seen.add(key)
+        if key not in seen_keys:
+            seen_keys.add(key)
             events.append(event)
     return events

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import SessionBuilder, read_objects, touched_paths
-from memory_ci.sources.transcripts.prose import is_envelope
+from memory_ci.sources.transcripts.builder import SessionBuilder, find_touched_paths, read_objects
+from memory_ci.sources.transcripts.prose import looks_program_written
 
 IGNORED = (
     "hook.",
@@ -27,8 +27,8 @@ IGNORED = (
 
 def sniff(head: bytes) -> bool:
     """Return whether a file's first line is the start of a session of Copilot CLI."""
-    first = raw.fields(raw.decode(head.partition(b"\n")[0]))
-    producer = raw.text(first, "data", "producer")
+    first = raw.get_object(raw.decode(head.partition(b"\n")[0]))
+    producer = raw.get_text(first, "data", "producer")
     return first.get("type") == "session.start" and producer == "copilot-agent"
 
 
@@ -45,18 +45,18 @@ class _Reader(SessionBuilder):
 
     def add_record(self, record: dict[str, Any]) -> None:
         """Add one event of the file by its type: a message, a tool call, its result, an abort."""
-        event_type = raw.text(record, "type")
-        data = raw.fields(record, "data")
-        uid = raw.text(record, "id")
-        text = raw.joined(data, "content")
-        is_inner = bool(raw.text(data, "parentToolCallId"))
+        event_type = raw.get_text(record, "type")
+        data = raw.get_object(record, "data")
+        uid = raw.get_text(record, "id")
+        text = raw.get_joined_text(data, "content")
+        is_inner = bool(raw.get_text(data, "parentToolCallId"))
         worker: Actor = "subagent" if is_inner else "agent"
 
         if event_type == "session.start":
             self._read_start(data)
         elif event_type == "user.message":
             person: Actor = "subagent" if is_inner else "human"
-            is_injected = bool(raw.text(data, "source")) or is_envelope(text)
+            is_injected = bool(raw.get_text(data, "source")) or looks_program_written(text)
             self.add_text("injected" if is_injected else person, text, uid)
         elif event_type == "assistant.message":
             self.add_text(worker, text, uid)
@@ -73,21 +73,21 @@ class _Reader(SessionBuilder):
 
     def _read_start(self, data: dict[str, Any]) -> None:
         """Read the session's id, branch and directory."""
-        self.id = raw.text(data, "sessionId") or self.id
-        self.branch = raw.text(data, "context", "branch")
-        self.root = raw.text(data, "context", "gitRoot") or raw.text(data, "context", "cwd")
+        self.id = raw.get_text(data, "sessionId") or self.id
+        self.branch = raw.get_text(data, "context", "branch")
+        self.root = raw.get_text(data, "context", "gitRoot") or raw.get_text(data, "context", "cwd")
 
     def _add_call(self, worker: Actor, data: dict[str, Any]) -> None:
         arguments = data.get("arguments")
-        paths = touched_paths(arguments, "path", root=self.root)
-        uid = raw.text(data, "toolCallId")
-        self.add_call(worker, raw.encode(arguments), uid, raw.text(data, "toolName"), paths)
+        paths = find_touched_paths(arguments, "path", root=self.root)
+        uid = raw.get_text(data, "toolCallId")
+        self.add_call(worker, raw.encode(arguments), uid, raw.get_text(data, "toolName"), paths)
 
     def _add_result(self, data: dict[str, Any]) -> None:
         """Add the result or the error of a tool call; a shell that exits with 1 or more failed."""
-        uid = raw.text(data, "toolCallId")
-        answer = raw.fields(data, "result") or raw.fields(data, "error")
-        text = raw.joined(answer, "content") or raw.text(answer, "message")
-        exit_code = raw.fields(data, "shellExecution").get("exitCode")
+        uid = raw.get_text(data, "toolCallId")
+        answer = raw.get_object(data, "result") or raw.get_object(data, "error")
+        text = raw.get_joined_text(answer, "content") or raw.get_text(answer, "message")
+        exit_code = raw.get_object(data, "shellExecution").get("exitCode")
         ok = data.get("success") is not False and exit_code in (None, 0)
         self.add_event("tool", "tool_result", text, uid=uid, tool=self.tools.get(uid), ok=ok)

@@ -112,7 +112,7 @@ def write_digest(
     session: Session,
     max_bytes: int,
     redact: Callable[[str], str],
-    name_known: Callable[[str], str] = lambda _command: "",
+    find_part_to_keep: Callable[[str], str] = lambda _command: "",
 ) -> bytes:
     """Return the digest of a session as JSON lines; the same session gives the same bytes.
 
@@ -124,9 +124,10 @@ def write_digest(
         session: the session.
         max_bytes: the limit.
         redact: a function that masks secrets; all texts of the digest are its results.
-        name_known: returns the part to keep of a command line that succeeded, or "".
+        find_part_to_keep: a function that returns the part of a command line to keep although the
+            command succeeded, or "".
     """
-    commands = _choose_commands(session, name_known)
+    commands = _choose_commands(session, find_part_to_keep)
     events = [event for event in session.events if _is_kept(event) or event.seq in commands]
     lines = {
         index: msgspec.json.encode(_make_line(event, session, commands, redact)) + b"\n"
@@ -190,28 +191,32 @@ def read(
     )
 
 
-def _choose_commands(session: Session, name_known: Callable[[str], str]) -> dict[int, str]:
-    """Return the text to keep of each shell call and result that a digest keeps, by its number.
+def _choose_commands(session: Session, find_part_to_keep: Callable[[str], str]) -> dict[int, str]:
+    """Return the command lines that a digest keeps, by the number of the call's or result's event.
 
-    Of a command that failed and the few after it, the whole command line is kept. Of a command
-    that succeeded, only the names of milestones (`git commit` …) and what `name_known` returns. A
-    result has no text: it is kept to tell that its command was run.
+    A command that failed and the few commands after it keep their whole command line. Any other
+    command keeps only the names of milestones in it (`git commit` …) and the part that
+    `find_part_to_keep` returns; without any, it is not kept. The text of a result is "": it is kept
+    to tell that its command was run.
     """
     runs = list_shell_runs(session.events)
     texts: dict[int, str] = {}
-    for number, (call, result) in enumerate(runs):
+    for number, (_, result) in enumerate(runs):
         if result.ok is False:
             for next_call, next_result in runs[number : number + 1 + NEXT_RUNS]:
                 texts[next_call.seq] = read_command(next_call.text)
-                texts.setdefault(next_result.seq, "")
+                texts[next_result.seq] = ""
+
+    for call, result in runs:
+        if call.seq in texts:
             continue
         command = read_command(call.text)
-        kept_parts = dict.fromkeys(MILESTONE.findall(QUOTED.sub("", command)))
-        if known_part := name_known(command):
-            kept_parts[known_part] = None
-        if kept_parts:
-            texts.setdefault(call.seq, " && ".join(kept_parts))
-            texts.setdefault(result.seq, "")
+        parts = dict.fromkeys(MILESTONE.findall(QUOTED.sub("", command)))
+        if part := find_part_to_keep(command):
+            parts[part] = None
+        if parts:
+            texts[call.seq] = " && ".join(parts)
+            texts[result.seq] = ""
     return texts
 
 

@@ -18,8 +18,13 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import Session
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import MAX_DOCUMENT, Place, SessionBuilder, touched_paths
-from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, typed_words
+from memory_ci.sources.transcripts.builder import (
+    MAX_DOCUMENT,
+    Place,
+    SessionBuilder,
+    find_touched_paths,
+)
+from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, extract_typed_words
 
 FORMAT = "git-ai-note"
 NOTE = Regex(
@@ -42,7 +47,7 @@ TOOLS = {"claude": "claude-code"}
 """The names that the readers of the agents' own files use, so that copies of a session match."""
 
 WARM_UP = "Warmup"  # The message by which Claude Code has a sub-agent ready.
-FILES = ("file_path", "path", "notebook_path")
+PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 
 
 def sniff(head: bytes) -> bool:
@@ -68,14 +73,14 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
         return
 
     lines = _iter_message_lines(data)
-    for key, prompt in raw.fields(note, "prompts").items():
-        tool = raw.text(prompt, "agent_id", "tool")
-        session_id = raw.text(prompt, "agent_id", "id") or key
+    for key, prompt in raw.get_object(note, "prompts").items():
+        tool = raw.get_text(prompt, "agent_id", "tool")
+        session_id = raw.get_text(prompt, "agent_id", "id") or key
         reader = _Reader(TOOLS.get(tool, tool or "git-ai"), FORMAT, name, session_id)
-        for message in raw.items(prompt, "messages"):
+        for message in raw.get_list(prompt, "messages"):
             reader.records += 1
             if isinstance(message, dict):
-                reader.place = Place(next(lines), raw.time(message, "timestamp"))
+                reader.place = Place(next(lines), raw.get_time(message, "timestamp"))
                 reader.add_message(message)
             else:
                 reader.bad_lines += 1
@@ -85,7 +90,8 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
 def _iter_message_lines(data: bytes) -> Iterator[int]:
     """Yield the line number of each message in order, from 1, and then the last number for ever.
 
-    A note that is laid out in another way than git-ai's has fewer such lines than messages.
+    In a note with another indentation than git-ai's, fewer messages are found than it has. The
+    reader takes a number for each message, so the numbers must not end.
     """
     line = 1
     offset = 0
@@ -101,30 +107,33 @@ class _Reader(SessionBuilder):
     """The builder of the session of one prompt record.
 
     Attributes:
-        open_calls: how many calls of tools have no result yet.
-        is_working: whether a tool works, so that a message of type user is its result.
+        open_call_count: how many calls of tools have no result yet.
+        is_tool_running: whether a tool runs, so that a message of type user is its result.
         stopped_at: when a person refused or interrupted the last open call.
         is_after_command: whether the last message of the user was a command or a skill.
         command_at: the time of that message, None if it has no time.
     """
 
-    open_calls = 0
-    is_working = False
+    open_call_count = 0
+    is_tool_running = False
     stopped_at: datetime | None = None
     is_after_command = False
     command_at: datetime | None = None
 
     def add_message(self, message: dict[str, Any]) -> None:
-        """Add one message of the user or the agent, or one tool call."""
+        """Add one message of the user or the agent, or one tool call.
+
+        When the agent speaks, all its tools have ended, also those whose result is missing.
+        """
         message_type = message.get("type")
-        text = raw.text(message, "text")
+        text = raw.get_text(message, "text")
         if message_type == "user" and self.agent == "cursor":
             self._handle_cursor_message(text)
         elif message_type == "user":
             self._handle_user_message(text)
         elif message_type in ("assistant", "plan"):
-            self.is_working = False
-            self.open_calls = 0
+            self.is_tool_running = False
+            self.open_call_count = 0
             self.is_after_command = False
             self.add_text("agent", text)
         elif message_type == "tool_use":
@@ -134,18 +143,18 @@ class _Reader(SessionBuilder):
 
     def _add_call(self, message: dict[str, Any]) -> None:
         """Add a tool call, and count it as open until its result comes."""
-        self.is_working = True
+        self.is_tool_running = True
         self.stopped_at = None
-        self.open_calls += 1
+        self.open_call_count += 1
         arguments = message.get("input")
-        text = raw.text(arguments, "command") or raw.encode(arguments)
-        tool = raw.text(message, "name") or None
-        self.add_event(
-            "agent", "tool_call", text, tool=tool, paths=touched_paths(arguments, *FILES)
-        )
+        command = raw.get_text(arguments, "command")
+        text = command or raw.encode(arguments)
+        tool = raw.get_text(message, "name") or None
+        paths = find_touched_paths(arguments, *PATH_ARGUMENTS)
+        self.add_event("agent", "tool_call", text, tool=tool, paths=paths)
 
     def _handle_user_message(self, text: str) -> None:
-        """Add a message of type user: the result of a tool if a tool works, else a turn.
+        """Add a message of type user: the result of a tool if a tool runs, else a turn.
 
         After a person refused or interrupted a call, a later message is a turn, although the agent
         has not answered. Claude Code adds the text of a command or skill as a message of its own,
@@ -153,7 +162,7 @@ class _Reader(SessionBuilder):
         """
         at = self.place.at
         is_after_stop = bool(self.stopped_at and at and at > self.stopped_at)
-        if self.is_working and not is_after_stop:
+        if self.is_tool_running and not is_after_stop:
             self._add_result(text)
             return
         if self.agent == TOOLS["claude"]:
@@ -162,14 +171,18 @@ class _Reader(SessionBuilder):
             if is_text_of_command or is_warm_up:
                 self.add_event("injected", "text", text)
                 return
-        self.is_working = False
-        self.is_after_command = not typed_words(text)
+        self.is_tool_running = False
+        self.is_after_command = not extract_typed_words(text)
         self.command_at = at
         add_turn(self, text)
 
     def _add_result(self, text: str) -> None:
-        """Add the result of a call, or that the person refused or interrupted it."""
-        self.open_calls -= 1
+        """Add the result of a call, or that the person refused or interrupted it.
+
+        `stopped_at` is set if that was the last open call: a later message is then a turn. While
+        other calls are open, it may be the result of one of these.
+        """
+        self.open_call_count -= 1
         if REJECTED.match(text):
             self.add_event("human", "rejection")
         elif text.startswith(INTERRUPT):
@@ -177,7 +190,7 @@ class _Reader(SessionBuilder):
         else:
             self.add_event("tool", "tool_result", text)
             return
-        self.stopped_at = self.place.at if self.open_calls <= 0 else None
+        self.stopped_at = self.place.at if self.open_call_count <= 0 else None
 
     def _handle_cursor_message(self, text: str) -> None:
         """Add a message of type user in Cursor: typed words, and before them Cursor's additions."""

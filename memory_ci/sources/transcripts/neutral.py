@@ -11,7 +11,12 @@ from typing import BinaryIO, get_args
 from memory_ci.records.event import Actor, EventKind, Session
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, relative_paths
+from memory_ci.sources.transcripts.builder import (
+    Document,
+    Place,
+    SessionBuilder,
+    make_relative_paths,
+)
 
 FIRST = Regex(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
 ACTORS: tuple[Actor, ...] = get_args(Actor)
@@ -31,32 +36,38 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the one session of a document; an event's line is that of its id, if it has one."""
+    """Yield the one session of a document.
+
+    The line of an event is where the document has its `id`. An event without an id gets the line
+    of the event before it.
+    """
     builder = SessionBuilder("neutral", "neutral-json", name)
     document = Document(stream, builder)
     transcript = document.value
-    builder.agent = raw.text(transcript, "agent") or builder.agent
-    builder.id = raw.text(transcript, "id") or builder.id
-    builder.branch = raw.text(transcript, "branch")
-    root = raw.text(transcript, "root")
-    for value in raw.items(transcript, "events"):
+    builder.agent = raw.get_text(transcript, "agent") or builder.agent
+    builder.id = raw.get_text(transcript, "id") or builder.id
+    builder.branch = raw.get_text(transcript, "branch")
+    root = raw.get_text(transcript, "root")
+    for value in raw.get_list(transcript, "events"):
         builder.records += 1
-        event = raw.fields(value)
+        event = raw.get_object(value)
         actor = event.get("actor")
         kind = event.get("kind", "text")
         if actor not in ACTORS or kind not in KINDS:
             builder.count_unknown(f"{actor} {event.get('kind')}")
             continue
-        uid = raw.text(event, "id")
+        uid = raw.get_text(event, "id")
         ok = event.get("ok")
         builder.add_event(
             actor,
             kind,
-            raw.text(event, "text"),
-            Place(document.line_of(uid), raw.time(event, "at")),
+            raw.get_text(event, "text"),
+            Place(document.find_line(uid), raw.get_time(event, "at")),
             uid=uid,
-            tool=raw.text(event, "tool") or None,
+            tool=raw.get_text(event, "tool") or None,
             ok=ok if isinstance(ok, bool) else None,
-            paths=relative_paths((raw.text(path) for path in raw.items(event, "paths")), root),
+            paths=make_relative_paths(
+                (raw.get_text(path) for path in raw.get_list(event, "paths")), root
+            ),
         )
     yield builder.build()

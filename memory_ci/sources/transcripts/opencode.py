@@ -19,8 +19,13 @@ from memory_ci.records.event import Actor, Session
 from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import PATCHED
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, relative_paths
-from memory_ci.sources.transcripts.prose import typed_words
+from memory_ci.sources.transcripts.builder import (
+    Document,
+    Place,
+    SessionBuilder,
+    make_relative_paths,
+)
+from memory_ci.sources.transcripts.prose import extract_typed_words
 
 FIRST = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
 IGNORED = (
@@ -71,14 +76,17 @@ def sniff(head: bytes) -> bool:
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the one session of an export; the line of an event is that of its message's id."""
+    """Yield the one session of an export.
+
+    The line of an event is where the file has the id of its message.
+    """
     reader = _Reader("opencode", "opencode-export", name)
     document = Document(stream, reader)
-    info = raw.fields(document.value, "info")
-    reader.id = raw.text(info, "id") or reader.id
+    info = raw.get_object(document.value, "info")
+    reader.id = raw.get_text(info, "id") or reader.id
     numbered_messages = []
-    for message in raw.items(document.value, "messages"):
-        line = document.line_of(raw.text(message, "info", "id"))
+    for message in raw.get_list(document.value, "messages"):
+        line = document.find_line(raw.get_text(message, "info", "id"))
         numbered_messages.append((line, message))
     yield reader.add_messages(info, numbered_messages)
 
@@ -121,7 +129,7 @@ def _iter_messages(database: sqlite3.Connection, session_id: str) -> Iterator[di
 
 
 def _decode_with_id(data: object, uid: str) -> dict[str, Any]:
-    return raw.fields(raw.decode(str(data).encode())) | {"id": uid}
+    return raw.get_object(raw.decode(str(data).encode())) | {"id": uid}
 
 
 class _Reader(SessionBuilder):
@@ -134,24 +142,26 @@ class _Reader(SessionBuilder):
 
         All messages of a session that another session started are a sub-agent's.
         """
-        is_inner = bool(raw.text(session, "parentID"))
+        is_inner = bool(raw.get_text(session, "parentID"))
         if is_inner:
-            self.person = "subagent"
-            self.worker = "subagent"
+            self.user_actor = "subagent"
+            self.agent_actor = "subagent"
         for line, message in messages:
             self.records += 1
-            info = raw.fields(message, "info")
+            info = raw.get_object(message, "info")
             role = info.get("role")
             if role not in ("user", "assistant"):
                 self.count_unknown(f"role {role}")
                 continue
-            self.place = Place(line, _parse_time(raw.value(info, "time", "created")))
-            self.root = raw.text(info, "path", "root").rstrip("/") or raw.text(session, "directory")
+            self.place = Place(line, _parse_time(raw.get_value(info, "time", "created")))
+            self.root = raw.get_text(info, "path", "root").rstrip("/") or raw.get_text(
+                session, "directory"
+            )
 
-            author = self.person if role == "user" else self.worker
+            author = self.user_actor if role == "user" else self.agent_actor
             is_summary = info.get("summary") is True
-            for value in raw.items(message, "parts"):
-                part = raw.fields(value)
+            for value in raw.get_list(message, "parts"):
+                part = raw.get_object(value)
                 is_of_program = part.get("synthetic") is True or part.get("ignored") is True
                 self._add_part(part, "injected" if is_of_program or is_summary else author)
             if not is_inner:
@@ -160,22 +170,22 @@ class _Reader(SessionBuilder):
 
     def _add_interrupt(self, info: dict[str, Any]) -> None:
         """Add an interrupt by the person, if a message was aborted."""
-        if raw.text(info, "error", "name") != "MessageAbortedError":
+        if raw.get_text(info, "error", "name") != "MessageAbortedError":
             return
-        uid = raw.text(info, "id")
+        uid = raw.get_text(info, "id")
         event_uid = f"{uid}:aborted" if uid.startswith(MESSAGE_PREFIX) else ""
         self.add_event("human", "interrupt", uid=event_uid)
 
     def _add_part(self, part: dict[str, Any], author: Actor) -> None:
         """Add a part of a message by its type: a text, a tool call or a compaction."""
-        part_type = raw.text(part, "type")
-        uid = raw.text(part, "id")
+        part_type = raw.get_text(part, "type")
+        uid = raw.get_text(part, "id")
         if not uid.startswith(PART_PREFIX):
             uid = ""
         if part_type == "text":
-            self._add_words(raw.text(part, "text"), author, uid)
+            self._add_words(raw.get_text(part, "text"), author, uid)
         elif part_type == "tool":
-            self._add_tool(uid, raw.text(part, "tool"), raw.fields(part, "state"))
+            self._add_tool(uid, raw.get_text(part, "tool"), raw.get_object(part, "state"))
         elif part_type == "compaction":
             self.add_event("injected", "compaction", uid=uid)
         elif part_type not in IGNORED:
@@ -184,7 +194,7 @@ class _Reader(SessionBuilder):
     def _add_words(self, text: str, author: Actor, uid: str) -> None:
         """Add a text; of a person's text only the words that were typed, if any were."""
         if author == "human":
-            words = typed_words(text)
+            words = extract_typed_words(text)
             if words:
                 self.add_text("human", words, uid)
                 return
@@ -199,21 +209,23 @@ class _Reader(SessionBuilder):
             tool: the name of the tool.
             state: the state of the call, with its arguments and what came of it.
         """
-        arguments = raw.fields(state, "input")
-        patched_paths = PATCHED.findall(raw.text(arguments, "patchText"))
-        paths = relative_paths([raw.text(arguments, "filePath"), *patched_paths], self.root)
-        self.add_call(self.worker, raw.encode(arguments), uid, tool, paths)
+        arguments = raw.get_object(state, "input")
+        patched_paths = PATCHED.findall(raw.get_text(arguments, "patchText"))
+        paths = make_relative_paths(
+            [raw.get_text(arguments, "filePath"), *patched_paths], self.root
+        )
+        self.add_call(self.agent_actor, raw.encode(arguments), uid, tool, paths)
 
         status = state.get("status")
         if status == "completed":
-            exit_code = raw.fields(state, "metadata").get("exit")
+            exit_code = raw.get_object(state, "metadata").get("exit")
             self._add_result(uid, tool, state, ok=exit_code in (None, 0))
         elif status == "error":
             # A tool of another server may word an error like a refusal; nobody asks about the
             # calls of a sub-agent.
             refusal = None
-            if tool in OWN_TOOLS and self.worker == "agent":
-                refusal = REFUSED.fullmatch(raw.text(state, "error"))
+            if tool in OWN_TOOLS and self.agent_actor == "agent":
+                refusal = REFUSED.fullmatch(raw.get_text(state, "error"))
             if refusal:
                 reason = refusal[1] or ""
                 self.add_event("human", "rejection", reason, uid=uid, tool=tool, paths=paths)
@@ -222,7 +234,7 @@ class _Reader(SessionBuilder):
 
     def _add_result(self, uid: str, tool: str, state: dict[str, Any], *, ok: bool) -> None:
         """Add the output of a tool, or its error if it has no output."""
-        text = raw.text(state, "output") or raw.text(state, "error")
+        text = raw.get_text(state, "output") or raw.get_text(state, "error")
         self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=ok)
 
 

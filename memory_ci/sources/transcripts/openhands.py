@@ -14,7 +14,12 @@ from typing import Any, BinaryIO
 from memory_ci.records.event import Actor, Session
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts import raw
-from memory_ci.sources.transcripts.builder import Document, Place, SessionBuilder, touched_paths
+from memory_ci.sources.transcripts.builder import (
+    Document,
+    Place,
+    SessionBuilder,
+    find_touched_paths,
+)
 
 CANNED = "Please continue working on the task on whatever approach you think is suitable."
 """The answer of the evaluation harness in place of a person."""
@@ -54,10 +59,12 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     """Yield the one session of a file; the line of an event is that of its id."""
     reader = _Reader("openhands", "openhands", name)
     document = Document(stream, reader)
-    for value in raw.items(document.value):
+    for value in raw.get_list(document.value):
         reader.records += 1
-        event = raw.fields(value)
-        reader.place = Place(document.line_of(event.get("id", "")), raw.time(event, "timestamp"))
+        event = raw.get_object(value)
+        reader.place = Place(
+            document.find_line(event.get("id", "")), raw.get_time(event, "timestamp")
+        )
         reader.add_record(event)
     yield reader.build()
 
@@ -75,11 +82,11 @@ class _Reader(SessionBuilder):
 
     def add_record(self, event: dict[str, Any]) -> None:
         """Add one event, of the SDK if it has a `kind`, else an action or an observation of V0."""
-        if kind := raw.text(event, "kind"):
-            self._handle_sdk_event(kind, event, raw.text(event, "id"))
-        elif action := raw.text(event, "action"):
-            self._handle_action(action, event, raw.fields(event, "args"))
-        elif observation := raw.text(event, "observation"):
+        if kind := raw.get_text(event, "kind"):
+            self._handle_sdk_event(kind, event, raw.get_text(event, "id"))
+        elif action := raw.get_text(event, "action"):
+            self._handle_action(action, event, raw.get_object(event, "args"))
+        elif observation := raw.get_text(event, "observation"):
             self._handle_observation(observation, event)
         elif event:
             self.count_unknown("")
@@ -99,50 +106,54 @@ class _Reader(SessionBuilder):
             if source == "user" and args.get("agent_state") in ("stopped", "paused"):
                 self.add_event("human", "interrupt")
         elif action == "system":
-            self.add_event("injected", "text", raw.text(args, "content"))
+            self.add_event("injected", "text", raw.get_text(args, "content"))
         elif action == "condensation":
-            self.add_event("injected", "compaction", raw.text(args, "summary"))
+            self.add_event("injected", "compaction", raw.get_text(args, "summary"))
         elif action == "message":
-            self._add_message(source, raw.text(args, "content") or raw.text(event, "message"))
+            self._add_message(
+                source, raw.get_text(args, "content") or raw.get_text(event, "message")
+            )
         elif action == "finish":
             texts = (
-                raw.text(args, "final_thought"),
-                raw.text(args, "thought"),
-                raw.text(event, "message"),
+                raw.get_text(args, "final_thought"),
+                raw.get_text(args, "thought"),
+                raw.get_text(event, "message"),
             )
             written = [text for text in texts if text.strip()]
             self._add_message("agent", written[0] if written else "")
         elif source == "agent":
             self._add_call(action, event, args)
         elif action not in IGNORED:
-            self.count_unknown(f"{raw.text(source)}/{action}")
+            self.count_unknown(f"{raw.get_text(source)}/{action}")
 
     def _add_call(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
         """Add the thought of an action as the agent's text, and the action as a tool call."""
-        self._add_message("agent", raw.text(args, "thought"))
+        self._add_message("agent", raw.get_text(args, "thought"))
         arguments = {name: value for name, value in args.items() if name != "thought"}
-        paths = touched_paths(args, "path", root=WORKSPACE)
+        paths = find_touched_paths(args, "path", root=WORKSPACE)
         self.tool = _find_tool(action, event)
-        self.add_event(self.worker, "tool_call", raw.encode(arguments), tool=self.tool, paths=paths)
+        self.add_event(
+            self.agent_actor, "tool_call", raw.encode(arguments), tool=self.tool, paths=paths
+        )
         if action == "delegate":
             self._count_delegates(1)
 
     def _count_delegates(self, change: int) -> None:
         self.delegates = max(0, self.delegates + change)
-        self.worker = "subagent" if self.delegates else "agent"
-        self.person = "subagent" if self.delegates else "human"
+        self.agent_actor = "subagent" if self.delegates else "agent"
+        self.user_actor = "subagent" if self.delegates else "human"
 
     def _add_message(self, source: object, text: str) -> None:
         if source == "agent":
-            self.add_text(self.worker, text)
+            self.add_text(self.agent_actor, text)
         elif source != "user" or text.lstrip().startswith(CANNED):
             self.add_text("injected", text)
         else:
-            self.add_text(self.person, text)
+            self.add_text(self.user_actor, text)
 
     def _handle_observation(self, name: str, event: dict[str, Any]) -> None:
         """Add an observation of V0: a tool's result, or that a person refused an action."""
-        text = raw.text(event, "content")
+        text = raw.get_text(event, "content")
         if name == "delegate":
             self._count_delegates(-1)
         if name == "user_rejected":
@@ -155,17 +166,21 @@ class _Reader(SessionBuilder):
             self._add_result(name, event, text)
 
     def _add_result(self, name: str, event: dict[str, Any], text: str) -> None:
-        """Add the result of a tool; by its name, its `success` or its exit code it has failed."""
-        code = _find_exit_code(event.get("extras"))
+        """Add the result of a tool.
+
+        Whether the tool succeeded is decided by the name "error", else by `success`, else by the
+        exit code.
+        """
+        exit_code = _find_exit_code(event.get("extras"))
         success = event.get("success")
         ok: bool | None = None
         if name == "error":
             ok = False
         elif isinstance(success, bool):
             ok = success
-        elif isinstance(code, int):
-            ok = code == 0
-        text = text or raw.text(event, "message")
+        elif isinstance(exit_code, int):
+            ok = exit_code == 0
+        text = text or raw.get_text(event, "message")
         self.add_event("tool", "tool_result", text, tool=_find_tool(name, event), ok=ok)
 
     def _add_rejection(self, reason: str, tool: str, uid: str = "") -> None:
@@ -174,25 +189,25 @@ class _Reader(SessionBuilder):
 
     def _handle_sdk_event(self, kind: str, event: dict[str, Any], uid: str) -> None:
         """Add an event of the agent SDK (V1) by its kind."""
-        tool = raw.text(event, "tool_name")
-        reason = raw.text(event, "rejection_reason")
+        tool = raw.get_text(event, "tool_name")
+        reason = raw.get_text(event, "rejection_reason")
         if kind == "MessageEvent":
             self._add_sdk_message(event, uid)
         elif kind == "ActionEvent":
             self._add_sdk_call(event, uid, tool)
         elif kind == "ObservationEvent":
-            self._add_sdk_result(raw.fields(event, "observation"), uid, tool)
+            self._add_sdk_result(raw.get_object(event, "observation"), uid, tool)
         elif kind == "UserRejectObservation" and event.get("rejection_source", "user") == "user":
             self._add_rejection(reason, tool, uid)
         elif kind in ("AgentErrorEvent", "UserRejectObservation", "ConversationErrorEvent"):
-            text = raw.text(event, "error") or reason
+            text = raw.get_text(event, "error") or reason
             self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=False)
         elif kind in ("PauseEvent", "InterruptEvent"):
             self.add_event("human", "interrupt", uid=uid)
         elif kind == "Condensation":
-            self.add_event("injected", "compaction", raw.text(event, "summary"), uid=uid)
+            self.add_event("injected", "compaction", raw.get_text(event, "summary"), uid=uid)
         elif kind == "SystemPromptEvent":
-            self.add_event("injected", "text", raw.joined(event, "system_prompt"), uid=uid)
+            self.add_event("injected", "text", raw.get_joined_text(event, "system_prompt"), uid=uid)
         elif kind not in IGNORED:
             self.count_unknown(kind)
 
@@ -201,24 +216,24 @@ class _Reader(SessionBuilder):
 
         `sender` names another agent; skills and microagents add `extended_content`.
         """
-        source = raw.text(event, "source")
+        source = raw.get_text(event, "source")
         actor: Actor = "injected"
         if source == "user":
             actor = "subagent" if event.get("sender") else "human"
         elif source == "agent":
             actor = "agent"
-        self.add_text(actor, raw.joined(event, "llm_message", "content"), uid)
-        self.add_text("injected", raw.joined(event, "extended_content"))
+        self.add_text(actor, raw.get_joined_text(event, "llm_message", "content"), uid)
+        self.add_text("injected", raw.get_joined_text(event, "extended_content"))
 
     def _add_sdk_call(self, event: dict[str, Any], uid: str, tool: str) -> None:
         """Add the thought and the tool call of an action; the last action is only a message."""
-        self.add_text("agent", raw.joined(event, "thought"))
-        action = raw.fields(event, "action")
+        self.add_text("agent", raw.get_joined_text(event, "thought"))
+        action = raw.get_object(event, "action")
         if action.get("kind") == "FinishAction":
-            self.add_event("agent", "text", raw.text(action, "message"), uid=uid)
+            self.add_event("agent", "text", raw.get_text(action, "message"), uid=uid)
             return
         arguments = {name: value for name, value in action.items() if name != "kind"}
-        paths = touched_paths(action, "path", root=WORKSPACE)
+        paths = find_touched_paths(action, "path", root=WORKSPACE)
         text = raw.encode(arguments)
         self.add_event("agent", "tool_call", text, uid=uid, tool=tool, paths=paths)
 
@@ -230,14 +245,14 @@ class _Reader(SessionBuilder):
         exit_code = answer.get("exit_code", _find_exit_code(answer))
         has_failed_exit = isinstance(exit_code, int) and exit_code != 0
         is_failed = answer.get("is_error") is True or has_failed_exit
-        text = raw.joined(content)
+        text = raw.get_joined_text(content)
         self.add_event("tool", "tool_result", text, uid=uid, tool=tool, ok=not is_failed)
 
 
 def _find_tool(name: str, event: dict[str, Any]) -> str:
     """Return the tool as the model called it, else the name of the action or observation."""
-    return raw.text(event, "tool_call_metadata", "function_name") or name
+    return raw.get_text(event, "tool_call_metadata", "function_name") or name
 
 
 def _find_exit_code(answer: object) -> object:
-    return raw.value(answer, "metadata", "exit_code")
+    return raw.get_value(answer, "metadata", "exit_code")

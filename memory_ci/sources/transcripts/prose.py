@@ -127,7 +127,7 @@ def is_injected(text: str) -> bool:
     words = strip_asides(text).lstrip(INVISIBLE)
     if words.startswith(INJECTED) or SLASH_COMMAND.match(words):
         return True
-    return is_envelope(words)
+    return looks_program_written(words)
 
 
 def is_json(text: str) -> bool:
@@ -141,22 +141,22 @@ def is_json(text: str) -> bool:
     return text.startswith(("{", "[")) and isinstance(raw.decode(text.encode()), dict | list)
 
 
-def is_envelope(text: str) -> bool:
+def looks_program_written(text: str) -> bool:
     """Return whether a text looks as if a program wrote it.
 
     That is JSON, a tag whose name has two words, the feedback of a hook, a copy of an agent's
     screen, or the output of a log or a test run.
 
-    >>> is_envelope("<ci-monitor-event>failed</ci-monitor-event>")
+    >>> looks_program_written("<ci-monitor-event>failed</ci-monitor-event>")
     True
-    >>> is_envelope("/home/ada/x is <b>bold</b>")
+    >>> looks_program_written("/home/ada/x is <b>bold</b>")
     False
     """
-    words = text.lstrip(INVISIBLE)
+    visible_text = text.lstrip(INVISIBLE)
     patterns = (WRAPPED, HOOK_FEEDBACK, PASTED_TRANSCRIPT, PASTED_FINDING)
-    if any(pattern.match(words) for pattern in patterns):
+    if any(pattern.match(visible_text) for pattern in patterns):
         return True
-    return is_json(words) or is_output(words.splitlines())
+    return is_json(visible_text) or is_output(visible_text.splitlines())
 
 
 def is_output(lines: Sequence[str]) -> bool:
@@ -182,10 +182,10 @@ def has_machine_lines(text: str) -> bool:
     return bool(MACHINE_LINE.search(text))
 
 
-def command_arguments(text: str) -> str:
+def get_command_arguments(text: str) -> str:
     r"""Return the words that a person typed behind the name of a slash command or a skill.
 
-    >>> command_arguments("<command-name>/plan</command-name>\n<command-args>once</command-args>")
+    >>> get_command_arguments("<command-name>/a</command-name>\n<command-args>once</command-args>")
     'once'
     """
     words = text.lstrip(INVISIBLE)
@@ -230,7 +230,7 @@ def is_codex_wrapper(text: str) -> bool:
     return text.lstrip().startswith(CODEX_WRAPPERS)
 
 
-def typed_words(text: str) -> str:
+def extract_typed_words(text: str) -> str:
     """Return the part of a text that a person may have typed; "" if an agent's program wrote it."""
     if text.startswith(IDE_CONTEXT):
         text = text.rpartition(IDE_REQUEST)[2] if IDE_REQUEST in text else ""
@@ -243,7 +243,7 @@ def add_turn(builder: SessionBuilder, text: str) -> None:
     """Add a message of role user: an interrupt, words that a person typed, or a program's text."""
     if text.startswith(INTERRUPT):
         builder.add_event("human", "interrupt", text)
-    elif words := typed_words(text):
+    elif words := extract_typed_words(text):
         builder.add_event("human", "text", words)
     elif text.startswith(SUMMARY):
         builder.add_event("injected", "compaction", text)

@@ -32,64 +32,68 @@ def encode(value: object) -> str:
         return ""
 
 
-def value(data: object, *keys: str) -> object:
+def get_value(data: object, *keys: str) -> object:
     """Return the value at a path of keys; None if anything on the way is missing or no object."""
     for key in keys:
         data = data.get(key) if isinstance(data, dict) else None
     return data
 
 
-def fields(data: object, *keys: str) -> dict[str, Any]:
+def get_object(data: object, *keys: str) -> dict[str, Any]:
     """Return the object at a path of keys, else an empty one."""
     for key in keys:
         data = data.get(key) if isinstance(data, dict) else None
     return data if isinstance(data, dict) else {}
 
 
-def items(data: object, *keys: str) -> list[Any]:
+def get_list(data: object, *keys: str) -> list[Any]:
     """Return the list at a path of keys, else an empty one."""
     for key in keys:
         data = data.get(key) if isinstance(data, dict) else None
     return data if isinstance(data, list) else []
 
 
-def text(data: object, *keys: str) -> str:
+def get_text(data: object, *keys: str) -> str:
     """Return the text at a path of keys, else an empty one."""
     for key in keys:
         data = data.get(key) if isinstance(data, dict) else None
     return data if isinstance(data, str) else ""
 
 
-def time(data: object, *keys: str) -> datetime | None:
+def get_time(data: object, *keys: str) -> datetime | None:
     """Return the ISO 8601 time at a path of keys in UTC, None for anything else.
 
     A time without a zone is read as UTC.
     """
     try:
-        moment = datetime.fromisoformat(text(data, *keys))
-        if not moment.tzinfo:
-            moment = moment.replace(tzinfo=UTC)
-        return moment.astimezone(UTC)
+        time = datetime.fromisoformat(get_text(data, *keys))
+        if not time.tzinfo:
+            time = time.replace(tzinfo=UTC)
+        return time.astimezone(UTC)
     except (ValueError, OverflowError):
         return None
 
 
-def texts(content: object) -> list[str]:
+def list_texts(content: object) -> list[str]:
     """Return the texts of a message's content that are not blank.
 
-    The content is a string, or a list of parts, which are strings or have a `text`.
+    The content is a string, or a list of parts, which are strings or objects with a `text`.
     """
-    parts = [content] if isinstance(content, str | dict) else items(content)
-    part_texts = [text(part) or text(part, "text") for part in parts]
-    return [part_text for part_text in part_texts if part_text.strip()]
+    parts = [content] if isinstance(content, str | dict) else get_list(content)
+    texts: list[str] = []
+    for part in parts:
+        text = part if isinstance(part, str) else get_text(part, "text")
+        if text.strip():
+            texts.append(text)
+    return texts
 
 
-def joined(data: object, *keys: str) -> str:
+def get_joined_text(data: object, *keys: str) -> str:
     """Return the texts of the content at a path of keys, with a line break between two parts."""
-    return join(texts(value(data, *keys)), "\n")
+    return join_parts(list_texts(get_value(data, *keys)), "\n")
 
 
-def join(parts: list[str], separator: str) -> str:
+def join_parts(parts: list[str], separator: str) -> str:
     """Return the parts of one message with a separator between them.
 
     If the border between two parts is in the middle of a credential, no separator is put there:

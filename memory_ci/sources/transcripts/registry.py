@@ -39,7 +39,7 @@ GROUP = "memory_ci.transcripts"
 """Entry points of this group name a module or object of other packages with `sniff` and `read`."""
 
 HEAD_BYTES = 65_536
-DATABASE = b"SQLite format 3\0"
+SQLITE_MAGIC = b"SQLite format 3\0"
 OPENCODE = ".local/share/opencode/opencode.db"  # The database of all sessions in a home.
 
 MAX_FILE_BYTES = 200_000_000
@@ -63,7 +63,7 @@ def read_transcript(
     """
     try:
         with open_regular(path) as stream:
-            if stream.read(len(DATABASE)) != DATABASE:
+            if stream.read(len(SQLITE_MAGIC)) != SQLITE_MAGIC:
                 stream.seek(0)
                 return read_stream(stream, name or path.name, roots)
     except OSError as error:
@@ -76,13 +76,13 @@ def read_transcript(
 
 
 def is_database(path: Path) -> bool:
-    """Return whether a file is a database, with sessions of several projects.
+    """Return whether a file is an SQLite database, which holds sessions of several projects.
 
     Raises:
         OSError: the file cannot be read.
     """
     with path.open("rb") as stream:
-        return stream.read(len(DATABASE)) == DATABASE
+        return stream.read(len(SQLITE_MAGIC)) == SQLITE_MAGIC
 
 
 def read_stream(data: BinaryIO, name: str, roots: Sequence[Path] = ()) -> tuple[Session, ...]:
@@ -105,10 +105,15 @@ def read_stream(data: BinaryIO, name: str, roots: Sequence[Path] = ()) -> tuple[
 
 
 def _iter_readers() -> Iterator[Any]:
-    """Yield our readers, each imported when its turn comes, then those of installed packages."""
+    """Yield our reader modules, each imported when its turn comes, then those of other packages.
+
+    A reader module has the functions `sniff` and `read`. Installed packages name theirs by an entry
+    point.
+    """
     for name in READERS:
         yield import_module(f"memory_ci.sources.transcripts.{name}")
-    from importlib.metadata import entry_points  # 8 ms that a hook without a transcript is spared
+    # Imported here because it takes 8 ms, which most hooks do not need.
+    from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP):
         yield point.load()

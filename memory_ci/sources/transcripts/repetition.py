@@ -27,20 +27,22 @@ class RepeatedTexts:
     """The long texts of people in the sessions that were seen so far."""
 
     def __init__(self) -> None:
-        self._turns: defaultdict[bytes, dict[str, str]] = defaultdict(dict)
+        # The id of a turn by its session, by the digest of the turn's text.
+        self._turn_ids: defaultdict[bytes, dict[str, str]] = defaultdict(dict)
 
     def remember(self, events: Iterable[Event]) -> None:
         """Remember the long texts that people seem to have typed, by the session they are in.
 
-        A text is kept as its digest, with the id of its turn in each session; a turn without an id
-        that is unique everywhere is known by its session.
+        Of each session, the first turn with a text counts. If the id of a turn is not unique
+        everywhere, the session's key takes its place.
         """
         for event in events:
-            if is_long_turn(event):
-                session = event.session or ""
-                has_global_uid = len(event.uid) >= GLOBAL_UID_LENGTH
-                turn = event.uid if has_global_uid else session
-                self._turns[_digest(event)].setdefault(session, turn)
+            if not is_long_turn(event):
+                continue
+            session_key = event.session or ""
+            has_global_uid = len(event.uid) >= GLOBAL_UID_LENGTH
+            turn_id = event.uid if has_global_uid else session_key
+            self._turn_ids[_digest(event)].setdefault(session_key, turn_id)
 
     def mark_repeated(self, events: Iterable[Event]) -> tuple[Event, ...]:
         """Return the events, with actor "injected" for long texts that other sessions repeat."""
@@ -52,8 +54,8 @@ class RepeatedTexts:
         return tuple(marked)
 
     def _is_repeated(self, event: Event) -> bool:
-        turns = self._turns.get(_digest(event), {})
-        return len(set(turns.values())) > 1
+        id_by_session = self._turn_ids.get(_digest(event), {})
+        return len(set(id_by_session.values())) > 1
 
 
 def is_long_turn(event: Event) -> bool:

@@ -61,9 +61,9 @@ def read_command(text: str) -> str:
     """Return the command line in the text of a call: the text itself, or its JSON argument."""
     arguments = raw.decode(text.encode("utf-8", "replace")) if text.startswith("{") else None
     for name in ("command", "cmd"):
-        value = raw.value(arguments, name)
+        value = raw.get_value(arguments, name)
         if isinstance(value, str):
             return value
         if isinstance(value, list):
-            return " ".join(raw.texts(value))
+            return " ".join(raw.list_texts(value))
     return text

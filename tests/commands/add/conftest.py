@@ -1,4 +1,4 @@
-"""An agent's hook, the transcript of its session, and `add` as the agent calls it."""
+"""Fixtures for tests of `add`: an agent's hook, the transcript of its session, and calls of `add`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.project import Project
 
 @pytest.fixture
 def hook(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> Hook:
-    """`hook("codex", "Stop")` gives what the agent is told, whatever its dialect."""
+    """Return a function: `hook("codex", "Stop")` returns the text that the hook adds to the session."""
     for name in ("COPILOT_CLI", "CURSOR_VERSION", "CLAUDE_CODE_ENTRYPOINT"):
         monkeypatch.delenv(name, raising=False)
 
@@ -38,7 +38,7 @@ def hook(run: Run, project: Project, monkeypatch: pytest.MonkeyPatch) -> Hook:
 
 @pytest.fixture
 def transcript(project: Project) -> Write:
-    """`transcript(user("…"), edit("src/client.py"))` writes the records of a session; a line each."""
+    """Return a function that writes records to the session's transcript, one on each line."""
 
     def write(*records: dict[str, Any], session: str = "s1", cwd: str | None = None) -> Path:
         common = {
@@ -57,7 +57,7 @@ def transcript(project: Project) -> Write:
 
 @pytest.fixture
 def add(run: Run, project: Project) -> Add:
-    """`add("--quote", "…")` adds a note of a title of its own, where a hook will take it along."""
+    """Return a function that adds a note with a new title, as the agent does: `add("--quote", "…")`."""
     numbers = count()
     project.write(".git/hooks/pre-commit", "")
     return lambda *options: run(

@@ -1,4 +1,4 @@
-"""memory-ci add: where a learning goes, and what it refuses."""
+"""Tests of `memory-ci add`: the file that a learning is written to, and texts that are refused."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_the_same_learning_twice_is_one_entry(run: Run, project: Project) -> Non
         ([" "], "empty-entry", 2),
     ],
 )
-def test_add_refuses_what_must_not_be_kept_and_writes_nothing(
+def test_add_refuses_forbidden_text_and_writes_nothing(
     run: Run, project: Project, args: list[str], slug: str, status: int
 ) -> None:
     result = run("add", *args)

@@ -1,4 +1,4 @@
-"""When a hook asks an agent to add what a person corrected, and when it does not."""
+"""Tests of the hook that asks an agent to add what a person corrected: when it asks, and when not."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def test_a_steering_prompt_is_answered_with_a_request_for_a_note_at_most_three_t
     hook: Hook, agent: str
 ) -> None:
     for number in range(5):
-        said = correct(hook, agent)
-        assert ("memory-ci add" in said and "--quote" in said) == (number < 3), number
-        assert len(said) < 10_000
+        reminder = correct(hook, agent)
+        assert ("memory-ci add" in reminder and "--quote" in reminder) == (number < 3), number
+        assert len(reminder) < 10_000
     assert "memory-ci add" not in correct(
         hook, agent, "Show me the failing test of the client.", session_id="s2"
     )

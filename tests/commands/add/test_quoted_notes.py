@@ -1,4 +1,4 @@
-"""What becomes of a note with a quote: record proves it against the captured session, or it stays a claim."""
+"""Tests of notes with a quote: `record` proves the quote by the captured session, or marks it as unproved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_where_no_git_hook_would_take_it_along_the_note_lies_in_the_inbox(
 
 
 def commit_notes(project: Project) -> None:
-    """Commit the notes as our hook does with the work of their session."""
+    """Commit the notes with the work of their session, as our hook does."""
     project.commit("Note it", read_pending(project.workspace))
 
 

@@ -1,4 +1,4 @@
-"""Which session and which transcript `add --quote` looks into, for each agent."""
+"""Tests of `add --quote`: the session and the transcript that are searched, for each agent."""
 
 from __future__ import annotations
 
@@ -54,9 +54,11 @@ def test_a_session_without_hooks_is_found_where_the_agent_keeps_it(
 ) -> None:
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "0a1b2c3d-9")
     assert slug(add("--quote", SAID)) == "no-transcript"
-    kept = Path.home() / ".claude/projects" / re.sub("[^A-Za-z0-9]", "-", str(project.path))
-    kept.mkdir(parents=True)
-    transcript(user(SAID), session="0a1b2c3d-9").rename(kept / "0a1b2c3d-9.jsonl")
+    sessions_directory = (
+        Path.home() / ".claude/projects" / re.sub("[^A-Za-z0-9]", "-", str(project.path))
+    )
+    sessions_directory.mkdir(parents=True)
+    transcript(user(SAID), session="0a1b2c3d-9").rename(sessions_directory / "0a1b2c3d-9.jsonl")
     assert add("--quote", SAID).exit_code == 0
 
 

@@ -1,4 +1,4 @@
-"""Which words of a session can be quoted by `add --quote`."""
+"""Tests of `add --quote`: which words of a session may be quoted."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_a_quote_is_read_from_standard_input(
     assert slug(run("add", "--quote", "-", stdin=SAID)) == "bad-quote"
 
 
-def test_a_session_adds_three_quotes_and_none_of_them_is_institutional(
+def test_a_session_adds_at_most_three_quotes_and_none_is_institutional(
     hook: Hook, transcript: Write, add: Add, run: Run
 ) -> None:
     at_work(hook, transcript(user(SAID)))

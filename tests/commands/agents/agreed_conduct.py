@@ -1,4 +1,4 @@
-"""What people ask again and what fails again, as a run has written it for hooks."""
+"""Helpers that write repeated requests and failures as a record run leaves them for hooks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pending_path(project: Project) -> Path:
 
 
 def put_pending(project: Project, *lines: tuple[str, str] | str, kind: str = "request") -> None:
-    """Write the list of a run: titles, or titles with their moment."""
+    """Write the list that a run leaves: titles, or titles with their moment."""
     rows = []
     for line in lines:
         text, when = (line, "start") if isinstance(line, str) else line
@@ -28,7 +28,7 @@ def put_pending(project: Project, *lines: tuple[str, str] | str, kind: str = "re
 
 
 def put_entry(project: Project, when: str, title: str = "Run the linter", **fields: object) -> str:
-    """Commit an entry that is due at a moment; its id."""
+    """Commit an entry that is due at a moment, and return its id."""
     entry = make_entry(7, title=title, when=when, **fields)
     text = (project.path / "MEMORY.md").read_text()
     project.commit("Remember when", {"MEMORY.md": f"{text}\n{format_entry(entry)}"})

@@ -1,4 +1,4 @@
-"""A project with memory, and the hook that an agent calls in it."""
+"""Fixtures: a project with memory, and the hook that an agent calls in it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.project import Project
 
 @pytest.fixture
 def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """An entry that a task finds, one that cites a file, and a norm."""
+    """Return a project with three entries: one that a task finds, one that cites a file, and a norm."""
     for name in ("COPILOT_CLI", "CURSOR_VERSION"):
         monkeypatch.delenv(name, raising=False)
     cite = format_anchor(Anchor(path="src/client.py", commit="a" * 40))
@@ -35,11 +35,11 @@ def shop(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 @pytest.fixture
 def call(run: Run, shop: Project) -> Call:
-    """`call("codex", hook_event_name="Stop")` gives what the hook prints."""
+    """Return a function: `call("codex", hook_event_name="Stop")` returns the output of the hook."""
 
-    def hook(agent: str, **told: Any) -> str:
-        given = {"session_id": "s1", "cwd": str(shop.path), **told}
-        result = run("hook", "agent", "--for", agent, stdin=json.dumps(given))
+    def hook(agent: str, **event_fields: Any) -> str:
+        event = {"session_id": "s1", "cwd": str(shop.path), **event_fields}
+        result = run("hook", "agent", "--for", agent, stdin=json.dumps(event))
         assert result.exit_code == 0
         assert result.stderr == ""
         return result.stdout

@@ -1,4 +1,4 @@
-"""What the hooks of agents print, read back."""
+"""Helpers that read the output of agents' hooks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Call = Callable[..., str]
 
 
 def context(answer: str) -> str:
-    """What an agent is told, whatever its dialect."""
-    told = json.loads(answer or "{}")
-    flat = told.get("additionalContext") or told.get("additional_context") or ""
-    return str(flat or told.get("hookSpecificOutput", {}).get("additionalContext", ""))
+    """Return the text that a hook adds to the session, in the format of any agent."""
+    data = json.loads(answer or "{}")
+    flat = data.get("additionalContext") or data.get("additional_context") or ""
+    return str(flat or data.get("hookSpecificOutput", {}).get("additionalContext", ""))

@@ -1,4 +1,4 @@
-"""memory-ci hook agent: what is kept of a session at its end and at the end of its turns."""
+"""Tests of `memory-ci hook agent`: what it captures at the end of a turn and of a session."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ CURSOR_TURN = {"type": "text", "text": "<user_query>\nNever retry a POST.\n</use
 CURSOR_SAID = json.dumps({"role": "user", "message": {"content": [CURSOR_TURN]}}) + "\n"
 
 
-@pytest.mark.parametrize("told", CURSOR_END, ids=["end", "turn"])
+@pytest.mark.parametrize("event_fields", CURSOR_END, ids=["end", "turn"])
 @pytest.mark.parametrize("place", ["{0}.jsonl", "{0}/{0}.jsonl"], ids=["command line", "window"])
 @pytest.mark.parametrize("is_named", [True, False])
 def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
-    run: Run, shop: Project, home: Path, told: dict[str, Any], place: str, is_named: bool
+    run: Run, shop: Project, home: Path, event_fields: dict[str, Any], place: str, is_named: bool
 ) -> None:
     slug = re.sub(r"[^A-Za-z0-9]+", "-", str(shop.path)).strip("-")
     transcript = home / ".cursor/projects" / slug / "agent-transcripts" / place.format("c2")
@@ -69,7 +69,9 @@ def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
         "workspace_roots": [str(shop.path)],
         "transcript_path": str(transcript) if is_named else None,
     }
-    done = run("hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **told}))
+    done = run(
+        "hook", "agent", "--for", "cursor", stdin=json.dumps({**common, **named, **event_fields})
+    )
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     refs = shop.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/sessions")
     assert refs == "refs/memory-ci/sessions/cursor/c2"
@@ -80,13 +82,13 @@ def test_a_session_of_cursor_is_captured_at_the_end_of_a_turn_and_of_itself(
 def test_a_session_of_cursor_without_a_transcript_is_left_alone(
     run: Run, shop: Project, session: str
 ) -> None:
-    told = {
+    event = {
         "conversation_id": session,
         "hook_event_name": "sessionEnd",
         "workspace_roots": [str(shop.path)],
     }
     done = run(
-        "hook", "agent", "--for", "cursor", stdin=json.dumps({**told, "transcript_path": None})
+        "hook", "agent", "--for", "cursor", stdin=json.dumps({**event, "transcript_path": None})
     )
     assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
     assert shop.git("for-each-ref", "refs/memory-ci/sessions") == ""
@@ -96,11 +98,11 @@ def test_a_session_of_cursor_without_a_transcript_is_left_alone(
 def test_a_workspace_that_cursor_names_badly_stops_nothing(
     run: Run, shop: Project, roots: Any
 ) -> None:
-    told = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
-    assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(told)).exit_code == 0
+    event = {"conversation_id": "c2", "hook_event_name": "sessionEnd", "workspace_roots": roots}
+    assert run("hook", "agent", "--for", "cursor", stdin=json.dumps(event)).exit_code == 0
 
 
-def test_cursor_s_hooks_are_told_of_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
+def test_cursor_calls_hooks_at_the_end_of_turns_and_sessions(run: Run, shop: Project) -> None:
     run("init", "--clone", "--agent", "cursor")
     hooks = json.loads((shop.path / ".cursor/hooks.json").read_text())["hooks"]
     assert list(hooks) == ["sessionStart", "postToolUse", "stop", "sessionEnd"]
@@ -115,15 +117,15 @@ def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn
     patch = (
         "apply_patch <<'EOF'\n*** Begin Patch\n*** Update File: {}\n@@\n-a\n+b\n*** End Patch\nEOF"
     )
-    said = [
+    prompts = [
         ("session_meta", {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}),
         *(
-            one
+            item
             for file, prompt in (
                 ("src/old.py", "Begin with the old one"),
                 ("src/client.py", "Now charge it"),
             )
-            for one in (
+            for item in (
                 (
                     "response_item",
                     {"type": "message", "role": "user", "content": [{"text": prompt}]},
@@ -143,7 +145,7 @@ def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn
     ]
     records = [
         {"timestamp": "2026-11-20T10:00:00Z", "type": kind, "payload": payload}
-        for kind, payload in said
+        for kind, payload in prompts
     ]
     path = shop.write(
         ".git/rollout-s1.jsonl", "".join(f"{json.dumps(record)}\n" for record in records)

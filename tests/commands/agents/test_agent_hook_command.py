@@ -1,4 +1,4 @@
-"""memory-ci hook agent: what each agent gives its hooks, and what it is answered."""
+"""Tests of `memory-ci hook agent`: the input of each agent's hook, and the answer."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ def test_memory_is_read_at_the_start_at_a_prompt_and_at_a_file_once(call: Call, 
     start = call(agent, hook_event_name="SessionStart", source="startup")
     assert json.loads(start)["hookSpecificOutput"]["hookEventName"] == "SessionStart"
     assert "Never push to main" in context(start)
-    asked = context(call(agent, hook_event_name=prompt, prompt=ASK))
-    assert ("Charge a card once" in asked, "Never push to main" in asked) == (True, False)
+    served_text = context(call(agent, hook_event_name=prompt, prompt=ASK))
+    assert ("Charge a card once" in served_text, "Never push to main" in served_text) == (
+        True,
+        False,
+    )
     assert "Feed the hen" in context(call(agent, **tool, tool_input={"file_path": "src/client.py"}))
     assert call(agent, **tool, tool_input={"file_path": "src/client.py"}) == ""
     assert call(agent, hook_event_name=prompt, prompt=ASK) == ""
@@ -50,30 +53,30 @@ def test_copilot_is_answered_flat_and_before_the_tool(call: Call) -> None:
     assert "Feed the hen" in context(call("copilot", **tool, hook_event_name="preToolUse"))
 
 
-def test_copilot_s_own_hooks_are_told_no_event_so_that_their_command_names_it(
-    run: Run, shop: Project
-) -> None:
+def test_copilot_s_hooks_get_no_event_so_their_command_names_it(run: Run, shop: Project) -> None:
     assert run("init", "--clone", "--agent", "copilot", "--without", "mcp").exit_code == 0
     hooks = json.loads((shop.path / ".github/hooks/memory-ci.json").read_text())["hooks"]
     common = {"sessionId": "c1", "timestamp": 1795336129601, "cwd": str(shop.path)}
-    told: dict[str, dict[str, Any]] = {
+    told_event: dict[str, dict[str, Any]] = {
         "sessionStart": {"source": "new", "initialPrompt": ASK},
         "userPromptSubmitted": {"prompt": ASK, "timestamp": 1795336129602},
         "preToolUse": {"toolName": "view", "toolArgs": {"path": str(shop.path / "src/client.py")}},
         "agentStop": {"stopReason": "end_turn", "stop_hook_active": False},
     }
-    assert hooks.keys() == told.keys()
+    assert hooks.keys() == told_event.keys()
     answers = {}
     for event, [hook] in hooks.items():
         words = hook["bash"].partition(" -m memory_ci ")[2].removesuffix("; exit 0").split()
-        answers[event] = context(run(*words, stdin=json.dumps({**common, **told[event]})).stdout)
+        answers[event] = context(
+            run(*words, stdin=json.dumps({**common, **told_event[event]})).stdout
+        )
     assert "Never push to main" in answers["sessionStart"]
     assert "Charge a card once" in answers["userPromptSubmitted"]
     assert "Feed the hen" in answers["preToolUse"]
     assert answers["agentStop"] == ""
 
 
-def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
+def test_cursor_is_served_at_the_start_and_after_tools(call: Call) -> None:
     start = call("cursor", conversation_id="c2", session_id="", hook_event_name="sessionStart")
     assert "Never push to main" in json.loads(start)["additional_context"]
     assert call("cursor", hook_event_name="beforeSubmitPrompt", prompt=ASK) == "", (
@@ -81,7 +84,7 @@ def test_cursor_is_told_at_the_start_and_after_tools(call: Call) -> None:
     )
 
 
-def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers(
+def test_the_environment_names_the_caller_and_the_first_of_two_hooks_answers(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COPILOT_CLI", "1")
@@ -99,8 +102,8 @@ def test_who_calls_is_told_by_the_environment_and_the_first_of_two_hooks_answers
     assert second == ""
 
 
-def test_of_two_hooks_that_run_at_once_one_gives_what_always_applies(shop: Project) -> None:
-    told = {
+def test_of_two_concurrent_hooks_one_serves_the_norms(shop: Project) -> None:
+    told_event = {
         "session_id": "s1",
         "cwd": str(shop.path),
         "hook_event_name": "SessionStart",
@@ -120,27 +123,27 @@ from memory_ci.__main__ import main
 main()"""
     pipe = subprocess.PIPE
     with lock_hooks(shop.workspace):
-        other = subprocess.Popen(
+        other_process = subprocess.Popen(
             [sys.executable, "-c", program], stdin=pipe, stdout=pipe, stderr=pipe, text=True
         )
-        assert other.stdin
-        assert other.stderr
-        other.stdin.write(json.dumps(told))
-        other.stdin.close()
-        other.stdin = None
-        assert other.stderr.readline() == "waits\n"
+        assert other_process.stdin
+        assert other_process.stderr
+        other_process.stdin.write(json.dumps(told_event))
+        other_process.stdin.close()
+        other_process.stdin = None
+        assert other_process.stderr.readline() == "waits\n"
         note_served(shop.workspace, "s1", shop.retrieve("hen"), NOW)
-    assert other.communicate()[0] == ""
+    assert other_process.communicate()[0] == ""
 
 
-def test_after_compaction_the_session_is_told_again(call: Call) -> None:
-    asked = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
-    assert call("claude-code", **asked)
-    assert call("claude-code", **asked) == ""
+def test_after_compaction_the_session_is_served_again(call: Call) -> None:
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
+    assert call("claude-code", **event)
+    assert call("claude-code", **event) == ""
     assert "Never push to main" in context(
         call("claude-code", hook_event_name="SessionStart", source="compact")
     )
-    assert "Charge a card once" in context(call("claude-code", **asked))
+    assert "Charge a card once" in context(call("claude-code", **event))
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_after_compaction_the_session_is_told_again(call: Call) -> None:
     ],
     ids=["bash", "patch", "argv", "absolute"],
 )
-def test_a_file_is_known_by_what_a_tool_is_given(
+def test_the_file_comes_from_the_input_of_the_tool(
     call: Call, shop: Project, tool: dict[str, Any]
 ) -> None:
     text = json.dumps(tool).replace("{root}", str(shop.path))
@@ -172,7 +175,7 @@ def test_a_file_is_known_by_what_a_tool_is_given(
 
 
 @pytest.mark.parametrize(
-    "told",
+    "event_fields",
     [
         {"hook_event_name": "UserPromptSubmit", "prompt": "memory-ci: is it kept? " + ASK},
         {"hook_event_name": "UserPromptSubmit", "prompt": ASK, "agent_id": "sub-1"},
@@ -194,20 +197,20 @@ def test_a_file_is_known_by_what_a_tool_is_given(
         "no event",
     ],
 )
-def test_what_asks_nothing_is_told_nothing(call: Call, told: dict[str, Any]) -> None:
-    assert call("claude-code", **told) == ""
+def test_a_prompt_without_words_is_served_nothing(call: Call, event_fields: dict[str, Any]) -> None:
+    assert call("claude-code", **event_fields) == ""
 
 
 @pytest.mark.parametrize(
     "stdin", ["", "[]", "{", '{"hook_event_name": 5}', '{"cwd": "/nowhere", "prompt": "\\ud800"}']
 )
-def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str) -> None:
+def test_any_input_lets_the_agent_continue(run: Run, shop: Project, stdin: str) -> None:
     result = run("hook", "agent", "--for", "codex", stdin=stdin)
     assert (result.exit_code, result.stdout) == (0, "")
 
 
 @pytest.mark.parametrize(
-    ("agent", "told"),
+    ("agent", "event_fields"),
     [
         ("claude-code", {"hook_event_name": "SessionStart", "source": "compact"}),
         ("claude-code", {"hook_event_name": "UserPromptSubmit", "prompt": ASK}),
@@ -224,7 +227,11 @@ def test_whatever_is_given_the_agent_goes_on(run: Run, shop: Project, stdin: str
     ],
 )
 def test_an_event_opens_the_repository_once(
-    call: Call, shop: Project, monkeypatch: pytest.MonkeyPatch, agent: str, told: dict[str, Any]
+    call: Call,
+    shop: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    agent: str,
+    event_fields: dict[str, Any],
 ) -> None:
     monkeypatch.chdir(shop.path)
     records = {
@@ -237,14 +244,17 @@ def test_an_event_opens_the_repository_once(
         | {"payload": {"id": "s1", "cwd": str(shop.path), "originator": "codex_cli_rs"}},
     }
     turn = {"type": "user_message", "message": "Never retry a POST."}
-    said = {"timestamp": "2026-11-20T10:00:00Z", "type": "event_msg", "payload": turn}
-    lines = [json.dumps(records[agent]), *([json.dumps(said)] if agent == "codex" else [])]
+    record = {"timestamp": "2026-11-20T10:00:00Z", "type": "event_msg", "payload": turn}
+    lines = [
+        json.dumps(records[agent]),
+        *([json.dumps(record)] if agent == "codex" else []),
+    ]
     shop.write("s1.jsonl", "".join(f"{line}\n" for line in lines))
     call("claude-code", hook_event_name="UserPromptSubmit", prompt="Now feed the hen")
     opened: list[str] = []
     for module, name in ((repo_module, "_discover"), (workspace_module, "workspace_here")):
         monkeypatch.setattr(module, name, _noting(getattr(module, name), opened, name))
-    call(agent, **told)
+    call(agent, **event_fields)
     assert opened == ["_discover", "workspace_here"]
 
 
@@ -256,7 +266,7 @@ def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callab
     return call
 
 
-def test_what_was_given_is_noted_for_the_trailer(call: Call, shop: Project) -> None:
+def test_served_entries_are_noted_for_the_trailer(call: Call, shop: Project) -> None:
     call("claude-code", hook_event_name="UserPromptSubmit", prompt=ASK)
     assert make_id(1) in (shop.path / ".git/memory-ci/retrieved.jsonl").read_text()
 
@@ -268,7 +278,9 @@ def test_each_agent_is_known() -> None:
 
 
 def test_it_is_answered_without_click(shop: Project) -> None:
-    told = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": ASK, "cwd": str(shop.path)})
+    output = json.dumps(
+        {"hook_event_name": "UserPromptSubmit", "prompt": ASK, "cwd": str(shop.path)}
+    )
     program = (
         "import sys; from memory_ci.commands.shortcut import run_shortcut;"
         "assert run_shortcut(['hook', 'agent', '--for', 'codex'], {}); assert 'click' not in sys.modules"
@@ -276,7 +288,7 @@ def test_it_is_answered_without_click(shop: Project) -> None:
     env = {**os.environ, "PYTHONPATH": IMPORTED_FROM}
     done = subprocess.run(
         [sys.executable, "-c", program],
-        input=told.encode(),
+        input=output.encode(),
         capture_output=True,
         env=env,
         check=False,

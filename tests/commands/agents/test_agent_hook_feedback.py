@@ -1,4 +1,4 @@
-"""memory-ci hook agent: how agents and persons say what helped and what is outdated."""
+"""Tests of `memory-ci hook agent`: feedback of agents and people on entries."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.in_project
 OUTDATED = "No, that is outdated."
 
 
-def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> None:
+def test_the_way_to_give_feedback_is_shown_once_and_at_each_start(call: Call) -> None:
     tool = {
         "hook_event_name": "PostToolUse",
         "tool_name": "Read",
@@ -21,8 +21,8 @@ def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> No
     }
     prompt = {"hook_event_name": "UserPromptSubmit", "prompt": ASK}
     assert HELPED in context(call("codex", **prompt, session_id="s1"))
-    assert HELPED not in (given := context(call("codex", **tool, session_id="s1")))
-    assert "Feed the hen" in given
+    assert HELPED not in (served_text := context(call("codex", **tool, session_id="s1")))
+    assert "Feed the hen" in served_text
     assert HELPED in context(
         call("codex", hook_event_name="SessionStart", source="compact", session_id="s1")
     )
@@ -31,7 +31,7 @@ def test_how_to_say_what_helped_is_told_once_and_at_each_start(call: Call) -> No
 HELPED = "in a sentence of your own"
 
 
-def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_was_given(
+def test_a_remark_that_memory_is_outdated_is_offered_as_feedback(
     call: Call,
 ) -> None:
     prompt = {"hook_event_name": "UserPromptSubmit"}
@@ -47,7 +47,7 @@ def test_a_person_who_says_that_it_is_outdated_is_offered_as_feedback_on_what_wa
 @pytest.mark.parametrize(
     "prompt", ["Show me the outdated packages. " * 20, "Thanks, go on with the tests.", "No."]
 )
-def test_what_doubts_nothing_is_no_feedback(call: Call, prompt: str) -> None:
+def test_a_prompt_without_doubt_is_no_feedback(call: Call, prompt: str) -> None:
     call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
     assert "memory-ci feedback 0" not in context(
         call("codex", hook_event_name="UserPromptSubmit", prompt=prompt)
@@ -55,9 +55,9 @@ def test_what_doubts_nothing_is_no_feedback(call: Call, prompt: str) -> None:
 
 
 @pytest.mark.parametrize("flags", [{"agent_id": "sub-1"}, {"session_id": "another"}])
-def test_of_a_sub_agent_or_another_session_it_is_none_either(
+def test_a_remark_in_a_sub_agent_or_another_session_is_no_feedback(
     call: Call, flags: dict[str, str]
 ) -> None:
     call("codex", hook_event_name="UserPromptSubmit", prompt=ASK)
-    told = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
-    assert "rejected`" not in context(call("codex", **told))
+    event = {"hook_event_name": "UserPromptSubmit", "prompt": OUTDATED, **flags}
+    assert "rejected`" not in context(call("codex", **event))

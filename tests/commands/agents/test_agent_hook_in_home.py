@@ -1,4 +1,4 @@
-"""memory-ci hook agent: hooks in the settings of the home, and settings after sessions."""
+"""Tests of `memory-ci hook agent`: hooks in the home directory, and settings that a session changed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
     run: Run, shop: Project
 ) -> None:
     def ask(cwd: str) -> str:
-        given = {
+        hook_event = {
             "session_id": "s1",
             "cwd": cwd,
             "hook_event_name": "UserPromptSubmit",
             "prompt": ASK,
         }
-        result = run("hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(given))
+        result = run(
+            "hook", "agent", "--for", "claude-code", "--user", stdin=json.dumps(hook_event)
+        )
         assert (result.exit_code, result.stderr) == (0, "")
         return result.stdout
 
@@ -37,10 +39,15 @@ def test_a_hook_in_the_home_answers_once_and_says_nothing_elsewhere(
 
 
 def ask_plugin(run: Run, shop: Project, event: str = "UserPromptSubmit") -> str:
-    """What the hook of the plugin answers."""
-    given = {"session_id": "s1", "cwd": str(shop.path), "hook_event_name": event, "prompt": ASK}
+    """Return the output of the plugin's hook."""
+    hook_event = {
+        "session_id": "s1",
+        "cwd": str(shop.path),
+        "hook_event_name": event,
+        "prompt": ASK,
+    }
     call = ("hook", "agent", "--for", "claude-code", "--plugin", "--event", event)
-    result = run(*call, stdin=json.dumps(given))
+    result = run(*call, stdin=json.dumps(hook_event))
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 
@@ -61,9 +68,9 @@ def test_a_plugin_says_nothing_where_no_memory_is_kept(
     run: Run, shop: Project, tmp_path: Path
 ) -> None:
     bare = make_repo(tmp_path / "bare")
-    given = {"session_id": "s1", "cwd": str(bare.path), "hook_event_name": "SessionStart"}
+    hook_event = {"session_id": "s1", "cwd": str(bare.path), "hook_event_name": "SessionStart"}
     call = ("hook", "agent", "--for", "claude-code", "--plugin")
-    assert run(*call, stdin=json.dumps(given)).output == ""
+    assert run(*call, stdin=json.dumps(hook_event)).output == ""
 
 
 def test_the_home_is_written_by_the_command_and_cleaned_again(run: Run, shop: Project) -> None:
@@ -90,13 +97,13 @@ def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Pr
     assert run("init", "--clone", "--agent", "all", "--without", "hooks").exit_code == 0
     for agent in NAMES:
         for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
-            given = {
+            hook_event = {
                 "session_id": agent,
                 "cwd": str(shop.path),
                 "hook_event_name": event,
                 "prompt": f"No, never {ASK}.",
             }
-            assert run("hook", "agent", "--for", agent, stdin=json.dumps(given)).exit_code == 0
+            assert run("hook", "agent", "--for", agent, stdin=json.dumps(hook_event)).exit_code == 0
     assert run("init", "--remove", "--clone").exit_code == 0
     assert {file: (shop.path / file).read_bytes().decode() for file in files} == before
     assert {line[3:] for line in shop.status().splitlines()} == {

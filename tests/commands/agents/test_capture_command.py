@@ -1,4 +1,4 @@
-"""`capture` as a user and as an agent's hook meets it."""
+"""Tests of `sessions --capture`, called by a user and by an agent's hook."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def transcript(project: Project, home: Path) -> Path:
-    """A session of Claude Code in this project, where Claude Code keeps it."""
+    """Return the path of a session of Claude Code in this project, where Claude Code writes it."""
     place = (
         home
         / ".claude"
@@ -78,7 +78,7 @@ def test_a_hook_says_nothing_and_keeps_the_session(
 @pytest.mark.parametrize(
     "given", ["", "not json", "[]", '{"transcript_path": "/nowhere\\u0000\\n"}']
 )
-def test_whatever_a_hook_is_given_the_agent_ends_well(
+def test_any_input_of_a_hook_lets_the_agent_end_without_an_error(
     run: Run, project: Project, given: str
 ) -> None:
     result = run("sessions", "--capture", "-", "--hook", stdin=given)
@@ -91,9 +91,9 @@ def test_outside_of_a_repository_a_hook_is_no_failure(
     run: Run, project: Project, transcript: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    given = hook_input(transcript, project)
-    assert run("sessions", "--capture", "-", "--hook", stdin=given).exit_code == 0
-    assert run("sessions", "--capture", "-", stdin=given).exit_code == 4
+    event = hook_input(transcript, project)
+    assert run("sessions", "--capture", "-", "--hook", stdin=event).exit_code == 0
+    assert run("sessions", "--capture", "-", stdin=event).exit_code == 4
 
 
 def test_captured_sessions_are_listed_and_purged(
@@ -123,14 +123,16 @@ def test_a_remote_that_is_misspelt_is_named(run: Run, transcript: Path) -> None:
     assert "`git remote -v`" in refused.stderr
 
 
-def test_sessions_are_those_of_the_whole_project_wherever_in_it_one_stands(
+def test_sessions_of_the_whole_project_are_listed_from_any_directory(
     run: Run, project: Project, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path / "src")
     assert "79e9becd" in run("sessions").stdout
 
 
-def test_where_nothing_is_kept_the_places_are_said(run: Run, project: Project, home: Path) -> None:
+def test_the_searched_directories_are_named_if_there_is_no_session(
+    run: Run, project: Project, home: Path
+) -> None:
     nothing = run("sessions")
     assert (nothing.exit_code, nothing.stdout) == (0, "")
     assert nothing.stderr.startswith("No session found in ")

@@ -1,4 +1,4 @@
-"""The nudge where it is said: in an agent's hook, at a push; and what it costs there."""
+"""Tests of the reminder that memory was not changed for many commits: in an agent's hook and at a push."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project that changed memory three commits ago, and wants to hear of it."""
+    """Return a project that changed memory three commits ago and has a reminder configured."""
     project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n"})
     project.commit("Learn", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing"))})
     work(project, 3)
@@ -36,8 +36,8 @@ def call_hook(run: Run, session: str) -> str:
 
 
 @pytest.fixture
-def told(shop: Project, run: Run) -> Callable[[str], str]:
-    """What an agent's hook adds to the context of a session."""
+def read_context(shop: Project, run: Run) -> Callable[[str], str]:
+    """Return the text that an agent's hook adds to the session."""
 
     def ask(session: str) -> str:
         text: str = json.loads(call_hook(run, session))["hookSpecificOutput"]["additionalContext"]
@@ -46,15 +46,15 @@ def told(shop: Project, run: Run) -> Callable[[str], str]:
     return ask
 
 
-def test_a_session_s_first_context_ends_with_it(told: Callable[[str], str]) -> None:
-    assert told("one").endswith(f"</recalled-memory>\n{LINE}\n")
-    assert LINE not in told("one")
+def test_a_session_s_first_context_ends_with_it(read_context: Callable[[str], str]) -> None:
+    assert read_context("one").endswith(f"</recalled-memory>\n{LINE}\n")
+    assert LINE not in read_context("one")
 
 
-def test_it_is_said_also_where_nothing_is_recalled(shop: Project, run: Run) -> None:
+def test_the_reminder_is_shown_without_served_entries(shop: Project, run: Run) -> None:
     shop.git("rm", "-q", "MEMORY.md", "institutional.md")
-    given = {"hook_event_name": "UserPromptSubmit", "cwd": str(shop.path), "session_id": "one"}
-    answer = json.loads(run("hook", "agent", stdin=json.dumps(given)).stdout)
+    event = {"hook_event_name": "UserPromptSubmit", "cwd": str(shop.path), "session_id": "one"}
+    answer = json.loads(run("hook", "agent", stdin=json.dumps(event)).stdout)
     assert answer["hookSpecificOutput"]["additionalContext"] == f"{LINE}\n"
 
 
@@ -64,14 +64,14 @@ def test_the_hook_format_says_it_and_the_others_do_not(shop: Project, run: Run) 
     assert "memory-ci add" in run("retrieve", "zebra", "--format", "hook").stdout
 
 
-def test_it_costs_a_hook_one_git_process_and_only_until_it_was_said(
-    told: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_the_reminder_costs_one_git_process_until_it_was_shown(
+    read_context: Callable[[str], str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    told("zero")
+    read_context("zero")
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "first"))
-    told("one")
+    read_context("one")
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "second"))
-    told("one")
+    read_context("one")
     first, second = count_git(tmp_path / "first"), count_git(tmp_path / "second")
     assert first.count("log") == 1
     assert sorted(first) == sorted([*second, "log"])
@@ -91,7 +91,9 @@ def test_where_it_is_not_time_yet_only_the_first_prompt_of_a_session_asks(
 PUSHED = f"refs/heads/main {'1' * 40} refs/heads/main {'0' * 40}\n"
 
 
-def test_a_push_is_told_of_it_on_standard_error_and_goes_on(shop: Project, run: Run) -> None:
+def test_a_push_prints_the_reminder_to_standard_error_and_continues(
+    shop: Project, run: Run
+) -> None:
     result = run("hook", "pre-push", "origin", stdin=PUSHED)
     assert (result.exit_code, result.stdout, result.stderr.splitlines()[-1]) == (0, "", LINE)
     assert LINE not in run("hook", "pre-push", "origin", stdin=PUSHED).stderr

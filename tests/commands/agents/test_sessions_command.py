@@ -1,4 +1,4 @@
-"""`memory-ci sessions`, outside of any repository."""
+"""Tests of `memory-ci sessions` outside of a repository."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_the_table_counts_what_was_found(run: Run, transcript: Path) -> None:
+def test_the_table_counts_sessions_and_turns(run: Run, transcript: Path) -> None:
     headings, row = run("sessions", str(transcript)).stdout.splitlines()
     assert headings.split()[:4] == ["format", "agent", "id", "started"]
     cells = (
@@ -50,7 +50,7 @@ def test_the_table_counts_what_was_found(run: Run, transcript: Path) -> None:
     assert row.split() == cells.split()
 
 
-def test_what_people_said_has_file_and_line_and_nothing_that_moves_the_cursor(
+def test_words_of_people_are_shown_with_file_and_line_and_no_control_characters(
     run: Run, transcript: Path
 ) -> None:
     assert run("sessions", "--human", str(transcript)).stdout.splitlines() == [

@@ -1,4 +1,4 @@
-"""A table of sessions in which each can be told from the next."""
+"""Tests of the table of sessions: the ids that it prints are unique."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def make_session(number: str) -> Session:
     )
 
 
-def test_sessions_of_one_file_are_told_apart() -> None:
+def test_sessions_in_one_file_have_different_names() -> None:
     ids = ["aider-chat-history-2026-09-01-12-00-00", "aider-chat-history-2026-09-01-12-30-00"]
     first, second = render_sessions([make_session(number) for number in ids]).splitlines()[1:]
     assert first != second

@@ -1,4 +1,4 @@
-"""`check --backtest` and `add --check`: what checks would have said of a small history."""
+"""Tests of `check --backtest` and `add --check`: the results of checks on the commits of a small history."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def backtest(run: Run, *words: str) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def history(project: Project) -> Project:
-    """A direct push, a squash, a rebase of two commits and a merge, on top of the project's own."""
+    """Return a project with a direct push, a squash, a rebase of two commits and a merge."""
     project.commit("Direct", {"lib/a.py": "print(1)\n"})
     project.commit("Squash (#7)", {"lib/b.py": "# SPDX\n", "CHANGELOG.md": "- b\n"})
     project.commit("Rebase one (#8)", {"lib/c.py": "x\n"})
@@ -135,7 +135,7 @@ def test_a_person_who_asked_for_just_that_makes_a_check_right(project: Project, 
         (["entry.md"], "no-check"),
     ],
 )
-def test_what_has_no_check_has_no_backtest(
+def test_an_entry_without_a_check_has_no_backtest(
     project: Project, run: Run, words: list[str], slug: str
 ) -> None:
     plain = format_entry(make_entry(4))
@@ -156,8 +156,8 @@ def test_a_new_check_is_shown_against_history_before_it_is_written(
     history: Project, run: Run
 ) -> None:
     check = "with: {when: [lib/**], also: [CHANGELOG.md]}"
-    shown = run("add", TITLE, "--check", check, "--dry-run")
-    assert "would have spoken in 2 (50%)" in shown.stdout
+    shown_result = run("add", TITLE, "--check", check, "--dry-run")
+    assert "would have spoken in 2 (50%)" in shown_result.stdout
     assert not (history.path / ".memory/inbox").exists()
     added = json.loads(run("add", TITLE, "--check", check, "--json").stdout)
     assert added["backtest"]["applicable"] == 4
@@ -165,7 +165,7 @@ def test_a_new_check_is_shown_against_history_before_it_is_written(
     assert "check:\n  with: {when: ['lib/**'], also: ['CHANGELOG.md']}\n" in text
 
 
-def test_a_check_that_is_none_is_not_added(history: Project, run: Run) -> None:
+def test_an_invalid_check_is_not_added(history: Project, run: Run) -> None:
     result = run("add", TITLE, "--check", "with: {when: [lib/**]}")
     assert (result.exit_code, "[bad-check]" in result.stderr) == (2, True)
     assert not (history.path / ".memory/inbox").exists()

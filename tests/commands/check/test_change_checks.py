@@ -1,4 +1,4 @@
-"""Verify: a change is judged by the checks of its base."""
+"""Tests of `verify`: the checks of the base are applied to a change."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def rule(
 
 
 def start(project: Project, *rules: str) -> None:
-    """Commit the rules to main, and begin a branch."""
+    """Commit the rules to main, and create a branch."""
     files = {f"team{number}/MEMORY.md": text for number, text in enumerate(rules)}
     project.commit("Rules", files)
     project.branch("topic")
@@ -56,7 +56,7 @@ def judged(project: Project, *, is_fork: bool = False, title: str = "") -> Itera
     ("level", "of_finding", "status"),
     [(None, "notice", 0), ("remind", "notice", 0), ("warn", "warning", 0), ("fail", "error", 1)],
 )
-def test_the_level_of_a_check_decides_what_a_violation_does(
+def test_the_level_of_a_check_decides_the_effect_of_a_violation(
     project: Project, run: Run, level: CheckLevel | None, of_finding: str, status: int
 ) -> None:
     start(project, rule(CHANGELOG, level, evidence=("session:c:1#2 a", "session:c:2#9 b")))
@@ -86,7 +86,7 @@ def test_the_level_of_a_check_decides_what_a_violation_does(
         ),
     ],
 )
-def test_the_reason_of_a_rule_is_what_its_entry_knows(
+def test_the_reason_of_a_rule_comes_from_its_entry(
     project: Project, fields: dict[str, Any], why: str
 ) -> None:
     start(project, rule(CHANGELOG, **fields))
@@ -124,13 +124,13 @@ def test_each_kind_of_check_finds_its_violation(
     assert (finding.code, finding.level) == ("violated-check", "error")
 
 
-def test_the_title_of_a_request_stands_for_its_messages(project: Project) -> None:
+def test_the_title_of_a_request_replaces_its_commit_messages(project: Project) -> None:
     start(project, rule(MessageCheck("^(feat|fix): "), "fail"))
     project.commit("Work", {"src/a.py": "x\n"})
     assert not list(judged(project, title="feat: a thing"))
 
 
-def test_what_only_a_session_shows_is_not_judged(project: Project) -> None:
+def test_checks_that_need_a_session_are_not_applied(project: Project) -> None:
     start(project, rule(BeforeCheck("commit", ("make lint",)), "warn"))
     project.commit("Work", {"src/a.py": "x\n"})
     assert not list(judged(project))
@@ -143,7 +143,7 @@ def test_the_request_as_a_whole_is_judged(project: Project) -> None:
     assert not list(judged(project))
 
 
-def test_what_the_base_gained_meanwhile_is_not_the_request(project: Project) -> None:
+def test_later_changes_of_the_base_are_not_part_of_the_request(project: Project) -> None:
     start(project, rule(CHANGELOG, "fail"))
     project.commit("Docs", {"docs/a.md": "x\n"})
     project.checkout("main")
@@ -340,7 +340,7 @@ OWN = "Compact\n\nMemory-CI-Step: compact\n"
         ({".memory/inbox/a.md": "x\n", "src/a.py": "x\n"}, False, ["violated-check"]),
     ],
 )
-def test_only_a_commit_of_memory_alone_is_one_of_memory_ci_and_none_of_a_fork(
+def test_only_commits_with_memory_files_alone_outside_of_forks_count_as_memory_ci_s(
     project: Project, files: dict[str, str], is_fork: bool, codes: list[str]
 ) -> None:
     start(project, rule(MessageCheck("^feat"), "fail"))

@@ -1,4 +1,4 @@
-"""Check: every memory file of a view, never a rewrite."""
+"""Tests of `check`: it reads each memory file of a view and rewrites none."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tests.repos import make_repo
 BROKEN = "---\nid: 1\ntype: oops\n---\n## Broken\n"
 
 
-def found(project: Project, view: str | None = None) -> set[tuple[str, int, str]]:
+def list_findings(project: Project, view: str | None = None) -> set[tuple[str, int, str]]:
     return {(finding.path, finding.line, finding.code) for finding in project.check(view).findings}
 
 
-def test_a_fresh_project_and_what_record_writes_are_in_order(project: Project) -> None:
+def test_a_new_project_and_recorded_entries_pass_check(project: Project) -> None:
     assert project.check().is_ok
     project.record()
     report = project.check()
@@ -30,10 +30,10 @@ def test_a_fresh_project_and_what_record_writes_are_in_order(project: Project) -
     assert report.entries == 2
 
 
-def test_an_id_that_stands_twice_is_an_error_wherever_the_two_are(project: Project) -> None:
+def test_a_duplicate_id_in_any_files_is_an_error(project: Project) -> None:
     project.write("MEMORY.md", format_entry(make_entry(1)))
     project.write("src/MEMORY.md", "# Sources\n\n" + format_entry(make_entry(1, title="Other")))
-    assert found(project) == {("src/MEMORY.md", 3, "duplicate-id")}
+    assert list_findings(project) == {("src/MEMORY.md", 3, "duplicate-id")}
 
 
 def test_the_staged_text_counts_and_not_the_work_tree(project: Project) -> None:
@@ -47,12 +47,12 @@ def test_the_staged_text_counts_and_not_the_work_tree(project: Project) -> None:
     assert project.check(STAGED).is_ok
 
 
-def test_the_index_of_commit_dash_a_is_the_one_that_is_read(
+def test_with_commit_dash_a_the_index_of_that_commit_is_read(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.write("MEMORY.md", BROKEN)
-    other = project.path / ".git" / "index.other"
-    other.write_bytes((project.path / ".git" / "index").read_bytes())
+    other_index = project.path / ".git" / "index.other"
+    other_index.write_bytes((project.path / ".git" / "index").read_bytes())
     project.git("add", "MEMORY.md")
     monkeypatch.setenv("GIT_INDEX_FILE", ".git/index.other")
     assert project.check(STAGED).is_ok
@@ -64,7 +64,7 @@ def test_a_revision_can_be_checked_and_a_path_chosen(project: Project) -> None:
     sha = project.commit("Break", {"MEMORY.md": BROKEN, "src/MEMORY.md": BROKEN})
     project.commit("Mend", {"MEMORY.md": "# Memory\n", "src/MEMORY.md": None})
     assert project.check().is_ok
-    assert {path for path, _, _ in found(project, sha)} == {"MEMORY.md", "src/MEMORY.md"}
+    assert {path for path, _, _ in list_findings(project, sha)} == {"MEMORY.md", "src/MEMORY.md"}
     project.write("src/MEMORY.md", BROKEN)
     assert check_memory(project.workspace, None, [project.path / "MEMORY.md"]).is_ok
     with pytest.raises(UsageError) as raised:
@@ -86,19 +86,23 @@ def test_a_relation_to_a_retired_entry_that_was_taken_out_is_no_finding(project:
     retired = format_entry(make_entry(1, status="retired")) + "\n" + format_entry(make_entry(2))
     project.commit("Retire", {"docs/MEMORY.md": retired, "MEMORY.md": f"# Memory\n\n{entry}"})
     project.write("docs/MEMORY.md", format_entry(make_entry(2)))
-    assert found(project) == set()
+    assert list_findings(project) == set()
     project.commit("Take the retired one out", {"docs/MEMORY.md": format_entry(make_entry(2))})
-    assert (found(project), found(project, STAGED), found(project, "HEAD")) == (set(), set(), set())
+    assert (
+        list_findings(project),
+        list_findings(project, STAGED),
+        list_findings(project, "HEAD"),
+    ) == (set(), set(), set())
     project.commit("Take the other out", {"docs/MEMORY.md": "# Memory\n"})
     (finding,) = check_memory(project.workspace).findings
     assert (finding.code, make_id(2) in finding.message) == ("dangling-relation", True)
-    assert found(project, "HEAD~1") == set()
+    assert list_findings(project, "HEAD~1") == set()
 
 
 def test_a_relation_without_history_is_a_finding(tmp_path: Path) -> None:
     project = Project(make_repo(tmp_path / "new").path)
     project.write("MEMORY.md", f"# Memory\n\n{relate(('supports', 1))}")
-    assert {code for _, _, code in found(project)} == {"dangling-relation"}
+    assert {code for _, _, code in list_findings(project)} == {"dangling-relation"}
 
 
 def test_history_is_asked_only_for_a_relation_that_leads_nowhere(
@@ -109,7 +113,7 @@ def test_history_is_asked_only_for_a_relation_that_leads_nowhere(
         "Both",
         {"MEMORY.md": f"# Memory\n\n{format_entry(make_entry(1))}\n{relate(('supports', 1))}"},
     )
-    assert found(project) == set()
+    assert list_findings(project) == set()
 
 
 def test_a_link_to_a_memory_file_is_that_file(project: Project) -> None:
@@ -120,7 +124,7 @@ def test_a_link_to_a_memory_file_is_that_file(project: Project) -> None:
 def test_committed_conflict_markers_are_red_and_the_rest_is_served(project: Project) -> None:
     sides = "<<<<<<< HEAD\n" + format_entry(make_entry(2)) + "=======\n>>>>>>> topic\n"
     project.write("MEMORY.md", format_entry(make_entry(1, title="Zebra")) + sides)
-    assert {code for _, _, code in found(project)} == {"conflict-marker"}
+    assert {code for _, _, code in list_findings(project)} == {"conflict-marker"}
     assert [hit.located.entry.id for hit in project.retrieve("zebra").hits] == [make_id(1)]
 
 
@@ -142,7 +146,7 @@ def test_a_file_over_the_limit_and_an_unreadable_one_are_findings(
     monkeypatch.setattr(workspace_module, "MAX_FILE_BYTES", 1000)
     project.write("MEMORY.md", "x" * 1001)
     project.write("src/MEMORY.md", format_entry(make_entry(1, title="Zebra")))
-    assert found(project) == {("MEMORY.md", 1, "file-unreadable")}
+    assert list_findings(project) == {("MEMORY.md", 1, "file-unreadable")}
     assert project.retrieve("zebra").hits
 
 
@@ -151,7 +155,7 @@ def test_an_inbox_file_holds_one_entry_with_a_scope_that_exists(project: Project
         ".memory/inbox/two.md", format_entry(make_entry(1)) + "\n" + format_entry(make_entry(2))
     )
     project.write(".memory/inbox/lost.md", format_entry(make_entry(3, scope="galaxy")))
-    assert found(project) == {
+    assert list_findings(project) == {
         (".memory/inbox/two.md", 1, "bad-fragment"),
         (".memory/inbox/lost.md", 1, "bad-scope"),
     }
@@ -159,7 +163,7 @@ def test_an_inbox_file_holds_one_entry_with_a_scope_that_exists(project: Project
 
 def test_a_strange_file_name_is_checked_like_any_other(project: Project) -> None:
     project.commit("Strange", {'odd "dir\n\t/MEMORY.md': BROKEN})
-    assert {path for path, _, _ in found(project)} == {'odd "dir\n\t/MEMORY.md'}
+    assert {path for path, _, _ in list_findings(project)} == {'odd "dir\n\t/MEMORY.md'}
 
 
 def test_checking_changes_no_file(project: Project) -> None:
@@ -169,7 +173,7 @@ def test_checking_changes_no_file(project: Project) -> None:
     assert {path: path.read_bytes() for path in Path(project.path).glob("*.md")} == before
 
 
-def test_of_episodes_only_what_a_commit_changes_is_read_before_it(project: Project) -> None:
+def test_before_a_commit_only_its_changed_episodes_are_read(project: Project) -> None:
     project.commit("Broken long ago", {".memory/episodes/2026-01/pr-1.md": "---\nid: pr-1\n"})
     assert project.check(STAGED).is_ok
     project.write(".memory/episodes/2026-01/pr-2.md", "---\nid: pr-2\n")

@@ -1,4 +1,4 @@
-"""`check --range`: what a change touches, as a reviewer sees it."""
+"""Tests of `check --range`: entries whose cited code a change edits, moves or removes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moving what a branch appended into the inbox, and folding it back."""
+"""Tests of `check --fix`: entries that a branch appended are moved into the inbox, and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def append(project: Project, path: str, *numbers: int, text: str = "") -> None:
 
 @pytest.fixture
 def branch(project: Project) -> Project:
-    """A project with entry 1 in MEMORY.md, on a branch of its own."""
+    """Check out a new branch of a project that has entry 1 in MEMORY.md."""
     append(project, "MEMORY.md", 1)
     project.git("add", ".")
     project.commit("One")
@@ -33,7 +33,7 @@ def branch(project: Project) -> Project:
     return project
 
 
-def test_what_a_branch_appended_moves_and_the_file_is_byte_for_byte_the_old_one(
+def test_appended_entries_move_and_the_file_is_restored_byte_for_byte(
     branch: Project,
 ) -> None:
     append(branch, "MEMORY.md", 2)
@@ -53,7 +53,7 @@ def test_what_a_branch_appended_moves_and_the_file_is_byte_for_byte_the_old_one(
 
 
 @pytest.mark.parametrize("end", ["", "\n\n\n"])
-def test_the_end_of_the_file_is_that_of_the_base_too(branch: Project, end: str) -> None:
+def test_the_end_of_the_file_is_restored_too(branch: Project, end: str) -> None:
     before = (branch.path / "MEMORY.md").read_text().rstrip() + end
     branch.commit("Another end", {"MEMORY.md": before})
     branch.git("branch", "-f", "main", "HEAD")
@@ -62,7 +62,7 @@ def test_the_end_of_the_file_is_that_of_the_base_too(branch: Project, end: str) 
     assert (branch.path / "MEMORY.md").read_text() == before
 
 
-def test_each_file_gives_its_scope_to_what_came_from_it(branch: Project) -> None:
+def test_moved_entries_get_the_scope_of_their_file(branch: Project) -> None:
     paths = ["src/api/MEMORY.md", "institutional.md", ".teaparty/jobs/j1/institutional.md"]
     for number, path in enumerate(paths, 2):
         append(branch, path, number)
@@ -73,7 +73,7 @@ def test_each_file_gives_its_scope_to_what_came_from_it(branch: Project) -> None
     assert not (branch.path / "src/api/MEMORY.md").exists()
 
 
-def test_what_is_folded_later_is_what_was_moved(branch: Project) -> None:
+def test_moved_entries_are_folded_unchanged(branch: Project) -> None:
     append(branch, "MEMORY.md", 2)
     move_to_inbox(branch.workspace)
     branch.git("add", ".")
@@ -104,7 +104,7 @@ def test_an_entry_that_only_changed_its_file_is_not_new(branch: Project) -> None
     assert move_to_inbox(branch.workspace) == ()
 
 
-def test_an_id_that_stands_twice_is_left_for_check_to_name(branch: Project) -> None:
+def test_a_duplicate_id_is_left_for_check_to_report(branch: Project) -> None:
     append(branch, "MEMORY.md", 2)
     append(branch, "src/MEMORY.md", 2)
     assert move_to_inbox(branch.workspace) == ()
@@ -138,7 +138,7 @@ def test_on_the_default_branch_entries_are_where_they_belong(branch: Project) ->
     assert len(move_to_inbox(branch.workspace, "HEAD")) == 1
 
 
-def test_what_was_recorded_on_the_default_branch_and_not_pushed_yet_stays(
+def test_unpushed_record_commits_of_the_default_branch_stay(
     branch: Project, tmp_path: Path
 ) -> None:
     branch.checkout("main")

@@ -1,4 +1,4 @@
-"""Formatting the memory files of a work tree."""
+"""Tests of the formatting of memory files in a work tree."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEGACY = "projects/web/.sessions/1/MEMORY.md"
 
 @pytest.fixture
 def messy(project: Project) -> Project:
-    """A project with one entry that is not canonical, in three places, one of them read only."""
+    """Return a project with an entry that is not canonical in three files, one of them read-only."""
     inbox = f".memory/inbox/{make_id(1)}.md"
     project.commit(
         "Write by hand", dict.fromkeys(("src/MEMORY.md", inbox, LEGACY, "README.md"), MESSY)
@@ -63,7 +63,7 @@ def test_a_symbolic_link_is_not_replaced_by_a_file(project: Project) -> None:
     assert (project.path / "notes/mine.md").read_text() == MESSY
 
 
-def test_what_cannot_be_read_is_named_and_its_neighbours_are_formatted(project: Project) -> None:
+def test_unreadable_text_is_named_and_the_entries_around_it_are_formatted(project: Project) -> None:
     broken = MESSY.replace("status: active", "status: unheard-of").replace(make_id(1), make_id(2))
     project.write("src/MEMORY.md", f"{broken}\n{MESSY}")
     report = format_memory(project.workspace)
@@ -76,7 +76,7 @@ def test_what_cannot_be_read_is_named_and_its_neighbours_are_formatted(project: 
 def test_when_one_file_cannot_be_written_safely_none_is(
     messy: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard is the last one: no file is known that trips it, so a reader that differs stands in for a fault."""
+    """No known file makes the formatter fail, so a reader that returns other entries takes its place."""
     canonical = format_all_keys(make_entry(1)).encode()
 
     def misread(path: str, data: bytes) -> MemoryFile:

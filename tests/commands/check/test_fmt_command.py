@@ -1,4 +1,4 @@
-"""The canonical form by `memory-ci check --fix`, as a user runs it."""
+"""Tests of `memory-ci check --fix` as a user runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""install, uninstall, resolve and check --fix on the command line: text, JSON and exit status."""
+"""Tests of the commands around merges (`init --clone`, `resolve`, `check --fix`): text, JSON, exit status."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def append(project: Project, number: int) -> None:
     project.commit(f"Entry {number}", {"MEMORY.md": f"{text}\n{format_entry(make_entry(number))}"})
 
 
-def test_install_says_what_it_did_and_uninstall_takes_it_back(project: Project, run: Run) -> None:
+def test_install_lists_its_changes_and_uninstall_reverts_them(project: Project, run: Run) -> None:
     assert "would be written" in run("init", "--clone", "--dry-run").stdout
     assert not (project.path / ".gitattributes").exists()
     assert "Commit .gitattributes" in run("init", "--clone").stdout
@@ -43,8 +43,8 @@ def test_install_says_which_settings_are_not_to_be_committed(project: Project, r
         f"Do not commit {file} .mcp.json: of this clone alone"
         in run("init", "--clone", "--agent", "claude-code", "--dry-run").stdout
     )
-    shown = run("init", "--clone", "--agent", "claude-code").stdout
-    assert "git passes over them; take one that it tracks out with `git rm --cached`" in shown
+    output = run("init", "--clone", "--agent", "claude-code").stdout
+    assert "git passes over them; take one that it tracks out with `git rm --cached`" in output
     steps = json.loads(run("init", "--clone", "--agent", "claude-code", "--json").stdout)["steps"]
     assert ("exclude", "kept") in [(step["part"], step["result"]) for step in steps]
 
@@ -57,12 +57,14 @@ def test_hooks_elsewhere_are_a_repository_error_with_a_way_out(project: Project,
     assert run("init", "--clone", "--without", "hooks").exit_code == 0
 
 
-def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(
+def test_files_of_a_hook_manager_are_unchanged_and_lines_are_suggested(
     project: Project, run: Run
 ) -> None:
     settings = project.write("lefthook.yml", "pre-commit:\n  parallel: true\n")
-    shown = run("init", "--clone")
-    assert "run: '! command -v memory-ci >/dev/null || memory-ci hook pre-push {1}'" in shown.stdout
+    result = run("init", "--clone")
+    assert (
+        "run: '! command -v memory-ci >/dev/null || memory-ci hook pre-push {1}'" in result.stdout
+    )
     assert not any((project.path / ".git/hooks" / hook).exists() for hook in HOOKS)
     manager = json.loads(run("init", "--clone", "--json").stdout)["managed_by"]
     settings.write_text(settings.read_text() + manager["additions"]["lefthook.yml"])
@@ -72,17 +74,17 @@ def test_a_tool_that_manages_hooks_is_left_alone_and_told_what_to_add(
     )
 
 
-def test_a_hook_of_ours_that_was_changed_is_renamed_and_said(project: Project, run: Run) -> None:
+def test_a_changed_hook_of_ours_is_renamed_and_reported(project: Project, run: Run) -> None:
     run("init", "--clone")
     hook = project.path / ".git/hooks/post-merge"
     hook.write_text(hook.read_text() + "make\n")
     assert "would be renamed  hook" in run("init", "--clone", "--dry-run").stdout
-    said = run("init", "--clone").stdout
-    assert "renamed  hook          .git/hooks/post-merge.memory-ci-edited\n" in said
-    assert "Where lines of your own belong: `memory-ci help agents`" in said
+    output = run("init", "--clone").stdout
+    assert "renamed  hook          .git/hooks/post-merge.memory-ci-edited\n" in output
+    assert "Where lines of your own belong: `memory-ci help agents`" in output
 
 
-def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
+def test_resolve_lists_the_merged_files(project: Project, run: Run) -> None:
     project.git("config", "user.name", "Ann")
     project.git("config", "user.email", "ann@example.com")
     project.branch("side")
@@ -100,7 +102,7 @@ def test_resolve_says_what_it_merged(project: Project, run: Run) -> None:
     assert json.loads(run("resolve", "--json").stdout)["after"] == project.sha()
 
 
-def test_check_says_what_it_moved(project: Project, run: Run) -> None:
+def test_check_lists_the_moved_entries(project: Project, run: Run) -> None:
     project.branch("side")
     append(project, 1)
     assert run("check", "--fix", "--dry-run").stdout.startswith(
@@ -137,9 +139,7 @@ def test_a_heading_that_a_person_typed_is_an_error_until_fix_makes_it_an_entry(
     assert run("check", "--fix").stdout == ""
 
 
-def test_what_add_writes_is_in_order_though_its_body_has_headings(
-    project: Project, run: Run
-) -> None:
+def test_a_note_with_headings_in_its_body_passes_check(project: Project, run: Run) -> None:
     assert (
         run("add", "Retry once", "--body", "Why:\n\n## Details\n\n```\n## code\n```").exit_code == 0
     )

@@ -1,4 +1,4 @@
-"""Priorities: set by people; what a bot or an agent sets is found, in real commits."""
+"""Tests of priorities: people set them; a priority that a bot or an agent sets is a finding."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def entry(number: int = 1, **fields: object) -> Entry:
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project whose main has two entries, with a branch `topic` checked out."""
+    """Return a project whose main has two entries, with the branch `topic` checked out."""
     project.commit("Two entries", memory(entry(1), entry(2)))
     project.branch("topic")
     return project
@@ -45,13 +45,17 @@ def check(shop: Project, written: str = "main..") -> CheckReport:
     return add_range_findings(shop.workspace, check_memory(shop.workspace), written)
 
 
-def found(shop: Project, written: str = "main..") -> list[Finding]:
-    return [one for one in check(shop, written).findings if one.code == "priority-by-machine"]
+def list_findings(shop: Project, written: str = "main..") -> list[Finding]:
+    return [
+        each_finding
+        for each_finding in check(shop, written).findings
+        if each_finding.code == "priority-by-machine"
+    ]
 
 
 def test_a_person_sets_a_priority_and_nothing_is_found(shop: Project) -> None:
     raised(shop)
-    assert found(shop) == []
+    assert list_findings(shop) == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +91,7 @@ def test_a_machine_sets_a_priority_and_it_is_an_error_at_the_entry(
     shop: Project, message: str, author: str | None, who: str
 ) -> None:
     sha = raised(shop, message, author)
-    (finding,) = found(shop)
+    (finding,) = list_findings(shop)
     assert (finding.path, finding.line, finding.level) == ("MEMORY.md", 3, "error")
     assert finding.message.startswith(f"priority pin was set by {who}")
     assert sha[:12] in finding.message
@@ -99,44 +103,44 @@ def test_a_machine_sets_a_priority_and_it_is_an_error_at_the_entry(
 )
 def test_a_person_whose_name_is_like_a_machines_is_a_person(shop: Project, author: str) -> None:
     raised(shop, "Pin it\n\nCo-authored-by: Bob <bob@example.com>", author)
-    assert found(shop) == []
+    assert list_findings(shop) == []
 
 
 def test_taking_a_priority_away_is_as_much_a_persons_decision(shop: Project) -> None:
     raised(shop)
     shop.branch("next")
     raised(shop, author=BOT, priority=None)
-    (finding,) = found(shop, "topic..")
+    (finding,) = list_findings(shop, "topic..")
     assert "priority normal was set by" in finding.message
 
 
 def test_a_normal_priority_that_is_written_out_is_no_change(shop: Project) -> None:
     raised(shop, author=BOT, priority="normal")
-    assert found(shop) == []
+    assert list_findings(shop) == []
 
 
 def test_a_new_entry_with_a_priority_by_an_agent_is_found_in_the_inbox_too(shop: Project) -> None:
     new = entry(3, priority="permanent", scope="project")
     shop.commit("Note", {fragment_path(new.id): format_entry(new)}, CLAUDE)
-    (finding,) = found(shop)
+    (finding,) = list_findings(shop)
     assert finding.path == fragment_path(make_id(3))
 
 
-def test_what_a_machine_set_is_settled_by_a_person_who_takes_it_back_or_sets_another(
+def test_a_person_settles_a_machine_s_priority_by_removing_or_replacing_it(
     shop: Project,
 ) -> None:
     raised(shop, author=CLAUDE)
     raised(shop, "Not so", priority=None)
-    assert found(shop) == []
+    assert list_findings(shop) == []
     raised(shop, author=CLAUDE)
     raised(shop, "Rather high", priority="high")
-    assert found(shop) == []
+    assert list_findings(shop) == []
 
 
-def test_what_a_person_set_and_a_machine_changed_again_is_the_machines(shop: Project) -> None:
+def test_a_priority_that_a_machine_changed_last_is_the_machine_s(shop: Project) -> None:
     raised(shop)
     raised(shop, author=CLAUDE, priority="permanent")
-    assert len(found(shop)) == 1
+    assert len(list_findings(shop)) == 1
 
 
 def test_a_machine_may_move_and_unite_entries_with_the_priority_that_they_have(
@@ -151,47 +155,49 @@ def test_a_machine_may_move_and_unite_entries_with_the_priority_that_they_have(
     )
     united = entry(2, priority="pin", supersedes=(make_id(1),))
     shop.commit("Unite", {"src/MEMORY.md": None, **memory(united)}, BOT)
-    assert found(shop, "topic..") == []
+    assert list_findings(shop, "topic..") == []
 
 
-def test_what_the_other_side_changed_meanwhile_is_not_this_branchs(shop: Project) -> None:
+def test_priorities_changed_on_the_other_side_are_not_this_branch_s(shop: Project) -> None:
     shop.commit("Work", {"src/a.py": "x\n"})
     shop.checkout("main")
     raised(shop, author=BOT)
     shop.checkout("topic")
-    assert found(shop) == []
+    assert list_findings(shop) == []
     shop.git("merge", "-q", "--no-ff", "-m", "Merge main", "main")
-    assert found(shop) == []
+    assert list_findings(shop) == []
 
 
-def test_a_merge_that_sets_what_neither_side_had_is_its_authors(shop: Project) -> None:
+def test_a_priority_set_in_a_merge_belongs_to_the_merge_s_author(shop: Project) -> None:
     shop.commit("Work", {"src/a.py": "x\n"})
     shop.checkout("main")
     shop.commit("More", {"README.md": "More\n"})
     shop.checkout("topic")
     shop.git("merge", "-q", "--no-commit", "--no-ff", "main")
     raised(shop, "Merge main", CLAUDE)
-    assert len(found(shop)) == 1
+    assert len(list_findings(shop)) == 1
 
 
-def test_a_merge_by_a_bot_brings_what_a_person_set(shop: Project) -> None:
+def test_a_merge_by_a_bot_keeps_a_person_s_priority(shop: Project) -> None:
     shop.commit("Work", {"src/a.py": "x\n"})
     shop.checkout("main")
     raised(shop)
     shop.checkout("topic")
     shop.git("merge", "-q", "--no-commit", "--no-ff", "main")
     shop.commit("Merge main", author=BOT)
-    assert found(shop, "main~1..") == []
+    assert list_findings(shop, "main~1..") == []
 
 
 def test_verify_finds_it_before_a_change_is_merged(shop: Project) -> None:
     raised(shop, author=CLAUDE)
     report = verify_change(shop.workspace, "main", "HEAD")
-    assert [(one.code, one.level) for one in report.findings] == [("priority-by-machine", "error")]
+    assert [(each_finding.code, each_finding.level) for each_finding in report.findings] == [
+        ("priority-by-machine", "error")
+    ]
 
 
 def test_a_change_cannot_call_its_bots_people(shop: Project) -> None:
     shop.commit("Settings", {".memory-ci.yaml": "extraction:\n  bot_authors: []\n"})
     raised(shop, author="renovate <renovate@example.com>")
     report = verify_change(shop.workspace, "main", "HEAD")
-    assert "priority-by-machine" in {one.code for one in report.findings}
+    assert "priority-by-machine" in {each_finding.code for each_finding in report.findings}

@@ -1,4 +1,4 @@
-"""Merging the base into a branch, without anything installed."""
+"""Tests of `resolve`: it merges the base into a branch without an installed merge driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def append(project: Project, number: int) -> None:
 
 @pytest.fixture
 def branch(project: Project) -> Project:
-    """On a branch that conflicts with main for git, and not for the driver."""
+    """Check out a branch that conflicts with main for git, but not for the merge driver."""
     project.git("config", "user.name", "Ann")
     project.git("config", "user.email", "ann@example.com")
     project.branch("side")
@@ -42,7 +42,7 @@ def ids(project: Project, rev: str = "HEAD") -> list[str]:
     return [entry.id for entry in project.entries(rev=rev)]
 
 
-def test_what_git_finds_in_conflict_is_merged_by_entries_and_nothing_stays_installed(
+def test_conflicts_of_git_are_merged_by_entries_and_no_driver_stays_installed(
     branch: Project,
 ) -> None:
     with pytest.raises(AssertionError):

@@ -1,4 +1,4 @@
-"""Two versions on one repository: files of the next format and of 0.1 are read, written and merged; nothing is lost."""
+"""Tests of two format versions in one repository: files of 0.1 and of the next format lose nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def version(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def mixed(project: Project, version: str, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The project with files of a version: two entries, and a third in the inbox; work was given the first."""
+    """Return a project with files of a version: two entries, a note, and work that was served the first entry."""
     monkeypatch.chdir(project.path)
     files = {
         ".memory-ci.yaml": CONFIGS[version],
@@ -70,9 +70,9 @@ def test_they_are_read(mixed: Project, version: str) -> None:
         if line in checked
     ]
     assert len(warned) == (4 if version == "next" else 0)
-    given = run("retrieve", "learning", "number")
-    assert "Body of 1." in given.stdout
-    assert ("unknown key 'agents'" in given.stderr) == (version == "next")
+    given_result = run("retrieve", "learning", "number")
+    assert "Body of 1." in given_result.stdout
+    assert ("unknown key 'agents'" in given_result.stderr) == (version == "next")
     assert run("hook", "sync").stderr == "", "git is not told each time"
     run("list", "--json")
     run("verify", "--base", "HEAD~1")
@@ -80,14 +80,14 @@ def test_they_are_read(mixed: Project, version: str) -> None:
 
 
 def test_they_are_written_and_no_field_is_lost(mixed: Project, version: str) -> None:
-    kept = count_unknown(mixed, version)
+    unknown_fields = count_unknown(mixed, version)
     recorded = run("record")
     assert ("newer-format" in recorded.stdout) == (version == "next")
     assert {entry.id for entry in mixed.entries()} >= {make_id(1), make_id(2), make_id(3)}
     assert (
         next(entry for entry in mixed.entries() if entry.id == make_id(1)).reinforcement_count == 1
     )
-    assert count_unknown(mixed, version) == kept + 1
+    assert count_unknown(mixed, version) == unknown_fields + 1
     assert mixed.show("HEAD", ".memory-ci.yaml") == CONFIGS[version]
     for command in ("fmt", "compact", "promote", "retire"):
         run(command)

@@ -1,4 +1,4 @@
-"""`memory-ci ci` and `verify` as a runner calls them: what they print, hand on and end with."""
+"""Tests of `memory-ci ci` and `verify` on a runner: output, files for later steps, exit status."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKEN = "---\nid: 1\ntype: oops\n---\n## Broken\n"
 
 
 class Runner:
-    """The variables and files that a GitHub runner gives a step."""
+    """The variables and files that a GitHub runner gives to a step."""
 
     def __init__(self, place: Path, patch: pytest.MonkeyPatch) -> None:
         self.outputs_file, self.summary_file = place / "outputs", place / "summary.md"
@@ -53,7 +53,7 @@ def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Runner:
 
 @pytest.fixture
 def remote(project: Project, tmp_path: Path) -> RepoBuilder:
-    """A bare repository that `origin` of the project is."""
+    """Add a bare repository as `origin` of the project, and return it."""
     bare = RepoBuilder(tmp_path / "remote.git", project.clock)
     project.git("clone", "-q", "--bare", ".", str(bare.path))
     project.git("remote", "add", "origin", str(bare.path))
@@ -65,20 +65,22 @@ def make_request(project: Project) -> dict[str, Any]:
     return {"base": side, "head": {"sha": project.sha(), "repo": {"full_name": "mallory/shop"}}}
 
 
-def test_a_push_is_recorded_and_the_job_is_told(project: Project, runner: Runner, run: Run) -> None:
+def test_a_push_is_recorded_and_the_job_gets_outputs(
+    project: Project, runner: Runner, run: Run
+) -> None:
     before = project.sha()
     runner.start("push")
     result = run("ci")
     assert result.exit_code == 0, result.stderr
     assert project.subjects(before) == ["memory: extract 2 learnings from #128"]
-    told = runner.outputs
-    assert (told["job"], told["learned"], told["commits"], told["tip"]) == (
+    output = runner.outputs
+    assert (output["job"], output["learned"], output["commits"], output["tip"]) == (
         "record",
         "2",
         "1",
         project.sha(),
     )
-    assert told["index-key"].startswith("memory-ci-index-v")
+    assert output["index-key"].startswith("memory-ci-index-v")
     page = runner.summary_file.read_text(encoding="utf-8")
     assert "## Memory: 2 learnings" in page
     assert "key `memory-ci-index-v" in page
@@ -94,7 +96,7 @@ def test_running_again_changes_nothing(project: Project, runner: Runner, run: Ru
     assert project.sha() == tip
 
 
-def test_what_is_recorded_is_pushed_when_asked(
+def test_recorded_commits_are_pushed_on_request(
     project: Project, remote: RepoBuilder, runner: Runner, run: Run
 ) -> None:
     runner.start("workflow_dispatch")
@@ -190,7 +192,9 @@ def test_a_plan_whose_range_another_run_covered_is_nothing_to_do(
     assert (remote.sha("main"), runner.outputs["commits"]) == (tip, "0")
 
 
-def test_a_dry_run_says_what_would_be_committed(project: Project, runner: Runner, run: Run) -> None:
+def test_a_dry_run_lists_the_commits_that_it_would_make(
+    project: Project, runner: Runner, run: Run
+) -> None:
     before = project.sha()
     runner.start("push")
     result = run("ci", "--dry-run")
@@ -287,10 +291,10 @@ FORGE = {
 
 @pytest.fixture
 def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Answer]]:
-    """A forge that answers everything with the one answer of the list."""
+    """Return a forge that gives the same answer to each request."""
     answers: list[Answer] = []
     monkeypatch.setattr("memory_ci.forge.rest.PAUSES", ())
-    with serve(lambda asked: answers[0]) as server:
+    with serve(lambda request: answers[0]) as server:
         for name, value in {
             "REPOSITORY": "acme/shop",
             "TOKEN": "t" * 40,
@@ -332,7 +336,7 @@ def test_work_that_waits_for_more_than_a_day_has_seen_more_than_one_run(
     assert "::error title=memory stopped::" in run("ci").stdout
 
 
-def test_of_two_jobs_the_one_that_performs_the_plan_ends_red(
+def test_of_two_jobs_the_one_that_applies_the_plan_fails(
     project: Project, runner: Runner, run: Run, forge: list[Answer], tmp_path: Path
 ) -> None:
     forge.append(Answer(401))

@@ -1,4 +1,4 @@
-"""Why a CI job runs, and so what it may do."""
+"""Tests of CI events: why a job runs, and which actions it may take."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_an_event_that_must_not_be_served_is_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"{", b'{"repository": 3}', b"\xff"])
-def test_an_event_that_is_none_is_named(data: bytes) -> None:
+def test_an_invalid_event_is_named(data: bytes) -> None:
     with pytest.raises(UsageError) as raised:
         github_job({"GITHUB_EVENT_NAME": "push"}, data)
     assert raised.value.slug == "bad-event"

@@ -1,4 +1,4 @@
-"""A cache that a job restores is not needed for a right answer, and a wrong one changes none."""
+"""Tests of restored caches: a right answer needs none, and a wrong cache changes no answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TASK = "retry a charge in the client"
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with recorded memory, and a merged change that is not recorded yet."""
+    """Return a project with recorded memory and a merged change that is not recorded yet."""
     project = make_project(tmp_path_factory.mktemp("caches") / "shop")
     project.record()
     project.merge_work(DECIDED.format(name="mail"), "mail", 150)
@@ -29,12 +29,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="module")
 def foreign_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The caches of another project, as a key that was restored by its prefix may bring them."""
-    other = make_project(tmp_path_factory.mktemp("other") / "shop")
-    other.commit("Memory", {"MEMORY.md": format_entry(make_entry(7, title="Retry a charge twice"))})
-    build_index(other.workspace, None)
-    other.retrieve(TASK)
-    return index_path(other.workspace).parent
+    """Return the caches of another project, which a restore key with a prefix may match."""
+    other_project = make_project(tmp_path_factory.mktemp("other") / "shop")
+    other_project.commit(
+        "Memory", {"MEMORY.md": format_entry(make_entry(7, title="Retry a charge twice"))}
+    )
+    build_index(other_project.workspace, None)
+    other_project.retrieve(TASK)
+    return index_path(other_project.workspace).parent
 
 
 @pytest.fixture
@@ -46,7 +48,7 @@ def cold(template: Project, tmp_path: Path) -> Project:
 def wrong(
     template: Project, foreign_cache: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Project:
-    """The same project with caches that are not its own."""
+    """Return the same project with the caches of another project."""
     project = copy_project(template, tmp_path / "wrong")
     place = index_path(project.workspace).parent
     place.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""The line of JSON that `ci` ends with, and the span that a collector is sent."""
+"""Tests of the JSON line at the end of `ci`, and of the span that is sent to a collector."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ SCHEMA = json.loads(
 
 
 def read_line(result: Result) -> dict[str, Any]:
-    """The one line of JSON of a run, which fits the schema."""
+    """Return the JSON line of a run, which fits the schema."""
     (text,) = (line for line in result.stdout.splitlines() if line.startswith("{"))
     line: dict[str, Any] = json.loads(text)
     jsonschema.validate(line, SCHEMA)
     return line
 
 
-def test_a_run_says_what_it_learned_and_that_nothing_waits(project: Project, run: Run) -> None:
+def test_the_line_counts_learned_entries_and_no_waiting_ones(project: Project, run: Run) -> None:
     project.git("remote", "add", "origin", "https://ada:secret@git.example.com/acme/shop.git")
     line = read_line(run("ci", "--provider", "none"))
     assert (line["repository"], line["job"], line["state"], line["learned"]) == (
@@ -48,11 +48,11 @@ def test_a_run_says_what_it_learned_and_that_nothing_waits(project: Project, run
     assert "secret" not in json.dumps(line)
 
 
-def test_what_work_was_given_and_used_is_counted(project: Project, run: Run) -> None:
+def test_served_and_used_entries_of_work_are_counted(project: Project, run: Run) -> None:
     run("ci", "--provider", "none")
     first, second = (entry.id for entry in project.entries())
-    told = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {first}"
-    project.merge_work(f"Use it\n\n{told}", "use", 129)
+    told_text = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {first}"
+    project.merge_work(f"Use it\n\n{told_text}", "use", 129)
     assert read_line(run("ci", "--provider", "none"))["served"] == {
         "changes": 1,
         "given": 2,
@@ -123,7 +123,7 @@ def ask_a_model(repo: RepoBuilder) -> None:
 
 
 @pytest.mark.parametrize("harm", [break_configuration, break_remote, ask_a_model])
-def test_the_lines_of_many_repositories_name_those_that_stopped(
+def test_the_lines_of_many_repositories_name_stopped_ones(
     project: Project,
     run: Run,
     tmp_path: Path,
@@ -154,17 +154,17 @@ def test_a_collector_is_sent_a_span(
     pytest.importorskip("opentelemetry.exporter.otlp.proto.http")
     from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-    asked: list[ExportTraceServiceRequest] = []
+    requests: list[ExportTraceServiceRequest] = []
 
     def answer(request: Any) -> Answer:
-        asked.append(ExportTraceServiceRequest.FromString(request.body))
+        requests.append(ExportTraceServiceRequest.FromString(request.body))
         return json_answer({})
 
     with serve(answer) as server:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
         result = run("ci", "--provider", "none")
     assert result.exit_code == 0, result.stderr
-    (span,) = asked[0].resource_spans[0].scope_spans[0].spans
-    told = {one.key: one.value for one in span.attributes}
-    assert (span.name, told["memory_ci.state"].string_value) == ("memory-ci ci", "done")
-    assert told["memory_ci.learned"].int_value == 2
+    (span,) = requests[0].resource_spans[0].scope_spans[0].spans
+    attributes = {attribute.key: attribute.value for attribute in span.attributes}
+    assert (span.name, attributes["memory_ci.state"].string_value) == ("memory-ci ci", "done")
+    assert attributes["memory_ci.learned"].int_value == 2

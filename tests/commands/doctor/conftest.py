@@ -1,4 +1,4 @@
-"""A project where everything is set up, for doctor to look at."""
+"""Fixtures: a project in which everything is set up, for doctor to check."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.project import NOW, Project, copy_project, make_project
 
 @pytest.fixture(scope="session")
 def healthy_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Everything is set up: init, install, a captured session that a merged change has, a record run."""
+    """Return a project after init, install, a captured session with a merged change, and a record run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CI", "true")  # no hook starts anything in the background
         return set_up(tmp_path_factory)

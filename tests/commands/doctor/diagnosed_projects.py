@@ -1,4 +1,4 @@
-"""What doctor says of a project, all of it or one check."""
+"""Helpers that return doctor's results for a project, all or those of one check."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ def probes(
     *,
     is_online: bool = False,
 ) -> list[Probe]:
-    """What one check says."""
+    """Return the results of one check."""
     checks = [check for check in CHECKS if check[0] == name]
-    found = diagnose(repo.path, environ, NOW, sys.executable, is_online=is_online, checks=checks)
-    return [probe for probe in found.probes if probe.name == name]
+    diagnosis = diagnose(
+        repo.path, environ, NOW, sys.executable, is_online=is_online, checks=checks
+    )
+    return [probe for probe in diagnosis.probes if probe.name == name]
 
 
 def one(

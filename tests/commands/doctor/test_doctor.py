@@ -1,4 +1,4 @@
-"""Doctor: what is set up, what works, and what to do about the rest. It looks, and leaves everything as it was."""
+"""Tests of `doctor`: what is set up, what works, and what to do about faults; nothing is changed."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_a_killed_run_is_named_and_left_to_the_next_command(healthy: Project) ->
     assert one(healthy, "interrupted").state == "ok"
     tip, journal = healthy.sha(), healthy.path / ".git" / JOURNAL
     journal.write_text(f"refs/heads/main\0{healthy.sha('HEAD~1')}\0{tip}")
-    found = one(healthy, "interrupted")
-    assert (found.state, found.what) == (
+    results = one(healthy, "interrupted")
+    assert (results.state, results.what) == (
         "warn",
         "a run was killed while it committed to refs/heads/main: files may be written that no commit has",
     )
@@ -47,19 +47,19 @@ def test_a_killed_run_is_named_and_left_to_the_next_command(healthy: Project) ->
 # -- a fresh, a healthy and a broken repository
 
 
-def test_a_fresh_repository_is_a_list_of_what_to_do_next(tmp_path: Path) -> None:
-    found = look(make_repo(tmp_path / "new"))
-    assert {probe.state for probe in found.probes} == {"ok", "warn", "skip"}
-    remedies = "\n".join(probe.remedy for probe in found.probes)
+def test_a_new_repository_gets_a_list_of_next_steps(tmp_path: Path) -> None:
+    results = look(make_repo(tmp_path / "new"))
+    assert {probe.state for probe in results.probes} == {"ok", "warn", "skip"}
+    remedies = "\n".join(probe.remedy for probe in results.probes)
     assert "memory-ci init" in remedies
     assert "memory-ci init --clone" in remedies
-    assert found.exit_status == 1
+    assert results.exit_status == 1
 
 
 def test_where_everything_is_set_up_nothing_is_amiss(healthy: Project) -> None:
-    found = look(healthy)
-    assert amiss(found) == []
-    assert found.exit_status == 0
+    results = look(healthy)
+    assert amiss(results) == []
+    assert results.exit_status == 0
     assert one(healthy, "sessions").what.startswith(
         "1 of the last 5 merged changes has a session; 1 session kept"
     )
@@ -80,7 +80,7 @@ def lose_the_attributes(project: Project) -> None:
 
 
 def rewrite_the_branch(project: Project) -> None:
-    """Another commit stands where the last record run ended; the record commits were put on top of it again."""
+    """Put the last record commit onto another parent, and reset the branch to it."""
     source = project.git("log", "-1", "--format=%H", "--grep=Memory-CI-Source", "HEAD")
     tree, message = (
         project.git("rev-parse", f"{source}^{{tree}}"),
@@ -116,7 +116,7 @@ def rewrite_the_branch(project: Project) -> None:
         (commit_from_the_future, "clock", "warn", "1 commit of the newest", "date -u"),
     ],
 )
-def test_what_is_broken_is_named_with_its_remedy_and_nothing_else_is(
+def test_only_faults_are_reported_each_with_its_remedy(
     healthy: Project,
     breaking: Callable[[Project], None],
     name: str,
@@ -125,18 +125,18 @@ def test_what_is_broken_is_named_with_its_remedy_and_nothing_else_is(
     remedy: str,
 ) -> None:
     breaking(healthy)
-    found = look(healthy)
-    assert (name, state) in amiss(found)
-    (probe,) = [probe for probe in found.probes if (probe.name, probe.state) == (name, state)]
+    results = look(healthy)
+    assert (name, state) in amiss(results)
+    (probe,) = [probe for probe in results.probes if (probe.name, probe.state) == (name, state)]
     assert words in probe.what
     assert remedy in probe.remedy
     allowed = (
         {"sessions"} if breaking is rewrite_the_branch else set()
     )  # the changes went with the history
-    assert {other for other, _ in amiss(found)} - allowed == {name}
+    assert {other for other, _ in amiss(results)} - allowed == {name}
 
 
-def test_what_to_do_about_a_lost_cursor_mends_it(healthy: Project) -> None:
+def test_the_remedy_for_a_lost_cursor_works(healthy: Project) -> None:
     rewrite_the_branch(healthy)
     healthy.commit("Go on\n\nDecision: prices are kept in cents, because floats lose them.")
     since = one(healthy, "recorded").remedy.rpartition(" ")[2]
@@ -145,7 +145,7 @@ def test_what_to_do_about_a_lost_cursor_mends_it(healthy: Project) -> None:
     assert one(healthy, "recorded").state == "ok"
 
 
-def test_whatever_is_amiss_has_a_remedy(healthy: Project, tmp_path: Path) -> None:
+def test_each_fault_has_a_remedy(healthy: Project, tmp_path: Path) -> None:
     for breaking in (
         lose_the_interpreter,
         break_an_entry,
@@ -183,7 +183,7 @@ def test_nothing_is_written_into_a_repository_without_an_index(tmp_path: Path) -
 
 
 def partial(project: Project, tmp_path: Path) -> tuple[RepoBuilder, Path]:
-    """A clone without the blobs of old commits, and the file that is there once somebody asks for them."""
+    """Return a clone without the blobs of old commits, and a file that appears once a blob is fetched."""
     log, program = tmp_path / "asked", tmp_path / "upload-pack"
     program.write_text(f'#!/bin/sh\ntouch {log}\nexec git upload-pack "$@"\n')
     program.chmod(0o755)
@@ -202,21 +202,23 @@ def partial(project: Project, tmp_path: Path) -> tuple[RepoBuilder, Path]:
     return clone, log
 
 
-def test_nobody_is_asked_for_what_a_partial_clone_lacks(healthy: Project, tmp_path: Path) -> None:
+def test_missing_objects_of_a_partial_clone_are_not_fetched(
+    healthy: Project, tmp_path: Path
+) -> None:
     clone, log = partial(healthy, tmp_path)
     clone.git(
         "read-tree", "HEAD"
     )  # as in a sparse checkout: everything is in the index, nothing on disk
     clone.git("update-index", "--skip-worktree", "MEMORY.md", "institutional.md")
-    found = look(clone)
+    results = look(clone)
     assert not log.exists()
     assert "partial clone" in one(clone, "memory").what
-    assert [probe.name for probe in found.probes if "git-failed" in probe.what] == []
+    assert [probe.name for probe in results.probes if "git-failed" in probe.what] == []
     assert one(clone, "memory", is_online=True).state == "skip"
     assert not log.exists()
 
 
-def test_building_ahead_asks_nobody_for_what_a_partial_clone_lacks(
+def test_prebuilding_the_index_fetches_no_objects_of_a_partial_clone(
     healthy: Project, tmp_path: Path
 ) -> None:
     clone, log = partial(healthy, tmp_path)
@@ -249,23 +251,23 @@ def test_a_check_that_crashes_is_a_failure_of_its_own(healthy: Project) -> None:
         raise UsageError("no such thing", slug="bad-scope", hint="Name another.")
 
     last = CHECKS[0]
-    found = diagnose(
+    results = diagnose(
         healthy.path, {}, NOW, sys.executable, checks=[("one", crash), ("two", refuse), last]
     )
-    _, crashed, refused, fine = found.probes
+    _, crashed, refused, fine = results.probes
     assert (crashed.name, crashed.state) == ("one", "fail")
     assert "ZeroDivisionError: by nothing" in crashed.what
     assert "ghp_" not in crashed.what
     assert refused == Probe("two", "fail", "no such thing [bad-scope]", "Name another.")
     assert fine.state == "ok"
-    assert found.exit_status == 2
+    assert results.exit_status == 2
 
 
 def test_a_configuration_that_cannot_be_read_is_one_fault_among_others(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "retrieve:\n  max_chars: many\n")
-    found = look(healthy)
+    results = look(healthy)
     assert "retrieve.max_chars must be a whole number" in one(healthy, "configuration").what
-    assert [name for name, _ in amiss(found)] == ["configuration"]
+    assert [name for name, _ in amiss(results)] == ["configuration"]
 
 
 def test_a_key_that_is_not_known_is_a_warning(healthy: Project) -> None:
@@ -306,17 +308,17 @@ def test_a_bare_repository_is_looked_at_too(
 ) -> None:
     bare = healthy.bare(tmp_path / "shop.git")
     monkeypatch.setenv("GIT_DIR", str(bare.path))
-    found = look(bare)
-    assert [probe for probe in found.probes if "the check itself failed" in probe.what] == []
+    results = look(bare)
+    assert [probe for probe in results.probes if "the check itself failed" in probe.what] == []
     assert [
         probe.name
-        for probe in found.probes
+        for probe in results.probes
         if probe.remedy in ("memory-ci init --clone", "memory-ci init")
     ] == []
     shutil.rmtree(tmp_path / "shop.git")
 
 
-def test_each_check_stands_on_its_page() -> None:
+def test_each_check_is_documented_on_its_page() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "commands.md").read_text(
         encoding="utf-8"
     )

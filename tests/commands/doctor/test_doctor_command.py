@@ -1,4 +1,4 @@
-"""memory-ci doctor, as a user calls it."""
+"""Tests of `memory-ci doctor` as a user calls it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ pytestmark = pytest.mark.in_project
 
 
 def test_each_probe_is_a_line_with_its_remedy_below_and_the_counts_at_the_end() -> None:
-    found = Diagnosis(
+    diagnosis = Diagnosis(
         (
             Probe("hooks", "warn", "not installed: pre-push", "memory-ci init --clone"),
             Probe("ci", "ok", "runs"),
         )
     )
-    assert render_diagnosis(found).splitlines() == [
+    assert render_diagnosis(diagnosis).splitlines() == [
         "warn  hooks  not installed: pre-push",
         "             -> memory-ci init --clone",
         "ok    ci     runs",
@@ -78,8 +78,8 @@ def test_a_configuration_that_cannot_be_read_does_not_end_it(project: Project, r
 
 
 def test_text_from_files_moves_no_cursor() -> None:
-    found = Diagnosis((Probe("ci", "fail", "names \x1b[2J\u202e", "See \x1b[1A."),))
-    text = render_diagnosis(found)
+    diagnosis = Diagnosis((Probe("ci", "fail", "names \x1b[2J\u202e", "See \x1b[1A."),))
+    text = render_diagnosis(diagnosis)
     assert "\x1b" not in text
     assert "\u202e" not in text
 

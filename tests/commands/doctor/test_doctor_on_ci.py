@@ -1,4 +1,4 @@
-"""Doctor on the workflows of CI and on the forge."""
+"""Tests of doctor's checks of CI workflows and of the forge."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_nothing_is_broken_in_the_repository_of_memory_ci_itself(healthy: Projec
     assert one(healthy, "ci").state == "skip"
 
 
-def test_a_workflow_that_only_speaks_of_memory_ci_is_none(healthy: Project) -> None:
+def test_a_workflow_that_only_mentions_memory_ci_does_not_count(healthy: Project) -> None:
     healthy.git("remote", "add", "origin", "git@github.com:acme/shop.git")
     healthy.write(
         ".github/workflows/ci.yml",
@@ -86,7 +86,7 @@ def test_a_workflow_that_only_speaks_of_memory_ci_is_none(healthy: Project) -> N
         ("https://github@git.example.com/shop", "skip"),
     ],
 )
-def test_a_remote_that_no_forge_of_ours_holds_is_told_of_any_ci(
+def test_a_remote_of_an_unknown_forge_gets_the_advice_for_any_ci(
     project: Project, remote: str, state: str
 ) -> None:
     project.git("remote", "add", "origin", remote)
@@ -109,7 +109,7 @@ GITHUB = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_TOKEN": "t0ken"}
 
 
 def test_the_forge_is_asked_only_online(healthy: Project) -> None:
-    with serve(lambda asked: json_answer([])) as server:
+    with serve(lambda request: json_answer([])) as server:
         environ = GITHUB | {"GITHUB_API_URL": server.url}
         assert one(healthy, "forge", environ).state == "ok"
         assert server.asked == []
@@ -118,11 +118,11 @@ def test_the_forge_is_asked_only_online(healthy: Project) -> None:
 
 
 def test_a_token_that_the_forge_refuses_is_a_failure(healthy: Project) -> None:
-    with serve(lambda asked: Answer(401)) as server:
+    with serve(lambda request: Answer(401)) as server:
         probe = one(healthy, "forge", GITHUB | {"GITHUB_API_URL": server.url}, is_online=True)
     assert (probe.state, "[forge-unauthorised]" in probe.what) == ("fail", True)
 
 
-def test_a_job_without_a_token_is_told_and_a_person_is_not(healthy: Project) -> None:
+def test_a_missing_token_is_reported_in_a_job_only(healthy: Project) -> None:
     assert one(healthy, "forge", {"CI": "true"}).state == "warn"
     assert one(healthy, "forge", {}).state == "skip"

@@ -1,4 +1,4 @@
-"""Doctor on merged changes that wait to be recorded."""
+"""Tests of doctor's check for merged changes that are not recorded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.project import Project
 from tests.repos import RepoBuilder
 
 
-def test_merged_changes_that_wait_for_long_are_told(healthy: Project) -> None:
+def test_merged_changes_unrecorded_for_long_are_reported(healthy: Project) -> None:
     for number in range(20):
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
     assert one(healthy, "recorded").what == "20 merged changes wait to be recorded"
@@ -18,7 +18,7 @@ def test_merged_changes_that_wait_for_long_are_told(healthy: Project) -> None:
     assert (probe.state, probe.what) == ("warn", "21 merged changes wait since the last record")
 
 
-def test_what_is_no_work_does_not_wait(healthy: Project) -> None:
+def test_commits_without_work_are_not_reported_as_unrecorded(healthy: Project) -> None:
     healthy.commit(
         "Bump",
         {"a.txt": "1\n"},
@@ -40,12 +40,12 @@ def test_a_tip_from_the_future_waits_like_any_other(healthy: Project) -> None:
     assert one(healthy, "recorded").what == "1 merged change waits to be recorded"
 
 
-def test_memory_that_was_never_recorded_is_told(project: Project) -> None:
+def test_memory_without_any_record_run_is_reported(project: Project) -> None:
     probe = one(project, "recorded")
     assert (probe.state, probe.remedy) == ("warn", "memory-ci record")
 
 
-def test_in_a_shallow_clone_what_cannot_be_told_is_passed_over(
+def test_checks_that_need_history_are_skipped_in_a_shallow_clone(
     healthy: Project, tmp_path: Path
 ) -> None:
     healthy.git("clone", "-q", "--depth=1", healthy.path.as_uri(), str(tmp_path / "clone"))

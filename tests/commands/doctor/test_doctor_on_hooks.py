@@ -1,4 +1,4 @@
-"""Doctor on the hooks of git and on the merge driver."""
+"""Tests of doctor's checks of git hooks and of the merge driver."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_hooks_are_looked_for_where_git_looks(healthy: Project) -> None:
 
 
 def managed(project: Project, tool: str) -> str:
-    """Everything for a tool that manages hooks is in its file; the tool itself is not in this clone."""
+    """Return a project with all lines in the file of a hook manager that is not installed in this clone."""
     shutil.rmtree(project.path / ".git/hooks")
     project.write(
         *(("lefthook.yml", "") if tool == "lefthook" else (".husky/pre-commit", "npm test\n"))
@@ -58,14 +58,14 @@ def managed(project: Project, tool: str) -> str:
 
 
 @pytest.mark.parametrize("tool", ["lefthook", "husky"])
-def test_what_a_tool_is_told_is_run_only_where_the_tool_is_installed(
+def test_lines_for_a_hook_manager_count_only_if_it_is_installed(
     healthy: Project, tool: str
 ) -> None:
     place = managed(healthy, tool)
     healthy.write(".git/hooks/post-merge", "#!/bin/sh\nmake\n")
-    found = probes(healthy, "hooks")
-    assert [probe.state for probe in found] == ["warn"] * len(HOOKS)
-    assert {probe.remedy for probe in found} == {
+    results = probes(healthy, "hooks")
+    assert [probe.state for probe in results] == ["warn"] * len(HOOKS)
+    assert {probe.remedy for probe in results} == {
         "lefthook install" if tool == "lefthook" else "npx husky"
     }
     for hook in HOOKS:
@@ -75,7 +75,7 @@ def test_what_a_tool_is_told_is_run_only_where_the_tool_is_installed(
     assert one(healthy, "hooks").state == "ok"
 
 
-def test_a_call_in_a_comment_is_none(healthy: Project) -> None:
+def test_a_call_in_a_comment_does_not_count(healthy: Project) -> None:
     managed(healthy, "husky")
     healthy.git("config", "core.hooksPath", ".husky")
     for hook in HOOKS:
@@ -119,8 +119,8 @@ def test_an_interpreter_in_a_strange_place_is_found_there(
         "ok",
     ]
     python.unlink()
-    found = [probe for name in names for probe in probes(healthy, name)]
-    assert [f"calls {python}, which is not there" in probe.what for probe in found] == [True] * (
+    results = [probe for name in names for probe in probes(healthy, name)]
+    assert [f"calls {python}, which is not there" in probe.what for probe in results] == [True] * (
         len(HOOKS) + 3
     )
 

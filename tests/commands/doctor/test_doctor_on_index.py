@@ -1,4 +1,4 @@
-"""Doctor on the engine, the index and the vectors."""
+"""Tests of doctor's checks of the engine, the index and the vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory_ci.memory.embedding import (
     EmbedderNote,
     build_vectors,
     load_embedder_note,
-    note_embedder,
+    save_embedder_state,
 )
 from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import index_path
@@ -25,7 +25,7 @@ from tests.servers import Answer, Asked, json_answer, serve
 # -- the engine
 
 
-def test_an_engine_that_was_never_called_is_said_to_be_so(healthy: Project) -> None:
+def test_an_engine_without_any_call_is_reported_as_unused(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "engine:\n  name: anthropic\n")
     environ = {"ANTHROPIC_API_KEY": "sk-" + "x" * 20}
     assert "configured, never called from this clone" in one(healthy, "engine", environ).what
@@ -46,7 +46,7 @@ def test_a_key_without_the_package_that_uses_it_is_a_warning(
 # -- the index and the vectors
 
 
-def test_an_index_that_is_behind_heals_itself_and_one_that_is_damaged_is_told(
+def test_an_outdated_index_is_updated_and_a_damaged_one_is_reported(
     healthy: Project,
 ) -> None:
     assert one(healthy, "index").state == "skip"
@@ -73,13 +73,13 @@ def test_a_directory_in_the_place_of_the_index_is_not_built_again_but_named(
     )
 
 
-def embed(asked: Asked) -> Answer:
-    return json_answer({"embeddings": [[1.0, float(len(text))] for text in asked.json["input"]]})
+def embed(request: Asked) -> Answer:
+    return json_answer({"embeddings": [[1.0, float(len(text))] for text in request.json["input"]]})
 
 
 @pytest.fixture
 def named(healthy: Project) -> Project:
-    """A project that names a service for its vectors."""
+    """Return a project whose settings name a service for vectors."""
     healthy.write(".memory-ci.yaml", "retrieve:\n  embedder: ollama\n")
     return healthy
 
@@ -95,7 +95,7 @@ def test_without_an_embedder_words_are_searched(healthy: Project) -> None:
     )
 
 
-def test_vectors_that_stopped_working_are_told_with_the_reason_and_the_last_day_they_worked(
+def test_failing_vectors_are_reported_with_the_reason_and_the_last_good_day(
     named: Project,
 ) -> None:
     with serve(embed) as server:
@@ -112,15 +112,15 @@ def test_vectors_that_stopped_working_are_told_with_the_reason_and_the_last_day_
     assert probe.what.endswith("last seen working on 2026-11-21")
 
 
-def test_entries_without_vectors_are_told(named: Project) -> None:
+def test_entries_without_vectors_are_reported(named: Project) -> None:
     build_index(named.workspace, None)
     probe = one(named, "vectors", {})
     assert (probe.state, probe.remedy) == ("warn", "memory-ci index --vectors")
     assert f"0 of {len(named.entries())} entries have vectors" in probe.what
 
 
-def test_an_embedder_that_does_not_answer_is_told_online(named: Project) -> None:
-    with serve(lambda asked: Answer(401)) as server:
+def test_an_embedder_that_does_not_answer_is_reported_online(named: Project) -> None:
+    with serve(lambda request: Answer(401)) as server:
         assert one(named, "vectors", {"OLLAMA_HOST": server.url}).state == "ok"
         probe = one(named, "vectors", {"OLLAMA_HOST": server.url}, is_online=True)
     assert (probe.state, len(server.asked)) == ("fail", 1)
@@ -140,13 +140,13 @@ def test_words_alone_leave_no_note(healthy: Project) -> None:
 def test_a_note_holds_the_first_day_of_a_failure_and_is_written_only_when_it_changes(
     healthy: Project,
 ) -> None:
-    note_embedder(healthy.workspace, TODAY - timedelta(days=3))
-    note_embedder(healthy.workspace, TODAY - timedelta(days=2), "no answer")
-    note_embedder(healthy.workspace, TODAY, "no answer")
+    save_embedder_state(healthy.workspace, TODAY - timedelta(days=3))
+    save_embedder_state(healthy.workspace, TODAY - timedelta(days=2), "no answer")
+    save_embedder_state(healthy.workspace, TODAY, "no answer")
     assert load_embedder_note(healthy.workspace) == EmbedderNote(
         TODAY - timedelta(days=3), TODAY - timedelta(days=2), "no answer"
     )
     path = healthy.path / ".git/memory-ci/vectors.json"
     before = path.stat().st_ino
-    note_embedder(healthy.workspace, TODAY, "no answer")
+    save_embedder_state(healthy.workspace, TODAY, "no answer")
     assert path.stat().st_ino == before

@@ -1,4 +1,4 @@
-"""Doctor on coding agents, their hooks and their captured sessions."""
+"""Tests of doctor's checks of agents, their hooks and their captured sessions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def states(project: Project) -> list[str]:
     return [probe.state for probe in probes(project, "agents")]
 
 
-def test_each_part_of_an_agent_has_a_row_that_tells_when_it_was_heard_of(healthy: Project) -> None:
+def test_each_part_of_an_agent_has_a_row_with_its_last_use(healthy: Project) -> None:
     reads, asked, captures, server = probes(healthy, "agents")
     assert (reads.state, asked.state, captures.state, server.state) == ("skip", "ok", "ok", "ok")
     assert reads.remedy.startswith("start claude-code here")
@@ -52,20 +52,24 @@ def test_each_part_of_an_agent_has_a_row_that_tells_when_it_was_heard_of(healthy
     assert states(healthy) == ["skip", "skip", "ok"]
 
 
-def test_who_committed_work_that_was_given_memory_is_told_with_the_day(healthy: Project) -> None:
-    given = f"Memory-Retrieved: {make_id(1)}"
-    healthy.at(NOW).commit(f"One\n\n{given}\nMemory-Session: codex:0a1b", {"a.py": "1\n"})
+def test_the_last_commit_with_served_memory_is_shown_with_its_day(healthy: Project) -> None:
+    text = f"Memory-Retrieved: {make_id(1)}"
+    healthy.at(NOW).commit(f"One\n\n{text}\nMemory-Session: codex:0a1b", {"a.py": "1\n"})
     healthy.at(NOW).commit(
-        f"Two\n\n{given}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"}
+        f"Two\n\n{text}\nMemory-Session: codex:0a1c\nMemory-Surface: jules", {"a.py": "2\n"}
     )
     healthy.commit("Three\n\nMemory-Session: gemini:0a1d", {"a.py": "3\n"})
-    (told,) = [one.what for one in probes(healthy, "agents") if "last committed by" in one.what]
+    (told,) = [
+        each_probe.what
+        for each_probe in probes(healthy, "agents")
+        if "last committed by" in each_probe.what
+    ]
     assert "codex on 2026-11-21" in told
     assert "jules on 2026-11-21" in told
     assert "gemini" not in told
 
 
-def test_a_work_tree_that_an_agent_does_not_read_in_is_told(
+def test_a_work_tree_without_hooks_of_an_agent_is_reported(
     healthy: Project, tmp_path: Path
 ) -> None:
     healthy.git("worktree", "add", "-q", str(tmp_path / "other"))
@@ -79,14 +83,14 @@ def test_a_work_tree_that_an_agent_does_not_read_in_is_told(
     )
 
 
-def test_an_agent_that_reads_by_a_plugin_is_told_with_its_last_sign(project: Project) -> None:
+def test_an_agent_with_a_plugin_is_shown_with_its_last_use(project: Project) -> None:
     note_sign(project.workspace, Sign(agent="codex", session="s1", at=NOW))
-    (told,) = probes(project, "agents")
-    assert told.state == "ok"
-    assert told.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")
+    (told_probe,) = probes(project, "agents")
+    assert told_probe.state == "ok"
+    assert told_probe.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")
 
 
-def test_hooks_in_the_home_are_told(project: Project) -> None:
+def test_hooks_in_the_home_directory_are_reported(project: Project) -> None:
     install_for_user(Path.home(), ["gemini"], AgentOptions(sys.executable, "user"))
     rows = probes(project, "agents")
     assert [row.state for row in rows] == ["skip", "ok", "ok"]
@@ -94,7 +98,7 @@ def test_hooks_in_the_home_are_told(project: Project) -> None:
 
 
 def date_capture(project: Project, at: datetime) -> None:
-    """Let the hook of the agent have been put in at that time, whatever the clock of this machine says."""
+    """Set the time at which the agent's hook was installed, independent of the clock."""
     for path in (
         project.path / ".claude/settings.local.json",
         project.path / ".git/memory-ci/made",
@@ -102,14 +106,14 @@ def date_capture(project: Project, at: datetime) -> None:
         os.utime(path, (at.timestamp(), at.timestamp()))
 
 
-def test_settings_with_a_path_of_this_machine_that_git_tracks_are_told(healthy: Project) -> None:
+def test_tracked_settings_with_a_local_path_are_reported(healthy: Project) -> None:
     healthy.git("add", "-f", ".claude/settings.local.json")
     tracked, server = probes(healthy, "agents")
     assert (tracked.state, server.state) == ("warn", "ok")
     assert tracked.remedy.startswith("git rm --cached .claude/settings.local.json, commit that")
 
 
-def test_what_was_merged_before_capture_was_set_up_has_no_session_and_need_not(
+def test_work_merged_before_capture_was_set_up_needs_no_session(
     healthy: Project,
 ) -> None:
     for number in range(10):
@@ -123,7 +127,9 @@ def test_what_was_merged_before_capture_was_set_up_has_no_session_and_need_not(
     assert one(healthy, "sessions").state == "warn"
 
 
-def test_settings_that_their_agent_writes_again_do_not_begin_capture_anew(healthy: Project) -> None:
+def test_settings_rewritten_by_the_agent_do_not_change_the_start_of_capture(
+    healthy: Project,
+) -> None:
     healthy.write(".git/memory-ci/made", f"{healthy.path}/.claude/settings.local.json\n")
     date_capture(healthy, healthy.clock.now)
     for number in range(10):
@@ -133,7 +139,7 @@ def test_settings_that_their_agent_writes_again_do_not_begin_capture_anew(health
     assert one(healthy, "sessions").state == "warn"
 
 
-def test_capture_that_is_set_up_and_records_nothing_is_told(healthy: Project) -> None:
+def test_capture_without_any_session_is_reported(healthy: Project) -> None:
     date_capture(healthy, healthy.clock.now)
     for number in range(10):
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})

@@ -1,4 +1,4 @@
-"""doctor --privacy: what leaves the machine, where to, and since when."""
+"""Tests of `doctor --privacy`: what leaves the machine, to which address, and since when."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.project import NOW, Project
 
 
 def look(project: Project, **environ: str) -> dict[str, Probe]:
-    found = diagnose(project.path, environ, NOW, sys.executable, checks=PRIVACY)
-    assert not [probe for probe in found.probes if probe.state == "fail"]
-    return {probe.name: probe for probe in found.probes}
+    diagnosis = diagnose(project.path, environ, NOW, sys.executable, checks=PRIVACY)
+    assert not [probe for probe in diagnosis.probes if probe.state == "fail"]
+    return {probe.name: probe for probe in diagnosis.probes}
 
 
 def test_a_plain_clone_sends_nothing(project: Project) -> None:
@@ -39,7 +39,9 @@ def test_a_plain_clone_sends_nothing(project: Project) -> None:
     } <= set(rows)
 
 
-def test_what_leaves_is_named_with_its_place_and_day(project: Project, tmp_path: Path) -> None:
+def test_data_that_leaves_the_machine_is_listed_with_target_and_day(
+    project: Project, tmp_path: Path
+) -> None:
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "bare").path))
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n", "notes.md": b"x"}, NOW)
     assert push_sessions(project.workspace, "origin", {}, NOW)
@@ -70,8 +72,10 @@ def test_sessions_on_a_public_remote_are_something_to_do(project: Project) -> No
     stored = store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n"}, NOW)
     project.git("update-ref", "refs/memory-ci/pushed/origin/codex/s1", stored.oid)
     assert find_audience(project.workspace, "origin", {}, NOW, may_ask=False).readers == "unknown"
-    known = {hashlib.sha256(address.encode()).hexdigest()[:16]: KnownAudience("anybody", NOW)}
+    known_values = {
+        hashlib.sha256(address.encode()).hexdigest()[:16]: KnownAudience("anybody", NOW)
+    }
     place = project.path / ".git" / "memory-ci" / "remotes.json"
     place.parent.mkdir(exist_ok=True)
-    place.write_bytes(msgspec.json.encode(known))
+    place.write_bytes(msgspec.json.encode(known_values))
     assert look(project)["sessions"].state == "warn"

@@ -1,4 +1,4 @@
-"""A project that tells episodes."""
+"""Fixtures: a project that writes episodes."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def shop_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def shop(shop_template: Project, tmp_path: Path) -> Project:
-    """One commit, no episode."""
+    """Return a project with one commit and no episode."""
     return copy_project(shop_template, tmp_path / "shop")

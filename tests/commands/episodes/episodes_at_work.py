@@ -1,4 +1,4 @@
-"""Episodes that a project tells, and recalling them."""
+"""Helpers that write the episodes of a project, and recall them."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def make_episode(name: str = "pr-128", summary: str = RETRY, **fields: Any) -> E
 
 
 def tell(shop: Project, *tellings: Episode | Amendment) -> str:
-    """Commit the files of tellings."""
+    """Commit episode files."""
     return shop.commit(
         "Tell",
-        {episode_record_path(telling): format_episode_record(telling) for telling in tellings},
+        {episode_record_path(episode): format_episode_record(episode) for episode in tellings},
     )
 
 

@@ -1,4 +1,4 @@
-"""`memory-ci premortem` and `memory-ci checkpoint`, as a job calls them."""
+"""Tests of `memory-ci premortem` and `memory-ci checkpoint` as a job calls them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_dry_run_shows_the_text_and_writes_nothing(run: Run, project: Project)
     assert project.status() == ""
 
 
-def test_what_is_there_is_kept(run: Run, project: Project) -> None:
+def test_existing_files_are_kept(run: Run, project: Project) -> None:
     project.write(".premortem.md", "mine\n")
     result = run("premortem", stdin=PLAN)
     assert result.exit_code == 2

@@ -1,4 +1,4 @@
-"""Episodes that an agent notes or marks as important."""
+"""Tests of episodes that an agent writes, or marks as important."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_noted_episode_is_a_file_that_recall_finds(shop: Project) -> None:
     assert noted.path == f".memory/episodes/2026-11/{noted.episode.id}.md"
 
 
-def test_the_same_text_again_is_known_whenever_it_is_said(shop: Project) -> None:
+def test_the_same_text_at_any_time_is_one_episode(shop: Project) -> None:
     first = note(shop)
     again = note(shop, now=NOW + timedelta(days=90))
     assert (again.is_new, again.path) == (False, first.path)

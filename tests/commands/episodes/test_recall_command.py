@@ -1,4 +1,4 @@
-"""memory-ci recall and memory-ci episode, as a user calls them."""
+"""Tests of `memory-ci recall` and `memory-ci episode` as a user calls them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ ASK = "queue for retries of charges"
 
 @pytest.fixture
 def noted(project: Project, run: Run) -> Project:
-    """A project with one episode that was noted by hand, and committed."""
+    """Return a project with a committed episode that was written by hand."""
     assert run("episode", TRIED, "--outcome", "failure").exit_code == 0
     project.git("add", ".")
     project.commit("Note")
     return project
 
 
-def test_noting_says_where_and_what_to_do(project: Project, run: Run) -> None:
+def test_a_written_episode_is_reported_with_file_and_next_step(project: Project, run: Run) -> None:
     result = run("episode", TRIED, "--file", "src/client.py")
     path, name = result.stdout.removeprefix("Noted ").split()
     assert path == f".memory/episodes/2026-11/{name}.md"
@@ -49,7 +49,9 @@ def test_noting_reads_standard_input_and_prints_json(project: Project, run: Run)
     assert answer["episode"]["context"] == {"session": "job-7"}
 
 
-def test_a_path_of_another_place_is_left_out_and_said(project: Project, run: Run) -> None:
+def test_a_path_outside_of_the_repository_is_left_out_with_a_note(
+    project: Project, run: Run
+) -> None:
     result = run("episode", TRIED, "--file", "/etc/passwd")
     assert "not in this repository: file" in result.stderr
     assert "passwd" not in (project.path / result.stdout.split()[1]).read_text()
@@ -63,7 +65,7 @@ def test_a_path_of_another_place_is_left_out_and_said(project: Project, run: Run
         (["x", "--outcome", "?"], 2),
     ],
 )
-def test_what_cannot_be_noted_ends_with_its_status(
+def test_an_invalid_episode_has_its_exit_status(
     project: Project, run: Run, arguments: list[str], status: int
 ) -> None:
     assert run("episode", *arguments).exit_code == status
@@ -78,7 +80,7 @@ def test_an_episode_is_a_line_and_a_failure_is_marked(noted: Project, run: Run) 
     assert run("recall", stdin=ASK).stdout.endswith(expected)
 
 
-def test_that_nothing_answers_is_said_beside_the_output(noted: Project, run: Run) -> None:
+def test_an_empty_answer_is_reported_on_standard_error(noted: Project, run: Run) -> None:
     result = run("recall", "translate the manual into French")
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == "No episode and no merged change answers that.\n"
@@ -142,13 +144,13 @@ def test_time_outcome_and_session_choose(noted: Project, run: Run) -> None:
         (["--outcome", "fine"], 2),
     ],
 )
-def test_what_cannot_be_asked_ends_with_its_status(
+def test_an_invalid_question_has_its_exit_status(
     noted: Project, run: Run, arguments: list[str], status: int
 ) -> None:
     assert run("recall", ASK, *arguments).exit_code == status
 
 
-def test_an_episode_that_moves_the_cursor_is_not_given(project: Project, run: Run) -> None:
+def test_an_episode_with_control_characters_is_not_recalled(project: Project, run: Run) -> None:
     hostile = Episode(
         id="pr-1",
         occurred_at=NOW,
@@ -161,12 +163,12 @@ def test_an_episode_that_moves_the_cursor_is_not_given(project: Project, run: Ru
     ] * 3
 
 
-def test_what_the_text_says_more_stands_below(project: Project, run: Run) -> None:
-    told = Episode(
+def test_further_lines_of_the_text_are_below(project: Project, run: Run) -> None:
+    episode = Episode(
         id="pr-1",
         occurred_at=NOW,
         situation=Situation(summary="Queue for retries"),
         text="It starved.",
     )
-    project.write(episode_record_path(told), format_episode_record(told))
+    project.write(episode_record_path(episode), format_episode_record(episode))
     assert run("recall", "queue for retries").stdout.splitlines()[5] == ">       It starved."

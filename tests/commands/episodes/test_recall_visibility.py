@@ -1,4 +1,4 @@
-"""What was known at a moment, and who may see which episode."""
+"""Tests of recall: the state at an earlier time, and the episodes that each session may read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.repos import START
 # -- time
 
 
-def test_recall_as_of_a_moment_finds_only_what_the_branch_had_then(shop: Project) -> None:
+def test_recall_at_a_moment_finds_only_episodes_of_the_branch_at_that_time(shop: Project) -> None:
     before = shop.sha()
     tell(shop, make_episode())
     shop.at(START + timedelta(days=3)).commit("Later")
@@ -76,6 +76,6 @@ def test_an_episode_of_a_session_is_seen_by_that_session_alone(shop: Project) ->
     assert recall(shop, now=NOW, at=NOW).hits == ()
 
 
-def test_only_the_outcomes_that_are_asked_for_are_given(shop: Project) -> None:
+def test_only_episodes_with_the_chosen_outcomes_are_recalled(shop: Project) -> None:
     tell(shop, make_episode("bad", outcome="failure"), make_episode("good", outcome="success"))
     assert names(recall(shop, outcomes=["failure"])) == ["bad"]

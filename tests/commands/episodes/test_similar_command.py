@@ -1,4 +1,4 @@
-"""memory-ci recall --tasks, as a user calls it."""
+"""Tests of `memory-ci recall --tasks` as a user calls it."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def test_the_factors_are_explained_and_multiply_to_the_score(project: Project, r
 
 
 def test_json_holds_the_task_and_its_score(project: Project, run: Run) -> None:
-    (found,) = json.loads(run("recall", "--tasks", "--json", "--limit", "5", RETRY).stdout)
-    assert found["task"]["number"] == 128
-    assert found["score"] > 0
+    (load,) = json.loads(run("recall", "--tasks", "--json", "--limit", "5", RETRY).stdout)
+    assert load["task"]["number"] == 128
+    assert load["score"] > 0
 
 
 def test_a_task_is_read_from_standard_input(project: Project, run: Run) -> None:

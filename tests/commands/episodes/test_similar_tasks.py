@@ -1,4 +1,4 @@
-"""Outcomes of similar tasks, and entries that came from failure."""
+"""Tests of similar tasks: their outcomes, and entries that were learned from failures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.retrieve.similar import recall_tasks, similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks, recall_tasks
 from memory_ci.commands.retrieve.text import render_task
 from memory_ci.lifecycle.episodes import make_amendment
 from memory_ci.memory.past_tasks import tasks_path
@@ -60,7 +60,7 @@ OTHERS = [
 
 @pytest.fixture
 def merged(shop: Project) -> Project:
-    """Five changes of other kinds, and #128."""
+    """Return a project with five changes of other kinds, and #128."""
     for number, title in enumerate(OTHERS, start=110):
         shop.commit(f"{title} (#{number})", {f"src/part{number}.py": f"{title}\n"})
     shop.merge_work(RETRY, "retry", 128, "src/client.py")
@@ -72,10 +72,10 @@ def of(outcome: Outcome, pr: int = 128, commit: str = "", **fields: Any) -> Epis
 
 
 def find(shop: Project, query: str = ASK) -> Task:
-    return similar_tasks(shop.workspace, query)[0].task
+    return list_similar_tasks(shop.workspace, query)[0].task
 
 
-def test_the_outcome_of_a_task_is_that_of_its_episode(merged: Project) -> None:
+def test_the_outcome_of_a_task_comes_from_its_episode(merged: Project) -> None:
     assert find(merged).outcome == "success"
     tell(merged, of("partial"))
     assert find(merged).outcome == "partial"
@@ -137,7 +137,7 @@ def test_unsafe_private_merged_and_neutral_episodes_are_not_named_as_declined(
         "outcome": "failure",
     }
     tell(merged, make_episode("pr-140", **defaults | fields))
-    assert similar_tasks(merged.workspace, "the ledger should round cents elsewhere") == ()
+    assert list_similar_tasks(merged.workspace, "the ledger should round cents elsewhere") == ()
 
 
 def test_a_corrected_outcome_is_no_longer_declined(merged: Project) -> None:
@@ -160,9 +160,9 @@ def test_cached_tasks_are_updated_after_each_new_episode(merged: Project) -> Non
     ]
     for step in steps:
         tell(merged, step)
-        kept = similar_tasks(merged.workspace, ASK, top=50)
+        stored_tasks = list_similar_tasks(merged.workspace, ASK, top=50)
         tasks_path(merged.workspace).unlink()
-        assert similar_tasks(merged.workspace, ASK, top=50) == kept
+        assert list_similar_tasks(merged.workspace, ASK, top=50) == stored_tasks
 
 
 def test_a_job_reads_no_episode_while_nothing_was_merged(merged: Project, tmp_path: Path) -> None:

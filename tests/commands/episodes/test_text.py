@@ -1,4 +1,4 @@
-"""Recalled episodes as text: a line each, whatever they hold."""
+"""Tests of the text of recalled episodes: one line for each, with any content."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def make_episode(summary: str, text: str = "", **situation: str) -> Episode:
     )
 
 
-def test_an_episode_says_when_what_about_and_what_came_of_it() -> None:
-    told = make_episode("retry failed charges", domain="payments", topic="retries")
+def test_an_episode_has_date_subject_and_outcome() -> None:
+    told_episode = make_episode("retry failed charges", domain="payments", topic="retries")
     expected = (
         "pr-128 retry failed charges (2026-11-20, payments: retries, still 1 of 2 files; neutral)\n"
     )
-    assert render_episodes(make_recalled(told, still=1)) == expected
+    assert render_episodes(make_recalled(told_episode, still=1)) == expected
 
 
 @pytest.mark.parametrize(
@@ -56,15 +56,15 @@ def test_an_episode_says_when_what_about_and_what_came_of_it() -> None:
         ("", Action(pr=128), ""),
     ],
 )
-def test_number_date_and_link_are_said_once(address: str, action: Action, link: str) -> None:
-    told = replace(
+def test_number_date_and_link_appear_once(address: str, action: Action, link: str) -> None:
+    episode = replace(
         make_episode("Retry failed charges", "Retry failed charges (#128)"), action=action
     )
-    said = render_episodes(replace(make_recalled(told), address=address))
-    assert said == f"pr-128 Retry failed charges (2026-11-20; neutral) {link}".rstrip() + "\n"
+    rendered = render_episodes(replace(make_recalled(episode), address=address))
+    assert rendered == f"pr-128 Retry failed charges (2026-11-20; neutral) {link}".rstrip() + "\n"
 
 
-def test_what_git_tells_stands_below_the_episodes_and_says_so() -> None:
+def test_facts_from_git_are_below_the_episodes_and_marked() -> None:
     recalled = replace(make_recalled(make_episode("retry")), likeness="tf-idf")
     hit = RecalledEpisode(make_episode("Charge once", "Merged."), 8.0, (Factor("bm25", 8.0),))
     lines = quote_for_agent(replace(recalled, changes=(hit,)), explain=True).splitlines()
@@ -92,13 +92,15 @@ def test_nothing_moves_the_cursor_or_starts_a_line() -> None:
     assert all(line.isprintable() for line in lines.splitlines())
 
 
-def test_a_product_and_a_sum_are_explained_as_what_they_are() -> None:
+def test_products_and_sums_are_explained_differently() -> None:
     product = make_recalled(
         make_episode("a"), Factor("cosine", 0.5), Factor("outcome", 1.0), likeness="tf-idf"
     )
     total = make_recalled(make_episode("a"), Factor("topic", 1.0, 0.3), Factor("utility", 1.0, 0.2))
-    said = [render_episodes(one, explain=True).splitlines()[1].strip() for one in (product, total)]
-    assert said == [
+    explanations = [
+        render_episodes(item, explain=True).splitlines()[1].strip() for item in (product, total)
+    ]
+    assert explanations == [
         "0.5000 = cosine 0.500 x outcome 1.000 (likeness by tf-idf)",
         "0.5000 = 0.3 x topic 1.000 + 0.2 x utility 1.000",
     ]

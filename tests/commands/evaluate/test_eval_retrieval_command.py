@@ -1,4 +1,4 @@
-"""`memory-ci eval retrieval` and `eval init` as a user meets them."""
+"""Tests of `memory-ci eval retrieval` and `eval init` as a user calls them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_set_is_not_compared_with_a_revision(run: Run, tmp_path: Path) -> None
     assert run("eval", "retrieval", write_set(tmp_path), "--against", "HEAD").exit_code == 2
 
 
-def test_the_gate_exits_1_and_names_what_fell(run: Run, project: Project) -> None:
+def test_the_gate_exits_1_and_names_the_lower_measures(run: Run, project: Project) -> None:
     put(project, 1, 2)
     assert "queries in" in run("eval", "init").stdout
     assert run("eval", "retrieval", "--against", "HEAD").exit_code == 0

@@ -1,4 +1,4 @@
-"""Evaluation: what the numbers mean, and the floor under the rules engine."""
+"""Tests of the evaluation of extraction: its measures, and the lowest scores of the rules engine."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def evaluate(
     return evaluate_extraction(windows, EngineConfig(), engine, environ or {})  # type: ignore[arg-type] # named by the test
 
 
-def test_what_is_written_found_and_left_alone_is_counted() -> None:
+def test_written_found_and_ignored_learnings_are_counted() -> None:
     done = evaluate(
         make_window(1, MARKED, QUOTE),
         make_window(
@@ -68,22 +68,22 @@ def test_a_model_that_never_answers_is_no_evaluation(tmp_path: Path) -> None:
     assert caught.value.slug == "replay-miss"
 
 
-def test_a_call_that_fails_is_counted_and_its_reason_told(tmp_path: Path) -> None:
+def test_a_failed_call_is_counted_and_its_reason_shown(tmp_path: Path) -> None:
     program = tmp_path / "model"
     program.write_text(
         f"#!{sys.executable}\nimport sys\nasked = sys.stdin.read()\nsys.exit('no' if 'pools' in asked else 0) "
         "if 'pools' in asked else print('{\"learnings\": []}')\n"
     )
     program.chmod(0o755)
-    other = make_window(2, "feat: y\n\nDecision: two pools, because connecting is slow\n")
+    other_window = make_window(2, "feat: y\n\nDecision: two pools, because connecting is slow\n")
     environ = {"MEMORY_CI_ENGINE_COMMAND": str(program), "PATH": os.environ["PATH"]}
-    done = evaluate(make_window(1, MARKED, QUOTE), other, environ=environ, engine="command")
+    done = evaluate(make_window(1, MARKED, QUOTE), other_window, environ=environ, engine="command")
     assert (done.failures, done.windows) == (1, 2)
     assert "engine-failed" in done.failed_because
     assert "calls that failed                     1 (the first: " in render_evaluation(done)
 
 
-def test_the_table_says_of_what_each_share_is() -> None:
+def test_the_table_names_the_base_of_each_share() -> None:
     text = render_evaluation(evaluate(make_window(1, MARKED, QUOTE)))
     assert (
         "precision of what is written          1.00  (1 of 1, 95 % interval 0.21 to 1.00)" in text

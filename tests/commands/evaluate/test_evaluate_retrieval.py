@@ -1,4 +1,4 @@
-"""Evaluate retrieval: sets of queries, golden queries of a repository, and the gate on them."""
+"""Tests of the evaluation of retrieval: sets of queries, golden queries of a repository, and their gate."""
 
 from __future__ import annotations
 
@@ -93,9 +93,9 @@ def values(quality: Quality) -> dict[str, float]:
     return {measure.name: measure.value for measure in quality.measures}
 
 
-def test_a_query_is_answered_from_what_its_own_group_had_learned_by_then(tmp_path: Path) -> None:
-    (one,) = answer(tmp_path, QUERY)
-    assert one.ranking == ("key", "log")
+def test_a_query_is_answered_from_earlier_entries_of_its_group(tmp_path: Path) -> None:
+    (item,) = answer(tmp_path, QUERY)
+    assert item.ranking == ("key", "log")
     (timeless,) = answer(tmp_path, {key: value for key, value in QUERY.items() if key != "ts"})
     assert set(timeless.ranking) == {"key", "log", "new"}
 
@@ -103,7 +103,7 @@ def test_a_query_is_answered_from_what_its_own_group_had_learned_by_then(tmp_pat
 def test_age_is_taken_at_the_time_of_the_query(tmp_path: Path) -> None:
     late = QUERY | {"id": "late", "ts": "2026-12-01T00:00:00+00:00"}
     now, then = answer(tmp_path, QUERY, late, qrels=(("q", "key", 1), ("late", "key", 1)))
-    weight = [dict(one.factors[one.ranking.index("key")])["prominence"] for one in (now, then)]
+    weight = [dict(item.factors[item.ranking.index("key")])["prominence"] for item in (now, then)]
     assert weight[0] > weight[1] > 0.5
 
 
@@ -112,8 +112,8 @@ def test_only_queries_with_an_answer_are_asked(tmp_path: Path) -> None:
 
 
 def test_measures_are_means_and_come_by_class(tmp_path: Path) -> None:
-    other = QUERY | {"id": "none", "text": "zebra", "class": "odd"}
-    answered = answer(tmp_path, QUERY, other, qrels=(("q", "key", 1), ("none", "log", 1)))
+    other_query = QUERY | {"id": "none", "text": "zebra", "class": "odd"}
+    answered = answer(tmp_path, QUERY, other_query, qrels=(("q", "key", 1), ("none", "log", 1)))
     everything, odd, task = measure(answered)
     assert (everything.kind, odd.kind, task.kind) == ("", "odd", "task")
     assert (values(everything)["nDCG@10"], values(odd)["nDCG@10"], values(task)["nDCG@10"]) == (
@@ -165,7 +165,7 @@ def test_golden_queries_are_answered_from_the_work_tree(project: Project) -> Non
     stale = {"query": "flag colours", "relevant": [make_id(2)], "negative": [make_id(2)]}
     put_golden(project, RETRY, stale, {"query": "colours of the flag"}, {"query": "oven"})
     answered = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
-    assert [one.asking.name for one in answered] == ["own:1", "own:2", "own:3", "own:4"]
+    assert [item.asking.name for item in answered] == ["own:1", "own:2", "own:3", "own:4"]
     quality = measure(answered)[0]
     assert values(quality)["nDCG@10"] == 1.0
     assert values(quality)["stale hits@10"] == 1.0
@@ -193,24 +193,32 @@ def test_the_gate_closes_when_an_entry_is_lost_and_names_the_query(project: Proj
     ).worse
 
 
-def test_what_is_given_is_measured_apart_from_the_ranking(tmp_path: Path) -> None:
+def test_served_entries_are_measured_apart_from_the_ranking(tmp_path: Path) -> None:
     again = QUERY | {"id": "again", "text": "retry charges with an idempotency key"}
     bank = {"id": "b", "text": "paint the barn doors red", "group": "bank"}
     answered = answer(tmp_path, QUERY, again, bank, qrels=(("q", "key", 1), ("again", "key", 1)))
-    assert [one.asking.name for one in answered] == ["q", "", "again", ""], (
+    assert [item.asking.name for item in answered] == ["q", "", "again", ""], (
         "each with a task of another group behind it"
     )
-    found = values(measure(answered)[0])
-    assert (found["entries given"], found["recall at given"], found["kept"]) == (1.5, 1.0, 1.0)
-    assert (found["precision at given"], found["repeats"], found["unrelated answered"]) == (
+    measures = values(measure(answered)[0])
+    assert (measures["entries given"], measures["recall at given"], measures["kept"]) == (
+        1.5,
+        1.0,
+        1.0,
+    )
+    assert (
+        measures["precision at given"],
+        measures["repeats"],
+        measures["unrelated answered"],
+    ) == (
         0.75,
         0.5,
         0.0,
     )
-    assert found["characters given"] > 0
+    assert measures["characters given"] > 0
 
 
-def test_the_gate_watches_what_is_given_to_unrelated_tasks(project: Project) -> None:
+def test_the_gate_covers_entries_served_to_unrelated_tasks(project: Project) -> None:
     put_entries(project, "Retry a charge with a key")
     put_golden(project, RETRY, {"query": "paint the barn doors"})
     put_entries(project, "Retry a charge with a key", "Paint the barn doors red")
@@ -225,11 +233,11 @@ def test_the_gate_watches_what_is_given_to_unrelated_tasks(project: Project) -> 
 def test_global_memory_takes_no_part(project: Project, home: Path) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(9, title="Retry the charge")))
     put_golden(project, RETRY)
-    (one,) = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
-    assert make_id(9) not in one.ranking
+    (item,) = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
+    assert make_id(9) not in item.ranking
 
 
-def test_without_golden_queries_it_is_said_how_to_make_some(project: Project) -> None:
+def test_without_golden_queries_the_hint_explains_how_to_make_them(project: Project) -> None:
     with pytest.raises(UsageError) as caught:
         load_golden(project.workspace)
     assert caught.value.slug == "no-golden-queries"
@@ -240,7 +248,7 @@ def test_without_golden_queries_it_is_said_how_to_make_some(project: Project) ->
         compare_golden(project.workspace, goldens, answered, "HEAD", margin=0.02, clock=ticking)
 
 
-def test_derived_queries_are_found_and_leave_what_people_wrote(project: Project) -> None:
+def test_derived_queries_are_added_beside_those_of_people(project: Project) -> None:
     put_entries(project, "Retry a charge with a key", "Colours of the flag")
     put_golden(project, RETRY)
     path, count = init_golden(project.workspace)
@@ -259,7 +267,7 @@ def test_with_vectors_every_entry_is_embedded_once_and_the_answers_are_hybrid(
     texts: list[str] = []
 
     class Counting:
-        """Two dimensions: texts with the word `idempotency`, and others."""
+        """An embedder of two dimensions: texts with the word `idempotency`, and other texts."""
 
         model_id = "counting"
 

@@ -1,4 +1,4 @@
-"""A labelled set: drawn, filled in by two readers, and counted."""
+"""Tests of labelled sets: drawing windows, adding the labels of two readers, and counting."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BAD = "Always use gRPC"
 
 
 def write(place: Path) -> None:
-    """One window with two learnings, of which the gate writes one, and a window with none."""
+    """Write a set: a window with two learnings, one of which passes the gate, and a window without any."""
     (place / "windows").mkdir(parents=True)
     piece = {
         "id": "e1",
@@ -40,7 +40,7 @@ def write(place: Path) -> None:
     ]
     replies = [{"window": "windows/a.json", "reply": {"learnings": learnings}}]
     replies += [{"window": "windows/b.json", "reply": {"learnings": []}}]
-    (place / "replies.jsonl").write_text("".join(json.dumps(one) + "\n" for one in replies))
+    (place / "replies.jsonl").write_text("".join(json.dumps(reply) + "\n" for reply in replies))
 
 
 def test_two_sheets_are_read_back_and_counted(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_two_sheets_are_read_back_and_counted(tmp_path: Path) -> None:
     done = evaluate_set(tmp_path)
     assert (done.windows, done.learnings, done.abstained.hits, done.written.hits) == (2, 2, 1, 1)
     assert done.not_written == {"no-quote": 1}
-    assert [(one.name, one.replied.hits, one.written.hits) for one in done.readers] == [
+    assert [(reader.name, reader.replied.hits, reader.written.hits) for reader in done.readers] == [
         ("one", 1, 1),
         ("two", 2, 1),
     ]
@@ -70,12 +70,12 @@ def test_verdicts_may_answer_one_question_or_three(tmp_path: Path) -> None:
     three = {"true": True, "durable": True, "self_contained": True}
     lines = [{"window": "windows/a.json", "title": GOOD, "x": three, "y": {"approve": False}}]
     lines += [{"window": "windows/a.json", "title": BAD, "x": three | {"durable": False}}]
-    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    (tmp_path / "verdicts.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     x, y = evaluate_set(tmp_path).readers
     assert (x.replied.hits, x.replied.total, y.replied.hits, y.replied.total) == (1, 2, 0, 1)
 
 
-def test_what_is_no_set_is_refused(tmp_path: Path) -> None:
+def test_an_invalid_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as refused:
         evaluate_set(tmp_path)
     assert refused.value.slug == "bad-set"

@@ -1,4 +1,4 @@
-"""The gold windows that the repository carries: what any reading of their numbers relies on."""
+"""Tests of the gold windows of this repository: the properties that its figures rely on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_window_has_its_own_id(windows: tuple[GoldWindow, ...]) -> None:
     assert len({window.id for window in windows}) == len(windows)
 
 
-def test_every_quote_stands_in_a_piece_that_may_be_quoted(windows: tuple[GoldWindow, ...]) -> None:
+def test_every_quote_is_in_a_piece_that_may_be_quoted(windows: tuple[GoldWindow, ...]) -> None:
     assert [
         (w.id, learning.says)
         for w in windows

@@ -1,4 +1,4 @@
-"""The measures of a ranking, by hand-made figures."""
+"""Tests of the measures of a ranking, on figures computed by hand."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ RANKINGS = st.lists(st.sampled_from("abcdef"))
 
 
 def test_grades_gain_two_to_the_power() -> None:
-    found = ndcg(["one", "two"], {"one": 1, "two": 2}, 10)
-    assert found == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
+    value = ndcg(["one", "two"], {"one": 1, "two": 2}, 10)
+    assert value == pytest.approx((1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3)))
 
 
-def test_what_stands_behind_the_cut_counts_nothing() -> None:
+def test_results_beyond_the_cut_do_not_count() -> None:
     ranking = [*"vwxyz", "a"]
     assert (
         recall(ranking, {"a": 1}, 5)
@@ -67,7 +67,7 @@ def test_nothing_to_average_is_zero() -> None:
 
 
 def test_the_interval_holds_the_middle_of_the_resampled_means() -> None:
-    """Samples whose means are 0, 1, … 999: 2.5 % lie below 25, 2.5 % above 974."""
+    """The means of the samples are 0, 1, … 999: 2.5 % are below 25, and 2.5 % above 974."""
     drawn = iter(range(1000))
 
     def draw(values: Sequence[float]) -> Sequence[float]:

@@ -1,4 +1,4 @@
-"""Agreed rules of conduct in the block of AGENTS.md, for agents that have nothing installed."""
+"""Tests of `export`: agreed rules of conduct in AGENTS.md, for agents without hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forgetting: thirty planted strings are gone from the tip, the refs and derived data, and are not learned again."""
+"""Tests of `forget`: thirty strings vanish from the tip, the refs and derived data, and are not learned again."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ WORDS = {place: f"Kestrel {place} umbra" for place in PLACES}
 
 
 def say(place: str) -> str:
-    """A sentence that holds the string of a place."""
+    """Return a sentence with the string of a place."""
     return f"Before each release the {WORDS[place]} has to be asked"
 
 
 @pytest.fixture(scope="module")
 def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPlan]:
-    """A repository with a string in each kind of place, after all of them were forgotten."""
+    """Return a repository that had a string in each kind of place, after all were forgotten."""
     folder = tmp_path_factory.mktemp("forget")
     project = make_project(folder / "shop")
     entries = [
@@ -103,7 +103,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         },
     )
     project.git("worktree", "add", "-q", str(folder / "tree"), "-b", "side", "HEAD~1")
-    here = project.workspace
+    workspace = project.workspace
     own, linked = (
         project.path / ".git" / "memory-ci",
         project.path / ".git" / "worktrees" / "tree" / "memory-ci",
@@ -111,11 +111,11 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
     turn = {"text": say("turn"), "reply": say("agent")}
     files = {"digest.jsonl": f"{json.dumps(turn)}\n".encode(), "transcript": say("full").encode()}
     files["notes.md"] = format_entry(make_entry(9, title=say("notes"))).encode()
-    kept = store(here.repo, "codex", "s1", files, NOW)
-    sent = store(here.repo, "codex", "s2", {"digest.jsonl": say("pushed").encode()}, NOW)
+    captured_sessions = store(workspace.repo, "codex", "s1", files, NOW)
+    sent = store(workspace.repo, "codex", "s2", {"digest.jsonl": say("pushed").encode()}, NOW)
     project.git("update-ref", f"{PUSHED}origin/codex/s2", sent.oid)
-    project.git("update-ref", "refs/memory-ci/publish/x", kept.oid)
-    with synced_index(here):
+    project.git("update-ref", "refs/memory-ci/publish/x", captured_sessions.oid)
+    with synced_index(workspace):
         pass
     derived = {
         own / "replies" / "a.json": json.dumps({"text": say("reply")}),
@@ -137,13 +137,13 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Project, ForgetPl
         for place, text in WORDS.items()
     ]
     subject = ForgetSubject("words", tuple(("words", text) for text in texts))
-    before = plan_forget(here, subject, folder)
+    before = plan_forget(workspace, subject, folder)
     assert not before.is_done
-    return project, apply_forget(here, subject, folder, SALT, NOW)
+    return project, apply_forget(workspace, subject, folder, SALT, NOW)
 
 
 def read_everything(project: Project) -> str:
-    """All that stands at the tip, in refs of ours, beside the index and in the work tree."""
+    """Return all text at the tip, in our refs, beside the index and in the work tree."""
     tips = [
         "HEAD",
         *project.git("for-each-ref", "--format=%(objectname)", "refs/memory-ci/").split(),
@@ -151,8 +151,8 @@ def read_everything(project: Project) -> str:
     blobs = [
         line.split()[2] for tip in tips for line in project.git("ls-tree", "-r", tip).splitlines()
     ]
-    known = (path for path in project.path.rglob("*") if path.is_file())
-    files = [path for path in known if ".git" not in path.parts or "memory-ci" in path.parts]
+    all_paths = (path for path in project.path.rglob("*") if path.is_file())
+    files = [path for path in all_paths if ".git" not in path.parts or "memory-ci" in path.parts]
     texts = [project.git("cat-file", "blob", blob) for blob in blobs]
     return "\n".join(
         [*texts, *(path.read_bytes().decode("utf-8", "replace") for path in files)]
@@ -160,25 +160,27 @@ def read_everything(project: Project) -> str:
 
 
 @pytest.fixture(scope="module")
-def left(planted: tuple[Project, ForgetPlan]) -> str:
+def leftovers(planted: tuple[Project, ForgetPlan]) -> str:
     return read_everything(planted[0])
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_planted_string_is_gone(left: str, place: str) -> None:
-    assert f"{place} umbra" not in " ".join(left.replace("\\n", " ").split())
+def test_a_planted_string_is_gone(leftovers: str, place: str) -> None:
+    assert f"{place} umbra" not in " ".join(leftovers.replace("\\n", " ").split())
 
 
-def test_what_is_done_is_named_without_the_words(planted: tuple[Project, ForgetPlan]) -> None:
+def test_the_steps_are_listed_without_the_forgotten_words(
+    planted: tuple[Project, ForgetPlan],
+) -> None:
     project, plan = planted
-    told = msgspec.json.encode(plan).decode()
-    assert "umbra" not in told.casefold()
+    plan_text = msgspec.json.encode(plan).decode()
+    assert "umbra" not in plan_text.casefold()
     assert {place.kind for place in plan.places} >= {"memory", "session", "note", "derived", "ref"}
     assert project.git("log", "-1", "--format=%s") == "memory: forget (words)"
     assert [
-        one
-        for one in plan.steps
-        if "git push --no-verify origin +refs/memory-ci/sessions/codex/s2" in one
+        each_step
+        for each_step in plan.steps
+        if "git push --no-verify origin +refs/memory-ci/sessions/codex/s2" in each_step
     ]
     assert PUSHED not in project.git("for-each-ref", "--format=%(refname)")
     assert "umbra" not in project.show("HEAD", REJECTED_FILE)
@@ -186,9 +188,9 @@ def test_what_is_done_is_named_without_the_words(planted: tuple[Project, ForgetP
 
 def test_the_rest_stays(planted: tuple[Project, ForgetPlan]) -> None:
     project, _ = planted
-    kept = {entry.id: entry for entry in project.entries()}
-    assert set(kept) >= {make_id(3), make_id(4), make_id(5), make_id(6)}
-    assert kept[make_id(4)].evidence == ("commit:0123456789ab Keep this one",)
+    kept_by_id = {entry.id: entry for entry in project.entries()}
+    assert set(kept_by_id) >= {make_id(3), make_id(4), make_id(5), make_id(6)}
+    assert kept_by_id[make_id(4)].evidence == ("commit:0123456789ab Keep this one",)
     assert "kept as it was" in project.show("HEAD", ".memory/episodes/2026-01/_all.md")
     assert "Kept" in project.show("HEAD", REJECTED_FILE)
     assert not [finding for finding in project.check().findings if finding.level == "error"]
@@ -210,14 +212,14 @@ def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: 
     assert "umbra" not in json.dumps(model.documents).casefold()
     assert "umbra" not in msgspec.json.encode(plan).decode().casefold()
     apply_plan(project.workspace, plan, NOW)
-    found = list_queue(project.workspace, RecordOptions(since), NOW, {})
-    assert "umbra" not in msgspec.json.encode(found).decode().casefold()
+    questions = list_queue(project.workspace, RecordOptions(since), NOW, {})
+    assert "umbra" not in msgspec.json.encode(questions).decode().casefold()
     legacy = tmp_path / "MEMORY.md"
     legacy.write_text(
         f"# Memory\n\n## [2026-03-01] Corrective Learning\n**Prevention:** {say('title')}\n"
     )
     report = import_memory(project.workspace, [legacy], ImportOptions("legacy"), TODAY)
-    assert ([one.code for one in report.refused], report.imported) == (["forgotten"], ())
+    assert ([item.code for item in report.refused], report.imported) == (["forgotten"], ())
     with pytest.raises(FindingsError, match="people had forgotten"):
         add_entry(project.workspace, make_entry(40, title=say("body"), scope="project"))
     capture(
@@ -229,7 +231,7 @@ def test_it_is_not_learned_again(planted: tuple[Project, ForgetPlan], tmp_path: 
         assert f"{place} umbra" not in read_everything(project)
 
 
-def test_what_was_interrupted_is_finished_by_the_same_command(
+def test_the_same_command_finishes_an_interrupted_forget(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entry = make_entry(1, title=say("title"))
@@ -271,26 +273,26 @@ def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(
 
 
 def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> None:
-    here = project.workspace
+    workspace = project.workspace
     project.put_fragment(
         make_entry(
             50, title="Never retry a charge without a key", evidence=("accepted by Ann Author",)
         )
     )
-    assert find_subject(here, make_id(50)[:8], None).what == "entry"
-    assert find_subject(here, "ann author", None).what == "person"
-    assert find_subject(here, "Bob <bob@example.org>", None).what == "person"
-    assert find_subject(here, "something else", None).what == "words"
-    assert find_subject(here, "ann author", "words").what == "words"
-    subject = find_subject(here, "Ann Author", None)
-    apply_forget(here, subject, project.path, SALT, NOW)
+    assert find_subject(workspace, make_id(50)[:8], None).what == "entry"
+    assert find_subject(workspace, "ann author", None).what == "person"
+    assert find_subject(workspace, "Bob <bob@example.org>", None).what == "person"
+    assert find_subject(workspace, "something else", None).what == "words"
+    assert find_subject(workspace, "ann author", "words").what == "words"
+    subject = find_subject(workspace, "Ann Author", None)
+    apply_forget(workspace, subject, project.path, SALT, NOW)
     text = project.show("HEAD", f".memory/inbox/{make_id(50)}.md")
     assert "accepted by [redacted:person]" in text
-    apply_forget(here, find_subject(here, make_id(50), None), project.path, SALT, NOW)
+    apply_forget(workspace, find_subject(workspace, make_id(50), None), project.path, SALT, NOW)
     assert make_id(50) not in project.git("ls-files")
     with pytest.raises(FindingsError, match="forgotten"):
         add_entry(
-            here, make_entry(51, title="Never retry a charge without a key!", scope="project")
+            workspace, make_entry(51, title="Never retry a charge without a key!", scope="project")
         )
 
 
@@ -303,8 +305,8 @@ def test_global_memory_is_named_where_it_is_configured(
     (tmp_path / "notes" / "MEMORY.md").write_text("Ask the kestrel umbra first\n")
     monkeypatch.chdir(tmp_path / "notes")
     subject = find_subject(project.workspace, "kestrel umbra", None)
-    left = plan_forget(project.workspace, subject, tmp_path).left
-    assert [place.kind for place in left] == ["global"] * is_named
+    remaining = plan_forget(project.workspace, subject, tmp_path).left
+    assert [place.kind for place in remaining] == ["global"] * is_named
 
 
 def test_a_short_text_of_an_entry_is_refused_only_as_a_whole() -> None:
@@ -331,12 +333,14 @@ def test_a_plan_of_another_job_and_a_note_do_not_bring_it_back(project: Project)
     objections = [
         *find_objections(project.workspace, msgspec.structs.replace(plan, base=tip), TODAY)
     ]
-    assert len([one for one in objections if "people had forgotten" in one]) == 1
+    assert len([objection for objection in objections if "people had forgotten" in objection]) == 1
     path = project.put_fragment(
         make_entry(80, title="Ask the zephyr gateway first", scope="project")
     )
     again = project.plan()
-    assert [one.code for one in again.findings if one.path == path] == ["forgotten"]
+    assert [each_finding.code for each_finding in again.findings if each_finding.path == path] == [
+        "forgotten"
+    ]
     project.record()
     assert path in project.git("ls-files")
     assert title not in project.titles()
@@ -367,11 +371,14 @@ def test_other_branches_and_messages_are_named_with_their_request(project: Proje
     project.checkout("main")
     subject = find_subject(project.workspace, "zephyr gateway", None)
     places = [
-        (one.kind, one.where) for one in plan_forget(project.workspace, subject, project.path).left
+        (item.kind, item.where)
+        for item in plan_forget(project.workspace, subject, project.path).left
     ]
     assert places == [("branch", "refs/heads/old")]
     plan = plan_forget(project.workspace, subject, project.path)
-    assert any("pull request 9" in one.where for one in plan.places if one.kind == "message")
+    assert any(
+        "pull request 9" in location.where for location in plan.places if location.kind == "message"
+    )
     assert "zephyr" not in msgspec.json.encode(plan).decode()
 
 

@@ -1,4 +1,4 @@
-"""memory-ci forget, as a user calls it."""
+"""Tests of `memory-ci forget` as a user calls it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.in_project
 WORDS = "the zephyr gateway of Berlin"
 
 
-def test_words_come_from_standard_input_and_are_said_nowhere(project: Project, run: Run) -> None:
+def test_words_come_from_standard_input_and_are_never_printed(project: Project, run: Run) -> None:
     project.put_fragment(make_entry(60, title=f"Ask {WORDS} first"))
     project.commit("Note", {"README.md": f"Shop\n\nAsk {WORDS}.\n"})
     before = project.git("rev-parse", "HEAD")
@@ -43,7 +43,7 @@ def test_nothing_is_left_of_an_entry(project: Project, run: Run) -> None:
     assert (done.exit_code, "Forgot an entry" in done.stdout, project.status()) == (0, True, "")
 
 
-def test_what_has_no_word_is_refused(project: Project, run: Run) -> None:
+def test_text_without_a_word_is_refused(project: Project, run: Run) -> None:
     result = run("forget", "!!", "--yes")
     assert (result.exit_code, "[nothing-to-forget]" in result.stderr) == (2, True)
 
@@ -51,16 +51,16 @@ def test_what_has_no_word_is_refused(project: Project, run: Run) -> None:
 def test_the_words_stand_in_no_argument_of_a_process(
     project: Project, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
     start = subprocess.Popen.__init__
 
     def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
-        asked.extend(map(str, args))
+        requests.extend(map(str, args))
         start(self, args, *rest, **options)
 
     project.commit("Note the zephyrous payout", {"notes.txt": "the zephyrous payout\n"})
     monkeypatch.setattr(subprocess.Popen, "__init__", started)
     result = run("forget", "-", "--yes", stdin="zephyrous payout")
     assert "notes.txt" in result.stdout
-    assert asked
-    assert not [arg for arg in asked if "zephyrous" in arg.lower()]
+    assert requests
+    assert not [arg for arg in requests if "zephyrous" in arg.lower()]

@@ -1,4 +1,4 @@
-"""A project with memory to measure."""
+"""Fixtures: a project with memory to measure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.project import Project, make_project
 
 @pytest.fixture(scope="session")
 def measured_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Memory learned from one pull request, and one more that it has something to say about; both recorded."""
+    """Return a project that recorded two pull requests; the entry learned from the first is about the second, too."""
     project = make_project(tmp_path_factory.mktemp("health") / "shop")
     project.at(datetime(2026, 11, 10, tzinfo=UTC))
     project.merge_work(

@@ -1,4 +1,4 @@
-"""A project whose health is measured."""
+"""Helpers that build projects whose health is measured."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def value(project: Project, name: MetricName) -> float | None:
 
 
 def rewrite(project: Project, **fields: object) -> None:
-    """Give every entry of the project these fields."""
+    """Set these fields in every entry of the project."""
     text = "".join(
         format_entry(msgspec.structs.replace(entry, **fields)) for entry in project.entries()
     )
@@ -39,13 +39,13 @@ def rewrite(project: Project, **fields: object) -> None:
 
 
 def put(project: Project, *entries: Entry) -> None:
-    """Add entries to the file of the project."""
+    """Append entries to the memory file of the project."""
     text = project.show("HEAD", "MEMORY.md") + "".join(map(format_entry, entries))
     project.commit("Edit", {"MEMORY.md": text})
 
 
 def spoil(project: Project, way: str) -> None:
-    """Break the healthy repository in the way that one metric is about."""
+    """Damage the healthy repository so that one metric becomes worse."""
     if way == "truth":
         sha = project.commit("fix: retry a charge once", {"src/pay.py": "def pay():\n    one()\n"})
         rewrite(project, cites=(f"src/pay.py:1-2@{sha[:12]}",))
@@ -78,7 +78,7 @@ def spoil(project: Project, way: str) -> None:
 
 
 def serve_jobs(project: Project, used: int = 0) -> None:
-    """Serve twenty jobs two entries each, of which they use some."""
+    """Record twenty jobs that were served two entries each and used some of them."""
     for number in range(20):
         save_episode_record(
             project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=used)

@@ -1,4 +1,4 @@
-"""What health says of requests that people repeat, and of rules that sessions were served."""
+"""Tests of health: repeated requests, and rules that sessions were shown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULE = make_entry(7, title="Open a draft PR", type="directive")
 
 @pytest.fixture
 def agreed(project: Project) -> Project:
-    """A project whose people agreed to a rule."""
+    """Return a project with a rule that people agreed to."""
     project.record()
     project.commit("Agree", {"institutional.md": f"{format_entry(RULE)}\n"})
     return project

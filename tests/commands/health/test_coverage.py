@@ -1,4 +1,4 @@
-"""Coverage: which merged changes were judged."""
+"""Tests of coverage: the share of merged changes that were read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_coverage_and_efficiency_have_no_value_without_recent_changes(project: P
     assert health.is_partial
 
 
-def test_a_branch_of_work_is_measured_by_what_was_merged(project: Project) -> None:
+def test_a_topic_branch_is_measured_by_merged_changes(project: Project) -> None:
     before = metric(measure(project), "coverage").basis
     project.branch("topic")
     project.commit("Half done", {"src/half.py": "1"})

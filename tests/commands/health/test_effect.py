@@ -1,4 +1,4 @@
-"""Whether memory helps: an effect is seen in simulated arms, none is not claimed, and captured sessions count."""
+"""Tests of `health --effect`: simulated sessions with and without memory, and captured sessions."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ PART = 0.3
 
 
 def simulate(rate: float, factor: float, number: int, seed: int) -> ArmComparison:
-    """Arms by the hash of the session; memory multiplies the rate by `factor`."""
+    """Simulate sessions with and without memory, by the hash of their id; memory multiplies the rate by `factor`."""
     dice = random.Random(seed)  # noqa: S311 - the same each time
-    arms = [is_held_out(mark_session(f"{seed}-{one}"), PART) for one in range(number)]
-    found = [
+    arms = [is_held_out(mark_session(f"{seed}-{item}"), PART) for item in range(number)]
+    sessions = [
         ArmOutcome(is_held, dice.random() < rate * (1 if is_held else factor)) for is_held in arms
     ]
-    return compare_arms("steered", found, 10, PART)
+    return compare_arms("steered", sessions, 10, PART)
 
 
 def is_seen(effect: ArmComparison) -> bool:
@@ -54,7 +54,7 @@ def test_where_memory_does_nothing_a_difference_is_claimed_by_chance_only() -> N
     assert sum(is_seen(simulate(0.3, 1, 500, seed)) for seed in range(200)) <= 20
 
 
-def test_the_interval_is_that_of_newcombe() -> None:
+def test_the_interval_equals_newcombe_s_example() -> None:
     """Newcombe 1998, table II, method 10: 56/70 and 48/80."""
     assert newcombe_interval(compute_share(56, 70), compute_share(48, 80)) == pytest.approx(
         (0.0524, 0.3339), abs=0.001
@@ -109,12 +109,17 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
     held = [name for name in names if is_held_out(mark_session(name), PART)]
     assert 0 < len(held) < len(names)
     for name in names:
-        told = (
+        second_prompt = (
             "You must never send retries of a charge without an idempotency key."
             if name in held
             else "Thank you."
         )
-        take(project, tmp_path / f"{name}.jsonl", name, ["You must always charge the card.", told])
+        take(
+            project,
+            tmp_path / f"{name}.jsonl",
+            name,
+            ["You must always charge the card.", second_prompt],
+        )
     note_served(project.workspace, held[0], project.retrieve("charge a card", session=held[0]), NOW)
     report = measure_effect(project.workspace, TODAY + timedelta(days=14))
     steered, again, requested, _ = report.effects
@@ -133,8 +138,10 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
 
 def test_a_report_says_while_sessions_are_held_out(project: Project) -> None:
     hold(project)
-    said = "Holdout: 30% of sessions are served nothing; `memory-ci health --effect` compares them."
-    assert said in list_health_remarks(project.workspace, "HEAD", TODAY)
+    remark = (
+        "Holdout: 30% of sessions are served nothing; `memory-ci health --effect` compares them."
+    )
+    assert remark in list_health_remarks(project.workspace, "HEAD", TODAY)
     project.commit("Off", {".memory-ci.yaml": "{}\n"})
     assert not any(
         "Holdout" in line for line in list_health_remarks(project.workspace, "HEAD", TODAY)

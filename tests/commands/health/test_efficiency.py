@@ -1,4 +1,4 @@
-"""Efficiency: whether what is served is used, and which titles find nothing."""
+"""Tests of efficiency: the share of served entries that were used, and titles that no query finds."""
 
 from __future__ import annotations
 
@@ -118,15 +118,17 @@ def test_use_by_jobs_counts_from_twenty_jobs_on(
 @pytest.mark.parametrize(
     ("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
 )
-def test_an_entry_often_given_and_never_used_is_proposed_for_review(
+def test_an_entry_often_served_and_never_used_is_proposed_for_review(
     project: Project, given: int, used: int, is_named: bool
 ) -> None:
     project.record()
-    own = project.entries()[0].id
+    entry_id = project.entries()[0].id
     for number in range(given):
-        episode = replace(make_episode(f"pr-{1000 + number}"), retrieved=(ServedEntry(id=own),))
+        episode = replace(
+            make_episode(f"pr-{1000 + number}"), retrieved=(ServedEntry(id=entry_id),)
+        )
         save_episode_record(
-            project.workspace, replace(episode, used=(own,) if number < used else ())
+            project.workspace, replace(episode, used=(entry_id,) if number < used else ())
         )
     (metric,) = (
         metric
@@ -134,5 +136,5 @@ def test_an_entry_often_given_and_never_used_is_proposed_for_review(
         if metric.name == "efficiency"
     )
     assert (
-        f"given 10 times or more and never used, to review: {own[:8]}" in metric.basis
+        f"given 10 times or more and never used, to review: {entry_id[:8]}" in metric.basis
     ) == is_named

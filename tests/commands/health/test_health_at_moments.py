@@ -1,4 +1,4 @@
-"""Health of a day, over months, and on a page."""
+"""Tests of health on one day, over months, and on the page of the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""memory-ci health, as a user calls it, and where other commands speak of it."""
+"""Tests of `memory-ci health` as a user calls it, and of health in other commands."""
 
 from __future__ import annotations
 
@@ -19,17 +19,13 @@ def recorded(project: Project) -> Project:
     return project
 
 
-def test_a_fresh_repository_is_told_that_there_is_nothing_to_measure(
-    project: Project, run: Run
-) -> None:
+def test_a_new_repository_has_nothing_to_measure(project: Project, run: Run) -> None:
     result = run("health")
     assert result.exit_code == 0
     assert result.stdout.startswith("Health of memory: there is nothing to measure\n")
 
 
-def test_each_metric_has_a_line_and_each_weak_one_says_what_to_do(
-    recorded: Project, run: Run
-) -> None:
+def test_each_metric_has_a_line_and_each_weak_one_advice(recorded: Project, run: Run) -> None:
     lines = run("health").stdout.splitlines()
     assert [line.split()[0] for line in lines[3:9]] == [
         "truth", "recency", "coverage", "coherence", "efficiency", "reachability"

@@ -1,4 +1,4 @@
-"""Each fault of memory weakens its own metric."""
+"""Tests of the metrics of health: each fault of memory lowers its own metric."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The profile of crewship, and its vectors."""
+"""Tests of the `crewship` profile of health, and its vectors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_the_crewship_profile_measures_age_and_links_without_vectors(project: Pr
 
 
 def embed(request: Asked) -> Answer:
-    """A model of two dimensions: what speaks of a charge, and what does not."""
+    """Return vectors of two dimensions: texts about a charge, and other texts."""
     texts = [text.casefold() for text in json.loads(request.body)["input"]]
     return json_answer(
         {"embeddings": [[1.0, 0.0] if "charge" in text else [0.6, 0.8] for text in texts]}

@@ -1,4 +1,4 @@
-"""The numbers of health: what each counts, and how they become one score."""
+"""Tests of the figures of health: what each counts, and how they make one score."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ VALUES = st.none() | st.floats(-50, 150)
 
 
 def weighed(**values: float | None) -> Health:
-    """A health with these metrics; those that are not said have no data."""
+    """Return a health with these metrics; the others have no data."""
     measured: dict[MetricName, Measurement] = {
         name: Measurement(values.get(name), "") for name in WEIGHTS["git"]
     }
@@ -85,7 +85,7 @@ def test_bands_begin_at_fifty_and_seventy_five(score: float, band: str) -> None:
     assert band_of(score) == band
 
 
-def test_a_weak_metric_says_what_to_do_and_a_strong_one_does_not() -> None:
+def test_only_a_weak_metric_has_advice() -> None:
     health = weighed(truth=74.9, coverage=75)
     assert [bool(metric.advice) for metric in health.metrics] == [True, *[False] * 5]
     assert health.weakest is health.metrics[0]
@@ -94,11 +94,11 @@ def test_a_weak_metric_says_what_to_do_and_a_strong_one_does_not() -> None:
 @given(st.fixed_dictionaries(dict.fromkeys(WEIGHTS["git"], VALUES)))
 def test_a_score_lies_between_its_metrics(values: dict[MetricName, float | None]) -> None:
     health = weighed(**values)
-    known = [metric.value for metric in health.metrics if metric.value is not None]
-    assert (health.score is None) == (len(known) < len(values))
+    known_values = [metric.value for metric in health.metrics if metric.value is not None]
+    assert (health.score is None) == (len(known_values) < len(values))
     if health.score is not None:
-        assert 0 <= min(known) <= max(known) <= 100
-        assert min(known) - 0.05 <= health.score <= max(known) + 0.05
+        assert 0 <= min(known_values) <= max(known_values) <= 100
+        assert min(known_values) - 0.05 <= health.score <= max(known_values) + 0.05
 
 
 # -- recency
@@ -126,7 +126,7 @@ def test_recency_is_measured_with_its_floor_taken_off(age: int, expected: float)
         (4, 4, 0, 1, 0.0),
     ],
 )
-def test_coverage_counts_what_was_judged_and_what_is_indexed(
+def test_coverage_counts_read_changes_and_indexed_entries(
     judged: int, eligible: int, indexed: int, left_out: int, expected: float | None
 ) -> None:
     assert score_coverage(judged, eligible, indexed, left_out).value == expected
@@ -140,10 +140,10 @@ def test_an_empty_store_has_no_coverage_however_much_was_judged() -> None:
 
 
 def test_each_near_duplicate_and_each_contradiction_counts_once() -> None:
-    said = "never retry a charge without an idempotency key because the gateway books it twice then"
+    text = "never retry a charge without an idempotency key because the gateway books it twice then"
     places = [
-        make_located(1, title=said),
-        make_located(2, title=f"{said} surely"),
+        make_located(1, title=text),
+        make_located(2, title=f"{text} surely"),
         make_located(3, title="Zebras graze at dawn", relations=(f"contradicts {make_id(4)}",)),
         make_located(4, title="Okapis hide in forests", relations=(f"contradicts {make_id(3)}",)),
     ]
@@ -170,7 +170,7 @@ def test_equal_words_with_other_numbers_are_no_duplicates() -> None:
     assert count_near_duplicates([one, other]) == 0
 
 
-def test_a_contradiction_is_settled_by_what_supersedes_and_needs_two_that_are_there() -> None:
+def test_a_contradiction_needs_two_existing_entries_and_ends_when_one_supersedes() -> None:
     old = make_located(1, relations=(f"contradicts {make_id(2)}",))
     new = make_located(2, title="Another", supersedes=(make_id(1),))
     assert list_contradictions([old, new]) == frozenset()
@@ -230,7 +230,7 @@ def test_without_questions_and_use_there_is_no_efficiency() -> None:
     )
 
 
-def test_what_was_not_compared_is_not_counted_as_good() -> None:
+def test_uncompared_cites_do_not_count_as_good() -> None:
     compared = score_truth({"1": "fresh"}).value
     partly = score_truth({"1": "fresh", "2": None, "3": None, "4": None})
     assert (compared, partly.value) == (100, 25)
@@ -245,11 +245,11 @@ def test_a_relation_reaches_both_ends_and_one_to_nothing_neither() -> None:
         make_entry(4, supersedes=(make_id(8),)),
         make_entry(5, supersedes=(make_id(5), make_id(7))),
     ]
-    known = {make_id(number) for number in (1, 2, 3, 4, 5, 8)}
-    assert find_related(entries, known) == {make_id(1), make_id(2), make_id(4)}
+    known_ids = {make_id(number) for number in (1, 2, 3, 4, 5, 8)}
+    assert find_related(entries, known_ids) == {make_id(1), make_id(2), make_id(4)}
 
 
-def test_alike_are_copies_and_what_shares_enough_words() -> None:
+def test_copies_and_entries_with_enough_common_words_are_duplicates() -> None:
     titles = [
         "Zebras graze at dawn here",
         "Zebras graze at dawn there",
@@ -279,7 +279,7 @@ def test_entries_and_changes_meet_by_number_and_by_the_start_of_a_commit() -> No
     assert not list_change_names(12, ["f" * 40]) & parse_source_names(entry)
 
 
-def test_what_is_retired_or_no_longer_valid_is_not_in_force() -> None:
+def test_retired_and_expired_entries_are_not_in_force() -> None:
     entry = make_entry(valid_until=TODAY + timedelta(days=1))
     assert is_in_force(entry, TODAY)
     assert not is_in_force(entry, TODAY + timedelta(days=1))

@@ -1,4 +1,4 @@
-"""Reachability: entries that something leads to."""
+"""Tests of reachability: entries that a query or a relation leads to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def project(measured_template: Project, tmp_path: Path) -> Project:
 
 
 def anchor_cite(project: Project) -> tuple[str, ...]:
-    """A line of the project as an entry cites it, with the hash of its text."""
+    """Return the cite of a line of the project, with the hash of its text."""
     project.commit(
         "Code", {"src/long.py": "def compute_the_total_of_a_charge(amount: int) -> int:\n"}
     )

@@ -1,4 +1,4 @@
-"""Health in words: what a page and a terminal are told."""
+"""Tests of the text of health, in a terminal and on a page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def make_health(*values: float | None, basis: str = "basis", commit: str | None 
     return weigh_metrics("git", date(2026, 11, 21), commit, measured)
 
 
-def test_one_line_has_the_targets_the_weakest_metric_and_what_to_do() -> None:
+def test_one_line_has_the_targets_the_weakest_metric_and_advice() -> None:
     line = render_health_line(make_health(90, 90, 40, 80, 80, 80))
     assert line == (
         "Health: 5 of 6 metrics reach their targets, weakest coverage 40.0 of 75."
@@ -38,19 +38,19 @@ def test_one_line_of_nothing_says_so() -> None:
     assert render_health_line(make_health(*[None] * 6)) == "Health: there is nothing to measure."
 
 
-def test_what_git_said_of_a_clone_moves_no_cursor() -> None:
+def test_control_characters_in_git_s_output_are_removed() -> None:
     health = make_health(90, *[None] * 5, basis="the clone at /x\x1b[2J is shallow")
     texts = (render_health(health), render_health_line(health))
     assert all("\x1b" not in text and "\\x1b[2J" in text for text in texts)
 
 
-def test_where_it_was_measured_is_told() -> None:
+def test_the_measured_commit_is_shown() -> None:
     places = [make_health(*[1] * 6, commit=commit) for commit in (None, "ab" * 20, "")]
     starts = [render_health(place).splitlines()[1].split(" on ")[0] for place in places]
     assert starts == ["The work tree", "Commit abababababab", "Before the first commit,"]
 
 
-def test_below_the_advice_stand_the_newest_five_of_what_is_missing() -> None:
+def test_the_five_newest_missing_changes_are_listed_below_the_advice() -> None:
     titles = tuple(f"#{number} \x1b[2JTitle" for number in range(7, 0, -1))
     measured = {name: Measurement(100, "") for name in WEIGHTS["git"]} | {
         "efficiency": Measurement(10, "", missing=titles)
@@ -68,7 +68,7 @@ def test_history_is_a_line_each() -> None:
     assert len(text.splitlines()) == 2
 
 
-def test_the_nudge_names_what_was_counted() -> None:
+def test_the_reminder_names_the_count() -> None:
     assert render_nudge(NudgeConfig()).startswith(
         "memory-ci: 60 or more commits since memory changed."
     )

@@ -1,4 +1,4 @@
-"""memory-ci help, the overview of commands, and memory-ci alone."""
+"""Tests of `memory-ci help`, the overview of commands, and `memory-ci` without arguments."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.in_project
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_every_command_stands_in_one_group_of_the_overview(run: Run) -> None:
+def test_every_command_is_in_one_group_of_the_overview(run: Run) -> None:
     grouped = [name for names in group_commands().values() for name in names]
     assert sorted([*grouped, "hook"]) == sorted(COMMANDS)
     overview = run("--help").stdout
@@ -26,7 +26,7 @@ def test_every_command_stands_in_one_group_of_the_overview(run: Run) -> None:
     assert not any(line.strip().startswith("hook ") for line in overview.splitlines())
 
 
-def test_alone_it_says_what_is_done_every_day(run: Run) -> None:
+def test_without_arguments_the_everyday_commands_are_shown(run: Run) -> None:
     result = run()
     assert result.exit_code == 0
     assert [line.split()[1] for line in result.stdout.splitlines()[:5]] == group_commands()[
@@ -41,9 +41,9 @@ def test_pages_travel_and_are_listed_by_name(run: Run) -> None:
 
 
 def test_the_word_of_an_error_is_explained(run: Run) -> None:
-    shown = run("help", "[push-refused]").stdout
-    assert shown.startswith("push-refused\n\n")
-    assert "###" not in shown
+    output = run("help", "[push-refused]").stdout
+    assert output.startswith("push-refused\n\n")
+    assert "###" not in output
 
 
 def test_a_command_shows_its_options(run: Run) -> None:
@@ -51,7 +51,7 @@ def test_a_command_shows_its_options(run: Run) -> None:
 
 
 @pytest.mark.parametrize("topic", ["platfor", "../README", "zzz"])
-def test_what_is_no_topic_is_refused_with_the_nearest(run: Run, topic: str) -> None:
+def test_an_unknown_topic_is_refused_with_similar_ones(run: Run, topic: str) -> None:
     result = run("help", topic)
     assert result.exit_code == 2
     assert "[unknown-topic]" in result.stderr
@@ -72,21 +72,21 @@ def test_a_page_that_has_the_name_of_a_command_is_shown_below_its_usage(
     "link", ["platform#who-commits", "platform.md#who-commits", "../platform.md#who-commits"]
 )
 def test_a_section_is_shown_as_links_write_it(run: Run, link: str) -> None:
-    shown = run("help", link).stdout
-    assert shown.startswith("### Who commits\n\nCommits are by ")
-    assert shown in (DOCS / "platform.md").read_text()
+    output = run("help", link).stdout
+    assert output.startswith("### Who commits\n\nCommits are by ")
+    assert output in (DOCS / "platform.md").read_text()
 
 
-def test_a_section_has_those_within_it_and_an_error_may_be_linked(run: Run) -> None:
+def test_a_section_includes_subsections_and_an_error_may_have_a_link(run: Run) -> None:
     assert "### memory-ci record\n" in run("help", "commands#everyday").stdout
     assert run("help", "errors.md#push-refused").stdout == run("help", "push-refused").stdout
     assert "platform#who-commits" in run("help", "platform#who-commit").stderr
 
 
 def test_a_key_is_explained(run: Run) -> None:
-    shown = run("help", "publish.mode").stdout
-    assert shown.startswith("publish.mode\n\nHow `record` publishes its commits")
-    assert shown.endswith("Default: `none`. Value: one of api, auto, none, pr, push.\n")
+    output = run("help", "publish.mode").stdout
+    assert output.startswith("publish.mode\n\nHow `record` publishes its commits")
+    assert output.endswith("Default: `none`. Value: one of api, auto, none, pr, push.\n")
     assert "publish.mode" in run("help", "publish.mod").stderr
 
 
@@ -95,10 +95,10 @@ def test_words_are_searched_for_and_each_section_can_be_read(run: Run) -> None:
     assert 1 < len(lines) <= 8
     for line in lines:
         command, title = line.split("  ", 1)
-        shown = run(*command.split()[1:]).stdout
-        assert title.strip() in shown
+        output = run(*command.split()[1:]).stdout
+        assert title.strip() in output
         assert {"protected", "branch"} <= {
-            word.strip("`.,;:()*") for word in shown.lower().replace("es ", " ").split()
+            word.strip("`.,;:()*") for word in output.lower().replace("es ", " ").split()
         }
     assert run("help", "fork").stdout.startswith(
         "memory-ci help errors#fork-memory "
@@ -110,22 +110,22 @@ def test_a_page_is_folded_at_a_terminal_and_as_it_is_elsewhere(
 ) -> None:
     assert run("help", "platform").stdout == (DOCS / "platform.md").read_text()
     monkeypatch.setattr(manual, "terminal_width", lambda stream, environ: 80)
-    shown = run("help", "platform").stdout
-    assert max(map(len, unfenced_lines(shown.splitlines()))) <= 80
+    output = run("help", "platform").stdout
+    assert max(map(len, unfenced_lines(output.splitlines()))) <= 80
     assert (
         "    pip install 'memory-ci[report]'\n    memory-ci report --output memory.html"
         in run("help", "report").stdout
     )
     fences = re.findall(r"(?ms)^```.*?^```", (DOCS / "platform.md").read_text())
     assert max(len(line) for fence in fences for line in fence.splitlines()) > 80
-    assert all(fence in shown for fence in fences)
+    assert all(fence in output for fence in fences)
     assert (
         "\n- `push`: one push; a refusal is [push-refused](errors.md#push-refused) |\n  contents: write\n"
-        in shown
+        in output
     )
 
 
-def test_a_misspelt_command_is_told_the_nearest(run: Run) -> None:
+def test_the_error_for_a_misspelt_command_names_similar_ones(run: Run) -> None:
     result = run("recrod")
     assert result.exit_code == 2
     assert "No such command 'recrod'. Did you mean record?" in result.stderr
@@ -139,7 +139,7 @@ def test_a_misspelt_command_is_told_the_nearest(run: Run) -> None:
         (("org", "sync", "--color=always"), "memory-ci --color always org sync"),
     ],
 )
-def test_color_behind_a_command_is_told_where_it_goes(
+def test_the_error_for_color_after_a_command_shows_its_position(
     run: Run, said: tuple[str, ...], meant: str
 ) -> None:
     result = run(*said)

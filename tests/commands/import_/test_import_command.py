@@ -1,4 +1,4 @@
-"""memory-ci import, as a user runs it."""
+"""Tests of `memory-ci import` as a user runs it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.in_project
 LESSON = "## [2026-03-05] Lesson\nRun the linter first.\n"
 
 
-def test_import_says_what_it_took_from_where_to_where(
+def test_import_lists_source_and_target_of_each_entry(
     project: Project, run: Run, tmp_path: Path
 ) -> None:
     file = tmp_path / "old.md"

@@ -1,4 +1,4 @@
-"""Importing into a project: once, with nothing lost and nothing taken that is no learning."""
+"""Tests of import: a second import adds nothing, nothing is lost, and only learnings are taken."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def take(
 
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
-    """A directory of an older memory, outside of the project."""
+    """Return a directory with an older memory, outside of the project."""
     path = tmp_path / "old"
     path.mkdir()
     (path / "MEMORY.md").write_text(SECTIONS)
@@ -81,7 +81,7 @@ def test_learnings_go_to_the_inbox_and_the_originals_stay(project: Project, old:
     assert project.check().is_ok
 
 
-def test_what_was_imported_is_folded_and_served(project: Project, old: Path) -> None:
+def test_imported_entries_are_recorded_and_served(project: Project, old: Path) -> None:
     take(project, old)
     project.git("add", ".")
     project.commit("Import what we knew")
@@ -208,7 +208,7 @@ def test_of_a_teaparty_tree_only_the_files_of_its_memory_are_read(
     assert "A user's own file." not in {taken.title for taken in report.imported}
 
 
-def test_an_auto_memory_is_taken_but_for_what_is_about_a_person(
+def test_an_auto_memory_is_imported_without_entries_about_persons(
     project: Project, old: Path
 ) -> None:
     (old / "MEMORY.md").write_text(
@@ -249,12 +249,12 @@ def test_a_memory_file_of_the_project_gives_its_own_scope(project: Project) -> N
 def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_prose(
     project: Project,
 ) -> None:
-    kept = format_entry(make_entry(1, body="Kept."))
-    file = project.write("MEMORY.md", SECTIONS + "\n## Notes\nBuy milk.\n\n" + kept)
+    kept_text = format_entry(make_entry(1, body="Kept."))
+    file = project.write("MEMORY.md", SECTIONS + "\n## Notes\nBuy milk.\n\n" + kept_text)
     report = take(project, file, replace=True)
     text = file.read_text()
     assert text.startswith("# Memory\n\nWhat we know.\n\n## Notes\nBuy milk.\n\n---\n")
-    assert kept in text
+    assert kept_text in text
     assert "[2026-03-01]" not in text
     assert inbox(project) == set()
     assert {taken.target for taken in report.imported} == {"MEMORY.md"}
@@ -265,7 +265,7 @@ def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_pros
     assert file.read_text() == text
 
 
-def test_replace_leaves_what_is_refused_where_it_stands(project: Project) -> None:
+def test_replace_leaves_refused_sections_in_place(project: Project) -> None:
     file = project.write("MEMORY.md", UNSAFE)
     take(project, file, replace=True)
     text = file.read_text()
@@ -286,7 +286,7 @@ def test_replace_is_for_memory_files_of_the_project_and_for_their_own_scope(
 
 
 def test_a_replacement_that_would_not_read_back_changes_nothing(project: Project) -> None:
-    """Behind an unclosed fence, the fence of an entry would close it, and the entry would be in it."""
+    """After an unclosed fence, a fence in the entry would close it, and the entry would be inside the code."""
     text = "## [2026-03-01] Lesson\nRun this:\n```\nmake\n```\n# More\n```\nan unclosed fence\n"
     file = project.write("MEMORY.md", text)
     with pytest.raises(MemoryCIError) as raised:

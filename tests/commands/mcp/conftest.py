@@ -1,4 +1,4 @@
-"""A project for the tests of the MCP server."""
+"""Fixtures: a project for the tests of the MCP server."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.project import Project, copy_project, make_project
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project that remembers what always applies, one thing about zebras, and one thing of a session."""
+    """Return a project with a norm, an entry about zebras, and an entry of a session."""
     project = make_project(tmp_path_factory.mktemp("mcp") / "shop")
     files = {
         "institutional.md": format_entry(

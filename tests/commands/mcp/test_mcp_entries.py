@@ -1,4 +1,4 @@
-"""The tools of the MCP server for entries: retrieve, add and mark what was used."""
+"""Tests of the MCP tools for entries: retrieve, add, and mark as used."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_retrieve_gives_hints_in_their_wrapper_and_notes_that(zoo: Project) -> N
     assert make_id(2) in (zoo.path / ".git/memory-ci/retrieved.jsonl").read_text()
 
 
-def test_retrieve_says_what_changed_of_the_code_that_an_entry_cites(zoo: Project) -> None:
+def test_retrieve_shows_the_change_of_cited_code(zoo: Project) -> None:
     zoo.commit("Write", {"src/zoo.py": "one = 1\ntwo = 2\n"})
     entry = make_entry(9, title="A zebra in the zoo", cites=(f"src/zoo.py:1@{zoo.sha()[:12]}",))
     zoo.commit("Remember", {"MEMORY.md": format_entry(entry)})
@@ -51,22 +51,25 @@ def test_retrieve_says_what_changed_of_the_code_that_an_entry_cites(zoo: Project
 
 def test_an_agents_answer_about_a_stale_entry_is_a_proposal(zoo: Project) -> None:
     before = zoo.show("HEAD", "MEMORY.md")
-    kept = call(zoo, "review", {"id": make_id(2), "answer": "keep"}).structured_content
-    assert (kept["id"], kept["path"].startswith(".memory/episodes/")) == (make_id(2), True)
-    said = {
+    reviewed = call(zoo, "review", {"id": make_id(2), "answer": "keep"}).structured_content
+    assert (reviewed["id"], reviewed["path"].startswith(".memory/episodes/")) == (
+        make_id(2),
+        True,
+    )
+    arguments = {
         "id": make_id(2),
         "answer": "edit",
         "title": "Zebras sleep in stables now",
         "body": "They moved.",
     }
-    note = call(zoo, "review", said).structured_content
+    note = call(zoo, "review", arguments).structured_content
     assert f"contradicts {make_id(2)}" in (zoo.path / note["path"]).read_text()
     assert "supersedes" not in (zoo.path / note["path"]).read_text()
     assert (zoo.path / "MEMORY.md").read_text() == before
     assert slug_of(call(zoo, "review", {"id": "f" * 12, "answer": "retire"})) == "unknown-entry"
 
 
-def test_a_noted_retrieval_ends_with_the_question_of_what_was_used(zoo: Project) -> None:
+def test_a_noted_retrieval_ends_with_a_question_about_used_entries(zoo: Project) -> None:
     result = call(zoo, "retrieve", {"task": "zebra"})
     assert result.structured_content["context"].endswith(f"</recalled-memory>\n{USAGE_REQUEST}")
     assert USAGE_REQUEST.rstrip() in text_of(result)
@@ -130,9 +133,9 @@ def test_a_learning_that_the_gate_refuses_is_not_written(
 
 
 def test_quotes_are_looked_up_in_the_session_of_the_server(zoo: Project) -> None:
-    said = "Never feed the lion by hand."
+    quoted_words = "Never feed the lion by hand."
     record = {"type": "user", "uuid": "1", "cwd": str(zoo.path), "sessionId": "job-7"}
-    text = json.dumps(record | {"message": {"role": "user", "content": said}})
+    text = json.dumps(record | {"message": {"role": "user", "content": quoted_words}})
     sign = Sign(
         agent="claude-code",
         session="job-7",
@@ -144,12 +147,12 @@ def test_quotes_are_looked_up_in_the_session_of_the_server(zoo: Project) -> None
         zoo, "add_learning", {**LEARNING, "quote": "Always feed the lion by hand"}, session="job-7"
     )
     assert slug_of(forged) == "quote-not-said"
-    other = call(zoo, "add_learning", {**LEARNING, "quote": said}, session="job-8")
-    assert (slug_of(other), zoo.status()) == ("no-transcript", "")
+    other_note = call(zoo, "add_learning", {**LEARNING, "quote": quoted_words}, session="job-8")
+    assert (slug_of(other_note), zoo.status()) == ("no-transcript", "")
     added = call(
-        zoo, "add_learning", {**LEARNING, "quote": said}, session="job-7"
+        zoo, "add_learning", {**LEARNING, "quote": quoted_words}, session="job-7"
     ).structured_content
-    assert f"session:claude-code:job-7#1 {said}" in (zoo.path / added["path"]).read_text()
+    assert f"session:claude-code:job-7#1 {quoted_words}" in (zoo.path / added["path"]).read_text()
 
 
 def test_a_session_keeps_a_learning_for_itself(zoo: Project) -> None:
@@ -158,31 +161,34 @@ def test_a_session_keeps_a_learning_for_itself(zoo: Project) -> None:
 
 
 def test_feedback_moves_the_utility_once(zoo: Project) -> None:
-    said = {"id": make_id(2)[:8], "kind": "confirmed", "ref": "pr:128"}
-    feedback = call(zoo, "record_feedback", said).structured_content
+    arguments = {"id": make_id(2)[:8], "kind": "confirmed", "ref": "pr:128"}
+    feedback = call(zoo, "record_feedback", arguments).structured_content
     assert (feedback["is_new"], feedback["before"], feedback["after"]) == (True, 0.5, 0.7)
     assert "by: mcp" in (zoo.path / feedback["path"]).read_text()
-    assert call(zoo, "record_feedback", said).structured_content["is_new"] is False
+    assert call(zoo, "record_feedback", arguments).structured_content["is_new"] is False
 
 
 def test_feedback_of_a_session_on_an_entry_counts_once(zoo: Project) -> None:
-    said = {"id": make_id(2), "kind": "rejected"}
-    assert call(zoo, "record_feedback", said, session="job-7").structured_content["is_new"] is True
-    later = call(zoo, "record_feedback", said, session="job-7", now=NOW + timedelta(days=1))
+    arguments = {"id": make_id(2), "kind": "rejected"}
+    assert (
+        call(zoo, "record_feedback", arguments, session="job-7").structured_content["is_new"]
+        is True
+    )
+    later = call(zoo, "record_feedback", arguments, session="job-7", now=NOW + timedelta(days=1))
     assert later.structured_content["is_new"] is False
 
 
 def test_without_a_session_feedback_counts_once_per_base_commit(
     zoo: Project,
 ) -> None:
-    said = {"id": make_id(2), "kind": "confirmed"}
+    arguments = {"id": make_id(2), "kind": "confirmed"}
     for n in range(4):
         feedback = call(
-            zoo, "record_feedback", said, now=NOW + timedelta(minutes=n)
+            zoo, "record_feedback", arguments, now=NOW + timedelta(minutes=n)
         ).structured_content
     assert (feedback["is_new"], feedback["after"]) == (False, 0.7)
     zoo.commit("Go on", {"src/go.py": "GO = 1\n"})
-    assert call(zoo, "record_feedback", said).structured_content["is_new"] is True
+    assert call(zoo, "record_feedback", arguments).structured_content["is_new"] is True
 
 
 @pytest.mark.parametrize("session", ["job-7", None])

@@ -1,4 +1,4 @@
-"""The tools of the MCP server for episodes and health."""
+"""Tests of the MCP tools for episodes and health."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.project import Project
 
 def test_an_episode_is_created_recalled_and_marked(zoo: Project) -> None:
     context = {"project": "shop", "file": "src/client.py", "tool": "Edit", "cwd": "/home/ann/shop"}
-    said = {
+    arguments = {
         "content": "Tried a queue for retries; the worker starved",
         "context": context,
         "outcome": "failure",
     }
-    noted = call(zoo, "create_episode", said).structured_content
+    noted = call(zoo, "create_episode", arguments).structured_content
     assert noted["notes"] == ["Left out, because it is not in this repository: cwd."]
     marked = call(zoo, "mark_important", {"episode_id": noted["id"]}).structured_content
     assert marked["is_new"] is True
@@ -52,7 +52,7 @@ def test_the_current_time_decides_how_old_an_episode_is(zoo: Project) -> None:
     assert now > later
 
 
-def test_recall_as_of_a_moment_finds_what_was_committed_by_then(zoo: Project) -> None:
+def test_recall_at_a_moment_finds_episodes_committed_by_then(zoo: Project) -> None:
     remember(zoo, "pr-1", "Tried a queue for retries")
     zoo.git("add", ".")
     zoo.at(datetime(2026, 11, 20, 12, tzinfo=UTC)).commit("Note")
@@ -90,8 +90,8 @@ def test_recall_can_be_limited_to_a_session(zoo: Project) -> None:
         ({}, {"pr-1", "note-mine"}),
         ({"session_filter": "job-7"}, {"note-mine"}),
     ):
-        said = {"query": "queue for retries", "ranking": "t4dm", **options}
-        recalled = call(zoo, "recall_episodes", said, session="job-7").structured_content
+        arguments = {"query": "queue for retries", "ranking": "t4dm", **options}
+        recalled = call(zoo, "recall_episodes", arguments, session="job-7").structured_content
         assert {episode["id"] for episode in recalled["episodes"]} == found
 
 

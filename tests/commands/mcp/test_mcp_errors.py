@@ -1,4 +1,4 @@
-"""Errors of the protocol, faults of ours, and the texts of errors."""
+"""Tests of MCP errors: of the protocol and of our code, and their texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resources of the MCP server."""
+"""Tests of the resources of the MCP server."""
 
 from __future__ import annotations
 

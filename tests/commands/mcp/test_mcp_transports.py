@@ -1,4 +1,4 @@
-"""memory-ci mcp over stdio, as agents start it, and over HTTP on loopback; and what starting it costs."""
+"""Tests of `memory-ci mcp` over stdio and over HTTP on loopback, and of the cost of its start."""
 
 from __future__ import annotations
 
@@ -128,20 +128,20 @@ def start(project: Project, *options: str, **pipes: int) -> subprocess.Popen[byt
 
 @contextmanager
 def http(project: Project, *options: str) -> Iterator[str]:
-    """The address of a server over HTTP, which is interrupted in the end, and then ends by itself."""
+    """Return the address of a server over HTTP, which is interrupted at the end and then exits."""
     process = start(project, "--transport", "http", *options)
     with process:
         assert process.stderr is not None
-        said = process.stderr.readline().decode()
+        stderr_line = process.stderr.readline().decode()
         try:
-            yield said.removeprefix("Serving memory at ").strip()
+            yield stderr_line.removeprefix("Serving memory at ").strip()
         finally:
             process.terminate()
             process.wait(SECONDS)
 
 
 async def two_at_once(address: str) -> list[str]:
-    """The texts that two clients are given, each in its own words, while both are connected."""
+    """Return the texts that two clients receive, each for its own query, while both are connected."""
     texts: list[str] = []
 
     async def learn(title: str) -> None:
@@ -171,15 +171,15 @@ def test_http_serves_two_clients_at_once_and_refuses_other_sites(zoo: Project) -
 
 
 def post(address: str, **headers: str) -> int:
-    """The status of a call as a browser's page could make it."""
+    """Return the status of a call as the page of a browser could make it."""
     pool = urllib3.PoolManager(retries=False)
-    said = {
+    arguments = {
         "content-type": "application/json",
         "accept": "application/json, text/event-stream",
         **headers,
     }
     body = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
-    response = pool.request("POST", address, body=body, headers=said, timeout=SECONDS)
+    response = pool.request("POST", address, body=body, headers=arguments, timeout=SECONDS)
     pool.clear()
     return response.status
 
@@ -205,7 +205,7 @@ def test_where_there_is_no_repository_the_server_does_not_start(tmp_path: Path) 
 def test_the_session_and_the_role_are_the_servers(
     zoo: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Said by options or by the environment; seen here without a process of its own."""
+    """Options or the environment set them; tested in this process."""
     served: list[Caller] = []
     monkeypatch.setattr("memory_ci.commands.mcp.server.serve_stdio", served.append)
     by_option = ["mcp", "--repo", str(zoo.path), "--session", "job-7", "--role", "lead"]
@@ -267,7 +267,7 @@ print(sorted({"mcp", "mcp_types", "anyio", "uvicorn", "pydantic"} & sys.modules.
     assert done.stdout == "[]\n"
 
 
-def test_without_the_extra_the_command_says_what_to_install(zoo: Project) -> None:
+def test_without_the_extra_the_error_names_the_package(zoo: Project) -> None:
     program = "import sys; sys.modules['mcp'] = None; from memory_ci.commands.root import main; main(['mcp'])"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -285,5 +285,5 @@ def test_the_manual_names_every_tool_with_its_parameters() -> None:
     manual = (ROOT / "docs" / "agents.md").read_text(encoding="utf-8")
     section = manual.partition("\n## MCP\n")[2].partition("\n### ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.MULTILINE))
-    said = {name: re.findall(r"`(\w+)`", row) for name, row in rows.items()}
-    assert said == {tool.name: list(tool.takes.__struct_fields__) for tool in tools.TOOLS}
+    arguments = {name: re.findall(r"`(\w+)`", row) for name, row in rows.items()}
+    assert arguments == {tool.name: list(tool.takes.__struct_fields__) for tool in tools.TOOLS}

@@ -1,4 +1,4 @@
-"""An organisation, and each git that is started for it."""
+"""Fixtures: an organisation, and a log of the git processes that are started for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def org(tmp_path: Path) -> Organisation:
 
 @pytest.fixture
 def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Each git that is started, a line in this file."""
+    """Return a file to which each started git process writes a line."""
     log = tmp_path / "git.log"
     log.touch()
     monkeypatch.setenv("GIT_TRACE", str(log))

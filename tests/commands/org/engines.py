@@ -1,4 +1,4 @@
-"""The engines that the conformance suite asks: how each is opened by a writer and by readers."""
+"""The engines for the conformance suite: how a writer and readers open each."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMES = ("sqlite", "postgres")
 
 
 class Place(NamedTuple):
-    """One empty index: `write` and `read` open it; `read` sees what was published, until a moment if one is given."""
+    """An empty index: `write` and `read` open it; `read` sees what was published until a moment, if given."""
 
     write: Callable[[], OrgEngine]
     read: Callable[[float | None], OrgEngine]
@@ -24,7 +24,7 @@ class Place(NamedTuple):
 
 
 def make_place(name: str, address: str) -> Place:
-    """`address`: a directory, or of a database of an operator. Engines that a test leaves open are closed at last."""
+    """Return the index at `address`, a directory or a database; engines that a test leaves open are closed."""
     assert name in NAMES
     opened: list[OrgEngine] = []
 

@@ -34,12 +34,12 @@ class Organisation:
         self.repositories: dict[str, RepoBuilder] = {}
 
     def add(self, name: str, *entries: Entry | str) -> RepoBuilder:
-        """A new repository, or a new commit of its whole memory."""
+        """Make a repository, or commit its whole memory anew."""
         if name not in self.repositories:
             self.repositories[name] = make_repo(self.root / name)
         made = [
-            make_entry(hash_of(f"{name}{one}"), title=one) if isinstance(one, str) else one
-            for one in entries
+            make_entry(hash_of(f"{name}{entry}"), title=entry) if isinstance(entry, str) else entry
+            for entry in entries
         ]
         self.repositories[name].commit(
             "Memory", {"MEMORY.md": "\n".join(map(format_entry, made)), "code.py": "pass\n"}
@@ -64,10 +64,12 @@ class Organisation:
         )
 
     def titles(self, *audiences: str) -> list[str]:
-        """All titles that readers of these audiences find by the word `note`."""
+        """Return all titles that readers of these audiences find by the word `note`."""
         with closing(open_engine(self.address)) as engine:
-            found = engine.search(["note"], OrgFilters(), audiences or ("public", "internal"), 100)
-        return sorted(match.located.entry.title for match in found)
+            matches = engine.search(
+                ["note"], OrgFilters(), audiences or ("public", "internal"), 100
+            )
+        return sorted(match.located.entry.title for match in matches)
 
 
 def hash_of(text: str) -> int:
@@ -75,14 +77,14 @@ def hash_of(text: str) -> int:
 
 
 def as_remote(repository: RepoBuilder) -> str:
-    """The address of a repository as one elsewhere, which serves parts."""
+    """Return the address of a repository as of a remote one, which serves partial clones."""
     repository.git("config", "uploadpack.allowFilter", "true")
     repository.git("config", "uploadpack.allowAnySHA1InWant", "true")
     return repository.path.as_uri()
 
 
 class GitHubListing:
-    """What GitHub lists of acme: name -> fields. Each is cloned from the repository of its `place`."""
+    """GitHub's list of the repositories of acme, by name; each is cloned from its `place`."""
 
     def __init__(self, org: Organisation) -> None:
         self.org = org
@@ -109,12 +111,12 @@ class GitHubListing:
             "default_branch": "main",
         }
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, request: Asked) -> Answer:
         if self.is_down:
             return json_answer({"message": "no"}, 500)
-        if asked.path == "/orgs/acme/repos":
+        if request.path == "/orgs/acme/repos":
             return json_answer(list(self.listed.values()))
-        name = asked.path.removeprefix("/repos/acme/")
+        name = request.path.removeprefix("/repos/acme/")
         return (
             json_answer(self.listed[name])
             if name in self.listed

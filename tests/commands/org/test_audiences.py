@@ -1,4 +1,4 @@
-"""Audiences: who may read what, as the forge and the lists say; and that a reader of one learns nothing of another."""
+"""Tests of audiences: who may read which repository, and that a reader learns nothing about other audiences."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_renamed_repository_keeps_its_rows_and_is_not_fetched(
     assert (hit.repository, hit.link) == ("acme/renamed", "https://github.com/acme/renamed")
 
 
-def test_what_was_not_pushed_since_is_not_even_asked(
+def test_repositories_without_a_push_since_the_last_sync_are_not_asked(
     org: Organisation, github: GitHubListing, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     org.add("open", "A note of open")
@@ -176,7 +176,7 @@ def build(root: Path, *, with_private: bool) -> Organisation:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Organisation, Organisation]:
-    """The same public repository, alone and among private ones, at the same path."""
+    """Return two organisations with the same public repository, one of them with private repositories as well."""
     root = tmp_path_factory.mktemp("leak") / "org"
     alone = build(root, with_private=False)
     root.rename(root.with_name("alone"))
@@ -185,10 +185,10 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Organisation, Organi
 
 
 @pytest.mark.parametrize("name", ["public.db", "public.json"])
-def test_what_the_public_reads_is_the_same_bytes_with_and_without_private_repositories(
+def test_public_files_are_byte_identical_with_and_without_private_repositories(
     both: tuple[Organisation, Organisation], name: str
 ) -> None:
-    """Texts, counts, ids, statistics, sizes: nothing of them can tell."""
+    """Texts, counts, ids, statistics and sizes must not depend on private repositories."""
     alone, among = ((org.index / name).read_bytes() for org in both)
     assert alone == among
 
@@ -246,10 +246,10 @@ def test_a_reader_of_the_public_is_answered_alike(
     assert all(SECRET not in hit.located.entry.title for hit in among)
 
 
-def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_exist(
+def test_an_audience_without_access_looks_like_a_missing_one(
     tmp_path: Path,
 ) -> None:
-    """A reader has the file of its own audience alone; what it asks besides is answered by nothing."""
+    """A reader has only the file of its own audience; a query for another audience returns nothing."""
     org = build(tmp_path / "org", with_private=True)
     (org.index / "group-pay.db").unlink()
     assert answer(org, SECRET, "group-pay") == answer(org, SECRET, "group-none") == ()
@@ -258,7 +258,7 @@ def test_an_audience_that_was_not_given_out_is_as_unknown_as_one_that_does_not_e
     assert answer(org, SECRET, "group-pay") == answer(org, SECRET, "group-none")
 
 
-def test_what_the_operator_knows_stands_in_a_directory_of_its_own(
+def test_operator_data_is_in_a_separate_directory(
     both: tuple[Organisation, Organisation],
 ) -> None:
     index = both[1].index

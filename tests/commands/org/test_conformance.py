@@ -1,4 +1,4 @@
-"""What every engine of an organisation's index does; a second one adds its name to `engines.NAMES` and a place."""
+"""Tests that every engine of an organisation's index passes; a new engine adds its name to `engines.NAMES`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def titles(
     return [match.located.entry.title for match in engine.search(terms, filters, audiences, 50)]
 
 
-def test_a_reader_finds_what_was_published_with_its_repository_and_path(place: Place) -> None:
+def test_a_reader_finds_published_entries_with_repository_and_path(place: Place) -> None:
     entry = make_located(
         1,
         path="src/api/MEMORY.md",
@@ -65,7 +65,7 @@ def test_a_reader_finds_what_was_published_with_its_repository_and_path(place: P
     )
 
 
-def test_the_writer_sees_what_it_wrote_at_once(place: Place) -> None:
+def test_the_writer_reads_its_own_writes(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry first"))
         engine.publish()
@@ -74,7 +74,7 @@ def test_the_writer_sees_what_it_wrote_at_once(place: Place) -> None:
     assert sorted(titles(place.read(None), "retry")) == ["Retry first", "Retry second"]
 
 
-def test_scores_are_those_of_a_repositorys_own_index(place: Place) -> None:
+def test_scores_equal_those_of_the_repository_s_own_index(place: Place) -> None:
     entries = [
         make_entry(n, title=f"Note {n} on retry", body="charge " * (n % 5) + "key " * (n % 3))
         for n in range(40)
@@ -88,13 +88,17 @@ def test_scores_are_those_of_a_repositorys_own_index(place: Place) -> None:
         )
     with open_index(None) as index:
         sync_index(index, tree.oids, tree.load)
-        own = [(m.located.entry.id, m.lexical) for m in search(index, ["charge", "key", "charge"])]
-    found = [
+        own_scores = [
+            (m.located.entry.id, m.lexical) for m in search(index, ["charge", "key", "charge"])
+        ]
+    matches = [
         (m.located.entry.id, m.lexical)
         for m in place.read(None).search(["charge", "key", "charge"], ALL, BOTH, 200)
     ]
-    assert [score for _, score in found] == pytest.approx([score for _, score in own], rel=0.01)
-    assert {id_ for id_, _ in found} == {id_ for id_, _ in own}
+    assert [score for _, score in matches] == pytest.approx(
+        [score for _, score in own_scores], rel=0.01
+    )
+    assert {id_ for id_, _ in matches} == {id_ for id_, _ in own_scores}
 
 
 def test_a_second_sync_replaces_the_rows_of_that_repository_alone(place: Place) -> None:
@@ -157,8 +161,8 @@ def test_a_repository_is_in_exactly_one_audience(place: Place) -> None:
     assert titles(reader, "retry", audiences=("group-none", "group-pay")) == ["Retry"]
 
 
-def test_word_statistics_are_those_of_the_audience(place: Place) -> None:
-    """What a private group writes changes no score and no count of others."""
+def test_word_statistics_count_only_the_audience(place: Place) -> None:
+    """The texts of a private group change no score and no count of other audiences."""
 
     def scores(private: int) -> object:
         with writing(place) as engine:
@@ -173,8 +177,8 @@ def test_word_statistics_are_those_of_the_audience(place: Place) -> None:
                 make_entries(50, *["Retry a charge"] * private),
             )
         reader = place.read(None)
-        found = reader.search(["charge", "retry"], ALL, BOTH, 10)
-        return [(m.located.entry.id, m.lexical) for m in found], reader.count(
+        matches = reader.search(["charge", "retry"], ALL, BOTH, 10)
+        return [(m.located.entry.id, m.lexical) for m in matches], reader.count(
             ["charge", "retry"], BOTH
         )
 
@@ -235,9 +239,9 @@ def test_depth_bounds_the_answer_over_all_audiences(place: Place) -> None:
         for number, audience in enumerate(BOTH):
             entries = make_entries(10 * number, *(f"Retry {n}" for n in range(9)))
             engine.sync(make_repository(audience, audience), "1", entries)
-    found = place.read(None).search(["retry"], ALL, BOTH, 12)
-    assert len(found) == 12
-    assert {match.repository.audience for match in found} == set(BOTH)
+    matches = place.read(None).search(["retry"], ALL, BOTH, 12)
+    assert len(matches) == 12
+    assert {match.repository.audience for match in matches} == set(BOTH)
 
 
 def test_any_term_is_legal(place: Place) -> None:
@@ -250,7 +254,7 @@ def test_any_term_is_legal(place: Place) -> None:
     assert titles(reader, "retr*") == titles(reader, '"text"')
 
 
-def test_a_reader_after_its_deadline_is_told_so(place: Place) -> None:
+def test_a_reader_gets_an_error_after_its_deadline(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(
             make_repository("a"),
@@ -261,7 +265,7 @@ def test_a_reader_after_its_deadline_is_told_so(place: Place) -> None:
         place.read(0.0).search(["retry", "number", "many"], ALL, BOTH, 200)
 
 
-def test_what_was_synced_stays_when_the_writer_is_opened_again(place: Place) -> None:
+def test_synced_entries_remain_when_the_writer_is_reopened(place: Place) -> None:
     engine = place.write()
     engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     engine.close()
@@ -275,11 +279,11 @@ def test_ids_that_stand_in_two_repositories_are_both_kept(place: Place) -> None:
         for name in ("a", "a b", "a-b", "é"):
             engine.sync(make_repository(name), "1", make_entries(1, "Retry"))
         engine.sync(replace(make_repository("a"), name="renamed"), "2", [])
-    found = place.read(None).search(["retry"], ALL, BOTH, 10)
-    assert [match.repository.name for match in found] == ["a b", "a-b", "é"]
+    matches = place.read(None).search(["retry"], ALL, BOTH, 10)
+    assert [match.repository.name for match in matches] == ["a b", "a-b", "é"]
 
 
-def test_the_operator_keeps_a_state_and_is_told_sizes(place: Place) -> None:
+def test_the_operator_stores_its_state_and_can_read_sizes(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
         assert engine.state() == b""

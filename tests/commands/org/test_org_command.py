@@ -1,4 +1,4 @@
-"""`memory-ci org`: sync, search, status and verify as a user runs them."""
+"""Tests of `memory-ci org` (sync, search, status, verify) as a user runs it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_two_commands_sync_and_answer(run: Run, org: Organisation) -> None:
     synced = run("org", "sync", str(org.list), "--out", str(org.index))
     assert synced.exit_code == 0
     assert synced.stdout.startswith("2 repositories: 2 added, 0 unchanged\n")
-    found = run("org", "search", "retry failed payments", "--index", str(org.index))
-    assert "Retry a failed payment only with an idempotency key" in found.stdout
-    assert " pay · " in found.stdout
+    found_result = run("org", "search", "retry failed payments", "--index", str(org.index))
+    assert "Retry a failed payment only with an idempotency key" in found_result.stdout
+    assert " pay · " in found_result.stdout
     listed = json.loads(
         run("org", "search", "retry failed payments", "--index", str(org.index), "--json").stdout
     )
@@ -78,7 +78,7 @@ def test_status_and_verify(run: Run, org: Organisation, monkeypatch: pytest.Monk
     monkeypatch.setenv("MEMORY_CI_ORG_INDEX", str(org.index))
     assert "internal: 1 repository, 1 entry, " in run("org", "status").stdout
     status = json.loads(run("org", "status", "--json").stdout)
-    assert [one["audience"] for one in status["audiences"]] == ["internal", "public"]
+    assert [audience["audience"] for audience in status["audiences"]] == ["internal", "public"]
     equal = run("org", "verify")
     assert (equal.exit_code, equal.stdout) == (0, "2 repositories, all rows equal\n")
     org.add("pay", "Newer")
@@ -105,7 +105,7 @@ def test_the_index_has_two_names_and_a_variable(run: Run, org: Organisation) -> 
         (["sync", ".", "--out", "index"], "bad-list"),
     ],
 )
-def test_what_cannot_be_done_is_said(
+def test_errors_explain_invalid_calls(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argv: list[str], slug: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -119,8 +119,8 @@ def test_retrieve_has_it_in_the_answer_and_in_its_explanation(
 ) -> None:
     run("org", "sync", str(org.list), "--out", str(org.index))
     monkeypatch.setenv("MEMORY_CI_ORG_INDEX", str(org.index))
-    shown = run("retrieve", "retry a failed payment with the idempotency key").stdout
-    assert "From pay: file://" in shown
+    output = run("retrieve", "retry a failed payment with the idempotency key").stdout
+    assert "From pay: file://" in output
     explained = run(
         "retrieve", "--explain", "retry a failed payment with the idempotency key"
     ).stdout

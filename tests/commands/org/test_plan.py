@@ -1,4 +1,4 @@
-"""Plan: which repositories have merged work that no run has read."""
+"""Tests of `org plan`: repositories with merged work that no run has read."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def ask(tmp_path: Path, *lines: str, **options: object) -> OrgPlan:
 
 
 def waiting(plan: OrgPlan) -> dict[str, int | None]:
-    return {one.name: one.waiting for part in plan.batches for one in part}
+    return {item.name: item.waiting for part in plan.batches for item in part}
 
 
 @pytest.mark.parametrize("is_remote", [False, True])
-def test_what_no_run_has_read_is_due_and_what_is_memory_alone_is_not(
+def test_unread_work_is_due_and_memory_commits_are_not(
     tmp_path: Path, shop: Project, is_remote: bool
 ) -> None:
     address = as_remote(RepoBuilder(shop.path)) if is_remote else str(shop.path)
@@ -47,7 +47,7 @@ def test_what_no_run_has_read_is_due_and_what_is_memory_alone_is_not(
     assert list(waiting(ask(tmp_path, address)).values()) == [2]
 
 
-def test_what_waits_in_the_request_is_read(tmp_path: Path, shop: Project) -> None:
+def test_work_in_an_open_memory_request_counts_as_read(tmp_path: Path, shop: Project) -> None:
     shop.record()
     shop.merge_work("feat: refund", "refund", 129, "src/refund.py")
     shop.git("checkout", "-q", "-b", "memory-ci/update")
@@ -56,7 +56,7 @@ def test_what_waits_in_the_request_is_read(tmp_path: Path, shop: Project) -> Non
     assert waiting(ask(tmp_path, str(shop.path))) == {}
 
 
-def test_what_did_not_move_is_asked_for_its_tips_alone(
+def test_only_the_tips_of_unchanged_repositories_are_read(
     tmp_path: Path, shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = ask(tmp_path, str(shop.path), state=tmp_path / "state")
@@ -70,7 +70,7 @@ def test_a_broken_one_is_named_and_the_others_come_in_batches(
     for name in ("a", "b", "c"):
         make_project(tmp_path / name)
     plan = ask(tmp_path, *(str(tmp_path / name) for name in ("a", "b", "c", "gone")), batch=2)
-    assert [[one.name for one in part] for part in plan.batches] == [["a", "b"], ["c"]]
+    assert [[item.name for item in part] for part in plan.batches] == [["a", "b"], ["c"]]
     assert [name for name, _ in plan.failed] == ["gone"]
     with pytest.raises(EngineError, match="none of 1 repositories can be reached") as raised:
         ask(tmp_path, str(tmp_path / "gone"))

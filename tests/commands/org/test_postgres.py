@@ -1,4 +1,4 @@
-"""What the engine for servers does with its databases, its connections, and who may read what."""
+"""Tests of the PostgreSQL engine: its databases, its connections, and who may read them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def ask(address: str, query: str) -> list[tuple[Any, ...]]:
 
 
 def of(address: str, audience: str, role: str = "operator") -> str:
-    """The address of an audience's database, or with "" of the operator's, for a role."""
+    """Return the address of an audience's database (with "" of the operator's) for a role."""
     database = address.partition("@/")[2].partition("?")[0]
     at = address.replace("operator@", f"{role}@")
     return at.replace(f"/{database}?", f"/{database}_{audience}?") if audience else at
@@ -59,7 +59,7 @@ def of(address: str, audience: str, role: str = "operator") -> str:
 
 @pytest.fixture
 def outsider(address: str, place: Place) -> str:
-    """A member of the role of `internal` alone; the other audience has three entries."""
+    """Return a reader in the role of `internal` only; the other audience has three entries."""
     database = address.partition("@/")[2].partition("?")[0]
     ask(of(address, "", "postgres"), f'CREATE ROLE "{database}_internal" NOLOGIN')
     ask(
@@ -79,8 +79,8 @@ def outsider(address: str, place: Place) -> str:
 def test_a_role_reads_its_audience_and_changes_nothing(address: str, outsider: str) -> None:
     job = of(address, "", outsider)
     with closing(open_engine(job)) as engine:
-        found = engine.search(["retry"], ALL, ["internal", "group-x"], 10)
-        assert [match.repository.name for match in found] == ["a"]
+        matches = engine.search(["retry"], ALL, ["internal", "group-x"], 10)
+        assert [match.repository.name for match in matches] == ["a"]
         assert engine.count(["retry", "zanzibar"], ["internal", "group-x"]) == (
             1,
             {"retry": 1, "zanzibar": 0},
@@ -105,7 +105,7 @@ def test_a_role_may_not_connect_to_another_audience_nor_to_the_operator(
 
 
 def test_the_catalogue_tells_a_role_nothing_of_other_audiences(address: str, outsider: str) -> None:
-    """Tables, estimates of rows, statistics of words, sizes: those of a database are seen in it alone."""
+    """Tables, estimated row counts, word statistics and sizes of a database are visible only in it."""
     inside = of(address, "internal", outsider)
     (visible,) = ask(
         inside,
@@ -124,21 +124,19 @@ def test_the_catalogue_tells_a_role_nothing_of_other_audiences(address: str, out
         ask(inside, "SELECT pg_read_file('PG_VERSION')")
 
 
-def test_an_audience_that_is_forbidden_answers_as_one_that_is_not_there(
-    address: str, outsider: str
-) -> None:
-    def told(audience: str) -> tuple[str, str]:
+def test_a_forbidden_audience_looks_like_a_missing_one(address: str, outsider: str) -> None:
+    def read_catalogue(audience: str) -> tuple[str, str]:
         engine = open_engine(of(address, "", outsider))
         with closing(engine), pytest.raises(EngineError) as caught:
             engine.search(["retry"], ALL, [audience], 10)
         return caught.value.message, caught.value.hint
 
-    assert told("group-x") == told("group-none")
-    assert "group" not in "".join(told("group-x"))
+    assert read_catalogue("group-x") == read_catalogue("group-none")
+    assert "group" not in "".join(read_catalogue("group-x"))
 
 
-def test_the_best_of_many_are_those_of_the_embedded_engine(place: Place, tmp_path: Path) -> None:
-    """Most of what holds a word is not read: a bound on its score says that it is not among the best."""
+def test_the_best_hits_equal_those_of_the_sqlite_engine(place: Place, tmp_path: Path) -> None:
+    """Most entries with a word are not scored, because a bound shows that they are not among the best."""
     draw = random.Random(3)  # noqa: S311 - no secret
     vocabulary = [
         f"{a}{b}o"
@@ -153,11 +151,11 @@ def test_the_best_of_many_are_those_of_the_embedded_engine(place: Place, tmp_pat
     entries = [
         make_located(n, title=words(3), body=words(draw.randrange(3, 30))) for n in range(600)
     ]
-    other = make_place("sqlite", str(tmp_path / "files"))
-    for one in (place, other):
-        with writing(one) as engine:
+    other_place = make_place("sqlite", str(tmp_path / "files"))
+    for item in (place, other_place):
+        with writing(item) as engine:
             engine.sync(make_repository("a"), "1", entries)
-    engines = [one.read(None) for one in (place, other)]
+    engines = [item.read(None) for item in (place, other_place)]
     for number in range(20):
         terms = [*words(6).split(), words(1)[:3] + "*", words(2).replace(" ", "-")]
         first, second = (
@@ -168,7 +166,7 @@ def test_the_best_of_many_are_those_of_the_embedded_engine(place: Place, tmp_pat
             for engine in engines
         )
         assert first == second
-    other.close()
+    other_place.close()
 
 
 def test_words_that_are_gone_are_counted_no_more(address: str, place: Place) -> None:
@@ -190,7 +188,7 @@ def test_words_that_are_gone_are_counted_no_more(address: str, place: Place) -> 
     )
 
 
-def test_a_sync_that_fails_leaves_what_was_there(
+def test_a_failed_sync_changes_nothing(
     address: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writing(place) as engine:
@@ -199,11 +197,11 @@ def test_a_sync_that_fails_leaves_what_was_there(
         with pytest.raises(EngineError, match="division by zero"):
             engine.sync(make_repository("a"), "2", make_entries(5, "Retry second"))
         assert engine.heads()["forge.example#a"].head == "1"
-    found = place.read(None).search(["retry"], ALL, ["internal"], 10)
-    assert [match.located.entry.title for match in found] == ["Retry first"]
+    matches = place.read(None).search(["retry"], ALL, ["internal"], 10)
+    assert [match.located.entry.title for match in matches] == ["Retry first"]
 
 
-def test_an_older_version_is_brought_up_by_a_writer_and_refused_to_readers(
+def test_a_writer_upgrades_an_older_version_and_readers_refuse_it(
     address: str, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with writing(place) as engine:
@@ -242,7 +240,7 @@ def test_one_writer_works_at_a_time_on_whatever_machine(address: str, place: Pla
 
 
 class Clock:
-    """The time of the reader, which only a test moves."""
+    """The time of the reader, which only a test changes."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -340,8 +338,8 @@ def test_no_message_holds_the_password(address: str) -> None:
             closing(open_engine(wrong, is_writer=True)) as engine,
         ):
             engine.heads()
-        said = f"{caught.value.message} {caught.value.hint} {caught.value.__cause__ or ''}"
-        assert SECRET not in said
+        text = f"{caught.value.message} {caught.value.hint} {caught.value.__cause__ or ''}"
+        assert SECRET not in text
         assert caught.value.slug in ("bad-org-index", "org-server")
 
 
@@ -363,7 +361,7 @@ def test_a_connection_is_used_again_unless_it_is_broken(address: str, place: Pla
     assert search() != first
 
 
-def test_who_lacks_the_driver_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_driver_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     with suppress(KeyError):
         monkeypatch.delitem(__import__("sys").modules, "memory_ci.commands.org.postgres")
         monkeypatch.delitem(__import__("sys").modules, "memory_ci.commands.org.server")

@@ -1,4 +1,4 @@
-"""The organisation on a PostgreSQL server: what the flows do there as they do with files."""
+"""Tests of `org` on a PostgreSQL server: the same results as with files."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ def test_a_server_is_synced_verified_and_searched(
     monkeypatch.setenv("XDG_CACHE_HOME", str(org.root / "another-machine"))
     assert verify_org(org.address, org.environ) == ((), 3)
     status = load_status(org.address)
-    assert [(one.audience, one.repositories, one.oldest) for one in status.audiences] == [
+    assert [
+        (audience.audience, audience.repositories, audience.oldest) for audience in status.audiences
+    ] == [
         ("group-ops", 1, NOW),
         ("internal", 1, NOW),
         ("public", 1, NOW),
     ]
-    assert all(one.size > 10_000 for one in status.audiences)
+    assert all(audience.size > 10_000 for audience in status.audiences)
     hits = search_org(
         "a note of the shop",
         org.address,
@@ -80,7 +82,7 @@ def test_a_dry_run_writes_nothing_to_a_server(org: Organisation) -> None:
     assert org.titles() == ["A note of pay", "A note of shop"]
 
 
-def test_what_a_server_answers_is_what_files_answer(org: Organisation) -> None:
+def test_a_server_answers_as_files_do(org: Organisation) -> None:
     org.sync()
     org.address, address = str(org.index), org.address
     org.sync()

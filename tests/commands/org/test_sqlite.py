@@ -1,4 +1,4 @@
-"""What the embedded engine does with its files."""
+"""Tests of the files of the SQLite engine."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def test_nothing_changed_writes_nothing(tmp_path: Path) -> None:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     inode = (tmp_path / "internal.db").stat().st_ino
     engine = place.write()
-    assert [one.is_new for one in engine.publish()] == [False]
+    assert [item.is_new for item in engine.publish()] == [False]
     engine.close()
     assert (tmp_path / "internal.db").stat().st_ino == inode
 
 
-def test_what_was_deleted_is_nowhere_in_the_file(tmp_path: Path) -> None:
+def test_deleted_entries_leave_no_trace_in_the_file(tmp_path: Path) -> None:
     place = make_place("sqlite", str(tmp_path))
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry the zanzibar gateway"))
@@ -65,7 +65,7 @@ def test_an_audience_without_repositories_has_no_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [b"", b"no database", None])
 @pytest.mark.parametrize("is_published", [True, False])
-def test_a_damaged_file_of_the_operator_goes_on_from_what_was_published_or_begins_anew(
+def test_a_damaged_operator_file_is_rebuilt_from_published_files_or_from_nothing(
     tmp_path: Path, damage: bytes | None, is_published: bool
 ) -> None:
     place = make_place("sqlite", str(tmp_path))
@@ -83,8 +83,8 @@ def test_a_damaged_file_of_the_operator_goes_on_from_what_was_published_or_begin
     with writing(place) as engine:
         assert len(engine.heads()) == is_published
         engine.sync(make_repository("b"), "1", make_entries(900, "Retry"))
-    found = place.read(None).search(["retry"], ALL, ["internal"], 300)
-    assert len(found) == 1 + 200 * is_published
+    matches = place.read(None).search(["retry"], ALL, ["internal"], 300)
+    assert len(matches) == 1 + 200 * is_published
 
 
 def test_a_damaged_published_file_is_named_and_never_answers(tmp_path: Path) -> None:

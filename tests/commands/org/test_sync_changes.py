@@ -1,4 +1,4 @@
-"""What a sync reads of which repository, and what it costs."""
+"""Tests of `org sync`: which parts of each repository it reads, and its cost."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_an_unchanged_repository_costs_one_question_and_no_fetch(
 def test_a_remote_repository_is_read_without_the_rest_of_it(
     org: Organisation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither history nor other files come along; memory files that the configuration names do."""
+    """Neither the history nor other files are fetched; the memory files of the configuration are."""
     pay = org.add("pay", "A note on charges")
     pay.commit(
         "More",

@@ -1,4 +1,4 @@
-"""Repositories that fail, are gone, or cannot be reached."""
+"""Tests of `org sync`: repositories that fail, vanish, or cannot be reached."""
 
 from __future__ import annotations
 

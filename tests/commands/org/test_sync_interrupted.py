@@ -1,4 +1,4 @@
-"""Syncs that are killed or run at once, and an index that is damaged or lost."""
+"""Tests of `org sync`: killed and concurrent runs, and an index that is damaged or lost."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ sync_org(sys.argv[2], gather, os.environ, datetime(2026, 11, 23, tzinfo=UTC), jo
 
 
 def start_sync(org: Organisation) -> subprocess.Popen[bytes]:
-    """A sync that stops before each of its steps."""
+    """Start a sync that waits before each of its steps."""
     command, pipe = [sys.executable, "-c", SYNC, str(org.list), str(org.index)], subprocess.PIPE
     return subprocess.Popen(
         command, stdin=pipe, stdout=pipe, env=dict(os.environ), start_new_session=True
@@ -99,7 +99,7 @@ def start_sync(org: Organisation) -> subprocess.Popen[bytes]:
 
 
 def go_on(process: subprocess.Popen[bytes]) -> bool:
-    """Let a sync go on to its next step; whether there is one."""
+    """Let a sync continue to its next step, and return whether there is one."""
     assert process.stdin
     assert process.stdout
     with suppress(BrokenPipeError):
@@ -109,7 +109,7 @@ def go_on(process: subprocess.Popen[bytes]) -> bool:
 
 
 def test_a_killed_sync_loses_nothing_and_publishes_nothing_partial(org: Organisation) -> None:
-    """Readers see the state of before or of after, whole, and the next run goes on."""
+    """Readers see the whole state before the run or after it, and the next run continues."""
     names = [f"r{n}" for n in range(8)]
     for name in names:
         org.add(name, f"A note of {name}", f"Another note of {name}")

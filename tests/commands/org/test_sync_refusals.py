@@ -1,4 +1,4 @@
-"""What does not enter the index of an organisation, is cut, or is not changed by a dry run or a check."""
+"""Tests of `org sync`: entries that are refused or shortened; dry runs and checks change nothing."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_dry_run_writes_nothing(org: Organisation) -> None:
     assert org.titles() == ["A note on charges"]
 
 
-def test_verify_names_what_differs(org: Organisation) -> None:
+def test_verify_names_the_differing_rows(org: Organisation) -> None:
     org.add("pay", "A note on charges", "A note on keys")
     org.add("shop", "A note on prices")
     org.write("pay", "shop")
@@ -113,7 +113,7 @@ def test_answers_come_in_the_order_of_their_questions() -> None:
     with ThreadPoolExecutor(4) as pool:
 
         def work(number: int) -> int:
-            """The first is done after the fourth."""
+            """Return after the fourth repository is done."""
             if number == 0:
                 is_fourth_done.wait()
             if number == 3:

@@ -1,4 +1,4 @@
-"""What maintainers do to a pull request of memory and to its branch."""
+"""Helpers that act as maintainers on a memory pull request and its branch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 def edit_branch(
     remote: Remote, path: Path, edits: dict[str, tuple[str, str]], message: str = "Mend it"
 ) -> None:
-    """A maintainer's commit on the memory branch: in each file one text for another."""
+    """Commit a maintainer's edit on the memory branch: in each file one text is replaced by another."""
     clone = remote.clone(path, "--branch", UPDATE)
     files = {name: clone.show("HEAD", name).replace(*edit) for name, edit in edits.items()}
     clone.commit(message, files)
@@ -23,15 +23,15 @@ def edit_branch(
 
 
 def take_out(remote: Remote, path: Path, title: str) -> None:
-    """A maintainer's commit on the memory branch that takes out one entry."""
+    """Commit a maintainer's removal of one entry on the memory branch."""
     clone = remote.clone(path, "--branch", UPDATE)
-    kept = [format_entry(entry) for entry in clone.entries() if entry.title != title]
-    clone.commit("Not this one", {"MEMORY.md": "\n".join(kept)})
+    remaining_entries = [format_entry(entry) for entry in clone.entries() if entry.title != title]
+    clone.commit("Not this one", {"MEMORY.md": "\n".join(remaining_entries)})
     clone.git("push", "-q", "origin", UPDATE)
 
 
 def squash(remote: Remote, path: Path) -> Project:
-    """Merge the memory branch by squash, as the button does, and remove it."""
+    """Merge the memory branch by squash, as the button does, and delete it."""
     clone = remote.clone(path)
     clone.git("merge", "-q", "--squash", f"origin/{UPDATE}")
     bodies = clone.git("log", "--reverse", "--format=* %B", f"HEAD..origin/{UPDATE}")
@@ -41,7 +41,7 @@ def squash(remote: Remote, path: Path) -> Project:
 
 
 def click(pull: dict[str, Any], title: str, mark: str) -> None:
-    """Click on the box before `title`, as a person does on the page of the request."""
+    """Tick or untick the box before `title`, as a person does on the page of the request."""
     (line,) = [
         line for line in pull["body"].splitlines() if line.startswith("- [") and title in line
     ]
@@ -67,7 +67,7 @@ def do_more_work(publish: Publisher) -> None:
 
 
 def merge_held_out(project: Project) -> None:
-    """Merge work of a session that was held out, so that its episode has a file, and push it."""
+    """Merge and push the work of a session that was served nothing, so that its episode has a file."""
     message = "fix: charge a card once\n\nMemory-Holdout: ab12"
     project.merge_work(message, "held", 131, "src/held.py")
     project.git("push", "-q", "origin", "main")

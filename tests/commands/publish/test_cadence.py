@@ -1,4 +1,4 @@
-"""When a run publishes: as often as `publish.every` says, and never under a request that people review."""
+"""Tests of `publish.every`: how often a run publishes, and that an open request is not changed under review."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def merge_more(publish: Publisher, name: str = "refund", number: int = 129) -> N
 
 
 @pytest.mark.parametrize(("every", "due"), [("day", "2026-11-22"), ("week", "2026-11-23")])
-def test_what_is_merged_between_two_days_is_all_in_the_request_of_the_next(
+def test_all_merges_of_a_day_are_in_the_request_of_the_next(
     remote: Remote, publish: Publisher, every: str, due: str
 ) -> None:
     configure(publish, f"every: {every}")
@@ -119,8 +119,8 @@ def test_the_branch_of_a_request_under_review_is_not_moved(
     merge_more(publish)
     if words:
         publish.before = [lambda: pytest.fail("the run was planned")]
-    said = publish("pr").reason
-    assert words in said
+    reason = publish("pr").reason
+    assert words in reason
     assert (remote.sha(BRANCH) == tip) is bool(words)
     publish.before = []
     publish("pr", at_once=True)
@@ -146,7 +146,7 @@ def test_a_review_that_comes_while_the_run_is_planned_stops_it(
     assert remote.sha(BRANCH) == tip
 
 
-def test_what_waited_for_a_review_is_in_the_next_request(
+def test_work_merged_during_a_review_is_in_the_next_request(
     remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     tip = publish("pr").tip

@@ -1,4 +1,4 @@
-"""The comment of a job that verifies: on the request that changes cited code, once, and marked done afterwards."""
+"""Tests of the comment of a verifying job: once, on the request that changes cited code, and marked as done later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TITLE = "Ask @ada, see https://evil.example and <b>#12</b>"
 
 @pytest.fixture
 def request_of(project: Project) -> CiJob:
-    """A branch, made from a base with an entry that cites code of it."""
+    """Make a branch from a base that has an entry which cites code of it."""
     project.commit("Write", {"src/shop.py": "def pay():\n    one()\n\n\ndef ship():\n    two()\n"})
     entry = make_entry(1, title=TITLE, cites=(f"src/shop.py:1-2@{project.sha()[:12]}",))
     base = project.commit("Remember", {"MEMORY.md": format_entry(entry)})
@@ -74,11 +74,11 @@ def test_a_request_that_edits_cited_code_has_one_comment_that_is_kept_up_to_date
     assert (first[:7] in comment["body"], second[:7] in comment["body"]) == (False, True)
     edit(project, "one()")
     verify(project, request_of, double, server)
-    assert [one["body"] for one in double.comments] == [DONE]
-    assert [asked.method for asked in server.asked].count("POST") == 1
+    assert [each_comment["body"] for each_comment in double.comments] == [DONE]
+    assert [request.method for request in server.asked].count("POST") == 1
 
 
-def test_what_an_entry_says_is_neither_a_link_nor_a_mention_nor_markup(
+def test_text_of_an_entry_makes_no_link_mention_or_markup(
     project: Project, request_of: CiJob, double: GitHubDouble, server: Server
 ) -> None:
     edit(project, "other()")
@@ -140,17 +140,17 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
     ]
     edit(project, "other()")
 
-    def answer(asked: Asked) -> object:
-        if asked.path == "/user":
+    def answer(request: Asked) -> object:
+        if request.path == "/user":
             return json_answer({"id": 9})
-        return json_answer(notes if asked.method == "GET" else {"id": 2, **asked.json})
+        return json_answer(notes if request.method == "GET" else {"id": 2, **request.json})
 
     with serve(answer) as running:  # type: ignore[arg-type] # an Answer each time
         token = "glpat-" + "n0tArealT0ken"
         environ = {"GITLAB_TOKEN": token, "CI_PROJECT_ID": "3", "CI_API_V4_URL": running.url}
         run = run_ci(project.workspace, request_of, CiOptions(), now=NOW, environ=environ)
     assert run.remarks == ("the comment on the request is up to date",)
-    (written,) = [asked for asked in running.asked if asked.method != "GET"]
+    (written,) = [request for request in running.asked if request.method != "GET"]
     assert (written.method, written.path) == ("PUT", "/projects/3/merge_requests/7/notes/2")
 
 
@@ -171,7 +171,9 @@ def test_the_job_says_whether_a_change_touches_memory_alone(
     assert list_outputs(run)["memory-only"] == str(alone).lower()
 
 
-def test_what_a_merge_commit_hides_is_no_memory(project: Project, request_of: CiJob) -> None:
+def test_memory_hidden_by_a_merge_commit_does_not_count(
+    project: Project, request_of: CiJob
+) -> None:
     project.commit("Change", {"MEMORY.md": "# Memory\n"})
     project.git("checkout", "-q", "-b", "side", "HEAD~1")
     project.commit("Beside", {"institutional.md": "# Norms\n"})

@@ -1,4 +1,4 @@
-"""Publishing by push: what a run recorded lands on the remote's branch, once, whoever else writes there."""
+"""Tests of publishing by push: recorded commits reach the remote branch once, also with concurrent pushes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def publish(project: Project, remote: Remote) -> Publisher:
     return Publisher(project)
 
 
-def test_what_was_recorded_is_on_the_remote_and_the_local_branch_follows(
+def test_recorded_commits_are_on_the_remote_and_the_local_branch_follows(
     project: Project, remote: Remote, publish: Publisher
 ) -> None:
     published = publish("push")
@@ -63,7 +63,7 @@ def test_mode_none_stays_here(project: Project, remote: Remote, publish: Publish
     assert project.sha("main") == published.tip != before
 
 
-def test_the_mode_is_that_of_the_configuration_on_the_branch(project: Project) -> None:
+def test_the_mode_comes_from_the_configuration_on_the_branch(project: Project) -> None:
     assert publish_mode(project.workspace, PublishOptions()) == "none"
     project.commit("Publish", {".memory-ci.yaml": "publish:\n  mode: auto\n"})
     assert publish_mode(project.workspace, PublishOptions()) == "auto"
@@ -87,11 +87,11 @@ def test_a_job_that_checked_out_a_commit_publishes_to_the_branch_it_names(
 def test_a_commit_between_fetch_and_push_is_kept_and_the_run_is_planned_on_it(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    other = remote.clone(tmp_path / "other")
+    other_project = remote.clone(tmp_path / "other")
 
     def push_other() -> None:
-        other.put_fragment(make_entry(7, title="Said meanwhile"))
-        other.git("push", "-q", "origin", "main")
+        other_project.put_fragment(make_entry(7, title="Said meanwhile"))
+        other_project.git("push", "-q", "origin", "main")
 
     publish.before = [push_other]
     published = publish("push")
@@ -103,14 +103,14 @@ def test_a_commit_between_fetch_and_push_is_kept_and_the_run_is_planned_on_it(
     assert publish.waits.bounds == [1.0], "one wait, drawn below a bound that doubles"
 
 
-def test_a_branch_that_never_holds_still_is_given_up_after_eight_tries(
+def test_a_push_to_a_moving_branch_stops_after_eight_tries(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    other = remote.clone(tmp_path / "other")
+    other_project = remote.clone(tmp_path / "other")
 
     def push_other() -> None:
-        other.commit("More")
-        other.git("push", "-q", "origin", "main")
+        other_project.commit("More")
+        other_project.git("push", "-q", "origin", "main")
 
     publish.before = [push_other] * 20
     with pytest.raises(EngineError) as caught:
@@ -228,8 +228,8 @@ def test_four_writers_at_once_lose_nothing(
         )
         for clone, label in zip(clones, labels, strict=True)
     ]
-    said = [writer.communicate(timeout=300)[0] for writer in writers]
-    tries = [int(text or 0) for text in said]
+    outputs = [writer.communicate(timeout=300)[0] for writer in writers]
+    tries = [int(text or 0) for text in outputs]
     last = remote.clone(tmp_path / "last")
     assert len(last.entries()) == 4
     assert {entry.source.partition(" ")[0] for entry in last.entries() if entry.source} == {
@@ -240,7 +240,7 @@ def test_four_writers_at_once_lose_nothing(
     last.git("fsck", "--strict")
 
 
-def test_the_token_is_sent_to_its_server_and_stands_in_no_argument(
+def test_the_token_is_sent_to_its_server_and_is_in_no_argument(
     project: Project, remote: Remote, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remote.git("config", "http.receivepack", "true")
@@ -255,10 +255,10 @@ def test_the_token_is_sent_to_its_server_and_stands_in_no_argument(
         )
         published = publish("push")
     assert remote.sha("main") == published.tip
-    said = trace.read_text()
-    assert "remote-http" in said, "the trace has the arguments of every git"
+    trace_text = trace.read_text()
+    assert "remote-http" in trace_text, "the trace has the arguments of every git"
     secrets = {TOKEN, given[0].removeprefix("Basic ")}
-    assert not any(secret in said for secret in secrets)
+    assert not any(secret in trace_text for secret in secrets)
     config = (project.path / ".git" / "config").read_text()
     assert not any(secret in config for secret in secrets)
     assert all("," not in header for header in given), "one header, not two"

@@ -1,4 +1,4 @@
-"""Push options: GitLab is told with the push what its API cannot be asked for."""
+"""Tests of push options, by which GitLab is asked for what its API is not used for."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ def test_without_a_token_for_the_api_the_push_asks_for_the_merge_request(
 ) -> None:
     noted = remote.note_options()
     published = Publisher(project, JOB)("pr")
-    told = read_options(noted)
-    assert {line.partition(" ")[0] for line in told} == {f"refs/heads/{UPDATE}"}
-    assert [line.split()[1].partition("=")[0].removeprefix("merge_request.") for line in told] == [
+    options = read_options(noted)
+    assert {line.partition(" ")[0] for line in options} == {f"refs/heads/{UPDATE}"}
+    assert [
+        line.split()[1].partition("=")[0].removeprefix("merge_request.") for line in options
+    ] == [
         "create",
         "target",
         "title",
         "description",
     ]
-    assert told[1].endswith("merge_request.target=main")
+    assert options[1].endswith("merge_request.target=main")
     assert "with the push" in published.reason
 
 
@@ -51,7 +53,7 @@ def test_a_second_run_pushes_nothing_and_asks_for_nothing(project: Project, remo
 def test_with_a_token_for_the_api_nothing_is_asked_twice(project: Project, remote: Remote) -> None:
     noted = remote.note_options()
     with serve(
-        lambda asked: json_answer([] if asked.method == "GET" else {"iid": 3, "web_url": "u"})
+        lambda request: json_answer([] if request.method == "GET" else {"iid": 3, "web_url": "u"})
     ) as server:
         environ = {**JOB, "GITLAB_TOKEN": "of-the-project", "CI_API_V4_URL": server.url}
         assert Publisher(project, environ)("pr").url == "u"
@@ -71,7 +73,7 @@ def test_a_remote_that_takes_no_options_gets_the_push_without(
     assert (published.tries, remote.sha("main")) == (1, published.tip)
 
 
-def test_outside_of_gitlab_nothing_is_said(project: Project, remote: Remote) -> None:
+def test_outside_of_gitlab_no_push_option_is_sent(project: Project, remote: Remote) -> None:
     noted = remote.note_options()
     assert "by hand" in Publisher(project)("pr").reason
     Publisher(project)("push")

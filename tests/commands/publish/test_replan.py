@@ -1,4 +1,4 @@
-"""A plan that is performed later than it was made: moved where it fits, refused as a whole where it does not."""
+"""Tests of plans that are applied later: moved to the new tip where they fit, refused as a whole otherwise."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ REFUND = MARKED.replace("charge", "refund")
 
 @pytest.fixture
 def project(project: Project) -> Project:
-    """With an entry that a change after it used: a run would reinforce it."""
+    """Return a project with an entry that a later change used, so that a run would reinforce it."""
     project.commit("Keep", {"MEMORY.md": format_entry(KNOWN)})
     project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
     return project
@@ -39,7 +39,7 @@ def move(project: Project, plan: Plan) -> Plan:
 
 
 def refuse(project: Project, plan: Plan) -> str:
-    """Why the plan is not moved; nothing is changed."""
+    """Return the reason why the plan is not moved; nothing is changed."""
     tip = project.sha()
     with pytest.raises(RepositoryError) as caught:
         move(project, plan)
@@ -48,7 +48,7 @@ def refuse(project: Project, plan: Plan) -> str:
     return caught.value.message
 
 
-def test_a_plan_lands_on_a_newer_tip_and_what_came_between_is_for_the_next_run(
+def test_a_plan_is_applied_to_a_newer_tip_and_later_work_is_left_for_the_next_run(
     project: Project,
 ) -> None:
     plan = project.plan()
@@ -83,7 +83,7 @@ def test_a_plan_for_the_tip_is_left_as_it_is(project: Project) -> None:
         ({".memory-ci.yaml": "episodes: {write: false}\n"}, "configuration"),
     ],
 )
-def test_a_plan_that_speaks_of_what_was_changed_since_is_refused(
+def test_a_plan_for_entries_that_changed_since_is_refused(
     project: Project, files: dict[str, str | None], words: str
 ) -> None:
     plan = project.plan()
@@ -91,14 +91,14 @@ def test_a_plan_that_speaks_of_what_was_changed_since_is_refused(
     assert words in refuse(project, plan)
 
 
-def test_what_is_counted_is_put_onto_an_entry_that_was_reworded_since(project: Project) -> None:
+def test_counts_are_added_to_an_entry_that_was_reworded_since(project: Project) -> None:
     plan = project.plan()
     project.commit(
         "Say it better", {"MEMORY.md": format_entry(KNOWN).replace("Known before", "Known better")}
     )
     moved = move(project, plan)
     apply_plan(project.workspace, moved, NOW)
-    (entry,) = (one for one in project.entries() if one.id == make_id(7))
+    (entry,) = (each_entry for each_entry in project.entries() if each_entry.id == make_id(7))
     assert (entry.title, entry.reinforcement_count) == (
         "Known better",
         KNOWN.reinforcement_count + 1,
@@ -135,7 +135,7 @@ def test_a_plan_of_upkeep_alone_is_refused_where_a_run_landed(project: Project) 
 
 
 @pytest.mark.parametrize("base", ["a" * 40, "--all", "HEAD", ""])
-def test_a_plan_for_what_history_does_not_hold_is_refused(project: Project, base: str) -> None:
+def test_a_plan_for_commits_outside_of_history_is_refused(project: Project, base: str) -> None:
     assert "does not hold" in refuse(project, msgspec.structs.replace(project.plan(), base=base))
 
 
@@ -145,7 +145,7 @@ def test_a_plan_of_a_branch_that_was_rewritten_is_refused(project: Project) -> N
     assert "does not hold" in refuse(project, plan)
 
 
-def test_what_maintainers_rejected_since_is_left_out(project: Project) -> None:
+def test_entries_that_maintainers_rejected_since_are_left_out(project: Project) -> None:
     plan = project.plan()
     gone = added(plan)[0]
     project.commit(
@@ -168,12 +168,12 @@ def remote(project: Project, tmp_path: Path) -> Remote:
 
 
 def perform(project: Project, plan: Plan) -> Published:
-    """The second of two jobs: the plan of the first one, as a pull request."""
+    """Apply the plan of the first of two jobs as a pull request, as the second job does."""
     workspace = project.workspace
-    given = PublishOptions("pr", "main")
+    publish_options = PublishOptions("pr", "main")
     return publish(
         workspace,
-        given,
+        publish_options,
         lambda ref, accepted: move_plan(workspace, plan, ref),
         NOW,
         {},
@@ -181,7 +181,7 @@ def perform(project: Project, plan: Plan) -> Published:
     )
 
 
-def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(
+def test_a_plan_is_proposed_with_the_decisions_of_maintainers_on_the_branch(
     project: Project, remote: Remote, tmp_path: Path
 ) -> None:
     plan = project.plan()
@@ -202,9 +202,7 @@ def test_a_plan_is_proposed_beside_what_maintainers_decided_on_the_branch(
     assert remote.git("merge-base", "main", UPDATE) == remote.sha("main")
 
 
-def test_an_older_plan_does_not_replace_what_a_newer_run_proposes(
-    project: Project, remote: Remote
-) -> None:
+def test_an_older_plan_does_not_replace_newer_proposals(project: Project, remote: Remote) -> None:
     plan = project.plan()
     project.merge_work(REFUND, "refund", 129, "src/refund.py")
     project.git("push", "-q", "origin", "main")

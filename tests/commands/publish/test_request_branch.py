@@ -1,4 +1,4 @@
-"""The branch of the request is made anew, kept, or left alone."""
+"""Tests of the branch of the memory pull request: made again, kept, or left alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
     assert len(forge.pulls) == 1
 
 
-def test_the_branch_is_made_anew_on_a_newer_base(
+def test_the_branch_is_rebuilt_on_a_newer_base(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     publish("pr")
@@ -107,7 +107,7 @@ def test_a_maintainer_who_pushes_while_the_run_works_is_not_overwritten(
     assert "One more" in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_learnings_of_older_work_are_kept_when_the_branch_is_made_anew(
+def test_learnings_of_older_work_are_kept_when_the_branch_is_rebuilt(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     start = project.sha()
@@ -137,12 +137,12 @@ def test_learnings_of_older_work_are_kept_when_the_branch_is_made_anew(
     project.git("push", "-q", "origin", "main")
     for _ in range(2):
         publish("pr")
-        found = {entry.title: entry for entry in read_entries(remote, UPDATE)}
-        assert {*older} < {*found}
-        assert [found[title].reinforcement_count for title in older] == [0] * len(older)
+        results_by_name = {entry.title: entry for entry in read_entries(remote, UPDATE)}
+        assert {*older} < {*results_by_name}
+        assert [results_by_name[title].reinforcement_count for title in older] == [0] * len(older)
         assert all(f"[x] `{title}" in forge.pulls[0]["body"] for title in older)
     publish("pr", since=start)
-    assert {entry.title for entry in read_entries(remote, UPDATE)} == {*found}
+    assert {entry.title for entry in read_entries(remote, UPDATE)} == {*results_by_name}
 
 
 def read_entries(remote: Remote, branch: str) -> tuple[Entry, ...]:

@@ -1,4 +1,4 @@
-"""A request that a person or we closed."""
+"""Tests of memory pull requests that a person or a run closed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What maintainers change or take out on the branch is carried over."""
+"""Tests of edits and removals by maintainers on the memory branch: they are carried over."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_an_entry_reworded_by_a_maintainer_stays_as_written(
 
 @pytest.fixture
 def used(publish: Publisher) -> Publisher:
-    """A run that reinforces an entry of the base, "Known before"."""
+    """Return a run that reinforces an entry of the base, "Known before"."""
     publish.project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Known before"))})
     publish.project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
     publish.project.git("push", "-q", "origin", "main")
@@ -79,7 +79,7 @@ def used(publish: Publisher) -> Publisher:
 
 
 def known(remote: Remote) -> Entry:
-    """The entry that the run reinforces, as it stands on the memory branch."""
+    """Return the entry that the run reinforces, as the memory branch has it."""
     entries = parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries
     return next(entry for entry in entries if entry.id == make_id(7))
 
@@ -154,9 +154,10 @@ def test_an_entry_that_a_maintainer_moves_to_another_file_stays_there(
 ) -> None:
     clone = remote.clone(tmp_path / "one", "--branch", UPDATE)
     (entry,) = (entry for entry in clone.entries() if entry.id == make_id(7))
-    rest = [format_entry(entry) for entry in clone.entries() if entry.id != make_id(7)]
+    remaining_entries = [format_entry(entry) for entry in clone.entries() if entry.id != make_id(7)]
     clone.commit(
-        "Of the team", {"MEMORY.md": "\n".join(rest), "src/MEMORY.md": format_entry(entry)}
+        "Of the team",
+        {"MEMORY.md": "\n".join(remaining_entries), "src/MEMORY.md": format_entry(entry)},
     )
     clone.git("push", "-q", "origin", UPDATE)
     do_more_work(used)
@@ -205,7 +206,7 @@ def test_a_line_of_the_base_that_a_maintainer_removes_from_the_rejected_file_is_
 
 
 def find_episode_paths(remote: Remote) -> list[str]:
-    """The episode files on the memory branch."""
+    """Return the paths of the episode files on the memory branch."""
     return [
         path
         for path in remote.git("ls-tree", "-r", "--name-only", UPDATE).splitlines()

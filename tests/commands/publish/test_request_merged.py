@@ -1,4 +1,4 @@
-"""However the request is merged, nothing counts twice."""
+"""Tests of merged memory pull requests: nothing counts twice, by any way to merge."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_merge_commit_of_the_pull_request_makes_nothing_count_twice(
 
 
 def merge_by(how: str, remote: Remote, path: Path) -> None:
-    """Merge the memory branch as one of GitHub's three buttons does, and remove it."""
+    """Merge the memory branch as one of GitHub's three buttons does, and delete it."""
     if how == "squash":
         squash(remote, path)
         return

@@ -1,4 +1,4 @@
-"""Whether commits are pushed, made through the API, or proposed."""
+"""Tests of the way to publish: commits are pushed, made through the API, or proposed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_auto_pushes_where_it_may(remote: Remote, forge: GitHubDouble, publish: 
     assert forge.pulls == []
 
 
-def test_without_a_forge_the_branch_is_pushed_and_the_reason_says_what_is_left(
+def test_without_a_forge_the_branch_is_pushed_and_the_reason_names_the_next_step(
     project: Project, remote: Remote
 ) -> None:
     published = Publisher(project)("pr")
@@ -75,9 +75,9 @@ def test_a_branch_that_moves_between_two_commits_of_the_api_loses_nothing(
     project.git("push", "-q", "origin", "main")
 
     def push_other() -> None:
-        other = remote.clone(tmp_path / "other")
-        other.commit("More", {"other.txt": "x"})
-        other.git("push", "-q", "origin", "main")
+        other_project = remote.clone(tmp_path / "other")
+        other_project.commit("More", {"other.txt": "x"})
+        other_project.git("push", "-q", "origin", "main")
 
     forge.stale = [lambda: None, push_other]
     assert publish("api").tries == 2

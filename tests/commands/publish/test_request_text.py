@@ -1,4 +1,4 @@
-"""What the request shows: what memory would gain, what waits for people, and how many episodes."""
+"""Tests of the text of a memory pull request: new entries, questions to people, and the number of episodes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.project import Project
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 
 
-def test_a_pull_request_shows_what_memory_would_gain(
+def test_a_pull_request_shows_the_new_entries(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     before = project.sha("main")
@@ -89,7 +89,7 @@ def test_the_request_asks_at_most_five_questions_and_the_branch_records_them(
     assert "Pay once" not in remote.show(UPDATE, "MEMORY.md")
 
 
-def test_the_request_shows_what_agents_are_given_before_and_after_and_the_cost(
+def test_the_request_shows_served_entries_before_and_after_and_the_cost(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
     published = publish("pr")
@@ -128,9 +128,9 @@ def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project:
             Proposed(plan, (), (), Effect(0, 0, 0, 0, 0), Links(), tuple(held))
         )
         assert len(body) < MAX_BYTES / 2
-        standing = RequestState(None, None, Proposal(7, "", body))
-        assert "pull request 7 was closed" in find_decline(hold_episodes(plan, count), standing)
-        assert find_decline(hold_episodes(plan, count + 1), standing) == ""
+        open_request = RequestState(None, None, Proposal(7, "", body))
+        assert "pull request 7 was closed" in find_decline(hold_episodes(plan, count), open_request)
+        assert find_decline(hold_episodes(plan, count + 1), open_request) == ""
 
 
 def test_a_subset_of_a_closed_request_is_not_proposed_again(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""People decide on entries by ticks and comments of the request."""
+"""Tests of decisions by ticks and comments in a memory pull request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.servers import Server, serve
 
 
 class Waiting(NamedTuple):
-    """A request of two entries, by title: the one that somebody takes out, and the one that stays."""
+    """A request with two entries, by title: one that somebody removes, and one that stays."""
 
     forge: GitHubDouble
     publish: Publisher
@@ -61,8 +61,8 @@ def test_a_comment_decides_like_a_click_once_and_only_from_members(
 ) -> None:
     forge, publish, pull, gone, kept = proposed
     keys = {
-        one.title: one.id
-        for one in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries
+        entry.title: entry.id
+        for entry in parse_memory_file("", remote.show(UPDATE, "MEMORY.md").encode()).entries
     }
     forge.comment(f"/memory drop {keys[kept]}", is_stranger=True)
     if not isinstance(forge, GitLabDouble):  # a member who may not write

@@ -1,4 +1,4 @@
-"""Pace: waits double under full jitter, and both tries and seconds are bounded."""
+"""Tests of retries: the pauses double, with full jitter; tries and seconds are bounded."""
 
 from __future__ import annotations
 

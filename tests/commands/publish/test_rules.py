@@ -1,7 +1,7 @@
-"""Twelve rule sets: under each memory lands without an administrator, or the refusal says which setting to change.
+"""Tests of twelve rule sets of forges: memory can be merged, or the refusal names the setting to change.
 
-What a forge checks on a push is checked here by a pre-receive hook, with the forge's own words; what it checks on a
-request, by the double.
+A pre-receive hook applies the rules that a forge checks on a push, with the forge's own messages; a double of the
+API applies those that it checks on a request.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GH013 = (
 
 
 class Case:
-    """One rule set: what is asked of the forge by way of a project that publishes to it."""
+    """A rule set, and what a project that publishes to the forge must do under it."""
 
     def __init__(
         self, remote: Remote, forge: GitHubDouble, publish: Publisher, scratch: Path
@@ -38,13 +38,13 @@ class Case:
         self.remote, self.forge, self.publish, self.scratch = remote, forge, publish, scratch
 
     def configure(self, text: str) -> None:
-        """A configuration on the branch, put there as an owner does, beside the rules."""
+        """Put a configuration on the forge's branch, as an owner does, past the rules."""
         project = self.publish.project
         project.commit("Configure", {".memory-ci.yaml": f"publish: {{{text}}}\n"})
         self.bring()
 
     def bring(self) -> None:
-        """What the project has, on the branch of the forge, as if merged there."""
+        """Put the project's commits on the forge's branch, as if they were merged there."""
         self.remote.git("fetch", "-q", str(self.publish.project.path), "+main:refs/heads/main")
 
     def work(self) -> None:
@@ -54,7 +54,7 @@ class Case:
         self.bring()
 
     def merge(self) -> None:
-        """The forge's button: one commit on the branch, past the hooks, with the messages of all."""
+        """Merge by the forge's button: one commit on the branch, without hooks, with all messages."""
         tree = self.remote.git("rev-parse", f"{UPDATE}^{{tree}}")
         bodies = self.remote.git("log", "--reverse", "--format=* %B", f"main..{UPDATE}")
         made = self.remote.git(
@@ -65,7 +65,7 @@ class Case:
         self.forge.pulls[-1] |= {"state": "closed", "merged_at": "2026-11-21T12:00:00Z"}
 
     def lands_by_request(self, words: str) -> None:
-        """A push is refused with these words; the request can be merged, and then nothing is left."""
+        """Assert that a push is refused with these words, and that the request can be merged and leaves nothing."""
         published = self.publish("auto")
         assert words in published.reason
         assert published.url == self.forge.pulls[-1]["html_url"]
@@ -178,7 +178,7 @@ def merge_queue(case: Case) -> None:
 
 
 def path_filters(case: Case) -> None:
-    """A required check that a path filter skips reports only for a job that is skipped, never for `[skip ci]`."""
+    """A required check that a path filter skips is reported only for a skipped job, never for `[skip ci]`."""
     case.remote.judge(
         EACH.format(
             check='! git log -1 --format=%B $sha | grep -q "skip ci"', words="no check reported"
@@ -232,23 +232,23 @@ def case(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_memory_lands_under_the_rules_or_the_refusal_says_what_to_change(
+def test_memory_is_merged_under_the_rules_or_the_refusal_names_the_setting(
     case: Case, name: str
 ) -> None:
     CASES[name](case)
 
 
 def rows() -> dict[str, list[str]]:
-    """The table of the documents: the cells by rule set."""
+    """Return the table in the documents: the cells of each rule set."""
     table = DOCS.read_text().split("### Under the rules of a repository")[1].split("\n### ")[0]
     cells = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
     return {row[0]: row for row in cells[1:]}
 
 
 def test_the_table_of_the_documents_has_the_rule_sets_and_the_settings_of_the_code() -> None:
-    found = rows()
-    assert list(found) == list(CASES)
-    for _, words, _, setting in found.values():
+    rows_by_rule = rows()
+    assert list(rows_by_rule) == list(CASES)
+    for _, words, _, setting in rows_by_rule.values():
         for quoted in re.findall(r"`([^`]+)`", words):
             assert {rule.setting for rule in find_rules(quoted)} == {setting}, quoted
 
@@ -290,7 +290,7 @@ def test_words_that_are_not_known_are_shown_as_they_are(case: Case) -> None:
     assert len({rule.name for rule in RULES}) == len(RULES)
 
 
-def test_what_the_forge_does_not_let_us_do_with_a_request_is_said_and_the_request_stands(
+def test_a_refused_action_on_a_request_is_reported_and_the_request_stays(
     case: Case,
 ) -> None:
     words = "Pull request Auto merge is not allowed for this repository"

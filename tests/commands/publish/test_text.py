@@ -1,4 +1,4 @@
-"""The text of the memory pull request: complete, bounded, and nothing in it acts on the forge."""
+"""Tests of the text of the memory pull request: complete, bounded, without effect on the forge."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def render(
     return render_pull_request(Proposed(make_plan(*steps), carried, rejected, EFFECT, LINKS))
 
 
-def test_every_kind_of_change_stands_in_its_section() -> None:
+def test_every_kind_of_change_is_in_its_section() -> None:
     gone = make_entry(3, title="Gone", status="retired")
     text = render(
         added(
@@ -117,7 +117,7 @@ def test_every_kind_of_change_stands_in_its_section() -> None:
     )
 
 
-def test_what_entries_say_stands_in_code_and_acts_on_nothing() -> None:
+def test_texts_of_entries_are_in_code_spans_and_have_no_effect() -> None:
     hostile = "a` Fixes #1, @ada <img src=x> [a](b) `b ``` ``"
     text = render(
         added(make_entry(1, title=hostile, evidence=(f"pr:12 {hostile}",)), f"from {hostile}")
@@ -131,7 +131,7 @@ def test_what_entries_say_stands_in_code_and_acts_on_nothing() -> None:
 def test_a_long_section_names_some_and_counts_the_rest() -> None:
     used = [make_entry(number) for number in range(SHOWN + 5)]
     changes = tuple(
-        Change(step="reinforce", kind="update", path="M.md", entry=one, why="") for one in used
+        Change(step="reinforce", kind="update", path="M.md", entry=item, why="") for item in used
     )
     text = render_pull_request(
         Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
@@ -141,14 +141,14 @@ def test_a_long_section_names_some_and_counts_the_rest() -> None:
 
 
 def test_many_entries_have_a_box_each_although_not_all_have_room_for_their_words() -> None:
-    said = "pr:12 " + "said so " * 40
+    quote = "pr:12 " + "said so " * 40
     changes = tuple(
-        added(make_entry(number, evidence=(said,))) for number in range(SHOWN_BOXES + 5)
+        added(make_entry(number, evidence=(quote,))) for number in range(SHOWN_BOXES + 5)
     )
     text = render_pull_request(
         Proposed(make_plan(PlannedStep(step="extract", changes=changes)), (), (), EFFECT, LINKS)
     )
-    assert (text.count("- [x]"), len(parse_boxes(text.replace("- [x]", "- [ ]")).unticked)) == (
+    assert (text.count("- [x]"), len(parse_boxes(text.replace("- [x]", "- [ ]")).unticked_ids)) == (
         SHOWN_BOXES,
     ) * 2
     assert 60 < text.count("  - said:") < SHOWN_BOXES
@@ -165,12 +165,12 @@ def test_no_words_of_an_entry_make_a_box(title: str, quote: str) -> None:
     assert parse_boxes(render(added(entry, mark), carried=((mark, ""),))) == Boxes()
 
 
-def test_what_people_say_with_boxes_is_read_whatever_the_line_ends() -> None:
+def test_ticked_boxes_are_read_with_any_line_ending() -> None:
     text = render(added(make_entry(1)), added(make_entry(2)), rejected=(f"{'0' * 32} Unwanted",))
     assert parse_boxes(text) == Boxes()
     answered = text.replace("- [x]", "- [~]", 1).replace("- [ ]", "- [X]").replace("\n", "\r\n")
-    said = Boxes(frozenset(), frozenset({make_id(1)}), frozenset({"0" * 32}))
-    assert parse_boxes(answered) == said
+    expected_boxes = Boxes(frozenset(), frozenset({make_id(1)}), frozenset({"0" * 32}))
+    assert parse_boxes(answered) == expected_boxes
     assert parse_boxes(render_closed(answered)) == Boxes(), "what we closed is no word of people"
 
 
@@ -199,7 +199,7 @@ def test_a_request_of_entries_too_has_the_title_of_all() -> None:
     )
 
 
-def test_the_title_says_what_is_in_a_request_and_how_much_more() -> None:
+def test_the_title_names_an_entry_of_the_request_and_counts_the_others() -> None:
     titles = ("Run migrations before the seed", "Fixes acme/shop#7 @ada", "CI runs them")
     changes = [
         added(make_entry(number, title=title)) for number, title in enumerate(titles, start=1)
@@ -214,14 +214,14 @@ def test_the_title_says_what_is_in_a_request_and_how_much_more() -> None:
     assert render(changes[2]) == "memory: CI runs them"
 
 
-def test_months_that_become_one_file_are_told() -> None:
+def test_months_folded_into_one_file_are_listed() -> None:
     plan = msgspec.structs.replace(make_plan(), fold_before=date(2026, 8, 1))
     assert "ended before 2026-08-01 become one file each" in render_pull_request(
         Proposed(plan, (), (), EFFECT, LINKS)
     )
 
 
-def test_what_a_request_holds_is_read_from_its_text_whatever_the_line_ends() -> None:
+def test_the_keys_of_a_request_are_read_from_its_text_with_any_line_ending() -> None:
     proposed = msgspec.structs.replace(propose_episodes(1), keys=("0a1b", "2c3d"))
     text = render_pull_request(proposed)
     assert parse_keys(text) == parse_keys(text.replace("\n", "\r\n")) == {"0a1b", "2c3d"}
@@ -233,7 +233,7 @@ def test_what_a_request_holds_is_read_from_its_text_whatever_the_line_ends() -> 
     )
 
 
-def test_what_was_closed_before_is_named_and_linked() -> None:
+def test_requests_closed_before_are_named_and_linked() -> None:
     text = render_pull_request(
         msgspec.structs.replace(propose_episodes(1), declined=Declined(6, ("Old `news`",)))
     )
@@ -273,12 +273,12 @@ def test_no_text_leaves_its_code_span(text: str) -> None:
 def test_words_of_a_command_are_no_keys() -> None:
     text = "- [x] `A` <!-- entry a1111111-0 -->\n- [x] `B` <!-- entry b2222222-0 -->\n"
     told, unclear = apply_comments(text, ["/memory drop b222 as a copy"])
-    assert parse_boxes(told).unticked == {"b2222222-0"}
+    assert parse_boxes(told).unticked_ids == {"b2222222-0"}
     assert unclear == ("/memory drop b222 as a copy",)
 
 
 @pytest.mark.parametrize("title", ["a file per charge", "Rejected: a file per charge"])
-def test_what_was_rejected_is_not_titled_as_advice_and_says_so_once(title: str) -> None:
+def test_a_rejected_entry_is_not_titled_as_advice_and_is_marked_once(title: str) -> None:
     change = added(make_entry(1, title=title, adoption="rejected"))
     plan = make_plan(PlannedStep(step="extract", changes=(change,)))
     named = "ejected: a file per charge"

@@ -1,4 +1,4 @@
-"""A double of the Message Batches API behind a project: what was sent, and what came back of it."""
+"""A double of the Message Batches API for a project: the requests that were sent, and their results."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def make_batch(number: int, is_ended: bool = False, url: str = "") -> Answer:
 
 
 def change_of(parameters: Result) -> str:
-    """The merged change that a request asks about."""
+    """Return the merged change that a request is about."""
     return str(json.loads(parameters["messages"][0]["content"])["change"])
 
 
 def make_learnings(parameters: Result) -> str:
-    """The lesson of the change, which quotes the piece that holds its words; nothing for another change."""
+    """Return the learning of a change, with a quote from its evidence; nothing for other changes."""
     user = json.loads(parameters["messages"][0]["content"])
     if user["change"] not in LESSONS:
         return '{"learnings": []}'
@@ -70,7 +70,7 @@ def succeed(parameters: Result) -> Result:
 
 
 class Batching:
-    """A project whose model is the double. `end` lets the batches that were sent come to their end."""
+    """A project whose model is the double; `end` completes the batches that were sent."""
 
     def __init__(self, project: Project, model: ModelDouble) -> None:
         self.project, self.model = project, model
@@ -88,13 +88,15 @@ class Batching:
 
     @property
     def sent(self) -> list[list[Result]]:
-        """The requests of each batch."""
-        return [list(asked.body["requests"]) for asked in self.model.asked if asked.path == SUBMIT]
+        """Return the requests of each batch."""
+        return [
+            list(request.body["requests"]) for request in self.model.asked if request.path == SUBMIT
+        ]
 
     @property
     def live(self) -> list[str]:
-        """The changes that were asked about outside of a batch."""
-        return [change_of(asked.body) for asked in self.model.asked if asked.path == LIVE]
+        """Return the changes that were sent outside of a batch."""
+        return [change_of(request.body) for request in self.model.asked if request.path == LIVE]
 
     def begin(self, **options: Any) -> Backfill:
         return Backfill(
@@ -109,7 +111,7 @@ class Batching:
         return self.begin(**options).plan(wait)
 
     def collect(self, **options: Any) -> Plan:
-        """Plan with the answers, apply, and forget what was sent: what the command does."""
+        """Plan with the answers, apply the plan, and delete the note of the batches, as the command does."""
         backfill = self.begin(**options)
         plan = backfill.plan()
         assert isinstance(plan, Plan)
@@ -118,12 +120,12 @@ class Batching:
         return plan
 
     def end(self, answer: Answering = succeed) -> None:
-        """The batches have ended; their results come last request first."""
+        """Complete the batches; their results come in reverse order."""
         for number, requests in enumerate(self.sent, start=1):
             where = f"{SUBMIT}/msgbatch_{number}"
             lines = [
-                {"custom_id": one["custom_id"], "result": answer(one["params"])}
-                for one in reversed(requests)
+                {"custom_id": request["custom_id"], "result": answer(request["params"])}
+                for request in reversed(requests)
             ]
             self.model.paths[where] = make_batch(
                 number, is_ended=True, url=f"{self.model.url}{where}/results"
@@ -136,7 +138,7 @@ class Batching:
 
 @contextmanager
 def serve_batches(project: Project, *answers: Answer) -> Iterator[Batching]:
-    """Three merged changes that a person explained, and a model that takes `answers` of them at submission."""
+    """Return three merged changes with explanations, and a model that accepts `answers` of them in a batch."""
     for label, (title, words) in LESSONS.items():
         name = title.split()[-1].lower()
         project.merge_work(

@@ -1,4 +1,4 @@
-"""A project whose entries are known."""
+"""Fixtures: a project with two known entries."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from tests.project import Project, copy_project
 
 
 @pytest.fixture(scope="session")
-def known_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+def recorded_template(
+    project_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
     project = copy_project(project_template, tmp_path_factory.mktemp("known") / "shop")
     first = make_entry(
         1, title="Send a key with each charge", cites=(f"src/client.py@{project.sha()[:12]}",)
@@ -27,6 +29,6 @@ def known_template(project_template: Project, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture
-def known(known_template: Project, tmp_path: Path) -> Project:
-    """A project whose memory has two entries, the first of them about src/client.py, and whose past is recorded."""
-    return copy_project(known_template, tmp_path / "shop")
+def recorded_project(recorded_template: Project, tmp_path: Path) -> Project:
+    """Return a project with two entries, the first about src/client.py, whose history is recorded."""
+    return copy_project(recorded_template, tmp_path / "shop")

@@ -1,4 +1,4 @@
-"""A project whose entries are known, and what its episodes say."""
+"""Helpers: a project with two known entries, and the content of its episodes."""
 
 from __future__ import annotations
 

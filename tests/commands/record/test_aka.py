@@ -1,4 +1,4 @@
-"""What work was called finds what it taught; a rule of conduct is about no code."""
+"""Tests of search words: an entry is found by the title of the work that taught it; rules of conduct are not."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ def test_an_entry_is_found_by_the_title_of_the_work_that_taught_it(project: Proj
     project.record()
     entries = project.entries()
     assert [entry.aka for entry in entries if entry.aka], "the title says more than the learnings"
-    asked = next(entry.aka for entry in entries if entry.aka)
-    assert project.retrieve(asked or "", all_matches=True).hits
+    search_words = next(entry.aka for entry in entries if entry.aka)
+    assert project.retrieve(search_words or "", all_matches=True).hits
 
 
-def test_a_rule_of_conduct_cites_no_code_and_one_that_names_code_does(project: Project) -> None:
+def test_a_rule_of_conduct_has_cites_only_if_it_names_code(project: Project) -> None:
     code = "def send(url):\n    return url\n\n\ndef wait(url):\n    return url\n"
     project.commit("Code", {"src/net.py": code})
     project.record()
-    said = "Work\n\nDirective: never merge on a Friday.\n\nDirective: call `send()` with a key.\n"
-    project.commit(said, {"src/net.py": code.replace("url\n\n\n", "url.strip()\n\n\n")})
+    text = "Work\n\nDirective: never merge on a Friday.\n\nDirective: call `send()` with a key.\n"
+    project.commit(text, {"src/net.py": code.replace("url\n\n\n", "url.strip()\n\n\n")})
     project.record()
     entries = {
         entry.title: entry for entry in (*project.entries(), *project.entries("institutional.md"))
@@ -32,7 +32,7 @@ def test_a_rule_of_conduct_cites_no_code_and_one_that_names_code_does(project: P
     assert "symbol:send" in send.cites[0]
 
 
-def test_words_of_a_model_find_what_it_learned(project: Project, tmp_path: Path) -> None:
+def test_search_words_of_a_model_find_its_learning(project: Project, tmp_path: Path) -> None:
     project.record()
     model, said = (
         StandIn(tmp_path / "model"),
@@ -43,6 +43,10 @@ def test_words_of_a_model_find_what_it_learned(project: Project, tmp_path: Path)
     )
     project.commit(f"Move the worker\n\n{said}", {"src/worker.py": "x\n"})
     model.record(project)
-    (entry,) = [one for one in project.entries() if one.title.startswith("Take the lock")]
+    (entry,) = [
+        each_entry
+        for each_entry in project.entries()
+        if each_entry.title.startswith("Take the lock")
+    ]
     assert (entry.aka or "").startswith("mutex deadlock")
     assert project.retrieve("mutex deadlock", all_matches=True).hits[0].located.entry.id == entry.id

@@ -1,4 +1,4 @@
-"""Backfill: a long history asked in batches, across calls, with nothing lost and nothing paid for twice."""
+"""Tests of `learn` on a long history: batches over several calls, nothing lost, nothing paid for twice."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_first_run_begins_at_the_first_commit(tmp_path: Path) -> None:
     project.commit("Add memory")
     with serve_batches(project) as batching:
         batching.plan()
-    assert [change_of(one["params"]) for one in batching.sent[0]] == [first[:7], *LESSONS]
+    assert [change_of(item["params"]) for item in batching.sent[0]] == [first[:7], *LESSONS]
 
 
 def test_a_range_that_is_asked_for_is_kept_for_the_later_call(project: Project) -> None:
@@ -77,7 +77,7 @@ def test_a_range_that_is_asked_for_is_kept_for_the_later_call(project: Project) 
         project.branch("elsewhere")
         batching.end()
         plan = batching.collect()
-    assert [change_of(one["params"]) for one in batching.sent[0]] == ["#201", "#202", "#203"]
+    assert [change_of(item["params"]) for item in batching.sent[0]] == ["#201", "#202", "#203"]
     assert (plan.ref, plan.since, plan.counts.merged_changes) == ("refs/heads/main", since, 3)
 
 
@@ -92,7 +92,7 @@ def test_a_run_after_that_asks_nothing_and_changes_nothing(project: Project) -> 
         assert (project.sha(), len(batching.model.asked)) == (after, asked)
 
 
-def test_what_was_sent_outlives_a_run_whose_plan_was_not_applied(project: Project) -> None:
+def test_sent_batches_are_kept_if_the_plan_was_not_applied(project: Project) -> None:
     with serve_batches(project) as batching:
         batching.plan()
         batching.end()
@@ -113,7 +113,7 @@ def test_a_crash_between_two_batches_sends_the_second_only(
             batching.plan(since=since)
         assert caught.value.slug == "engine-overloaded"
         batching.plan()
-        assert [[change_of(one["params"]) for one in part] for part in batching.sent] == [
+        assert [[change_of(item["params"]) for item in part] for part in batching.sent] == [
             ["#201", "#202"],
             ["#203"],
             ["#203"],
@@ -147,7 +147,9 @@ def test_a_request_that_failed_in_a_batch_is_asked_once_by_itself(
     since = project.sha()
     with serve_batches(project) as batching:
         batching.plan(since=since)
-        till = next(one["params"] for one in batching.sent[0] if change_of(one["params"]) == "#203")
+        till = next(
+            item["params"] for item in batching.sent[0] if change_of(item["params"]) == "#203"
+        )
         batching.model.paths[LIVE] = make_answer(make_learnings(till))
         batching.end(lambda sent: {"type": kind} if change_of(sent) == "#203" else succeed(sent))
         plan = batching.collect()
@@ -172,7 +174,7 @@ def test_a_model_that_fails_then_leaves_the_rest_to_the_next_run(project: Projec
         assert project.titles() & TITLES == {"Ask before sending twice"}
         assert batching.path.exists()
         ledger = next(
-            one["params"] for one in batching.sent[0] if change_of(one["params"]) == "#202"
+            item["params"] for item in batching.sent[0] if change_of(item["params"]) == "#202"
         )
         batching.model.paths[LIVE] = make_answer(make_learnings(ledger))
         batching.collect()
@@ -214,13 +216,13 @@ def test_evidence_that_changed_since_is_asked_again(project: Project) -> None:
         batching.plan(since=since)
         batching.end()
         old = batching.path.read_text()
-        keys = [one["custom_id"] for one in batching.sent[0]]
+        keys = [item["custom_id"] for item in batching.sent[0]]
         batching.path.write_text(old.replace(keys[0], "0" * 64))
         batching.collect()
     assert batching.live == ["#201"]
 
 
-def test_a_dry_run_says_what_it_would_take_and_sends_nothing(project: Project) -> None:
+def test_a_dry_run_shows_the_cost_and_sends_nothing(project: Project) -> None:
     with serve_batches(project) as batching:
         pending = batching.begin(since=project.sha("HEAD~3")).plan(dry_run=True)
     assert isinstance(pending, Pending)
@@ -256,7 +258,7 @@ def test_no_cost_that_is_something_is_shown_as_nothing() -> None:
     assert "at most 0.0001 USD" in str(pending)
 
 
-def test_where_only_the_package_is_missing_it_is_what_to_install(
+def test_the_error_for_a_missing_package_names_it(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

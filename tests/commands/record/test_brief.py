@@ -1,4 +1,4 @@
-"""The short text of a run: at most 30 lines, the most important first."""
+"""Tests of the short text of a run: at most 30 lines, the most important first."""
 
 from __future__ import annotations
 

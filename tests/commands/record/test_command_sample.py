@@ -1,4 +1,4 @@
-"""The manual of the `command` engine is true: its program runs, and its examples are replies that can be read."""
+"""Tests of the manual of the `command` engine: its program runs, and its example replies can be read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REASON = "Each count takes a lock, because two clerks share one drawer"
 
 
 def blocks(language: str) -> list[str]:
-    """The fenced blocks of a language in the chapter about the engine."""
+    """Return the fenced blocks of a language in the chapter about the engine."""
     chapter = (
         MANUAL.read_text("utf-8").partition("\n## A program of your own\n")[2].partition("\n## ")[0]
     )
@@ -36,7 +36,7 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """The sample as a program that the environment names."""
+    """Return an environment that names the sample as the program of the engine."""
     (sample,) = blocks("python")
     program = tmp_path / "sample.py"
     program.write_text(sample, encoding="utf-8")
@@ -63,7 +63,7 @@ def test_the_sample_of_the_manual_answers_a_pre_mortem(environ: dict[str, str]) 
     assert parse_risks(answer.text) == ((), ())
 
 
-def test_the_examples_of_the_manual_are_what_is_sent_and_read() -> None:
+def test_the_examples_of_the_manual_match_requests_and_replies() -> None:
     sent, learnings, risks = blocks("json")
     document, prompt = json.loads(sent), build_prompt(make_request())
     assert list(document) == ["version", "task", "model", "system", "user", "schema"]

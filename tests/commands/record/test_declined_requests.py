@@ -1,4 +1,4 @@
-"""Requests that were closed without a merge: what was declined is remembered as declined, once."""
+"""Tests of pull requests that were closed without a merge: what was declined is recorded once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory_ci.commands.record.gatherer import (
     MAX_DECLINED,
     DeclinedWindow,
     choose_declined,
-    find_window,
+    find_declined_window,
 )
 from memory_ci.commands.record.run import format_plan, plan_record
 from memory_ci.commands.record.run_options import RecordOptions
@@ -34,7 +34,7 @@ PROPOSAL = "Each caller retries its own POST with a growing pause."
 
 
 class Forge:
-    """GitHub's `acme/shop` with one request that was closed and not merged; Eve may only read."""
+    """GitHub's `acme/shop` with a request that was closed without a merge; Eve may only read."""
 
     def __init__(self, comment: str = "", by: str = "bob", **pull: Any) -> None:
         author = "NONE" if by == "eve" else "MEMBER"
@@ -56,18 +56,18 @@ class Forge:
         self.status = 200
         self.paths: list[str] = []
 
-    def __call__(self, asked: Asked) -> Answer:
-        self.paths.append(asked.path)
+    def __call__(self, request: Asked) -> Answer:
+        self.paths.append(request.path)
         root = "/repos/acme/shop"
-        if asked.path == f"{root}/pulls":
+        if request.path == f"{root}/pulls":
             return json_answer(
                 [self.pull] if self.status == 200 else {"message": "no"}, self.status
             )
-        if asked.path.startswith(f"{root}/collaborators/"):
-            return json_answer({"permission": "read" if "/eve/" in asked.path else "write"})
-        if asked.path.startswith(f"{root}/pulls/") and asked.path.count("/") == 5:
+        if request.path.startswith(f"{root}/collaborators/"):
+            return json_answer({"permission": "read" if "/eve/" in request.path else "write"})
+        if request.path.startswith(f"{root}/pulls/") and request.path.count("/") == 5:
             return json_answer({"message": "Not Found"}, 404)
-        return json_answer(self.comments if asked.path == f"{root}/issues/150/comments" else [])
+        return json_answer(self.comments if request.path == f"{root}/issues/150/comments" else [])
 
 
 @contextmanager
@@ -132,7 +132,7 @@ def test_a_second_run_adds_nothing_and_reinforces_nothing(project: Project) -> N
     assert project.show("HEAD", "MEMORY.md") == before
 
 
-def test_what_a_person_took_out_does_not_come_back(project: Project) -> None:
+def test_an_entry_that_a_person_removed_is_not_added_again(project: Project) -> None:
     record(project, Forge(REASON))
     project.commit("Start over", {"MEMORY.md": "# Memory\n"})
     record(project, Forge(REASON))
@@ -165,14 +165,14 @@ def test_what_a_person_took_out_does_not_come_back(project: Project) -> None:
         "nothing said",
     ],
 )
-def test_nothing_is_learned_from_what_is_none_or_was_said_by_nobody_of_us(
+def test_requests_without_a_decline_by_a_maintainer_teach_nothing(
     project: Project, forge: Forge
 ) -> None:
     record(project, forge)
     assert declined(project) == []
 
 
-def test_what_a_model_finds_in_the_proposal_itself_is_marked_as_rejected(
+def test_a_model_s_learning_from_the_proposal_is_marked_as_rejected(
     project: Project, tmp_path: Path
 ) -> None:
     model = StandIn(tmp_path / "model")
@@ -181,11 +181,13 @@ def test_what_a_model_finds_in_the_proposal_itself_is_marked_as_rejected(
     assert declined(project) == [("pr:150", "rejected")]
 
 
-def test_what_a_reviewer_said_of_it_stays_advice(project: Project, tmp_path: Path) -> None:
+def test_a_learning_from_a_reviewer_s_comment_stays_advice(
+    project: Project, tmp_path: Path
+) -> None:
     model = StandIn(tmp_path / "model")
-    said = "Put retries into the client, where the key is known."
-    model.will_find(make_learning(said, title="Retries belong to the client"))
-    record(project, Forge(said), model)
+    text = "Put retries into the client, where the key is known."
+    model.will_find(make_learning(text, title="Retries belong to the client"))
+    record(project, Forge(text), model)
     assert declined(project) == [("pr:150", None)]
 
 
@@ -213,7 +215,7 @@ def test_bots_and_our_own_request_are_not_asked_about(project: Project) -> None:
 
 
 class Heap(Forge):
-    """Many requests that were closed, a minute between two of them."""
+    """Many closed requests, one for each minute."""
 
     def __init__(
         self, count: int, at: datetime = datetime(2026, 11, 20, tzinfo=UTC), **pull: Any
@@ -225,16 +227,16 @@ class Heap(Forge):
             ::-1
         ]
 
-    def __call__(self, asked: Asked) -> Answer:
-        if asked.path == "/repos/acme/shop/pulls":
-            self.paths.append(asked.path)
+    def __call__(self, request: Asked) -> Answer:
+        if request.path == "/repos/acme/shop/pulls":
+            self.paths.append(request.path)
             return json_answer(self.pulls)
-        return super().__call__(asked)
+        return super().__call__(request)
 
 
-def told(project: Project) -> list[int]:
+def list_declined(project: Project) -> list[int]:
     tellings = load_episodes(project.workspace, "HEAD").records
-    return sorted(int(telling.id[3:]) for telling in tellings if telling.id.startswith("pr-3"))
+    return sorted(int(episode.id[3:]) for episode in tellings if episode.id.startswith("pr-3"))
 
 
 def test_of_a_heap_the_oldest_are_read_first_and_the_rest_by_the_next_runs(
@@ -242,7 +244,7 @@ def test_of_a_heap_the_oldest_are_read_first_and_the_rest_by_the_next_runs(
 ) -> None:
     heap = Heap(MAX_DECLINED + 3)
     first = record(project, heap)
-    assert told(project) == list(range(300, 300 + MAX_DECLINED))
+    assert list_declined(project) == list(range(300, 300 + MAX_DECLINED))
     assert "3 closed requests not read (#340, #341, #342): a run reads 40" in first.problems
     assert first.until == first.base
     project.at(
@@ -252,7 +254,7 @@ def test_of_a_heap_the_oldest_are_read_first_and_the_rest_by_the_next_runs(
     project.record()
     project.merge_work("Add sizes", "sizes", 152)
     record(project, heap)
-    assert len(told(project)) == MAX_DECLINED + 3
+    assert len(list_declined(project)) == MAX_DECLINED + 3
 
 
 def test_strangers_with_a_heap_of_requests_do_not_stop_a_run(project: Project) -> None:
@@ -262,19 +264,19 @@ def test_strangers_with_a_heap_of_requests_do_not_stop_a_run(project: Project) -
     assert [path for path in heap.paths if path.endswith("/commits")] == []
 
 
-def test_what_was_closed_before_memory_came_in_is_no_backlog(project: Project) -> None:
+def test_requests_closed_before_memory_was_set_up_are_not_read(project: Project) -> None:
     record(project, Forge())
     project.merge_work("Add pages", "pages", 151)
     before = datetime(2025, 12, 31, tzinfo=UTC)
     record(project, Heap(2, at=before))
-    assert told(project) == []
+    assert list_declined(project) == []
 
 
 JUNE = datetime(2026, 6, 1, tzinfo=UTC)
 
 
 def make_closed(number: int, day: int, **fields: Any) -> PullRequest:
-    known = {
+    known_values = {
         "title": "Retry",
         "body": "",
         "author": "ann",
@@ -283,7 +285,7 @@ def make_closed(number: int, day: int, **fields: Any) -> PullRequest:
         **fields,
     }
     return PullRequest(
-        number=number, created_at=JUNE, closed_at=JUNE + timedelta(days=day), **known
+        number=number, created_at=JUNE, closed_at=JUNE + timedelta(days=day), **known_values
     )
 
 
@@ -305,13 +307,13 @@ def make_closed(number: int, day: int, **fields: Any) -> PullRequest:
         "left on a branch of ours", "left of a stranger", "long ago",
     ],
 )  # fmt: skip
-def test_what_is_read_is_new_or_was_left_and_is_of_the_house(
+def test_only_new_or_remaining_requests_of_the_repository_are_read(
     request_: PullRequest, told_before: tuple[str, ...], expected: list[int]
 ) -> None:
     window = DeclinedWindow(
-        since=JUNE + timedelta(days=10), start=JUNE, episode_ids=frozenset(told_before)
+        last_run_at=JUNE + timedelta(days=10), start=JUNE, episode_ids=frozenset(told_before)
     )
-    assert [one.number for one in choose_declined([request_], window)] == expected
+    assert [item.number for item in choose_declined([request_], window)] == expected
 
 
 def make_told(number: int, day: int, commit: str = "") -> Episode:
@@ -324,39 +326,39 @@ def make_told(number: int, day: int, commit: str = "") -> Episode:
     )
 
 
-def test_a_run_looks_back_to_the_newest_declined_request_that_was_told(project: Project) -> None:
+def test_a_run_reads_back_to_the_newest_recorded_declined_request(project: Project) -> None:
     project.at(JUNE + timedelta(days=10))
     base = project.workspace.at(project.commit("Add pages", {"pages.py": "1"}))
     episodes = [make_told(1, 2), make_told(2, 4), make_told(3, 8, "f" * 40)]
-    known = frozenset(one.id for one in episodes)
-    window = find_window(base, JUNE + timedelta(days=10), known, episodes)
+    known_ids = frozenset(episode.id for episode in episodes)
+    window = find_declined_window(base, JUNE + timedelta(days=10), known_ids, episodes)
     assert (window.start, window.episode_ids) == (
         JUNE + timedelta(days=4),
         frozenset({"pr-1", "pr-2", "pr-3"}),
     )
     early = JUNE + timedelta(days=1)
-    assert find_window(base, early, frozenset(), episodes).start == early
+    assert find_declined_window(base, early, frozenset(), episodes).start == early
 
 
-def test_a_run_looks_back_ninety_days_where_none_was_told_and_not_at_all_without_episodes(
+def test_without_a_recorded_one_a_run_reads_back_ninety_days_and_without_episodes_not_at_all(
     project: Project,
 ) -> None:
     project.at(JUNE)
     base = project.commit("Add pages", {"pages.py": "1"})
-    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE - timedelta(
-        days=90
-    )
+    assert find_declined_window(
+        project.workspace.at(base), JUNE, frozenset(), []
+    ).start == JUNE - timedelta(days=90)
     project.commit("Tell nothing", {".memory-ci.yaml": "episodes: {write: false}\n"})
-    assert find_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
+    assert find_declined_window(project.workspace.at(base), JUNE, frozenset(), []).start == JUNE
 
 
-def test_the_oldest_come_first_and_what_was_told_comes_last() -> None:
-    found = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
-    window = DeclinedWindow(since=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
-    assert [one.number for one in choose_declined(found, window)] == [2, 3, 1]
+def test_the_oldest_requests_come_first_and_recorded_ones_last() -> None:
+    closed_requests = [make_closed(3, 14), make_closed(1, 12), make_closed(2, 13)]
+    window = DeclinedWindow(last_run_at=JUNE, start=JUNE, episode_ids=frozenset({"pr-1"}))
+    assert [item.number for item in choose_declined(closed_requests, window)] == [2, 3, 1]
 
 
-def test_a_model_that_fails_at_what_was_declined_keeps_what_was_merged_and_is_asked_again(
+def test_a_model_failure_at_declined_requests_keeps_learnings_of_merged_work(
     project: Project, tmp_path: Path
 ) -> None:
     model = StandIn(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""An engine that fails loses nothing: what was read is kept, the rest is for the next run, and never counts."""
+"""Tests of failing engines: the learnings so far are kept, and the next run reads the rest."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def template(project_template: Project, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def five(template: Project, tmp_path: Path) -> Project:
-    """#128 of the template, whose author marked what it taught, and #201 to #204, with a lesson each."""
+    """Return five changes: #128, whose author marked a learning, and #201 to #204 with a lesson each."""
     return copy_project(template, tmp_path / "five")
 
 
@@ -73,7 +73,7 @@ def tell(model: StandIn, fail_on: str = "") -> None:
 
 
 def learned(project: Project) -> dict[str, tuple[object, ...]]:
-    """What matters of each entry, by title."""
+    """Return the compared fields of each entry, by title."""
     return {
         entry.title: (
             entry.id,
@@ -157,7 +157,7 @@ def test_at_the_third_of_five_two_are_kept_and_the_next_run_does_as_one_whole_ru
     assert model.plan(five).steps == ()
 
 
-def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
+def test_an_answered_request_is_not_paid_for_again(five: Project) -> None:
     pytest.importorskip("anthropic")
     with serve_model(
         NOTHING, answer_with(0), make_error(401, "authentication_error", "no")
@@ -169,22 +169,20 @@ def test_what_a_model_has_answered_is_not_paid_for_again(five: Project) -> None:
     assert (plan.engine.answers, plan.engine.tries, plan.counts.merged_changes) == (5, 3, 5)
 
 
-def test_what_one_engine_has_answered_is_not_taken_for_the_words_of_another(
-    five: Project, model: StandIn
-) -> None:
+def test_an_answer_of_one_engine_is_not_used_for_another(five: Project, model: StandIn) -> None:
     pytest.importorskip("anthropic")
     model.plan(five)
-    asked = len(model.asked)
+    call_count = len(model.asked)
     model.plan(five)
-    assert len(model.asked) == 2 * asked, "a program may have been mended meanwhile"
-    with serve_model(*[NOTHING] * asked) as double:
+    assert len(model.asked) == 2 * call_count, "a program may have been mended meanwhile"
+    with serve_model(*[NOTHING] * call_count) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == asked
-    assert {one.candidate.engine for one in plan.judged} == {"rules"}
+    assert len(double.asked) == call_count
+    assert {judged_entry.candidate.engine for judged_entry in plan.judged} == {"rules"}
 
 
 def test_a_reply_that_holds_no_list_is_a_failure_as_well(five: Project, tmp_path: Path) -> None:
-    """Not a change without learnings: it is read again."""
+    """It does not count as a change without learnings, and is read again."""
     program = tmp_path / "broken"
     program.write_text("#!/bin/sh\necho I would rather talk about the weather.\n")
     program.chmod(0o755)
@@ -214,7 +212,7 @@ def plan_with(project: Project, url: str, today: date = TODAY) -> Plan:
 
 
 def answer_with(at: int) -> Answer:
-    """The lesson of one change, whose commit is the first piece of evidence; 450,000 tokens for it."""
+    """Return the lesson of one change, quoted from its first piece of evidence; it costs 450,000 tokens."""
     quotes = [{"evidence": "e1", "text": LESSONS[at]}]
     fields = {"title": TITLES[at], "body": LESSONS[at], "quotes": quotes}
     return make_answer(
@@ -244,7 +242,7 @@ def test_the_limit_of_cost_stops_a_run_as_a_failure_does(five: Project) -> None:
     assert {*TITLES} <= five.titles()
 
 
-def test_the_limit_of_a_month_counts_what_earlier_runs_say_in_their_commits(five: Project) -> None:
+def test_the_monthly_limit_counts_the_costs_in_commits_of_earlier_runs(five: Project) -> None:
     pytest.importorskip("anthropic")
     five.commit(
         "Limit",
@@ -319,10 +317,10 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(
     assert (plan.engine.name, model.asked) == ("rules", [])
 
 
-def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project: Project) -> None:
-    """Without it a stranger's marks would pass for those of one of us."""
+def test_the_run_ends_at_a_change_whose_author_the_forge_cannot_name(project: Project) -> None:
+    """Otherwise the marks of a stranger would count as those of a team member."""
     refused = json_answer({"message": "Bad credentials"}, 401)
-    with serve(lambda asked: refused) as server:
+    with serve(lambda request: refused) as server:
         environ = {
             "GITHUB_REPOSITORY": "shop/shop",
             "GITHUB_TOKEN": "t" * 40,
@@ -336,9 +334,9 @@ def test_a_forge_that_cannot_say_who_brought_a_change_ends_the_run_there(project
     assert [step.step for step in project.plan().steps] == ["extract"]
 
 
-def test_a_note_waits_where_the_forge_cannot_say_who_brought_it(project: Project) -> None:
+def test_a_note_stays_if_the_forge_cannot_name_its_author(project: Project) -> None:
     path = project.put_fragment(make_entry(4, scope="project"))
-    with serve(lambda asked: json_answer({"message": "Bad credentials"}, 401)) as server:
+    with serve(lambda request: json_answer({"message": "Bad credentials"}, 401)) as server:
         environ = {
             "GITHUB_REPOSITORY": "shop/shop",
             "GITHUB_TOKEN": "t" * 40,

@@ -1,4 +1,4 @@
-"""What an episode says of the entries that its work was given and used."""
+"""Tests of episodes: the entries that their work was served, and those that it used."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from tests.sources.transcripts.claude import make_agent
 
 
 def counts(project: Project) -> list[int]:
-    found = {entry.id: entry.reinforcement_count for entry in project.entries()}
-    return [found[make_id(number)] for number in (1, 2)]
+    results_by_name = {entry.id: entry.reinforcement_count for entry in project.entries()}
+    return [results_by_name[make_id(number)] for number in (1, 2)]
 
 
 # -- an episode of each merged change
 
 
-def test_a_used_entry_is_confirmed_and_an_entry_only_given_is_ignored(known: Project) -> None:
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    known.record()
-    assert said(known, 1) == [("confirmed", "pr:150")]
-    assert said(known, 2) == [("ignored", "pr:150")]
+def test_a_used_entry_is_confirmed_and_an_entry_only_served_is_ignored(
+    recorded_project: Project,
+) -> None:
+    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    recorded_project.record()
+    assert said(recorded_project, 1) == [("confirmed", "pr:150")]
+    assert said(recorded_project, 2) == [("ignored", "pr:150")]
 
 
 @pytest.mark.parametrize(
@@ -39,34 +41,40 @@ def test_a_used_entry_is_confirmed_and_an_entry_only_given_is_ignored(known: Pro
     [("", 0, 0), (GIVEN, 1, 1)],
     ids=["silence says nothing", "use counts"],
 )
-def test_using_an_entry_reinforces_it_and_being_given_it_does_not(
-    known: Project, used: str, reinforced: int, ignored: int
+def test_use_reinforces_an_entry_and_serving_does_not(
+    recorded_project: Project, used: str, reinforced: int, ignored: int
 ) -> None:
-    known.commit(
+    recorded_project.commit(
         f"Charge once (#150)\n\n{used or GIVEN.splitlines()[0]}", {"src/client.py": "once\n"}
     )
-    known.record()
-    assert sum(entry.reinforcement_count for entry in known.entries()) == reinforced
-    assert [event.kind for event in episodes(known)["pr-150"].feedback].count("ignored") == ignored
+    recorded_project.record()
+    assert sum(entry.reinforcement_count for entry in recorded_project.entries()) == reinforced
+    assert [event.kind for event in episodes(recorded_project)["pr-150"].feedback].count(
+        "ignored"
+    ) == ignored
 
 
-def test_work_on_the_same_topic_is_shown_and_does_not_reinforce(known: Project) -> None:
-    known.merge_work(f"Send the key with the charge\n\n{GIVEN}", "once", 150, "src/client.py")
-    known.record()
-    assert ("touched", "pr:150") in said(known)
-    assert all(kind != "touched" for kind, _ in said(known, 2))
-    why = explain_entry(known.workspace, make_id(1), TODAY)
+def test_work_on_the_same_topic_is_shown_and_does_not_reinforce(recorded_project: Project) -> None:
+    recorded_project.merge_work(
+        f"Send the key with the charge\n\n{GIVEN}", "once", 150, "src/client.py"
+    )
+    recorded_project.record()
+    assert ("touched", "pr:150") in said(recorded_project)
+    assert all(kind != "touched" for kind, _ in said(recorded_project, 2))
+    why = explain_entry(recorded_project.workspace, make_id(1), TODAY)
     assert (why.given, why.used, why.touched) == (1, 1, 1)
-    assert utility(known) == pytest.approx(0.7)
+    assert utility(recorded_project) == pytest.approx(0.7)
 
 
-def test_being_given_or_ignored_never_raises_the_utility_of_an_entry(known: Project) -> None:
+def test_serving_or_ignoring_an_entry_never_raises_its_utility(recorded_project: Project) -> None:
     def work(times: int, *trailers: str) -> tuple[int, date, float]:
         for _ in range(times):
-            known.commit("\n".join(("Charge", "", *trailers)), {"src/client.py": known.sha()})
-        known.record()
-        (entry,) = (entry for entry in known.entries() if entry.id == make_id(2))
-        factors = explain_entry(known.workspace, make_id(2)[:8], TODAY).factors
+            recorded_project.commit(
+                "\n".join(("Charge", "", *trailers)), {"src/client.py": recorded_project.sha()}
+            )
+        recorded_project.record()
+        (entry,) = (entry for entry in recorded_project.entries() if entry.id == make_id(2))
+        factors = explain_entry(recorded_project.workspace, make_id(2)[:8], TODAY).factors
         return (
             entry.reinforcement_count,
             entry.last_reinforced,
@@ -84,13 +92,17 @@ def test_being_given_or_ignored_never_raises_the_utility_of_an_entry(known: Proj
     assert ignored[2] < used[2]
 
 
-def test_an_entry_confirmed_by_a_person_is_reinforced_once(known: Project) -> None:
-    said = Feedback(id=make_id(1), kind="confirmed", at=known.clock.now, by="Ada")
-    noted = give_feedback(known.workspace, said)
-    known.commit("Confirm", {noted.path: (known.path / noted.path).read_text()})
-    known.record()
-    known.record(since=known.git("rev-list", "--max-parents=0", "HEAD"))
-    assert counts(known) == [1, 0]
+def test_an_entry_confirmed_by_a_person_is_reinforced_once(recorded_project: Project) -> None:
+    feedback_by_hand = Feedback(
+        id=make_id(1), kind="confirmed", at=recorded_project.clock.now, by="Ada"
+    )
+    noted = give_feedback(recorded_project.workspace, feedback_by_hand)
+    recorded_project.commit(
+        "Confirm", {noted.path: (recorded_project.path / noted.path).read_text()}
+    )
+    recorded_project.record()
+    recorded_project.record(since=recorded_project.git("rev-list", "--max-parents=0", "HEAD"))
+    assert counts(recorded_project) == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -106,45 +118,49 @@ def test_an_entry_confirmed_by_a_person_is_reinforced_once(known: Project) -> No
     ids=["in a sentence", "quoted and listed", "the whole block again"],
 )
 def test_an_entry_that_the_agent_names_in_its_own_sentence_counts_as_used(
-    known: Project, tmp_path: Path, said: str, counted: int
+    recorded_project: Project, tmp_path: Path, said: str, counted: int
 ) -> None:
     block = render_context(
-        known.retrieve(
+        recorded_project.retrieve(
             "send a key with each charge, name branches after their issue", all_matches=True
         )
     )
     assert make_id(1)[:8] in block
     turn = make_agent({"type": "text", "text": said.replace("BLOCK", block)})
-    key = keep_session(known, tmp_path, make_session("Charge once", turn, at=known.clock.now))
-    known.commit(
+    key = keep_session(
+        recorded_project, tmp_path, make_session("Charge once", turn, at=recorded_project.clock.now)
+    )
+    recorded_project.commit(
         f"Charge once (#150)\n\n{GIVEN.splitlines()[0]}\nMemory-Session: {key}",
         {"src/client.py": "once\n"},
     )
-    known.record()
-    assert counts(known) == [counted, 0]
+    recorded_project.record()
+    assert counts(recorded_project) == [counted, 0]
 
 
 # -- what later changes say
 
 
-def test_entries_only_given_are_not_reinforced_where_work_names_what_it_used(
-    known: Project,
+def test_unused_entries_are_not_reinforced_if_work_names_its_used_ones(
+    recorded_project: Project,
 ) -> None:
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    known.record()
-    counts = {entry.id: entry.reinforcement_count for entry in known.entries()}
+    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    recorded_project.record()
+    counts = {entry.id: entry.reinforcement_count for entry in recorded_project.entries()}
     assert (counts[make_id(1)], counts[make_id(2)]) == (1, 0)
 
 
-def test_utility_is_the_same_in_whatever_order_branches_bring_the_files(known: Project) -> None:
-    """Two runs on two branches, then merged: nothing conflicts, and each event counts once."""
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    known.branch("other")
-    known.record()
-    known.checkout("main")
-    known.record()
-    known.merge_work(f"Charge twice\n\n{GIVEN}", "twice", 151)
-    known.record()
-    known.git("merge", "-q", "--no-edit", "other")
-    assert [kind for kind, _ in said(known)] == ["confirmed", "confirmed"]
-    assert utility(known) == pytest.approx(0.9)
+def test_utility_is_the_same_in_whatever_order_branches_bring_the_files(
+    recorded_project: Project,
+) -> None:
+    """Two runs on two branches that are merged: without a conflict, and each event counts once."""
+    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    recorded_project.branch("other")
+    recorded_project.record()
+    recorded_project.checkout("main")
+    recorded_project.record()
+    recorded_project.merge_work(f"Charge twice\n\n{GIVEN}", "twice", 151)
+    recorded_project.record()
+    recorded_project.git("merge", "-q", "--no-edit", "other")
+    assert [kind for kind, _ in said(recorded_project)] == ["confirmed", "confirmed"]
+    assert utility(recorded_project) == pytest.approx(0.9)

@@ -1,4 +1,4 @@
-"""What the forge knows of the request of an episode."""
+"""Tests of episodes of pull requests: facts that the forge adds."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def hub() -> Iterator[Hub]:
 
 
 def requested(path: str) -> dict[str, Any]:
-    """A review that requests a change in a file, and a commit after it."""
+    """Return a review that requests a change in a file, and a commit after it."""
     return {
         "reviews": [make_review(199)],
         "comments": [make_comment(17, path=path)],
@@ -108,135 +108,151 @@ def requested(path: str) -> dict[str, Any]:
     }
 
 
-def test_a_requested_change_in_cited_code_corrects_the_entry(known: Project, hub: Hub) -> None:
+def test_a_requested_change_in_cited_code_corrects_the_entry(
+    recorded_project: Project, hub: Hub
+) -> None:
     hub.forge.add(
         150,
-        merged=known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150),
+        merged=recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150),
         **requested("src/client.py"),
     )
-    hub.record(known)
-    assert said(known) == [("corrected", "pr:150")]
-    assert episodes(known)["pr-150"].outcome == "partial"
+    hub.record(recorded_project)
+    assert said(recorded_project) == [("corrected", "pr:150")]
+    assert episodes(recorded_project)["pr-150"].outcome == "partial"
 
 
 @pytest.mark.parametrize(
     ("by", "body"), [("ann", "A gateway forgets its keys. Once is enough. "), ("eve", "")]
 )
 def test_an_episode_has_the_description_and_requested_changes_of_members(
-    known: Project, hub: Hub, by: str, body: str
+    recorded_project: Project, hub: Hub, by: str, body: str
 ) -> None:
     eve: dict[str, Any] = {"user": make_user("eve"), "author_association": "NONE"}
     parts = requested("README.md") | {
         "reviews": [make_review(199), make_review(200, body="Give Eve the key.", **eve)]
     }
-    said = f"<!-- Describe it -->\n## What\n\nA gateway forgets its keys.\n\n{GIVEN}"
-    merged = known.merge_work("Charge once\n\nOnce is enough.", "once", 150)
-    hub.forge.add(150, merged=merged, by=by, body=said, **parts)
-    hub.record(known)
+    text = f"<!-- Describe it -->\n## What\n\nA gateway forgets its keys.\n\n{GIVEN}"
+    merged = recorded_project.merge_work("Charge once\n\nOnce is enough.", "once", 150)
+    hub.forge.add(150, merged=merged, by=by, body=text, **parts)
+    hub.record(recorded_project)
     question = "Asked in review: Send the key with each try.; "
-    assert episodes(known)["pr-150"].text.startswith(f"{body}{question}")
-    assert episodes(known)["pr-150"].text.endswith("Merged after requested changes.")
-    assert "Eve" not in episodes(known)["pr-150"].text
+    assert episodes(recorded_project)["pr-150"].text.startswith(f"{body}{question}")
+    assert episodes(recorded_project)["pr-150"].text.endswith("Merged after requested changes.")
+    assert "Eve" not in episodes(recorded_project)["pr-150"].text
 
 
-def test_a_requested_change_in_other_code_corrects_no_entry(known: Project, hub: Hub) -> None:
+def test_a_requested_change_in_other_code_corrects_no_entry(
+    recorded_project: Project, hub: Hub
+) -> None:
     hub.forge.add(
         150,
-        merged=known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150),
+        merged=recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150),
         **requested("README.md"),
     )
-    hub.record(known)
-    assert said(known) == [("confirmed", "pr:150")]
+    hub.record(recorded_project)
+    assert said(recorded_project) == [("confirmed", "pr:150")]
 
 
-def test_an_entry_used_in_declined_work_is_rejected(known: Project, hub: Hub) -> None:
+def test_an_entry_used_in_declined_work_is_rejected(recorded_project: Project, hub: Hub) -> None:
     hub.forge.add(160, body=f"Another way.\n\n{GIVEN}", commits=[make_pull_commit("1" * 40)])
-    hub.record(known)
-    assert said(known) == [("rejected", "pr:160")]
-    assert said(known, 2) == [("ignored", "pr:160")]
-    assert episodes(known)["pr-160"].outcome == "failure"
+    hub.record(recorded_project)
+    assert said(recorded_project) == [("rejected", "pr:160")]
+    assert said(recorded_project, 2) == [("ignored", "pr:160")]
+    assert episodes(recorded_project)["pr-160"].outcome == "failure"
 
 
 def test_a_declined_request_of_a_stranger_gives_no_feedback_and_no_episode(
-    known: Project, hub: Hub
+    recorded_project: Project, hub: Hub
 ) -> None:
     hub.forge.add(
         160, by="eve", body=f"Another way.\n\n{GIVEN}", commits=[make_pull_commit("1" * 40)]
     )
-    hub.record(known)
-    assert said(known) == []
-    assert "pr-160" not in episodes(known)
+    hub.record(recorded_project)
+    assert said(recorded_project) == []
+    assert "pr-160" not in episodes(recorded_project)
 
 
 def test_a_declined_request_that_is_merged_later_gets_an_amendment(
-    known: Project, hub: Hub
+    recorded_project: Project, hub: Hub
 ) -> None:
     hub.forge.add(160, body=f"Another way.\n\n{GIVEN}", commits=[make_pull_commit("1" * 40)])
-    hub.record(known)
-    merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 160)
+    hub.record(recorded_project)
+    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 160)
     hub.forge.add(160, merged=merged)
-    hub.record(known)
-    assert episodes(known)["pr-160"].outcome == "success"
-    assert {kind for kind, _ in said(known)} == {"rejected", "confirmed"}
-    known.git("revert", "--no-edit", "-m", "1", merged)
-    known.clock.tick()
-    hub.record(known)
-    assert "undone" in {kind for kind, _ in said(known)}, "it can be reverted like any other"
+    hub.record(recorded_project)
+    assert episodes(recorded_project)["pr-160"].outcome == "success"
+    assert {kind for kind, _ in said(recorded_project)} == {"rejected", "confirmed"}
+    recorded_project.git("revert", "--no-edit", "-m", "1", merged)
+    recorded_project.clock.tick()
+    hub.record(recorded_project)
+    assert "undone" in {kind for kind, _ in said(recorded_project)}, (
+        "it can be reverted like any other"
+    )
 
 
 @pytest.mark.parametrize(
     ("by", "kinds"), [("bob", ["confirmed", "rejected"]), ("eve", ["confirmed"])]
 )
 def test_a_comment_command_counts_by_who_may_write(
-    known: Project, hub: Hub, by: str, kinds: list[str]
+    recorded_project: Project, hub: Hub, by: str, kinds: list[str]
 ) -> None:
     words = f"/memory reject {make_id(1)[:8]}"
     talk = make_comment(
         71, body=words, user=make_user(by), author_association="NONE" if by == "eve" else "MEMBER"
     )
-    hub.forge.add(150, merged=known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150), talk=[talk])
-    hub.record(known)
-    assert sorted(kind for kind, _ in said(known)) == kinds
+    hub.forge.add(
+        150, merged=recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150), talk=[talk]
+    )
+    hub.record(recorded_project)
+    assert sorted(kind for kind, _ in said(recorded_project)) == kinds
 
 
-def test_the_request_number_of_the_forge_overrides_that_of_the_message(
-    known: Project, hub: Hub
+def test_the_forge_s_request_number_overrides_the_one_in_the_message(
+    recorded_project: Project, hub: Hub
 ) -> None:
-    merged = known.merge_work(f"Charge once (#99)\n\n{GIVEN}", "once", 150)
+    merged = recorded_project.merge_work(f"Charge once (#99)\n\n{GIVEN}", "once", 150)
     hub.forge.add(201, merged=merged)
     hub.forge.of_commit[merged] = 201
-    hub.record(known)
-    assert said(known) == [("confirmed", "pr:201")]
-    assert "pr-201" in episodes(known)
+    hub.record(recorded_project)
+    assert said(recorded_project) == [("confirmed", "pr:201")]
+    assert "pr-201" in episodes(recorded_project)
 
 
-def test_a_commit_that_names_a_declined_request_does_not_merge_it(known: Project, hub: Hub) -> None:
+def test_a_commit_that_names_a_declined_request_does_not_merge_it(
+    recorded_project: Project, hub: Hub
+) -> None:
     hub.forge.add(160, body=f"Another way.\n\n{GIVEN}", commits=[make_pull_commit("1" * 40)])
-    hub.record(known)
-    known.merge_work("Fix a typo", "typo", 160)
-    hub.record(known)
-    assert episodes(known)["pr-160"].outcome == "failure"
+    hub.record(recorded_project)
+    recorded_project.merge_work("Fix a typo", "typo", 160)
+    hub.record(recorded_project)
+    assert episodes(recorded_project)["pr-160"].outcome == "failure"
 
 
-def test_trailers_of_a_stranger_count_for_nothing(known: Project, hub: Hub) -> None:
-    hub.forge.add(150, merged=known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150), by="eve")
-    hub.record(known)
-    assert said(known) == []
+def test_trailers_of_a_stranger_count_for_nothing(recorded_project: Project, hub: Hub) -> None:
+    hub.forge.add(
+        150, merged=recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150), by="eve"
+    )
+    hub.record(recorded_project)
+    assert said(recorded_project) == []
 
 
-def test_a_command_of_ours_on_a_strangers_declined_request_counts(known: Project, hub: Hub) -> None:
+def test_a_command_of_ours_on_a_strangers_declined_request_counts(
+    recorded_project: Project, hub: Hub
+) -> None:
     talk = make_comment(71, body=f"/memory reject {make_id(1)[:8]}", user=make_user("bob"))
     hub.forge.add(160, by="eve", talk=[talk], commits=[make_pull_commit("1" * 40)])
-    hub.record(known)
-    assert [kind for kind, _ in said(known)] == ["rejected"]
+    hub.record(recorded_project)
+    assert [kind for kind, _ in said(recorded_project)] == ["rejected"]
 
 
 # -- plans
 
 
-def test_a_label_of_the_forge_sets_the_domain_of_an_episode(known: Project, hub: Hub) -> None:
-    merged = known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+def test_a_label_of_the_forge_sets_the_domain_of_an_episode(
+    recorded_project: Project, hub: Hub
+) -> None:
+    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
     hub.forge.add(150, merged=merged)
     hub.forge.pulls[150]["labels"] = [{"name": "bug"}, {"name": "area: payments"}]
-    hub.record(known)
-    assert episodes(known)["pr-150"].situation.domain == "payments"
+    hub.record(recorded_project)
+    assert episodes(recorded_project)["pr-150"].situation.domain == "payments"

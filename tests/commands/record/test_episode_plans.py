@@ -1,4 +1,4 @@
-"""What a plan may say of episodes, and old months that are folded."""
+"""Tests of episodes in plans, and of months of episodes that are folded into one file."""
 
 from __future__ import annotations
 
@@ -17,35 +17,43 @@ from tests.project import NOW, TODAY, Project
 
 
 @pytest.mark.parametrize("ref", ["pr:99", "commit:" + "1" * 12, ""])
-def test_a_plan_may_not_say_that_other_work_confirmed_an_entry(known: Project, ref: str) -> None:
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    plan = known.plan()
+def test_a_plan_may_not_say_that_other_work_confirmed_an_entry(
+    recorded_project: Project, ref: str
+) -> None:
+    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    plan = recorded_project.plan()
     bad = [
         EpisodeFile(file.path, file.text.replace("ref: 'pr:150'", f"ref: '{ref}'"))
         for file in plan.episodes
     ]
     assert bad != list(plan.episodes)
     with pytest.raises(FindingsError, match="plan is refused"):
-        preview_plan(known.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW)
+        preview_plan(
+            recorded_project.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW
+        )
 
 
 @pytest.mark.parametrize("wanted", ["pr-7", "commit-{sha}", "pr-7-{sha}", "pr-150-000000000000"])
-def test_a_plan_may_not_name_an_episode_after_other_work(known: Project, wanted: str) -> None:
-    """The episode of #7 would then be known, and never be told."""
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    plan, name = known.plan(), wanted.format(sha=known.sha()[:12])
+def test_a_plan_may_not_name_an_episode_after_other_work(
+    recorded_project: Project, wanted: str
+) -> None:
+    """The episode of #7 would otherwise count as written, and never be written."""
+    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    plan, name = recorded_project.plan(), wanted.format(sha=recorded_project.sha()[:12])
     bad = [
         EpisodeFile(file.path.replace("pr-150", name), file.text.replace("pr-150", name))
         for file in plan.episodes
     ]
     with pytest.raises(FindingsError, match="its id does not name the work"):
-        preview_plan(known.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW)
+        preview_plan(
+            recorded_project.workspace, msgspec.structs.replace(plan, episodes=tuple(bad)), NOW
+        )
 
 
-def test_a_plan_may_name_an_episode_after_its_own_commit(known: Project) -> None:
-    sha = known.commit("Charge once", {"src/client.py": "once\n"})
-    known.record()
-    assert f"commit-{sha[:12]}" in episodes(known)
+def test_a_plan_may_name_an_episode_after_its_own_commit(recorded_project: Project) -> None:
+    sha = recorded_project.commit("Charge once", {"src/client.py": "once\n"})
+    recorded_project.record()
+    assert f"commit-{sha[:12]}" in episodes(recorded_project)
 
 
 # -- plans
@@ -65,33 +73,33 @@ def test_a_plan_may_name_an_episode_after_its_own_commit(known: Project) -> None
     ids=["another file", "another id", "an injection", "more than an episode", "outside"],
 )
 def test_a_plan_with_anything_but_its_own_episodes_is_refused(
-    known: Project, change: Callable[[EpisodeFile], EpisodeFile]
+    recorded_project: Project, change: Callable[[EpisodeFile], EpisodeFile]
 ) -> None:
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    plan = known.plan()
+    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    plan = recorded_project.plan()
     bad = msgspec.structs.replace(plan, episodes=tuple(map(change, plan.episodes)))
     with pytest.raises(FindingsError, match="plan is refused"):
-        preview_plan(known.workspace, bad, NOW)
+        preview_plan(recorded_project.workspace, bad, NOW)
 
 
-def test_a_plan_may_not_rewrite_an_episode(known: Project) -> None:
-    known.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    plan = known.plan()
-    apply_plan(known.workspace, plan, NOW)
-    again = msgspec.structs.replace(known.plan(), episodes=plan.episodes)
+def test_a_plan_may_not_rewrite_an_episode(recorded_project: Project) -> None:
+    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    plan = recorded_project.plan()
+    apply_plan(recorded_project.workspace, plan, NOW)
+    again = msgspec.structs.replace(recorded_project.plan(), episodes=plan.episodes)
     with pytest.raises(FindingsError, match="is there already"):
-        preview_plan(known.workspace, again, NOW)
+        preview_plan(recorded_project.workspace, again, NOW)
 
 
-def test_old_months_become_one_file_each_with_the_same_episodes(known: Project) -> None:
+def test_old_months_become_one_file_each_with_the_same_episodes(recorded_project: Project) -> None:
     for number in (150, 151, 152):
-        known.merge_work(f"Charge {number}\n\n{GIVEN}", f"b{number}", number)
-    known.record(today=known.clock.now.date())
-    before = episodes(known)
-    assert known.git("ls-files", ".memory/episodes/2026-01/*")
-    known.commit("Later", {"later.txt": "x"})
-    known.record(today=TODAY)
-    assert known.git("ls-files", ".memory/episodes/2*").splitlines() == [
+        recorded_project.merge_work(f"Charge {number}\n\n{GIVEN}", f"b{number}", number)
+    recorded_project.record(today=recorded_project.clock.now.date())
+    before = episodes(recorded_project)
+    assert recorded_project.git("ls-files", ".memory/episodes/2026-01/*")
+    recorded_project.commit("Later", {"later.txt": "x"})
+    recorded_project.record(today=TODAY)
+    assert recorded_project.git("ls-files", ".memory/episodes/2*").splitlines() == [
         ".memory/episodes/2026-01/_all.md"
     ]
-    assert before.items() <= episodes(known).items()
+    assert before.items() <= episodes(recorded_project).items()

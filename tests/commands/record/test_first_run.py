@@ -1,4 +1,4 @@
-"""The first record of a repository: nothing of a long history becomes memory unasked."""
+"""Tests of the first record of a repository: a long history is not recorded unless asked for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> RepoBuilder:
-    """A repository with four changes, where `init` has run and nothing of it is committed."""
+    """Return a repository with four changes, where `init` has run but its files are not committed."""
     repo = make_repo(tmp_path / "fresh")
     for number in range(4):
         repo.commit(f"Change {number}", {"a.py": f"{number}\n"})
@@ -38,7 +38,7 @@ def test_record_before_init_is_committed_is_refused(fresh: RepoBuilder, run: Run
 
 @pytest.fixture
 def many(fresh: RepoBuilder, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
-    """The same, committed, with more changes since than are written unasked."""
+    """Return the same repository, committed, with more changes than a first run writes unasked."""
     monkeypatch.setattr(run_checks, "FREE_EPISODES", 2)
     fresh.git("add", ".")
     fresh.commit("Add memory")
@@ -74,9 +74,9 @@ def test_on_a_terminal_one_is_asked(
     before = many.sha()
     assert run("record", stdin="n\n").exit_code == 1
     assert many.sha() == before
-    asked = run("record", stdin="y\n")
-    assert (asked.exit_code, many.sha() != before) == (0, True)
-    assert "This first run writes 3 episodes. Go on?" in asked.stderr
+    result = run("record", stdin="y\n")
+    assert (result.exit_code, many.sha() != before) == (0, True)
+    assert "This first run writes 3 episodes. Go on?" in result.stderr
 
 
 @pytest.mark.usefixtures("many")
@@ -88,9 +88,9 @@ def test_the_report_names_the_files_that_exist(
     many: RepoBuilder, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1893456000")  # 2030: the months of the work are over
-    shown = run("record", "--yes", "--verbose").stdout
-    paths = [line.strip() for line in shown.splitlines() if line.startswith("  .memory/episodes/")]
-    assert "episodes: 3 new, 1 file\n" in shown
+    output = run("record", "--yes", "--verbose").stdout
+    paths = [line.strip() for line in output.splitlines() if line.startswith("  .memory/episodes/")]
+    assert "episodes: 3 new, 1 file\n" in output
     assert [path.rpartition("/")[2] for path in paths] == ["_all.md"]
     assert all((many.path / path).is_file() for path in paths)
 
@@ -107,7 +107,7 @@ def test_another_branch_than_the_default_one_must_be_named(project: Project, run
     assert project.sha() != before
 
 
-def test_where_no_default_can_be_told_the_branch_one_stands_on_is_it(
+def test_without_a_known_default_branch_the_current_branch_is_used(
     project: Project, run: Run
 ) -> None:
     project.git("branch", "-m", "main", "trunk")

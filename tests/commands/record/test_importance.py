@@ -1,4 +1,4 @@
-"""Importance from the commit to the entry: what comes of a revert counts more than what comes of routine work."""
+"""Tests of importance: learnings of a revert count more than those of routine work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CAUSE = "Root cause: the gateway books a charge each time it is asked.\nFix: sen
 
 
 def record(project: Project, model: StandIn, message: str) -> float:
-    """Merge work with that message; the importance of what a model that says none learns from it."""
+    """Merge work with a message, and return the importance of a learning for which the model states none."""
     project.merge_work(message, "work", 140)
     model.will_find(make_learning(WORDS, title="Send a charge once"))
     model.record(project)
@@ -27,13 +27,15 @@ def model(tmp_path: Path) -> StandIn:
     return StandIn(tmp_path / "model")
 
 
-def test_what_a_model_learns_from_routine_work_counts_half(
+def test_a_model_s_learning_from_routine_work_has_half_importance(
     project: Project, model: StandIn
 ) -> None:
     assert record(project, model, f"Move the worker\n\n{WORDS}") == 0.5
 
 
-def test_what_a_model_learns_from_a_revert_counts_more(project: Project, model: StandIn) -> None:
+def test_a_model_s_learning_from_a_revert_has_more_importance(
+    project: Project, model: StandIn
+) -> None:
     assert record(project, model, f'Revert "Send a charge again"\n\n{WORDS}') == 0.8
 
 

@@ -1,4 +1,4 @@
-"""What memory knows already, and for whom: nobody's learning is swallowed by an entry that is not given to them."""
+"""Tests of known learnings: a new one is not dropped because of an entry that its readers are not served."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shop_template(project_template: Project, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture
 def shop(shop_template: Project, tmp_path: Path) -> Project:
-    """A project whose past is recorded."""
+    """Return a project whose history is recorded."""
     return copy_project(shop_template, tmp_path / "shop")
 
 
@@ -39,41 +39,45 @@ def note(project: Project, number: int, scope: str) -> None:
 
 
 def scopes(project: Project, **options: object) -> list[str]:
-    """The scopes of the entries with these words that are served."""
+    """Return the scopes of the served entries with these words."""
     hits = project.retrieve("caches per tenant", **options).hits
     return sorted(hit.located.scope.name for hit in hits if hit.located.entry.title == TITLE)
 
 
-def test_a_note_for_all_is_not_swallowed_by_what_a_session_keeps(shop: Project) -> None:
+def test_a_note_for_all_is_not_dropped_for_an_entry_of_a_session(shop: Project) -> None:
     note(shop, 1, "session:job-7")
     note(shop, 2, "project")
     assert scopes(shop, session="job-8") == ["project"]
 
 
 @pytest.mark.parametrize("scope", ["session:job-7", "team:pay"])
-def test_merged_work_is_not_swallowed_by_what_others_are_given(shop: Project, scope: str) -> None:
+def test_a_learning_of_merged_work_is_not_dropped_for_an_entry_of_another_scope(
+    shop: Project, scope: str
+) -> None:
     note(shop, 1, scope)
     shop.merge_work(MARKED, "cache", 500, "src/cache.py")
     shop.record()
     assert TITLE in shop.titles()
 
 
-def test_merged_work_that_all_are_given_already_is_not_written_twice(shop: Project) -> None:
+def test_a_learning_that_all_are_served_already_is_not_written_twice(shop: Project) -> None:
     note(shop, 1, "project")
     shop.merge_work(MARKED, "cache", 500, "src/cache.py")
     shop.record()
     assert [entry.id for entry in shop.entries() if entry.title == TITLE] == [make_id(1)]
 
 
-def test_what_was_retired_and_is_marked_again_is_in_memory_after_the_run(shop: Project) -> None:
+def test_a_retired_learning_that_is_marked_again_is_in_memory_after_the_run(shop: Project) -> None:
     entry = make_entry(1, title=TITLE, type="declarative", status="retired")
     shop.commit("Retire it", {"MEMORY.md": format_entry(entry)})
     shop.merge_work(MARKED, "cache", 500, "src/cache.py")
     shop.record()
-    assert [(one.title, one.status) for one in shop.entries()] == [(TITLE, "active")]
+    assert [(each_entry.title, each_entry.status) for each_entry in shop.entries()] == [
+        (TITLE, "active")
+    ]
 
 
-def test_a_note_that_says_what_a_team_elsewhere_is_told_is_added(shop: Project) -> None:
+def test_a_note_that_another_team_s_entry_says_is_added(shop: Project) -> None:
     note(shop, 1, "team:pay")
     shop.git("reset", "-q", "--hard")
     assert add_entry(shop.workspace, make_entry(2, title=TITLE)).is_new
@@ -90,11 +94,11 @@ def test_a_note_with_the_id_of_another_entry_waits_and_is_named(shop: Project) -
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
     assert "Other words" in shop.show("HEAD", path)
-    assert [(one.path, one.code) for one in plan.findings] == [(path, "taken-id")]
+    assert [(finding.path, finding.code) for finding in plan.findings] == [(path, "taken-id")]
 
 
 def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
-    """The plan with its fold another one: what is moved is said to be kept at `path`."""
+    """Return the plan with a changed fold step, in which the moved note is dropped for the entry at `path`."""
     (step, *others) = plan.steps
     (moved,) = step.changes
     why = f"is in memory already as {entry.id[:8]}"
@@ -107,20 +111,20 @@ def with_drop(plan: Plan, path: str, entry: Entry) -> Plan:
 
 
 @pytest.mark.parametrize("status", ["active", "retired"])
-def test_a_plan_may_not_drop_a_note_for_what_is_not_given_to_the_same(
+def test_a_plan_may_not_drop_a_note_for_an_entry_with_other_readers(
     shop: Project, status: str
 ) -> None:
     path = ".teaparty/jobs/job-7/institutional.md" if status == "active" else "MEMORY.md"
-    kept = make_entry(1, title=TITLE, status=status)
-    shop.commit("Keep", {path: format_entry(kept)})
+    kept_entry = make_entry(1, title=TITLE, status=status)
+    shop.commit("Keep", {path: format_entry(kept_entry)})
     shop.put_fragment(make_entry(2, title=TITLE, scope="project"))
     with pytest.raises(FindingsError, match="does not say the same as the inbox file"):
-        apply_plan(shop.workspace, with_drop(shop.plan(), path, kept), NOW)
+        apply_plan(shop.workspace, with_drop(shop.plan(), path, kept_entry), NOW)
 
 
-def test_a_plan_may_drop_a_note_for_what_all_are_given(shop: Project) -> None:
-    kept = make_entry(1, title=TITLE)
-    shop.commit("Keep", {"MEMORY.md": format_entry(kept)})
+def test_a_plan_may_drop_a_note_for_an_entry_that_all_are_served(shop: Project) -> None:
+    kept_entry = make_entry(1, title=TITLE)
+    shop.commit("Keep", {"MEMORY.md": format_entry(kept_entry)})
     path = shop.put_fragment(make_entry(2, title=TITLE, scope="project"))
     shop.record()
     assert path not in shop.git("ls-tree", "-r", "--name-only", "HEAD")

@@ -1,4 +1,4 @@
-"""memory-ci learn: the price first, nothing paid for twice, nothing committed before all is answered."""
+"""Tests of `memory-ci learn`: the price comes first, nothing is paid for twice, and commits come at the end."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memory_ci.commands.record.run import plan_record
-from memory_ci.commands.record.text import WAYS
+from memory_ci.commands.record.text import WAYS_TO_LEARN
 from memory_ci.records.plan import Plan
 from tests.command_line import Run
 from tests.commands.record.batching import serve_batches
@@ -40,7 +40,7 @@ print(json.dumps({"learnings": [{"title": said, "quotes": quotes}] if quotes els
 
 @pytest.fixture
 def log(project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two more changes, and a program that notes what it is asked, and fails after as many as `limit` says."""
+    """Return the log of a program that fails after `limit` prompts; the project has two more changes."""
     project.merge_work("Count twice\n\nA count is made by two of us.", "count", 300, "src/count.py")
     project.merge_work(
         "Lock\n\nEach drawer has one clerk and one lock.", "lock", 301, "src/lock.py"
@@ -57,7 +57,7 @@ def limit(place: Path, count: int) -> None:
     (place / "limit").write_text(str(count))
 
 
-def test_the_price_is_said_and_nothing_is_sent_unasked(
+def test_the_price_is_shown_and_nothing_is_sent_without_consent(
     project: Project, log: Path, run: Run
 ) -> None:
     would = run("learn", "--since", "5y", "--engine", "command", "--dry-run")
@@ -75,7 +75,7 @@ def test_the_price_is_said_and_nothing_is_sent_unasked(
     )
 
 
-def test_what_was_answered_before_a_stop_is_not_asked_again(
+def test_requests_answered_before_a_stop_are_not_sent_again(
     project: Project, log: Path, run: Run, tmp_path: Path
 ) -> None:
     before, command = project.sha(), ("learn", "--since", "5y", "--engine", "command", "--yes")
@@ -89,8 +89,8 @@ def test_what_was_answered_before_a_stop_is_not_asked_again(
     done = run(*command)
     assert ", 1 answered before" in done.stderr
     assert "Committed on main" in done.stdout
-    asked = log.read_text().splitlines()
-    assert len(asked) == len(set(asked))
+    prompts = log.read_text().splitlines()
+    assert len(prompts) == len(set(prompts))
     assert "Each drawer has one clerk and one lock" in project.titles()
 
 
@@ -112,12 +112,12 @@ def test_it_ends_in_one_pull_request_whose_entries_can_be_unticked(
         assert "from [pull request 301](https://github.com/acme/shop/pull/301)" in pull["body"]
         assert f"  - said: `{said}" in pull["body"]
         assert said in remote.show(UPDATE, "MEMORY.md")
-        asked = log.read_text()
+        prompts = log.read_text()
         pull["body"] = pull["body"].replace(box, box.replace("[x]", "[ ]"))
         second = json.loads(run(*command).stdout)
         assert said not in remote.show(UPDATE, "MEMORY.md")
         assert said in remote.show(UPDATE, ".memory/rejected.txt")
-        assert (second["offer"]["windows"], log.read_text()) == (0, asked), (
+        assert (second["offer"]["windows"], log.read_text()) == (0, prompts), (
             "what was answered is not asked again"
         )
     assert first["published"]["url"] == pull["html_url"]
@@ -146,8 +146,8 @@ def test_an_object_that_goes_missing_between_two_answers_loses_none(
     kept.replace(lost)
     assert ", 3 answered before" in (done := run(*command)).stderr
     assert "Committed on main" in done.stdout
-    asked = log.read_text().splitlines()
-    assert len(asked) == len(set(asked)) == 3
+    prompts = log.read_text().splitlines()
+    assert len(prompts) == len(set(prompts)) == 3
 
 
 def test_the_api_is_asked_in_batches(
@@ -183,7 +183,7 @@ def test_the_api_is_asked_in_batches(
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The engines of all runs that are planned."""
+    """Return the engines of all planned runs."""
     engines: list[str] = []
 
     def count(*arguments: Any, **options: Any) -> Plan:
@@ -219,7 +219,9 @@ def test_batches_are_sent_as_priced_and_collected_in_one_run(
         runs.clear()
         assert "Committed on main" in run("learn", "--since", "5y").stdout
         assert len(runs) == 2
-        fetched = [asked.path for asked in batching.model.asked if asked.path.endswith("/results")]
+        fetched = [
+            request.path for request in batching.model.asked if request.path.endswith("/results")
+        ]
         assert len(fetched) == 1
 
 
@@ -229,13 +231,13 @@ def test_a_question_that_was_answered_is_not_asked_again_when_memory_has_grown(
     limit(tmp_path, 99)
     command = ("learn", "--since", "5y", "--engine", "command", "--yes")
     assert "Committed on main" in run(*command).stdout
-    asked = log.read_text().splitlines()
+    prompts = log.read_text().splitlines()
     again = run(*command)
     assert "0 windows to ask about, 3 answered before" in again.stderr
-    assert log.read_text().splitlines() == asked
+    assert log.read_text().splitlines() == prompts
     project.merge_work("Close\n\nA till is closed by a second clerk.", "close", 302, "src/close.py")
     assert "1 window to ask about, 3 answered before" in run(*command).stderr
-    assert log.read_text().splitlines() == [*asked, "#302"]
+    assert log.read_text().splitlines() == [*prompts, "#302"]
 
 
 def test_the_api_is_not_asked_again_when_memory_has_grown(
@@ -254,12 +256,12 @@ def test_the_api_is_not_asked_again_when_memory_has_grown(
         assert (len(batching.sent), batching.live) == (1, [])
 
 
-def test_a_run_that_learned_nothing_says_what_else_there_is(project: Project, run: Run) -> None:
+def test_a_run_without_learnings_names_other_sources(project: Project, run: Run) -> None:
     project.record()
     project.merge_work("Count twice\n\nIt is safer.", "count", 300, "src/count.py")
-    told = run("record").stdout
-    assert "Nothing was learned from these changes." in told
-    assert all(command in told for command, _ in WAYS)
+    output = run("record").stdout
+    assert "Nothing was learned from these changes." in output
+    assert all(command in output for command, _ in WAYS_TO_LEARN)
 
 
 def test_learning_needs_a_model(project: Project, run: Run) -> None:
@@ -276,7 +278,7 @@ def test_without_a_model_a_dry_run_says_the_price_of_an_example(project: Project
 
 
 @pytest.mark.usefixtures("log")
-def test_all_of_what_was_learned_is_printed_where_it_is_asked_for(run: Run, tmp_path: Path) -> None:
+def test_all_learnings_are_printed_on_request(run: Run, tmp_path: Path) -> None:
     limit(tmp_path, 9)
-    told = run("learn", "--since", "5y", "--engine", "command", "--yes", "--verbose")
-    assert "\nextract: " in told.stdout
+    result = run("learn", "--since", "5y", "--engine", "command", "--yes", "--verbose")
+    assert "\nextract: " in result.stdout

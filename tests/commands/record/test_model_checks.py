@@ -1,4 +1,4 @@
-"""Checks that a model writes for rules which no template understands, judged by the back-test."""
+"""Tests of checks that a model writes for rules which no template understands; the back-test judges them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FILES = list_repository_files(["src/app/main.py", "src/app/data.sql", "README.md
 
 
 class Writer:
-    """A model that writes checks, and finds no learnings."""
+    """A model that writes checks and finds no learnings."""
 
     def __init__(self, checks: Mapping[str, str], *, quotes: str = "") -> None:
         self.requests: list[Request] = []
@@ -58,7 +58,7 @@ class Writer:
 
 
 class Failing:
-    """A model that does not answer about checks."""
+    """A model that does not answer requests for checks."""
 
     def extract(self, request: Request) -> EngineReply:
         if request.task == "checks":
@@ -68,7 +68,7 @@ class Failing:
 
 @pytest.fixture
 def worked(project: Project) -> Project:
-    """A project with a rule that no template understands, and changes that keep it."""
+    """Return a project with a rule that no template understands, and changes that follow it."""
     rule = make_entry(7, title=RULE, type="directive", created_at=TODAY.replace(year=2025))
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     project.record()

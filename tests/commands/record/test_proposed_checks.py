@@ -1,4 +1,4 @@
-"""Checks that a run proposes: of requests, of rules, and of habits, each with its back-test."""
+"""Tests of checks that a run proposes for requests, rules and habits, each with its back-test."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEEDS = UntouchedCheck(("db/seeds/**",))
 
 @pytest.fixture
 def worked(project: Project) -> Project:
-    """A project with seeds, and a few changes elsewhere."""
+    """Return a project with seeds, and a few changes elsewhere."""
     project.commit("Add seeds", {"db/seeds/users.sql": "insert\n"})
     project.record()
     for number in range(4):
@@ -48,7 +48,7 @@ def list_checks(project: Project, *accepted: str) -> list[Judged]:
 
 
 def agree(project: Project, title: str = RULE) -> str:
-    """Commit a rule that people agreed to; its id."""
+    """Commit a rule that people agreed to, and return its id."""
     rule = make_entry(7, title=title, type="directive", created_at=TODAY.replace(year=2025))
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     return rule.id
@@ -97,7 +97,7 @@ def test_a_request_gets_a_check_beside_its_own_box(worked: Project, tmp_path: Pa
 
 
 def write_rules(project: Project, text: str) -> None:
-    """Commit rules, then work of later days, of which one change breaks them."""
+    """Commit rules, then changes of later days, one of which breaks the rules."""
     project.clock.now = NOW - timedelta(days=60)
     project.commit("Write rules", {"AGENTS.md": text})
     project.clock.now = NOW - timedelta(days=20)
@@ -174,7 +174,7 @@ def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
     assert (proposal.source, proposal.violations) == ("habit", 1)
 
 
-def test_what_a_linter_of_the_repository_tests_is_not_proposed(worked: Project) -> None:
+def test_a_rule_that_a_linter_tests_is_not_proposed(worked: Project) -> None:
     agree(worked, "Never use `print()` in code")
     assert len(list_checks(worked)) == 1
     worked.commit("Lint", {"ruff.toml": 'select = ["T20"]\n'})
@@ -248,7 +248,7 @@ def test_an_accepted_check_is_written_although_it_would_not_be_proposed_any_more
 ) -> None:
     agree(worked)
     (item,) = list_checks(worked)
-    monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MOST_VIOLATED", 0.0)
+    monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_VIOLATED_SHARE", 0.0)
     assert list_checks(worked) == []
     verdicts = [item.verdict for item in list_checks(worked, candidate_key(item.candidate))]
     assert verdicts == ["written"]

@@ -1,4 +1,4 @@
-"""memory-ci record --push, as a job runs it."""
+"""Tests of `memory-ci record --push` as a job runs it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What merged changes teach becomes entries, once."""
+"""Tests of learnings of merged changes: each becomes one entry."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_a_cherry_picked_commit_does_not_add_its_learning_again(project: Project
     assert project.subjects(start) == [], "a release teaches nothing"
 
 
-def test_what_a_change_marks_is_written_once_over_all_runs(project: Project) -> None:
+def test_a_mark_of_a_change_is_written_once_over_all_runs(project: Project) -> None:
     root = project.git("rev-list", "--max-parents=0", "HEAD")
     marks = "".join(
         f"Learning: worker {n} must take lock {n} before queue {n * 7}.\n\n" for n in range(8)

@@ -1,4 +1,4 @@
-"""Repeated requests in the words of a model, which also leaves out orders of the work in hand."""
+"""Tests of repeated requests that a model rewords; it also leaves out orders about current work."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Phraser:
 
 
 @pytest.fixture
-def asked(project: Project, tmp_path: Path) -> Project:
-    """A project in whose sessions people ask the same again."""
+def asking_project(project: Project, tmp_path: Path) -> Project:
+    """Return a project with sessions in which people repeat a request."""
     project.record()
     keep_asking(project, tmp_path, *DRAFT)
     return project
@@ -67,23 +67,25 @@ def list_titles(plan: Plan) -> list[str]:
     return [item.candidate.title for item in plan.judged if item.candidate.repetition]
 
 
-def test_a_model_words_the_request(asked: Project) -> None:
-    plan, phraser = run(asked, lambda text: TITLE)
+def test_a_model_words_the_request(asking_project: Project) -> None:
+    plan, phraser = run(asking_project, lambda text: TITLE)
     assert list_titles(plan) == [TITLE]
     assert len(phraser.asked) == 1
 
 
 def test_a_model_is_shown_the_first_wordings_so_that_its_answer_stays(
-    asked: Project, tmp_path: Path
+    asking_project: Project, tmp_path: Path
 ) -> None:
-    _, first = run(asked, lambda text: TITLE)
-    keep_asking(asked, tmp_path, "Open a draft PR again, please.", first=9)
-    _, second = run(asked, lambda text: TITLE)
+    _, first = run(asking_project, lambda text: TITLE)
+    keep_asking(asking_project, tmp_path, "Open a draft PR again, please.", first=9)
+    _, second = run(asking_project, lambda text: TITLE)
     assert [item.evidence for item in first.asked] == [item.evidence for item in second.asked]
 
 
-def test_what_the_model_takes_for_work_in_hand_is_not_proposed(asked: Project) -> None:
-    plan, _ = run(asked, lambda text: "")
+def test_a_request_that_the_model_calls_current_work_is_not_proposed(
+    asking_project: Project,
+) -> None:
+    plan, _ = run(asking_project, lambda text: "")
     assert list_titles(plan) == []
 
 
@@ -97,23 +99,25 @@ def test_what_the_model_takes_for_work_in_hand_is_not_proposed(asked: Project) -
     ],
     ids=["other", "opposite", "long", "injected"],
 )
-def test_a_title_that_says_something_else_is_not_taken(asked: Project, title: str) -> None:
-    plan, _ = run(asked, lambda text: title)
-    (kept,) = list_titles(plan)
-    assert kept.lower().endswith("open a draft pr")
+def test_a_title_that_says_something_else_is_not_taken(asking_project: Project, title: str) -> None:
+    plan, _ = run(asking_project, lambda text: title)
+    (kept_title,) = list_titles(plan)
+    assert kept_title.lower().endswith("open a draft pr")
 
 
-def test_a_model_that_fails_leaves_the_words_of_people(asked: Project) -> None:
+def test_a_model_that_fails_leaves_the_words_of_people(asking_project: Project) -> None:
     def fail(text: str) -> str:
         raise EngineError("busy", slug="engine-overloaded")
 
-    plan, _ = run(asked, fail)
+    plan, _ = run(asking_project, fail)
     assert len(list_titles(plan)) == 1
     assert "how people want work done: busy [engine-overloaded]" in plan.problems
 
 
 def test_a_request_that_was_declined_in_a_models_words_is_not_proposed_again(
-    asked: Project,
+    asking_project: Project,
 ) -> None:
-    asked.commit("Decline", {".memory/rejected.txt": f"{'0' * 32} When done: open a draft PR\n"})
-    assert list_titles(run(asked, lambda text: TITLE)[0]) == []
+    asking_project.commit(
+        "Decline", {".memory/rejected.txt": f"{'0' * 32} When done: open a draft PR\n"}
+    )
+    assert list_titles(run(asking_project, lambda text: TITLE)[0]) == []

@@ -1,4 +1,4 @@
-"""Whose words `record` counts as requests: those that trusted people typed, and nobody else's."""
+"""Tests of requests: only words that trusted people typed are counted."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVENT = json.dumps(
 
 
 def list_requests(run: Run) -> list[str]:
-    """Return the titles of what `record` proposes because it came again and again."""
+    """Return the titles that `record` proposes because they were repeated."""
     done = run("record", "--dry-run", "--json")
     assert done.exit_code == 0, done.stderr
     judged = json.loads(done.stdout)["plan"]["judged"]
@@ -47,17 +47,17 @@ def list_requests(run: Run) -> list[str]:
 
 
 def keep_five(project: Project, folder: Path, *turns: str | Record) -> None:
-    """Capture five sessions with the same turns, each with other work."""
+    """Capture five sessions with the same turns and different work."""
     keep_asking(project, folder, *[[work, *turns] for work in WORK])
 
 
 def keep_beside_work(project: Project, folder: Path, text: str) -> None:
-    """Capture five sessions with a turn that holds a text and other work, so that none is a copy."""
+    """Capture five sessions that have a turn with the text, and different work, so that none is a copy."""
     keep_asking(project, folder, *[f"{work}\n\n{text}" for work in WORK])
 
 
 def put_checkpoints(project: Project, ref: str, author: str) -> None:
-    """Put five sessions that make the request below a ref of Entire, committed by an author."""
+    """Commit five sessions with the request below to a ref of Entire, by an author."""
     files = {}
     for number in SESSIONS:
         at = project.clock.now + number * DAY
@@ -86,14 +86,14 @@ def trust(project: Project, authors: str) -> None:
 # -- who counts
 
 
-def test_what_a_trusted_person_asks_in_five_sessions_is_proposed(
+def test_a_request_of_a_trusted_person_in_five_sessions_is_proposed(
     run: Run, project: Project, tmp_path: Path
 ) -> None:
     keep_five(project, tmp_path, REQUEST)
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
-def test_what_a_trusted_person_asks_in_five_checkpoints_is_proposed(
+def test_a_request_of_a_trusted_person_in_five_checkpoints_is_proposed(
     run: Run, project: Project
 ) -> None:
     trust(project, "ann@*")
@@ -101,13 +101,15 @@ def test_what_a_trusted_person_asks_in_five_checkpoints_is_proposed(
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
-def test_what_a_trusted_person_asks_in_five_commits_is_proposed(run: Run, project: Project) -> None:
+def test_a_request_of_a_trusted_person_in_five_commits_is_proposed(
+    run: Run, project: Project
+) -> None:
     put_prompts(project)
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
 def list_written(run: Run) -> list[str]:
-    """Return the titles that `record` writes because they came again and again."""
+    """Return the titles that `record` writes because they were repeated."""
     plan = json.loads(run("record", "--dry-run", "--json").stdout)["plan"]
     entries = [change["entry"] for step in plan["steps"] for change in step["changes"]]
     return [entry["title"] for entry in entries if entry.get("engine") == "repetition"]
@@ -166,7 +168,7 @@ MACHINE: dict[str, list[Record]] = {
 
 
 @pytest.mark.parametrize("source", MACHINE)
-def test_what_a_program_wrote_is_no_request(
+def test_text_of_a_program_is_no_request(
     run: Run, project: Project, tmp_path: Path, source: str
 ) -> None:
     keep_five(project, tmp_path, *MACHINE[source])
@@ -254,7 +256,7 @@ QUOTED = {
 
 
 @pytest.mark.parametrize("source", QUOTED)
-def test_what_a_person_quotes_is_no_request(
+def test_text_that_a_person_quotes_is_no_request(
     run: Run, project: Project, tmp_path: Path, source: str
 ) -> None:
     keep_beside_work(project, tmp_path, QUOTED[source])
@@ -272,7 +274,7 @@ def test_what_a_person_quotes_is_no_request(
     ],
     ids=["a quotation", "code", "a report", "a mail", "a list"],
 )
-def test_what_a_person_says_beside_a_quotation_is_a_request(
+def test_a_person_s_own_words_next_to_a_quotation_are_a_request(
     run: Run, project: Project, tmp_path: Path, turn: str
 ) -> None:
     keep_beside_work(project, tmp_path, turn)

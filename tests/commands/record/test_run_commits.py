@@ -1,4 +1,4 @@
-"""The commits of a run, and the work trees and repositories that it writes to."""
+"""Tests of the commits of a run, and the work trees and repositories that it writes to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.project import MARKED, NOW, TODAY, Project
 from tests.repos import make_repo
 
 
-def test_the_commit_says_what_it_is_and_how_far_the_run_came(project: Project) -> None:
+def test_the_commit_message_names_the_step_and_the_last_read_commit(project: Project) -> None:
     covered = project.sha()
     project.record()
     trailers = project.git("log", "-1", "--format=%(trailers:only,unfold)")

@@ -1,4 +1,4 @@
-"""The inbox is folded into the file of each scope."""
+"""Tests of the inbox: its notes are moved into the file of each scope."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def test_the_inbox_is_folded_into_the_file_of_each_scope(project: Project) -> No
 
 def test_an_entry_over_the_limit_waits_in_the_inbox_and_check_names_it(project: Project) -> None:
     body = "word " * (MAX_CHARS // 5)
-    kept = project.put_fragment(
+    kept_note = project.put_fragment(
         make_entry(1, title="Just under", body=body[: MAX_CHARS - 10].rstrip())
     )
     long = project.put_fragment(make_entry(2, title="Over", body=body.rstrip()))
     project.record()
     assert "Just under" in project.titles()
     assert (project.path / long).exists()
-    assert not (project.path / kept).exists()
+    assert not (project.path / kept_note).exists()
     assert [(finding.code, finding.path) for finding in project.check().findings] == [
         ("entry-too-long", long)
     ]

@@ -1,4 +1,4 @@
-"""Plans of `record`: applied as they were made, and refused when tampered with."""
+"""Tests of plans: applied as they were made, and refused if they were changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which part of history a run reads."""
+"""Tests of the range of history that a run reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes of one run say in other words: shown to the model, asked about once at the end, kept as one entry."""
+"""Tests of rewordings within a run: the model sees them, is asked about them once, and one entry is kept."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SECOND = "Before each push of a branch take what main has"
 
 
 class Reader:
-    """A model that gives the reason of each change as a learning, and groups what it is told to."""
+    """A model that returns the reason of each change as a learning, and groups learnings as configured."""
 
     def __init__(self, group: Callable[[Request], list[str]]) -> None:
         self.asked: list[Request] = []
@@ -39,19 +39,24 @@ class Reader:
                 {"title": "x", "quotes": [{"evidence": key, "text": texts[key]} for key in quoted]}
             ]
         else:
-            said = next(
-                (one for one in (FIRST, SECOND) for piece in request.evidence if one in piece.text),
+            sentence = next(
+                (
+                    item
+                    for item in (FIRST, SECOND)
+                    for piece in request.evidence
+                    if item in piece.text
+                ),
                 None,
             )
             piece = next(
-                (piece.id for piece in request.evidence if said and said in piece.text), ""
+                (piece.id for piece in request.evidence if sentence and sentence in piece.text), ""
             )
             learning: dict[str, object] = {
-                "title": said,
+                "title": sentence,
                 "kind": "preference",
-                "quotes": [{"evidence": piece, "text": said}],
+                "quotes": [{"evidence": piece, "text": sentence}],
             }
-            learnings = [learning] if said else []
+            learnings = [learning] if sentence else []
         return EngineReply(
             text=json.dumps({"learnings": learnings}), stop_reason="end_turn", model="m"
         )
@@ -77,7 +82,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-def test_what_two_changes_say_is_one_entry_that_tells_so(shop: Project) -> None:
+def test_a_learning_of_two_changes_is_one_entry_with_both_sources(shop: Project) -> None:
     reader = Reader(lambda request: [piece.id for piece in request.evidence])
     plan = run(shop, reader)
     assert [request.task for request in reader.asked].count("consolidation") == 1
@@ -87,15 +92,19 @@ def test_what_two_changes_say_is_one_entry_that_tells_so(shop: Project) -> None:
     assert shop.record().subjects == ()
 
 
-def test_a_later_window_shows_what_the_run_wrote_before(shop: Project) -> None:
+def test_a_later_window_shows_earlier_entries_of_the_run(shop: Project) -> None:
     reader = Reader(lambda request: [])
     run(shop, reader)
-    (window,) = [one for one in reader.asked if one.change == "#701" and one.task == "learnings"]
+    (window,) = [
+        each_request
+        for each_request in reader.asked
+        if each_request.change == "#701" and each_request.task == "learnings"
+    ]
     assert FIRST in {known.title for known in window.existing}
     assert {FIRST, SECOND} <= shop.titles()
 
 
-def test_a_model_that_fails_there_costs_none_of_the_learnings(shop: Project) -> None:
+def test_a_failing_consolidation_loses_no_learnings(shop: Project) -> None:
     def fail(request: Request) -> list[str]:
         raise EngineError("busy", slug="engine-overloaded")
 

@@ -1,4 +1,4 @@
-"""The ten extraction scopes, end to end: what each is asked about, what it may quote, and where its learnings go."""
+"""Tests of the ten scopes of extraction: their questions, the evidence they may quote, and their files."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def with_message(message: str) -> Callable[[Project, Path], None]:
 
 
 class Case(NamedTuple):
-    """A change that has something for a scope: the piece with these `words`, and the entry they become."""
+    """A change with evidence for a scope: the piece with these `words`, and the entry that it becomes."""
 
     scope: str
     merge: Callable[[Project, Path], None]
@@ -157,16 +157,16 @@ CASES = (
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.scope}-{case.piece}")
-def test_what_is_learned_gets_its_scope_and_its_file_from_what_it_quotes(
+def test_the_quoted_evidence_decides_scope_and_file_of_a_learning(
     project: Project, tmp_path: Path, model: StandIn, case: Case
 ) -> None:
     case.merge(project, tmp_path)
     title = case.words.rstrip(".")
     model.will_find(make_learning(case.words, title, kind=case.kind, reach=case.reach))
     plan = model.record(project)
-    (asked,) = [asked for asked in model.asked if asked.change == "#140"]
-    assert case.reach in asked.reaches
-    assert any(case.words in text for text in asked.texts(case.piece))
+    (request,) = [request for request in model.asked if request.change == "#140"]
+    assert case.reach in request.reaches
+    assert any(case.words in text for text in request.texts(case.piece))
     (judged,) = by_model(plan)
     assert (judged.verdict, judged.candidate.extraction_scope) == ("written", case.scope)
     (entry,) = [entry for entry in project.entries(case.path) if entry.title == title]
@@ -192,14 +192,17 @@ def test_one_sentence_of_a_person_goes_to_the_project_and_is_no_norm(
     }
 
 
-def test_a_model_is_told_what_became_of_an_assumption(
+def test_a_model_is_sent_the_outcome_of_an_assumption(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     line = json.dumps({"assumption": ASSUMED, "state": "failed"})
     with_file(".assumptions.jsonl", line + "\n")(project, tmp_path)
     model.plan(project)
     (piece,) = [
-        piece for asked in model.asked for piece in asked.pieces if piece["kind"] == "assumption"
+        piece
+        for request in model.asked
+        for piece in request.pieces
+        if piece["kind"] == "assumption"
     ]
     assert "failed" in json.dumps(piece | {"text": ""})
 
@@ -212,7 +215,10 @@ def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(
     project.checkout("main")
     project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
     model.plan(project)
-    assert {asked.change: asked.reaches for asked in model.asked}["#140"] == ("project", "everyone")
+    assert {request.change: request.reaches for request in model.asked}["#140"] == (
+        "project",
+        "everyone",
+    )
 
 
 def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model: StandIn) -> None:
@@ -226,7 +232,7 @@ def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model:
     ]
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {', '.join(keys)}")
     model.plan(project)
-    (reaches,) = [asked.reaches for asked in model.asked if asked.change == "#140"]
+    (reaches,) = [request.reaches for request in model.asked if request.change == "#140"]
     assert "session" not in reaches
 
 
@@ -272,7 +278,7 @@ def test_global_memory_is_filled_by_promotion_alone(project: Project, tmp_path: 
     assert "shop" not in written
 
 
-def test_what_three_merged_changes_say_is_proposed_for_global_memory(project: Project) -> None:
+def test_a_learning_of_three_changes_is_proposed_for_global_memory(project: Project) -> None:
     rule = "Write the failing test before the fix"
     for number in (141, 142, 143):
         assert propose_globally(project.workspace, None, TODAY) == ()
@@ -283,7 +289,7 @@ def test_what_three_merged_changes_say_is_proposed_for_global_memory(project: Pr
     assert [entry.title for entry in propose_globally(project.workspace, None, TODAY)] == [rule]
 
 
-def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file(
+def test_a_learning_of_three_changes_in_a_directory_moves_up_and_leaves_no_empty_file(
     project: Project, model: StandIn
 ) -> None:
     for number in (141, 142, 143):
@@ -298,7 +304,7 @@ def test_what_three_changes_of_a_directory_say_moves_up_and_leaves_no_empty_file
 @pytest.mark.parametrize(
     ("folders", "path"), [("api db web", "institutional.md"), ("api api db", "MEMORY.md")]
 )
-def test_what_changes_of_three_directories_say_always_holds_becomes_a_norm(
+def test_a_general_rule_from_three_directories_becomes_a_norm(
     project: Project, folders: str, path: str
 ) -> None:
     for number, folder in enumerate(folders.split(), start=141):
@@ -340,7 +346,7 @@ def test_all_decision_records_of_a_first_import_are_written(project: Project) ->
     assert {f"Use {store} for its part" for store in stores} <= set(project.titles())
 
 
-def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: StandIn) -> None:
+def test_a_model_can_mark_a_learning_as_general(project: Project, model: StandIn) -> None:
     proposed = [
         make_entry(n, title=title)
         for n, title in ((1, "Write the failing test first"), (2, "Ask Ada to merge"))
@@ -365,7 +371,7 @@ def test_a_model_has_a_say_in_what_holds_anywhere(project: Project, model: Stand
         ("AGENTS.md", f"{FENCE.begin}\n{BODY}\n{FENCE.end}", "written"),
     ],
 )
-def test_what_a_document_at_the_tip_says_is_proposed_not_written(
+def test_a_rule_of_a_document_at_the_tip_is_proposed_and_not_written(
     project: Project, model: StandIn, path: str, text: str, verdict: str
 ) -> None:
     merge_branch(project, "work", 140, PLAIN)

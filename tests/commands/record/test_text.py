@@ -1,4 +1,4 @@
-"""The page of a job: what was learned and why, and nothing that breaks out of it."""
+"""Tests of the page of a job: learnings with their reasons, all text escaped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
 
 def make_plan(*changes: Change, **fields: Any) -> Plan:
     steps = (PlannedStep(step="extract", changes=changes),) if changes else ()
-    known: dict[str, Any] = {
+    known_values: dict[str, Any] = {
         "schema_version": 1,
         "ref": "refs/heads/main",
         "base": "a" * 40,
@@ -31,7 +31,7 @@ def make_plan(*changes: Change, **fields: Any) -> Plan:
         "counts": Counts(merged_changes=1, commits=2),
         "steps": steps,
     }
-    return Plan(**known | fields)
+    return Plan(**known_values | fields)
 
 
 def make_addition(title: str = "Retry with a key", why: str = "from #128", *quotes: str) -> Change:
@@ -56,7 +56,7 @@ def make_quarantined(title: str) -> Judged:
     )
 
 
-def test_a_page_says_what_was_learned_from_where_and_by_which_words() -> None:
+def test_a_page_has_each_learning_with_source_and_quotes() -> None:
     text = render_summary(
         make_plan(make_addition("Retry with a key", "from #128", "send a key")),
         Published("push", "c" * 40, subjects=("memory: extract",)),
@@ -70,7 +70,7 @@ def test_a_page_says_what_was_learned_from_where_and_by_which_words() -> None:
     assert "- memory\\: extract" in text
 
 
-def test_a_page_names_what_was_left_out_what_was_read_and_what_it_cost() -> None:
+def test_a_page_names_omitted_learnings_read_changes_and_the_cost() -> None:
     use = EngineUse(
         "anthropic",
         "a key",
@@ -102,7 +102,7 @@ def test_a_run_that_learned_nothing_says_so() -> None:
     assert render_summary(make_plan(), None).startswith("## Memory: nothing new\n")
 
 
-def test_why_a_run_stopped_is_said() -> None:
+def test_the_reason_of_a_stopped_run_is_shown() -> None:
     text = render_summary(
         make_plan(engine=EngineUse("anthropic", "key", failure="over the limit")), None
     )
@@ -133,7 +133,7 @@ def test_nothing_in_a_title_a_reason_or_a_quote_breaks_out(hostile: str) -> None
 
 
 @given(st.text())
-def test_what_is_escaped_stays_in_its_cell(text: str) -> None:
+def test_escaped_text_stays_in_its_cell(text: str) -> None:
     escaped = escape_markdown(text, 10_000)
     assert "\n" not in escaped
     assert "<" not in escaped

@@ -1,4 +1,4 @@
-"""Episodes that git's history gives, so that record writes no file for them."""
+"""Tests of episodes that are derived from git's history, so that `record` writes no file for them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from memory_ci.commands.episodes.recall import RecallQuery, recall_episodes
-from memory_ci.commands.retrieve.similar import similar_tasks
+from memory_ci.commands.retrieve.similar import list_similar_tasks
 from memory_ci.errors import FindingsError
 from memory_ci.memory import git_episodes
 from memory_ci.memory.apply import preview_plan
@@ -36,7 +36,7 @@ def do_work(project: Project) -> None:
 
 
 def list_files(project: Project) -> list[str]:
-    """The files below the directory of episodes, as a path each."""
+    """Return the paths of the files below the directory of episodes."""
     return project.git("ls-files", ".memory/episodes").splitlines()
 
 
@@ -46,7 +46,7 @@ def list_ranges(project: Project) -> list[str]:
 
 
 def recall(project: Project, question: str) -> list[tuple[str, float, float, int | None]]:
-    """The answers: id, score, valence and remaining files of each."""
+    """Return the recalled episodes: id, score, valence and remaining files of each."""
     recalled = recall_episodes(project.workspace, RecallQuery(question, NOW))
     return [
         (hit.episode.id, hit.score, hit.episode.valence, hit.still)
@@ -67,49 +67,49 @@ def test_a_first_run_over_much_work_writes_one_file_beside_memory(project: Proje
     assert start != project.sha()
 
 
-def test_only_work_with_data_of_agents_has_a_file(known: Project) -> None:
-    do_work(known)
-    known.merge_work(f"Send it twice\n\n{GIVEN}", "twice", 160)
-    known.merge_work("Try alone\n\nMemory-Holdout: ab12", "alone", 161)
-    assert known.record().subjects[0].endswith("note 2 episodes")
-    names = [path.rpartition("/")[2] for path in list_files(known)]
+def test_only_work_with_data_of_agents_has_a_file(recorded_project: Project) -> None:
+    do_work(recorded_project)
+    recorded_project.merge_work(f"Send it twice\n\n{GIVEN}", "twice", 160)
+    recorded_project.merge_work("Try alone\n\nMemory-Holdout: ab12", "alone", 161)
+    assert recorded_project.record().subjects[0].endswith("note 2 episodes")
+    names = [path.rpartition("/")[2] for path in list_files(recorded_project)]
     assert names == ["pr-160.md", "pr-161.md", "ranges.md"]
-    assert {"pr-150", "pr-160", "pr-161"} <= episodes(known).keys()
+    assert {"pr-150", "pr-160", "pr-161"} <= episodes(recorded_project).keys()
 
 
-def test_a_revert_is_an_amendment_of_an_episode_without_a_file(known: Project) -> None:
-    merged = known.merge_work("Charge once", "once", 150)
-    known.record()
-    known.git("revert", "--no-edit", "-m", "1", merged)
-    known.clock.tick()
-    known.record()
-    (amendment,) = load_written(known.workspace, "HEAD").records
+def test_a_revert_is_an_amendment_of_an_episode_without_a_file(recorded_project: Project) -> None:
+    merged = recorded_project.merge_work("Charge once", "once", 150)
+    recorded_project.record()
+    recorded_project.git("revert", "--no-edit", "-m", "1", merged)
+    recorded_project.clock.tick()
+    recorded_project.record()
+    (amendment,) = load_written(recorded_project.workspace, "HEAD").records
     assert isinstance(amendment, Amendment)
     assert (amendment.amends, amendment.outcome) == ("pr-150", "failure")
-    assert episodes(known)["pr-150"].outcome == "failure"
-    known.git("revert", "--no-edit", "HEAD~1")
-    known.clock.tick()
-    known.record()
-    assert episodes(known)["pr-150"].outcome == "success", "it was brought back"
+    assert episodes(recorded_project)["pr-150"].outcome == "failure"
+    recorded_project.git("revert", "--no-edit", "HEAD~1")
+    recorded_project.clock.tick()
+    recorded_project.record()
+    assert episodes(recorded_project)["pr-150"].outcome == "success", "it was brought back"
 
 
-def test_reading_the_same_history_again_changes_nothing(known: Project) -> None:
-    do_work(known)
-    root = known.git("rev-list", "--max-parents=0", "HEAD")
-    known.record()
-    known.record(since=root)
-    after = known.sha()
+def test_reading_the_same_history_again_changes_nothing(recorded_project: Project) -> None:
+    do_work(recorded_project)
+    root = recorded_project.git("rev-list", "--max-parents=0", "HEAD")
+    recorded_project.record()
+    recorded_project.record(since=root)
+    after = recorded_project.sha()
     for since in (None, root):
-        assert known.record(since=since).subjects == ()
-    assert known.sha() == after
-    assert len(list_ranges(known)) == 1
+        assert recorded_project.record(since=since).subjects == ()
+    assert recorded_project.sha() == after
+    assert len(list_ranges(recorded_project)) == 1
 
 
-def test_runs_one_after_another_are_one_range(known: Project) -> None:
+def test_runs_one_after_another_are_one_range(recorded_project: Project) -> None:
     for number in (150, 151, 152):
-        known.merge_work(f"Charge {number}", f"b{number}", number)
-        known.record()
-    assert len(list_ranges(known)) == 1
+        recorded_project.merge_work(f"Charge {number}", f"b{number}", number)
+        recorded_project.record()
+    assert len(list_ranges(recorded_project)) == 1
 
 
 def test_each_stage_of_the_project_has_a_range(project: Project) -> None:
@@ -130,26 +130,26 @@ def test_where_no_episodes_are_wanted_no_range_is_noted(project: Project) -> Non
     assert episodes(project) == {}
 
 
-def test_an_episode_that_a_person_deleted_is_not_derived(known: Project) -> None:
-    known.merge_work("Charge once", "once", 150)
-    known.merge_work("Charge twice", "twice", 151)
-    keep_as_files(known)
+def test_an_episode_that_a_person_deleted_is_not_derived(recorded_project: Project) -> None:
+    recorded_project.merge_work("Charge once", "once", 150)
+    recorded_project.merge_work("Charge twice", "twice", 151)
+    keep_as_files(recorded_project)
     path = ".memory/episodes/2026-01/pr-150.md"
-    known.commit("Not this one", {path: None})
-    known.record(since=known.git("rev-list", "--max-parents=0", "HEAD"))
-    assert "pr-150" not in episodes(known)
-    assert "pr-151" in episodes(known)
+    recorded_project.commit("Not this one", {path: None})
+    recorded_project.record(since=recorded_project.git("rev-list", "--max-parents=0", "HEAD"))
+    assert "pr-150" not in episodes(recorded_project)
+    assert "pr-151" in episodes(recorded_project)
 
 
-def test_a_person_can_take_a_derived_episode_out(known: Project) -> None:
-    do_work(known)
-    known.record()
-    text = known.show("HEAD", RECORDED_FILE)
-    known.commit("Without it", {RECORDED_FILE: f"{text}\n- without pr-151\n"})
-    assert "pr-151" not in episodes(known)
-    known.merge_work("More", "more", 160)
-    known.record()
-    assert "pr-151" not in episodes(known), "a later run keeps the line"
+def test_a_person_can_take_a_derived_episode_out(recorded_project: Project) -> None:
+    do_work(recorded_project)
+    recorded_project.record()
+    text = recorded_project.show("HEAD", RECORDED_FILE)
+    recorded_project.commit("Without it", {RECORDED_FILE: f"{text}\n- without pr-151\n"})
+    assert "pr-151" not in episodes(recorded_project)
+    recorded_project.merge_work("More", "more", 160)
+    recorded_project.record()
+    assert "pr-151" not in episodes(recorded_project), "a later run keeps the line"
 
 
 @pytest.mark.parametrize(
@@ -158,23 +158,23 @@ def test_a_person_can_take_a_derived_episode_out(known: Project) -> None:
     ids=["a stage", "an id"],
 )
 def test_a_plan_may_not_write_anything_else_into_the_file_of_ranges(
-    known: Project, unwritten: Unwritten
+    recorded_project: Project, unwritten: Unwritten
 ) -> None:
-    do_work(known)
-    bad = msgspec.structs.replace(known.plan(), unwritten=unwritten)
+    do_work(recorded_project)
+    bad = msgspec.structs.replace(recorded_project.plan(), unwritten=unwritten)
     with pytest.raises(FindingsError, match="plan is refused"):
-        preview_plan(known.workspace, bad, NOW)
+        preview_plan(recorded_project.workspace, bad, NOW)
 
 
 # -- what is read
 
 
 def keep_as_files(project: Project) -> None:
-    """Leave the repository as an older version does, which wrote a file for each episode."""
+    """Commit a file for each episode, as an older version did."""
     project.record()
     files: dict[str, str | bytes | None] = {RECORDED_FILE: None}
-    for telling in load_episodes(project.workspace, "HEAD").records:
-        files[episode_record_path(telling)] = format_episode_record(telling)
+    for telling_episode in load_episodes(project.workspace, "HEAD").records:
+        files[episode_record_path(telling_episode)] = format_episode_record(telling_episode)
     project.commit("memory: note episodes\n\nMemory-CI-Step: episode", files)
 
 
@@ -191,28 +191,32 @@ def test_files_of_an_older_version_give_the_same(project: Project, tmp_path: Pat
         assert recall(older, question) == answers
 
 
-def test_an_older_version_s_files_are_not_derived_again(known: Project) -> None:
-    do_work(known)
-    keep_as_files(known)
-    before = episodes(known)
-    known.record(since=known.git("rev-list", "--max-parents=0", "HEAD"))
-    found = load_episodes(known.workspace, "HEAD").records
-    ids = [telling.id for telling in found]
+def test_an_older_version_s_files_are_not_derived_again(recorded_project: Project) -> None:
+    do_work(recorded_project)
+    keep_as_files(recorded_project)
+    before = episodes(recorded_project)
+    recorded_project.record(since=recorded_project.git("rev-list", "--max-parents=0", "HEAD"))
+    episodes_found = load_episodes(recorded_project.workspace, "HEAD").records
+    ids = [telling.id for telling in episodes_found]
     assert len(ids) == len(set(ids))
-    assert before.items() <= episodes(known).items()
+    assert before.items() <= episodes(recorded_project).items()
 
 
-def test_the_second_of_one_number_has_an_id_of_its_own_written_or_not(known: Project) -> None:
-    known.merge_work("One", "one", 150)
-    second = known.merge_work("Two", "two", 150)
-    third = known.merge_work(f"Three\n\n{GIVEN}", "three", 150)
-    known.record()
+def test_the_second_of_one_number_has_an_id_of_its_own_written_or_not(
+    recorded_project: Project,
+) -> None:
+    recorded_project.merge_work("One", "one", 150)
+    second = recorded_project.merge_work("Two", "two", 150)
+    third = recorded_project.merge_work(f"Three\n\n{GIVEN}", "three", 150)
+    recorded_project.record()
     expected = {"pr-150", f"pr-150-{second[:12]}", f"pr-150-{third[:12]}"}
-    assert expected <= episodes(known).keys()
-    assert [path for path in list_files(known) if path.endswith(f"pr-150-{third[:12]}.md")]
+    assert expected <= episodes(recorded_project).keys()
+    assert [
+        path for path in list_files(recorded_project) if path.endswith(f"pr-150-{third[:12]}.md")
+    ]
 
 
-def test_what_was_learned_from_a_change_says_how_much_its_episode_matters(
+def test_the_learnings_of_a_change_decide_the_valence_of_its_episode(
     project: Project,
 ) -> None:
     project.record()
@@ -221,46 +225,53 @@ def test_what_was_learned_from_a_change_says_how_much_its_episode_matters(
     assert math.isclose(answer[2], max(importances))
 
 
-def test_an_earlier_commit_has_the_episodes_of_then(known: Project) -> None:
-    known.merge_work("Charge once", "once", 150)
-    known.record()
-    then = known.sha()
-    known.merge_work("Charge twice", "twice", 151)
-    known.record()
-    assert {"pr-150", "pr-151"} <= episodes(known).keys()
-    ids = {telling.id for telling in load_episodes(known.workspace, then).records}
+def test_an_earlier_commit_has_the_episodes_of_then(recorded_project: Project) -> None:
+    recorded_project.merge_work("Charge once", "once", 150)
+    recorded_project.record()
+    then = recorded_project.sha()
+    recorded_project.merge_work("Charge twice", "twice", 151)
+    recorded_project.record()
+    assert {"pr-150", "pr-151"} <= episodes(recorded_project).keys()
+    ids = {
+        telling_episode.id
+        for telling_episode in load_episodes(recorded_project.workspace, then).records
+    }
     assert "pr-150" in ids
     assert "pr-151" not in ids
-    assert "pr-151" in episodes(known), "and the cache still has the newer one"
+    assert "pr-151" in episodes(recorded_project), "and the cache still has the newer one"
 
 
-def test_tasks_have_the_outcome_that_an_amendment_states(known: Project) -> None:
-    do_work(known)
-    known.record()
+def test_tasks_have_the_outcome_that_an_amendment_states(recorded_project: Project) -> None:
+    do_work(recorded_project)
+    recorded_project.record()
     amendment = Amendment(id="pr-151+0123456789ab", at=NOW, amends="pr-151", outcome="failure")
-    known.commit("Say more", {episode_record_path(amendment): format_episode_record(amendment)})
-    similar = similar_tasks(known.workspace, "round cents of the ledger down again")
+    recorded_project.commit(
+        "Say more", {episode_record_path(amendment): format_episode_record(amendment)}
+    )
+    similar = list_similar_tasks(recorded_project.workspace, "round cents of the ledger down again")
     assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
 
 
-def test_a_clone_whose_history_is_cut_off_says_what_is_missing(
-    known: Project, tmp_path: Path
+def test_a_shallow_clone_names_the_missing_history(
+    recorded_project: Project, tmp_path: Path
 ) -> None:
-    do_work(known)
-    known.record()
-    known.git("clone", "-q", "--depth", "1", f"file://{known.path}", str(tmp_path / "cut"))
-    cut = Project(tmp_path / "cut", known.clock)
+    do_work(recorded_project)
+    recorded_project.record()
+    recorded_project.git(
+        "clone", "-q", "--depth", "1", f"file://{recorded_project.path}", str(tmp_path / "cut")
+    )
+    cut = Project(tmp_path / "cut", recorded_project.clock)
     recalled = recall_episodes(cut.workspace, RecallQuery("a retry booked twice", NOW))
     assert "Merged changes without a file cannot be read: this clone is shallow." in recalled.notes
 
 
-def test_a_range_that_the_history_does_not_hold_hides_no_other(known: Project) -> None:
-    do_work(known)
-    known.record()
-    text = known.show("HEAD", RECORDED_FILE)
-    known.commit("Foreign", {RECORDED_FILE: f"{text}- root..{'1' * 40}\n"})
-    assert "pr-150" in episodes(known)
-    assert load_episodes(known.workspace, "HEAD").problem
+def test_a_range_that_the_history_does_not_hold_hides_no_other(recorded_project: Project) -> None:
+    do_work(recorded_project)
+    recorded_project.record()
+    text = recorded_project.show("HEAD", RECORDED_FILE)
+    recorded_project.commit("Foreign", {RECORDED_FILE: f"{text}- root..{'1' * 40}\n"})
+    assert "pr-150" in episodes(recorded_project)
+    assert load_episodes(recorded_project.workspace, "HEAD").problem
 
 
 # -- the cache
@@ -268,7 +279,7 @@ def test_a_range_that_the_history_does_not_hold_hides_no_other(known: Project) -
 
 @pytest.fixture
 def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The commits of changes whose episode is derived from now on."""
+    """Return the commits of changes whose episodes are derived from now on."""
     shas: list[str] = []
     derive = git_episodes.derive_episode
 
@@ -281,43 +292,49 @@ def derived(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return shas
 
 
-def test_what_a_run_has_read_is_not_read_again(known: Project, derived: list[str]) -> None:
-    do_work(known)
-    known.record()
-    before = episodes(known)
+def test_commits_read_by_a_run_are_not_read_again(
+    recorded_project: Project, derived: list[str]
+) -> None:
+    do_work(recorded_project)
+    recorded_project.record()
+    before = episodes(recorded_project)
     assert derived == []
-    cache_path(known.workspace).unlink()
-    assert episodes(known) == before
+    cache_path(recorded_project.workspace).unlink()
+    assert episodes(recorded_project) == before
     assert len(derived) >= len(WORK)
     derived.clear()
-    assert episodes(known) == before
+    assert episodes(recorded_project) == before
     assert derived == []
 
 
-def test_only_new_changes_are_derived(known: Project, tmp_path: Path, derived: list[str]) -> None:
-    do_work(known)
-    known.record()
-    other = copy_project(known, tmp_path / "other")
-    known.merge_work("More", "more", 160)
-    known.record()
-    other.git("pull", "-q", str(known.path), "main")
-    assert episodes(other) == episodes(known)
-    assert derived == [known.sha("HEAD~1")]
+def test_only_new_changes_are_derived(
+    recorded_project: Project, tmp_path: Path, derived: list[str]
+) -> None:
+    do_work(recorded_project)
+    recorded_project.record()
+    other_project = copy_project(recorded_project, tmp_path / "other")
+    recorded_project.merge_work("More", "more", 160)
+    recorded_project.record()
+    other_project.git("pull", "-q", str(recorded_project.path), "main")
+    assert episodes(other_project) == episodes(recorded_project)
+    assert derived == [recorded_project.sha("HEAD~1")]
 
 
 @pytest.mark.parametrize("data", [b"", b"memory-ci episodes 1\n", b"x" * 100])
-def test_a_damaged_cache_is_made_again(known: Project, data: bytes) -> None:
-    do_work(known)
-    known.record()
-    before = episodes(known)
-    cache_path(known.workspace).write_bytes(data)
-    assert episodes(known) == before
-    assert cache_path(known.workspace).read_bytes() != data
+def test_a_damaged_cache_is_made_again(recorded_project: Project, data: bytes) -> None:
+    do_work(recorded_project)
+    recorded_project.record()
+    before = episodes(recorded_project)
+    cache_path(recorded_project.workspace).write_bytes(data)
+    assert episodes(recorded_project) == before
+    assert cache_path(recorded_project.workspace).read_bytes() != data
 
 
-def test_other_settings_have_other_episodes(known: Project) -> None:
-    do_work(known)
-    known.record()
-    assert "gateway answered late" in episodes(known)["pr-150"].text
-    known.commit("Trust nobody", {".memory-ci.yaml": "extraction: {trusted_authors: []}\n"})
-    assert episodes(known)["pr-150"].text == "Merged."
+def test_other_settings_have_other_episodes(recorded_project: Project) -> None:
+    do_work(recorded_project)
+    recorded_project.record()
+    assert "gateway answered late" in episodes(recorded_project)["pr-150"].text
+    recorded_project.commit(
+        "Trust nobody", {".memory-ci.yaml": "extraction: {trusted_authors: []}\n"}
+    )
+    assert episodes(recorded_project)["pr-150"].text == "Merged."

@@ -1,4 +1,4 @@
-"""Upkeep: compaction, retirement and the rest, as commits that change nothing the second time."""
+"""Tests of upkeep: compaction, retirement and the like as commits; a second run changes nothing."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ def put(project: Project, path: str, *entries: str) -> None:
 
 
 def test_near_duplicates_become_one_entry_that_is_found_by_both_ids(project: Project) -> None:
-    one = make_entry(1, title="Retry with a key", body=BODY, importance=0.9, reinforcement_count=2)
+    each_entry = make_entry(
+        1, title="Retry with a key", body=BODY, importance=0.9, reinforcement_count=2
+    )
     two = make_entry(2, title="Retry with a key", body=BODY + " again", reinforcement_count=3)
-    put(project, "MEMORY.md", format_entry(one), format_entry(two))
+    put(project, "MEMORY.md", format_entry(each_entry), format_entry(two))
     assert project.upkeep("compact").subjects == ("memory: compact 2 entries",)
     (entry,) = project.entries()
     assert (entry.id, entry.reinforcement_count, entry.supersedes) == (make_id(1), 5, (make_id(2),))
@@ -185,13 +187,13 @@ def test_the_tasks_of_a_stage_that_ended_are_retired_by_the_next_run(project: Pr
     assert project.sha() == after
 
 
-def test_what_is_written_knows_its_stage(project: Project) -> None:
+def test_a_written_entry_has_its_stage(project: Project) -> None:
     project.commit("Plan", {"INTENT.md": "# Shop\n\nStage: design\n"})
     project.record()
     assert {entry.phase for entry in project.entries()} == {"design"}
 
 
-def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_revert_is_reverted(
+def test_entries_of_reverted_work_are_rejected_until_the_revert_is_reverted(
     project: Project,
 ) -> None:
     project.record()
@@ -200,8 +202,8 @@ def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_rever
     project.record()
     assert {entry.adoption for entry in project.entries()} == {"rejected"}
     assert all(entry.importance < before[entry.id].importance for entry in project.entries())
-    shown = render_context(project.retrieve("charge retried"))
-    assert "[tried and rejected] " in shown
+    context = render_context(project.retrieve("charge retried"))
+    assert "[tried and rejected] " in context
     after = project.sha()
     project.record()
     assert project.sha() == after
@@ -214,22 +216,22 @@ def test_what_was_learned_from_reverted_work_is_no_longer_advice_until_the_rever
 
 
 def test_contradictions_are_linked_and_both_are_shown_with_a_flag(project: Project) -> None:
-    one = make_entry(1, title="Always retry the charge request with the same key")
+    each_entry = make_entry(1, title="Always retry the charge request with the same key")
     two = make_entry(2, title="Never retry the charge request with the same key")
-    put(project, "MEMORY.md", format_entry(one), format_entry(two))
+    put(project, "MEMORY.md", format_entry(each_entry), format_entry(two))
     project.upkeep("consolidate")
     assert {entry.id: entry.relations for entry in project.entries()} == {
         make_id(1): (f"contradicts {make_id(2)}",),
         make_id(2): (f"contradicts {make_id(1)}",),
     }
-    shown = render_context(project.retrieve("retry the charge request"))
-    assert f"CONTRADICTED by {make_id(1)[:8]}" in shown
-    assert f"CONTRADICTED by {make_id(2)[:8]}" in shown
+    context = render_context(project.retrieve("retry the charge request"))
+    assert f"CONTRADICTED by {make_id(1)[:8]}" in context
+    assert f"CONTRADICTED by {make_id(2)[:8]}" in context
     assert project.upkeep("consolidate").subjects == ()
     assert project.upkeep("compact").subjects == (), "what contradicts is never united"
 
 
-def test_what_recurs_in_three_sessions_moves_up_to_the_project(project: Project) -> None:
+def test_an_entry_of_three_sessions_is_promoted_to_the_project(project: Project) -> None:
     for number in (1, 2, 3):
         entry = make_entry(
             number, title="Run the migration before the worker", session=f"claude-code:s{number}"
@@ -243,7 +245,7 @@ def test_what_recurs_in_three_sessions_moves_up_to_the_project(project: Project)
     assert project.upkeep("promote").subjects == ()
 
 
-def test_only_what_holds_anywhere_is_copied_into_the_global_checkout(
+def test_only_general_entries_are_copied_into_the_global_checkout(
     project: Project, tmp_path: Path
 ) -> None:
     checkout = make_repo(tmp_path / "memory")
@@ -290,7 +292,7 @@ def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> 
     assert project.sha() == after
 
 
-def test_what_has_been_gone_for_long_is_retired_on_demand_only(project: Project) -> None:
+def test_entries_whose_code_is_long_gone_are_retired_on_demand_only(project: Project) -> None:
     project.record()
     project.commit("Drop the client", {"src/client.py": None})
     project.record()
@@ -311,15 +313,15 @@ def test_upkeep_alone_moves_no_cursor(project: Project) -> None:
 
 
 def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project) -> None:
-    """Weekly merges with learnings, some said before, and trailers of what was retrieved; a stage ends in between."""
+    """Weekly merges with learnings, some repeated, and trailers of served entries; a stage ends in between."""
     seen: set[str] = set()
     for week in range(1, 15):
         day = date.fromordinal(date(2026, 1, 10).toordinal() + 7 * week)
         project.at(project.clock.now.replace(month=day.month, day=day.day))
-        asked = project.retrieve("worker lock queue", limit=2, all_matches=True)
-        given = " ".join(hit.located.entry.id for hit in asked.hits)
+        answer = project.retrieve("worker lock queue", limit=2, all_matches=True)
+        given_served = " ".join(hit.located.entry.id for hit in answer.hits)
         learning = f"worker {week % 9} must take lock {week % 9} before queue{week % 9} drains because it waits."
-        trailer = f"\n\nMemory-Used: {given}" if given else ""
+        trailer = f"\n\nMemory-Used: {given_served}" if given_served else ""
         project.merge_work(
             f"feat: part {week}\n\nLearning: {learning}{trailer}\n",
             f"b{week}",
@@ -331,7 +333,7 @@ def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project
         project.record(today=day)
         seen |= {entry.id for entry in project.entries()}
     entries = project.entries()
-    found = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
+    ids = {entry.id for entry in entries} | {old for entry in entries for old in entry.supersedes}
     retired = {
         e.id
         for sha in project.git(
@@ -340,7 +342,7 @@ def test_a_season_of_merges_leaves_no_duplicate_and_loses_no_id(project: Project
         for e in project.entries(rev=sha)
         if e.status == "retired"
     }
-    assert seen <= found | retired
+    assert seen <= ids | retired
     assert len({entry.id for entry in entries}) == len(entries)
     assert max(entry.reinforcement_count for entry in entries) > 3
     assert project.check().is_ok

@@ -1,4 +1,4 @@
-"""Windows: what a model is given to understand the evidence of a change, from the history to the request."""
+"""Tests of windows: the evidence of a change that a model is sent, from history to the pull request."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ def model(tmp_path: Path) -> StandIn:
 
 
 def window(model: StandIn, project: Project, change: str = "#140") -> dict[str, Any]:
-    """The user message about a change."""
+    """Return the user message about a change."""
     model.plan(project)
     documents = [json.loads(document["user"]) for document in model.documents]
-    (found,) = [document for document in documents if document["change"] == change]
-    return dict(found)
+    (found_document,) = [document for document in documents if document["change"] == change]
+    return dict(found_document)
 
 
-def test_a_window_of_turns_alone_says_what_the_change_is(
+def test_a_window_with_only_turns_describes_the_change(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
-    found = window(model, project)
-    assert [piece["kind"] for piece in found["evidence"] if piece.get("quote")] == ["text"]
-    assert found["about"] == "Ask the gateway first\ncharge\nin src"
+    sent_window = window(model, project)
+    assert [piece["kind"] for piece in sent_window["evidence"] if piece.get("quote")] == ["text"]
+    assert sent_window["about"] == "Ask the gateway first\ncharge\nin src"
 
 
-def test_a_window_of_commits_names_the_branch_and_what_else_was_done(
+def test_a_window_of_commits_names_the_branch_and_the_other_subjects(
     project: Project, model: StandIn
 ) -> None:
     merge_branch(
@@ -53,7 +53,7 @@ def test_a_window_of_commits_names_the_branch_and_what_else_was_done(
     assert window(model, project)["about"] == "charge\nRename the key\nin src"
 
 
-def test_a_session_that_stands_in_two_folders_of_a_checkpoint_is_told_in_order(
+def test_a_session_in_two_folders_of_a_checkpoint_is_shown_in_order(
     project: Project, model: StandIn
 ) -> None:
     at = project.clock.now
@@ -68,10 +68,10 @@ def test_a_session_that_stands_in_two_folders_of_a_checkpoint_is_told_in_order(
     put_tree(project, "refs/heads/entire/checkpoints/v1", files)
     project.clock.now = at + timedelta(hours=1)
     merge_branch(project, "charge", 140, "Move constants\n\nEntire-Checkpoint: d0161e0df1cb")
-    said = [
+    turn_texts = [
         piece["text"] for piece in window(model, project)["evidence"] if piece["kind"] == "text"
     ]
-    assert said == [
+    assert turn_texts == [
         "Each agent shall define its constants.",
         "I concede: keep the constants in the registry.",
     ]
@@ -98,18 +98,18 @@ def test_time_never_steps_back_in_a_session(drawn: list[tuple[str, int]]) -> Non
         assert one.session != other.session or (one.at, one.seq) < (other.at, other.seq)
 
 
-def test_what_the_agent_said_and_wanted_to_run_is_shown_and_proves_nothing(
+def test_words_and_commands_of_the_agent_are_shown_but_are_no_evidence(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     question = "Shall I always rebase before I push the branch?"
-    asked = make_agent({"type": "text", "text": question}, number=40)
-    said = make_session(
-        WORDS, asked, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now
+    agent = make_agent({"type": "text", "text": question}, number=40)
+    said_session = make_session(
+        WORDS, agent, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now
     )
-    key = keep_session(project, tmp_path, said)
+    key = keep_session(project, tmp_path, said_session)
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
-    found = window(model, project)["evidence"]
-    before = {piece["text"]: piece.get("before") for piece in found if piece.get("quote")}
+    evidence = window(model, project)["evidence"]
+    before = {piece["text"]: piece.get("before") for piece in evidence if piece.get("quote")}
     assert before == {
         WORDS: None,
         "no, not while it is in review": question,

@@ -1,4 +1,4 @@
-"""Entries of decision records whose status later says that they no longer hold."""
+"""Tests of entries of decision records whose status later says that they no longer apply."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def test_history_does_not_leave_a_superseded_decision_active(project: Project) -
 def test_a_record_that_holds_or_is_about_something_else_retires_nothing(project: Project) -> None:
     project.commit("Decide", {PATH: RECORD.format(status="Accepted")})
     project.record()
-    other = RECORD.format(status="Rejected").replace("every charge in a queue", "all in a file")
-    project.commit("Decide no more", {"docs/adr/0002-other.md": other})
+    other_record = RECORD.format(status="Rejected").replace(
+        "every charge in a queue", "all in a file"
+    )
+    project.commit("Decide no more", {"docs/adr/0002-other.md": other_record})
     project.record()
     assert find_statuses(project) == ["active"]

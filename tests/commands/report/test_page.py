@@ -1,4 +1,4 @@
-"""The page of the report: what holds of its charts and its style whatever is drawn."""
+"""Tests of the page of the report: properties of its charts and style with any data."""
 
 from __future__ import annotations
 
@@ -155,9 +155,11 @@ def test_faults_are_counted_and_the_worst_are_named() -> None:
 
 
 def test_of_two_that_contradict_each_other_one_is_named() -> None:
-    one = make_life(1, faults=(EntryFault("contradicted", "Entry 2"),))
-    other = make_life(2, faults=(EntryFault("contradicted", "Entry 1"),))
-    words = read_answers(summary=make_summary(faulty=(one.id, other.id)), entries=(one, other))
+    life = make_life(1, faults=(EntryFault("contradicted", "Entry 2"),))
+    other_life = make_life(2, faults=(EntryFault("contradicted", "Entry 1"),))
+    words = read_answers(
+        summary=make_summary(faulty=(life.id, other_life.id)), entries=(life, other_life)
+    )
     assert "Entry 1 contradicts: Entry 2" in words
     assert "Entry 2 contradicts" not in words
 
@@ -171,7 +173,7 @@ def test_candidates_of_an_empty_memory_are_counted() -> None:
     assert "Nothing is written yet from the 2 changes merged in the last year. 1 candidate" in words
 
 
-def test_what_was_not_compared_is_not_called_fresh() -> None:
+def test_uncompared_cites_are_not_called_fresh() -> None:
     words = read_answers(summary=make_summary(), entries=(make_life(1),))
     assert "so nobody can say whether one is out of date" in words
 
@@ -252,7 +254,7 @@ def test_legends_are_printed() -> None:
     assert "print-color-adjust: exact" in swatch
 
 
-def test_the_cost_of_an_entry_is_that_of_those_a_model_found() -> None:
+def test_the_cost_per_entry_counts_entries_of_a_model_only() -> None:
     week = WorkWeek(start=date(2026, 11, 16), merges=2, learned=50)
     sources = (SourceCount("pr", "anthropic", 4), SourceCount("pr", "rules", 50))
     page = Overview(
@@ -280,7 +282,7 @@ def test_the_page_names_a_range_that_record_takes() -> None:
     assert all(AGE.fullmatch(since) for since in named), "a day is no revision"
 
 
-def test_what_is_not_given_has_an_outline_and_a_score_a_rim() -> None:
+def test_unserved_entries_have_an_outline_and_scores_a_rim() -> None:
     bars, scores = SPECS["task"]["layer"]
     assert bars["encoding"]["stroke"]["field"] == bars["encoding"]["color"]["field"]
     assert "opacity" not in bars["encoding"], "an outline that is as pale as its bar is not seen"
@@ -323,7 +325,7 @@ def test_a_tile_with_a_stale_entry_leads_to_it_and_is_seen() -> None:
     assert tile["size"] > 80
 
 
-def test_the_page_says_what_one_dot_is() -> None:
+def test_the_page_explains_a_dot() -> None:
     week = WorkWeek(start=date(2026, 11, 16), merges=2)
     page = render_report(make_page(weeks=(week,), entries=(make_life(1, given=2),)))
     assert "One dot is one entry" in page

@@ -1,4 +1,4 @@
-"""The values of the report: what is counted of a known repository, and what an empty one says."""
+"""Tests of the values of the report: counts of a known repository, and of an empty one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.repos import make_repo
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Two merges in two weeks; what was learned from the first was given to the second, which used it."""
+    """Return a project with two merges in two weeks; the second was served the entry of the first and used it."""
     project = make_project(tmp_path_factory.mktemp("report") / "shop")
     project.git("remote", "add", "origin", "git@github.com:acme/shop.git")
     project.at(datetime(2026, 10, 26, tzinfo=UTC))
@@ -29,11 +29,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.at(datetime(2026, 11, 10, tzinfo=UTC))
     for number, branch in ((129, "late"), (130, "later"), (131, "latest")):
         project.merge_work(f"fix: answer {branch}", branch, number, "src/gateway.py")
-    other = make_entry(
+    other_entry = make_entry(
         7, title="Always charge a card twice", relations=(f"contradicts {make_id(8)}",)
     )
     entries = (
-        other,
+        other_entry,
         make_entry(8, title="Never charge a card twice"),
         make_entry(9, title="Ask first", status="retired"),
     )
@@ -67,13 +67,11 @@ def overview(shop: Project) -> Overview:
 
 
 def find(overview: Overview, title: str) -> EntryLife:
-    return next(one for one in overview.entries if one.title == title)
+    return next(entry for entry in overview.entries if entry.title == title)
 
 
-def test_each_week_counts_its_merges_and_what_memory_became(
-    overview: Overview, shop: Project
-) -> None:
-    weeks = {one.start: (one.merges, one.learned, one.retired) for one in overview.weeks}
+def test_each_week_counts_merges_and_the_size_of_memory(overview: Overview, shop: Project) -> None:
+    weeks = {week.start: (week.merges, week.learned, week.retired) for week in overview.weeks}
     assert list(weeks) == sorted(weeks)
     assert weeks[date(2026, 11, 9)] == (3, 0, 1)
     assert weeks[date(2026, 11, 2)] == (0, 0, 0), "a gap is a week like any other"
@@ -97,11 +95,11 @@ def test_weeks_before_the_history_begins_are_not_drawn(shop: Project, tmp_path: 
 def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None:
     used, given = overview.entries[0], find(overview, "Never charge a card twice")
     assert [
-        (one.given, one.used) for one in (find(overview, "Always charge a card twice"), given)
+        (item.given, item.used) for item in (find(overview, "Always charge a card twice"), given)
     ] == [(0, 0), (1, 0)]
-    assert [one.what for one in given.life] == ["learned", "served", "corrected"]
+    assert [event.what for event in given.life] == ["learned", "served", "corrected"]
     assert given.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
-    assert sum(one.used for one in overview.entries) == 1
+    assert sum(entry.used for entry in overview.entries) == 1
     assert used.status == "active"
     assert find(overview, "Always charge a card twice").others == (
         ("contradicts", "Never charge a card twice"),
@@ -112,7 +110,7 @@ def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None
 def test_files_are_counted_by_merged_changes_and_say_whether_memory_speaks_of_them(
     overview: Overview,
 ) -> None:
-    files = {one.path: (one.churn, one.cover) for one in overview.files}
+    files = {file.path: (file.churn, file.cover) for file in overview.files}
     assert files["src/gateway.py"] == (3, "hot")
     assert not any(path.startswith(("MEMORY", ".memory/")) for path in files)
     assert list(files) == sorted(files, key=lambda path: (-files[path][0], path)), (
@@ -120,37 +118,41 @@ def test_files_are_counted_by_merged_changes_and_say_whether_memory_speaks_of_th
     )
 
 
-def test_a_task_is_what_a_job_asked_and_its_parts_add_up_to_its_score(overview: Overview) -> None:
+def test_the_factors_of_a_task_add_up_to_its_score(overview: Overview) -> None:
     zebra, asked = overview.tasks[:2]
     assert (zebra.task, asked.task) == ("zebra", "charge a card after a timeout")
-    assert {one.state for one in zebra.found} <= {"weak"}
-    assert {one.state for one in asked.found} >= {"given"}
+    assert {item.state for item in zebra.found} <= {"weak"}
+    assert {item.state for item in asked.found} >= {"given"}
     assert dict(asked.budget)["for this task"] > 0
-    for one in asked.found:
-        assert sum(value for _, value in one.parts) == pytest.approx(one.score, abs=0.001)
+    for item in asked.found:
+        assert sum(value for _, value in item.parts) == pytest.approx(item.score, abs=0.001)
 
 
-def test_an_explained_task_shows_what_retrieve_serves(overview: Overview, shop: Project) -> None:
+def test_an_explained_task_shows_the_entries_that_retrieve_serves(
+    overview: Overview, shop: Project
+) -> None:
     for task in overview.tasks:
         served = retrieve(shop.workspace, task.task, RetrieveOptions(), NOW.date(), {}).hits
-        shown = [one for one in task.found if one.state == "given"]
-        assert [one.id for one in shown] == [hit.located.entry.id for hit in served]
-        assert [one.score for one in shown] == pytest.approx([hit.score for hit in served])
+        served_items = [item for item in task.found if item.state == "given"]
+        assert [question.id for question in served_items] == [
+            hit.located.entry.id for hit in served
+        ]
+        assert [question.score for question in served_items] == pytest.approx(
+            [hit.score for hit in served]
+        )
 
 
-def test_a_task_tells_what_is_over_the_limit_from_what_is_weak(
+def test_an_explained_task_separates_hits_over_the_limit_from_weak_ones(
     shop: Project, tmp_path: Path
 ) -> None:
     project = copy_project(shop, tmp_path / "many")
     entries = [make_entry(number, title=f"Zebra stripes {number}") for number in range(20, 33)]
     project.write("MEMORY.md", "".join(map(format_entry, entries)))
     (task, *_) = gather_report(project.workspace, NOW, WORDS_ALONE, task="zebra stripes").tasks
-    assert [one.state for one in task.found] == ["given"] * 10 + ["over limit"] * 3
+    assert [item.state for item in task.found] == ["given"] * 10 + ["over limit"] * 3
 
 
-def test_what_is_not_served_is_ordered_by_its_score_after_novelty(
-    shop: Project, tmp_path: Path
-) -> None:
+def test_unserved_entries_are_ordered_by_score_after_novelty(shop: Project, tmp_path: Path) -> None:
     project = copy_project(shop, tmp_path / "alike")
     entries = [make_entry(20, title="Zebra stripes and their colours in the long evening")]
     entries += [
@@ -163,24 +165,24 @@ def test_what_is_not_served_is_ordered_by_its_score_after_novelty(
         project.workspace, NOW, WORDS_ALONE, task="zebra stripes colours"
     ).tasks
     for state in ("over limit", "weak"):
-        scores = [one.score for one in task.found if one.state == state]
+        scores = [item.score for item in task.found if item.state == state]
         assert scores == sorted(scores, reverse=True)
 
 
 def test_health_is_measured_at_releases_since_memory_began_and_else_at_the_ends_of_months(
     overview: Overview, shop: Project, tmp_path: Path
 ) -> None:
-    assert [one.name for one in overview.releases][-2:] == ["2026-10-31", "2026-11-21"]
+    assert [release.name for release in overview.releases][-2:] == ["2026-10-31", "2026-11-21"]
     project = copy_project(shop, tmp_path / "shop")
     before = project.git("rev-list", "--max-parents=0", "HEAD")
     for name, rev in (("v0.1", before), ("v0.2", "HEAD~1"), ("v0.3", "HEAD"), ("nightly", "HEAD")):
         project.git("tag", name, rev)
     releases = gather_report(project.workspace, NOW, WORDS_ALONE).releases
-    assert [one.name for one in releases] == ["v0.2", "v0.3", "today"]
+    assert [release.name for release in releases] == ["v0.2", "v0.3", "today"]
 
 
 def test_a_question_comes_with_the_command_that_answers_it(overview: Overview) -> None:
-    (asked,) = (one for one in overview.inbox if one.kind == "contradiction")
+    (asked,) = (item for item in overview.inbox if item.kind == "contradiction")
     assert asked.commands[0] == f"memory-ci review --all --keep {make_id(7)[:8]}"
 
 
@@ -204,7 +206,7 @@ def test_a_memory_file_that_cannot_be_read_is_named(shop: Project, tmp_path: Pat
     assert "1 finding in MEMORY.md: `memory-ci check` names them." in notes
 
 
-def test_a_shallow_clone_says_what_it_cannot_show(shop: Project, tmp_path: Path) -> None:
+def test_a_shallow_clone_names_the_missing_figures(shop: Project, tmp_path: Path) -> None:
     shop.git("clone", "--quiet", "--depth", "1", f"file://{shop.path}", str(tmp_path / "clone"))
     overview = gather_report(Project(tmp_path / "clone", shop.clock).workspace, NOW, WORDS_ALONE)
     assert overview.weeks == () or overview.notes

@@ -1,4 +1,4 @@
-"""memory-ci report, as a user calls it."""
+"""Tests of `memory-ci report` as a user calls it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_the_page_is_one_file_and_says_how_large_it_is(
     assert not list(tmp_path.glob("*.tmp"))
 
 
-def test_a_terminal_is_shown_what_takes_so_long(
+def test_a_terminal_shows_the_progress_of_long_steps(
     project: Project, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     labels: list[str] = []
@@ -67,6 +67,6 @@ def test_json_holds_no_credential_either(project: Project, run: Run) -> None:
     key = "ghp_" + "a1B2c3D4e5" * 4
     entry = format_entry(make_entry(1, title="Ask the gateway", body=f"With {key}."))
     project.commit("Leak", {"MEMORY.md": entry})
-    said = run("report", "--json").stdout
-    assert "Ask the gateway" in said
-    assert key[:36] not in said
+    output = run("report", "--json").stdout
+    assert "Ask the gateway" in output
+    assert key[:36] not in output

@@ -1,4 +1,4 @@
-"""The first screen's values: what was learned, served, used, asked again, and what is wrong."""
+"""Tests of the first screen of the report: entries learned, served and used, repeated requests, faults."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ DAYS_OF_WORK = {1: date(2026, 11, 20), 2: date(2026, 11, 2), 3: date(2026, 10, 5
 
 
 @pytest.fixture
-def kept(project: Project) -> Project:
-    """A project with entries of known days of work, all written on one day."""
+def dated_project(project: Project) -> Project:
+    """Return a project with entries of known dates, all written on one day."""
     entries = [
         make_entry(number, title=f"Rule {number}", occurred_at=day, created_at=date(2026, 1, 1))
         for number, day in DAYS_OF_WORK.items()
@@ -37,7 +37,7 @@ def kept(project: Project) -> Project:
 def serve(
     project: Project, name: str, day: date, *numbers: int, used: int = 0, sessions: str = ""
 ) -> None:
-    """Note merged work that was served entries, of which it used the first ones."""
+    """Record merged work that was served entries and used the first of them."""
     ids = [make_id(number) for number in numbers]
     episode = Episode(
         id=name,
@@ -60,40 +60,40 @@ def summarise(project: Project) -> Summary:
     return summary
 
 
-def test_what_was_learned_is_counted_by_the_day_of_the_work(kept: Project) -> None:
-    summary = summarise(kept)
+def test_learned_entries_are_counted_by_the_day_of_the_work(dated_project: Project) -> None:
+    summary = summarise(dated_project)
     assert (summary.recent.learned, summary.before.learned) == (2, 1)
     assert summary.newest == tuple(make_id(number) for number in (1, 2, 3, 4))
 
 
-def test_four_weeks_are_compared_with_the_four_before(kept: Project) -> None:
-    summary = summarise(kept)
+def test_four_weeks_are_compared_with_the_four_before(dated_project: Project) -> None:
+    summary = summarise(dated_project)
     assert summary.recent.last == NOW.date()
     assert summary.recent.first - summary.before.last == timedelta(days=1)
     lengths = {(period.last - period.first).days + 1 for period in (summary.recent, summary.before)}
     assert lengths == {28}
 
 
-def test_sessions_and_use_are_counted_in_each_period(kept: Project) -> None:
-    serve(kept, "pr-201", date(2026, 11, 20), 1, 2, used=1, sessions="a, b")
-    serve(kept, "pr-202", date(2026, 11, 19), 1, used=1)
-    serve(kept, "pr-203", date(2026, 10, 1), 1, 2, 3)
-    summary = summarise(kept)
+def test_sessions_and_use_are_counted_in_each_period(dated_project: Project) -> None:
+    serve(dated_project, "pr-201", date(2026, 11, 20), 1, 2, used=1, sessions="a, b")
+    serve(dated_project, "pr-202", date(2026, 11, 19), 1, used=1)
+    serve(dated_project, "pr-203", date(2026, 10, 1), 1, 2, 3)
+    summary = summarise(dated_project)
     recent, before = summary.recent, summary.before
     assert (recent.sessions, recent.servings, recent.used) == (3, 3, 2)
     assert (before.sessions, before.servings, before.used) == (1, 3, 0)
     assert [(named.id, named.reason) for named in summary.most_used] == [(make_id(1), "2 times")]
 
 
-def test_a_session_that_is_not_merged_yet_counts_as_served(kept: Project) -> None:
+def test_a_session_that_is_not_merged_yet_counts_as_served(dated_project: Project) -> None:
     sign = Sign(agent="codex", session="new", at=NOW - timedelta(days=1), served=(make_id(1),))
-    note_sign(kept.workspace, sign)
-    recent = summarise(kept).recent
+    note_sign(dated_project.workspace, sign)
+    recent = summarise(dated_project).recent
     assert (recent.sessions, recent.servings) == (1, 0)
 
 
-def test_without_the_words_of_sessions_nothing_is_said_of_repetitions(kept: Project) -> None:
-    assert not summarise(kept).is_heard
+def test_without_sessions_the_report_has_no_repetitions(dated_project: Project) -> None:
+    assert not summarise(dated_project).is_heard
 
 
 def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(
@@ -172,12 +172,12 @@ def test_questions_come_the_most_useful_first(project: Project) -> None:
     assert titles == ["Major", "Minor"]
 
 
-def test_the_life_of_an_entry_holds_the_work_of_those_that_it_superseded(project: Project) -> None:
-    heir = make_entry(2, title="Ask before each release", supersedes=(make_id(1),))
-    project.commit("Keep", {"MEMORY.md": format_entry(heir)})
+def test_the_history_of_an_entry_includes_superseded_entries(project: Project) -> None:
+    successor = make_entry(2, title="Ask before each release", supersedes=(make_id(1),))
+    project.commit("Keep", {"MEMORY.md": format_entry(successor)})
     serve(project, "served", date(2026, 11, 1), 1)
     serve(project, "used", date(2026, 11, 2), 1, used=1)
-    (life,) = (entry for entry in gather(project).entries if entry.id == heir.id)
+    (life,) = (entry for entry in gather(project).entries if entry.id == successor.id)
     assert (life.given, life.used) == (2, 1)
     assert [step.text for step in life.life if step.what in ("served", "used")] == [
         "served",

@@ -1,4 +1,4 @@
-"""The truth of what is served: cited code is looked at in the caller's tree, and what became of it is said."""
+"""Tests of verdicts in `retrieve`: cited code is compared with the caller's tree, and the result is shown."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ TITLE = "`post()` needs an idempotency key"
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A client, an entry that cites a function of it, and one that cites nothing."""
+    """Return a project with a client, an entry that cites a function of it, and an entry without cites."""
     project.commit("Write the client", {"src/client.py": CLIENT})
     remember(project, 1, f"src/client.py@{project.sha()[:12]}")
-    other = make_entry(
+    other_entry = make_entry(
         2, title="Some say that an idempotency key is a string of letters and of much else"
     )
-    project.commit("More", {"docs/MEMORY.md": format_entry(other)})
+    project.commit("More", {"docs/MEMORY.md": format_entry(other_entry)})
     project.commit(
         "Scopes", {".memory-ci.yaml": "scopes: {project: [MEMORY.md, docs/MEMORY.md]}\n"}
     )
@@ -91,8 +91,8 @@ def test_the_request_that_edited_the_code_is_named_and_no_later_one_beside_it(
         "Beside it (#141)",
         {"src/client.py": f"import os\n\n{edited}\n\ndef other():\n    close()\n"},
     )
-    (found,) = hit_of(ask(shop)).verdicts
-    assert found.edit == CodeEdit("post", sha, 140)
+    (verdict,) = hit_of(ask(shop)).verdicts
+    assert verdict.edit == CodeEdit("post", sha, 140)
     assert (
         f"src/client.py:6, `post` edited in {sha[:7]}, #140; check before use."
         in render_context(ask(shop))
@@ -102,7 +102,7 @@ def test_the_request_that_edited_the_code_is_named_and_no_later_one_beside_it(
     assert ", `post` edited here, not committed; check" in render_context(ask(shop))
 
 
-def test_what_took_the_code_away_is_named(shop: Project) -> None:
+def test_the_commit_that_removed_the_code_is_named(shop: Project) -> None:
     sha = shop.commit("Close only (#7)", {"src/client.py": "def close():\n    send(None)\n"})
     shop.commit("Other", {"src/client.py": "def close():\n    return send(None)\n"})
     assert f", `post` removed in {sha[:7]}, #7." in render_context(ask(shop, stale=True))
@@ -120,24 +120,24 @@ def test_a_renamed_file_is_followed_to_the_edit(shop: Project) -> None:
     edit = shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     shop.git("mv", "src/client.py", "src/http.py")
     shop.commit("Rename")
-    (found,) = hit_of(ask(shop)).verdicts
-    assert (found.kind, found.path, found.edit) == (
+    (verdict,) = hit_of(ask(shop)).verdicts
+    assert (verdict.kind, verdict.path, verdict.edit) == (
         "changed",
         "src/http.py",
         CodeEdit("post", edit),
     )
 
 
-def test_where_there_is_no_commit_the_mark_stands_without_an_edit(tmp_path: Path) -> None:
+def test_without_a_commit_the_mark_names_no_edit(tmp_path: Path) -> None:
     unborn = Project(make_repo(tmp_path / "unborn").path)
     entry = make_entry(1, title=TITLE, cites=("src/client.py:1@0123456789ab text:0123456789ab",))
     unborn.write("MEMORY.md", format_entry(entry))
     unborn.write("src/client.py", CLIENT)
-    (found,) = hit_of(ask(unborn)).verdicts
-    assert (found.kind, found.edit) == ("changed", None)
+    (verdict,) = hit_of(ask(unborn)).verdicts
+    assert (verdict.kind, verdict.edit) == ("changed", None)
 
 
-def test_an_edit_moves_the_entry_behind_one_that_holds(shop: Project) -> None:
+def test_an_entry_with_edited_code_ranks_below_a_fresh_one(shop: Project) -> None:
     assert list_served_ids(ask(shop)) == (make_id(1), make_id(2))
     shop.write("src/client.py", CLIENT.replace("is None", "is missing"))
     assert list_served_ids(ask(shop)) == (make_id(2), make_id(1)), (
@@ -163,14 +163,14 @@ def test_an_entry_whose_code_is_gone_is_withheld_unless_it_is_asked_for(shop: Pr
     assert "\nGONE: src/client.py" in render_context(stale)
 
 
-def test_what_moved_is_served_with_its_new_place(shop: Project) -> None:
+def test_an_entry_with_moved_code_is_served_with_the_new_path(shop: Project) -> None:
     shop.commit("Rename", {"src/client.py": None, "net/http.py": f"# moved\n{CLIENT}"})
     answer = ask(shop)
     assert truth_of(answer) == 1.0
     assert "\nNow at net/http.py:5 (was src/client.py).\n" in render_context(answer)
 
 
-def test_what_cannot_be_verified_is_served_and_said(project: Project) -> None:
+def test_an_unverifiable_entry_is_served_with_a_mark(project: Project) -> None:
     entry = make_entry(1, title=TITLE, cites=("src/client.py:1@0123456789ab",))
     project.commit("Remember", {"MEMORY.md": format_entry(entry)})
     answer = ask(project)
@@ -193,7 +193,7 @@ def test_an_entry_that_names_nothing_fades_with_the_share_of_words_that_changed_
     assert truth_of(ask(project)) == 0.5
 
 
-def test_a_file_that_is_cited_whole_is_compared_by_what_the_entry_names_in_it(
+def test_a_cited_file_is_compared_by_the_definitions_that_the_entry_names(
     project: Project,
 ) -> None:
     text = f"{CLIENT}\n\ndef fetch(url):\n    return read(url, timeout=30)\n"
@@ -208,8 +208,8 @@ def test_a_file_that_is_cited_whole_is_compared_by_what_the_entry_names_in_it(
         "Edit another function",
         {"src/client.py": text.replace("timeout=30", "timeout=60, retries=9")},
     )
-    beside = ask(project)
-    assert (truth_of(beside), hit_of(beside).verdicts[0].kind) == (1.0, "fresh")
+    beside_answer = ask(project)
+    assert (truth_of(beside_answer), hit_of(beside_answer).verdicts[0].kind) == (1.0, "fresh")
     project.commit("Edit the named one", {"src/client.py": text.replace("key is None", "not key")})
     edited = ask(project)
     assert truth_of(edited) == 0.5
@@ -224,7 +224,7 @@ def test_a_file_that_is_cited_whole_is_compared_by_what_the_entry_names_in_it(
         ("Every idempotency key of data.py is unique", {"adoption": "rejected"}, True),
     ],
 )
-def test_code_that_is_gone_hides_only_what_names_it_and_was_not_rejected(
+def test_entries_that_name_removed_code_are_withheld_unless_rejected(
     project: Project, title: str, fields: dict[str, Any], is_shown: bool
 ) -> None:
     project.commit("Write", {"src/data.py": "x = 1\n"})
@@ -260,7 +260,7 @@ def test_a_bare_repository_is_judged_by_its_head(shop: Project, tmp_path: Path) 
     assert truth_of(answer) == 0.5
 
 
-def test_a_tree_that_is_none_is_an_error(shop: Project) -> None:
+def test_an_unknown_tree_is_an_error(shop: Project) -> None:
     with pytest.raises(RepositoryError) as raised:
         ask(shop, tree="nowhere")
     assert raised.value.slug == "unknown-revision"
@@ -271,7 +271,7 @@ def test_a_tree_that_is_none_is_an_error(shop: Project) -> None:
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The git commands that are run from now on."""
+    """Return a list of the git commands that run from now on."""
     started: list[str] = []
     start = subprocess.Popen.__init__
 
@@ -327,7 +327,9 @@ def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: li
     ask(shop)
     processes.clear()
     assert all(
-        one.edit for hit in ask(shop, limit=1000, max_chars=100_000).hits for one in hit.verdicts
+        verdict.edit
+        for hit in ask(shop, limit=1000, max_chars=100_000).hits
+        for verdict in hit.verdicts
     )
     assert (processes.count("log"), processes.count("diff")) == (1, 1), (
         "one question for all that is marked"

@@ -1,4 +1,4 @@
-"""Why an entry was given, and why another was not."""
+"""Tests of `retrieve --explain`: why entries were served, and others not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A share of sessions is given nothing, which is noted in the session's log, the trailer and the episode."""
+"""Tests of held-out sessions: they are served nothing; the log, the trailer and the episode say so."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-def test_the_share_of_sessions_is_what_is_configured_and_each_stays_in_its_arm() -> None:
+def test_the_configured_share_of_sessions_is_held_out_for_good() -> None:
     marks = [mark_session(f"session-{number}") for number in range(4000)]
     assert sum(is_held_out(mark, 0.1) for mark in marks) == pytest.approx(400, abs=60)
     assert all(is_held_out(mark, 0.2) for mark in marks if is_held_out(mark, 0.1))
@@ -40,7 +40,7 @@ def test_the_share_of_sessions_is_what_is_configured_and_each_stays_in_its_arm()
     assert not any(is_held_out(mark, 0.0) for mark in marks)
 
 
-def test_a_session_that_is_held_out_is_given_nothing(shop: Project) -> None:
+def test_a_held_out_session_is_served_nothing(shop: Project) -> None:
     held = shop.retrieve(ASKED, session=HELD)
     assert (list_served_ids(held), held.hints.changes, held.held_out) == (
         (),
@@ -76,6 +76,10 @@ def test_a_held_out_session_is_noted_in_its_log_the_trailer_and_the_episode(shop
     message.unlink()
     shop.commit(text, {"src/client.py": "key = 1\n"})
     shop.record(since=start)
-    told = [one for one in load_episodes(shop.workspace, None).records if isinstance(one, Episode)]
-    assert [one.context.get("holdout") for one in told] == [mark_session(HELD)]
-    assert told[0].retrieved == ()
+    episodes = [
+        episode
+        for episode in load_episodes(shop.workspace, None).records
+        if isinstance(episode, Episode)
+    ]
+    assert [item.context.get("holdout") for item in episodes] == [mark_session(HELD)]
+    assert episodes[0].retrieved == ()

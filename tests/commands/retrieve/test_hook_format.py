@@ -1,4 +1,4 @@
-"""A context where it goes: into an agent's hook, onto a Markdown page."""
+"""Tests of the formats of a context: the output of an agent's hook, and Markdown."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_no_content_ends_the_fence(content: str) -> None:
     assert ends == [lines[-1]] == [fence]
 
 
-def test_what_is_noted_is_asked_for_and_nothing_is_asked_of_nothing() -> None:
+def test_the_agent_is_asked_for_feedback_only_if_entries_were_noted() -> None:
     assert append_usage_request("know\n", is_noted=True) == f"know\n{USAGE_REQUEST}"
     assert append_usage_request("know\n", is_noted=False) == "know\n"
     assert append_usage_request("", is_noted=True) == ""

@@ -1,4 +1,4 @@
-"""Words and vectors together: what an embedder changes in an answer, and what is told when it cannot."""
+"""Tests of words and vectors together: the effect of an embedder, and its failures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.servers import Answer, Asked, Server, json_answer, serve
 MONEY = ("charge", "refund", "payment")
 
 
-def embed(asked: Asked) -> Answer:
-    """A model of two dimensions: what is about money, and what is not."""
-    texts = [text.casefold() for text in json.loads(asked.body)["input"]]
+def embed(request: Asked) -> Answer:
+    """Return vectors of two dimensions: texts about money, and other texts."""
+    texts = [text.casefold() for text in json.loads(request.body)["input"]]
     rows = [[1.0, 0.1] if any(word in text for word in MONEY) else [0.1, 1.0] for text in texts]
     return json_answer({"embeddings": rows})
 
@@ -58,7 +58,7 @@ def titles(answer: Retrieval) -> list[str]:
     return [hit.located.entry.title for hit in answer.hits]
 
 
-def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(
+def test_vectors_find_entries_without_common_words_and_change_the_order(
     memory: Project, server: Server
 ) -> None:
     assert titles(ask(memory, None)) == ["Retry the nightly import"]
@@ -75,22 +75,22 @@ def test_vectors_find_what_has_no_word_of_the_task_and_change_the_order(
 
 
 def test_the_best_cosine_counts_for_the_floor(memory: Project, server: Server) -> None:
-    def given(task: str) -> list[str]:
+    def list_served(task: str) -> list[str]:
         return titles(
             retrieve(memory.workspace, task, RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url})
         )
 
-    assert given("a payment bounced") == [
+    assert list_served("a payment bounced") == [
         "Send a key with each charge",
         "A refund needs two people",
     ]
     memory.commit(
         "Forget", {"MEMORY.md": format_entry(make_entry(2, title="Retry the nightly import"))}
     )
-    assert given("each payment of the yearly tax bounces on retry") == []
+    assert list_served("each payment of the yearly tax bounces on retry") == []
 
 
-def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server) -> None:
+def test_embedded_texts_are_not_embedded_again(memory: Project, server: Server) -> None:
     ask(memory, {"OLLAMA_HOST": server.url})
     before = len(server.asked)
     ask(memory, {"OLLAMA_HOST": server.url})
@@ -109,10 +109,10 @@ def test_what_was_embedded_is_not_embedded_again(memory: Project, server: Server
 def test_an_embedder_that_fails_leaves_the_answer_of_the_words_and_says_so(
     memory: Project, answer: Answer
 ) -> None:
-    with serve(lambda asked: answer) as running:
-        found = ask(memory, {"OLLAMA_HOST": running.url})
-    assert (found.mode, titles(found)) == ("degraded", ["Retry the nightly import"])
-    assert [note for note in found.notes if note.startswith("Searched by words only")]
+    with serve(lambda request: answer) as running:
+        found_answer = ask(memory, {"OLLAMA_HOST": running.url})
+    assert (found_answer.mode, titles(found_answer)) == ("degraded", ["Retry the nightly import"])
+    assert [note for note in found_answer.notes if note.startswith("Searched by words only")]
 
 
 def test_the_past_and_a_switched_off_lane_ask_nobody(memory: Project, server: Server) -> None:
@@ -127,4 +127,4 @@ def test_a_credential_in_the_task_is_not_sent(memory: Project, server: Server) -
         memory.workspace, f"retry with {key}", RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url}
     )
     assert server.asked
-    assert not any(key.encode() in asked.body for asked in server.asked)
+    assert not any(key.encode() in request.body for request in server.asked)

@@ -1,4 +1,4 @@
-"""What is asked of memory: filters, roles, budgets, and the memory of another time."""
+"""Tests of the options of `retrieve`: filters, roles, budgets, and memory of another time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from tests.project import TODAY, Project
 
 
 def put(project: Project, path: str, *numbers: int, **fields: object) -> str:
-    given = {"title": "Zebra crossing"} | fields
+    entry_fields = {"title": "Zebra crossing"} | fields
     return project.commit(
-        "Put", {path: "\n".join(format_entry(make_entry(n, **given)) for n in numbers)}
+        "Put", {path: "\n".join(format_entry(make_entry(n, **entry_fields)) for n in numbers)}
     )
 
 
@@ -37,12 +37,12 @@ def ids(project: Project, **options: object) -> tuple[str, ...]:
     ("limit", "chars", "sound"),
     [(-1, -5, (1, 0)), (0, 0, (1, 0)), (10**9, 10**9, (MAX_LIMIT, MAX_CHARS)), (7, 70, (7, 70))],
 )
-def test_what_is_out_of_range_is_clamped_with_a_note(
+def test_values_out_of_range_are_clamped_with_a_note(
     limit: int, chars: int, sound: tuple[int, int]
 ) -> None:
-    asked = bound_options(RetrieveOptions(limit=limit, max_chars=chars), Config(), TODAY)
-    assert (asked.limit, asked.max_chars) == sound
-    assert len(asked.notes) == (limit != sound[0]) + (chars != sound[1])
+    request = bound_options(RetrieveOptions(limit=limit, max_chars=chars), Config(), TODAY)
+    assert (request.limit, request.max_chars) == sound
+    assert len(request.notes) == (limit != sound[0]) + (chars != sound[1])
 
 
 ROLES: dict[str, tuple[ScopeName, ...]] = {
@@ -67,12 +67,12 @@ def test_a_role_sees_its_scopes_and_a_stranger_the_narrowest(
     scopes: tuple[ScopeName, ...],
     is_known: bool,
 ) -> None:
-    asked = bound_options(RetrieveOptions(role=role), Config(roles=roles), TODAY)
-    assert asked.filters["scopes"] == scopes
-    assert (asked.notes == ()) is is_known
+    request = bound_options(RetrieveOptions(role=role), Config(roles=roles), TODAY)
+    assert request.filters["scopes"] == scopes
+    assert (request.notes == ()) is is_known
 
 
-def test_a_role_of_the_configuration_narrows_what_is_served(project: Project) -> None:
+def test_a_configured_role_narrows_the_served_entries(project: Project) -> None:
     put(project, "MEMORY.md", 1)
     put(project, "src/MEMORY.md", 2)
     project.write(".memory-ci.yaml", "roles:\n  guest: [team]\n")
@@ -141,11 +141,11 @@ def test_max_chars_counts_everything_that_is_printed(project: Project, chars: in
     project.write(
         "institutional.md", format_entry(make_entry(100, title="Norm", body="Never on Fridays."))
     )
-    shown = render_context(project.retrieve("zebra", max_chars=chars, reserved=50))
-    assert chars - 400 < len(shown) <= chars - 50
+    text = render_context(project.retrieve("zebra", max_chars=chars, reserved=50))
+    assert chars - 400 < len(text) <= chars - 50
 
 
-def test_what_the_caller_prints_besides_takes_of_the_room(project: Project) -> None:
+def test_other_output_of_the_caller_reduces_the_budget(project: Project) -> None:
     put(project, "MEMORY.md", 1, 2)
     exact = len(render_context(project.retrieve("zebra")))
     assert len(project.retrieve("zebra", max_chars=exact).hits) == 2
@@ -167,16 +167,18 @@ def test_the_whole_text_stays_within_its_bound_however_much_there_is(project: Pr
     assert 5_000 < len(render_context(answer)) <= 10_000
 
 
-def test_a_correction_is_served_instead_of_what_it_supersedes(project: Project) -> None:
+def test_a_correction_is_served_instead_of_the_superseded_entry(project: Project) -> None:
     old = make_entry(1, title="Zebra crossing zebra", importance=1.0)
     new = make_entry(2, title="About the zebra and much else", supersedes=(make_id(1),))
     project.write("MEMORY.md", format_entry(old) + "\n" + format_entry(new))
     answer = project.retrieve("zebra crossing")
     assert list_served_ids(answer) == (make_id(2),)
-    assert [one.why for one in answer.withheld] == [f"superseded by {make_id(2)[:8]}"]
+    assert [withheld_entry.why for withheld_entry in answer.withheld] == [
+        f"superseded by {make_id(2)[:8]}"
+    ]
 
 
-def test_a_task_without_a_word_is_told_so(project: Project) -> None:
+def test_a_task_without_words_gets_a_note(project: Project) -> None:
     assert project.retrieve("?! \u202e").notes == ("The task has no words to search for.",)
     assert project.retrieve("").notes == ()
 
@@ -201,7 +203,7 @@ def test_the_memory_of_a_commit_is_ranked_as_on_its_day(project: Project) -> Non
     )
 
 
-def test_the_code_of_the_time_is_what_memory_of_the_time_is_judged_by(project: Project) -> None:
+def test_memory_of_the_past_is_compared_with_the_code_of_the_past(project: Project) -> None:
     code = project.commit("Write", {"src/x.py": "def zebra_crossing():\n    return 'wait'\n"})
     put(
         project,
@@ -216,7 +218,7 @@ def test_the_code_of_the_time_is_what_memory_of_the_time_is_judged_by(project: P
     assert ids(project, at="HEAD~1", tree="HEAD") == ()
 
 
-def test_before_history_there_is_nothing_and_it_is_said(project: Project) -> None:
+def test_a_time_before_history_gives_nothing_and_a_note(project: Project) -> None:
     put(project, "MEMORY.md", 1)
     answer = project.retrieve("zebra", at="2020-01-01")
     assert (answer.hits, answer.norms) == ((), ())
@@ -231,7 +233,7 @@ def test_the_past_of_a_shallow_clone_names_the_remedy(project: Project, tmp_path
     assert (raised.value.slug, "--unshallow" in raised.value.hint) == ("shallow-clone", True)
 
 
-def test_a_fork_is_given_the_memory_and_the_configuration_of_where_it_left(
+def test_a_fork_gets_memory_and_configuration_of_its_merge_base(
     project: Project,
 ) -> None:
     put(project, "MEMORY.md", 1)

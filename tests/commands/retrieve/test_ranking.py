@@ -1,4 +1,4 @@
-"""What the configuration and the entries' relations do to the order of an answer."""
+"""Tests of the ranking: the effect of the configuration and of relations between entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Retrieve: what a job is given, from the files as they are now."""
+"""Tests of `retrieve`: what a job is served, from the current files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def put(project: Project, path: str, *numbers: int, **fields: object) -> None:
     project.commit("Put", {path: text})
 
 
-def test_what_was_recorded_is_found_by_the_words_of_a_task(project: Project) -> None:
+def test_recorded_entries_are_found_by_the_words_of_a_task(project: Project) -> None:
     project.record()
     answer = project.retrieve("why is a charge retried after a timeout?")
     assert "retried a POST after a timeout" in answer.hits[0].located.entry.title
@@ -40,7 +40,7 @@ def test_nothing_known_prints_nothing(project: Project) -> None:
     assert render_context(project.retrieve("")) == ""
 
 
-def test_institutional_memory_is_given_whatever_the_task_without_its_front_matter(
+def test_institutional_memory_is_served_for_any_task_without_front_matter(
     project: Project,
 ) -> None:
     text = "# Norms\n\nNever push to main.\n\n" + format_entry(
@@ -49,10 +49,10 @@ def test_institutional_memory_is_given_whatever_the_task_without_its_front_matte
     project.commit("Norms", {"institutional.md": text})
     answer = project.retrieve("anything at all")
     assert list_served_ids(answer) == (make_id(1),)
-    shown = render_context(answer)
-    assert "Never push to main." in shown
-    assert "Tests come first" in shown
-    assert "reinforcement_count" not in shown
+    shown_text = render_context(answer)
+    assert "Never push to main." in shown_text
+    assert "Tests come first" in shown_text
+    assert "reinforcement_count" not in shown_text
 
 
 def test_windows_line_endings_hide_nothing(project: Project) -> None:
@@ -61,7 +61,7 @@ def test_windows_line_endings_hide_nothing(project: Project) -> None:
     assert project.check().is_ok
 
 
-def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(
+def test_institutional_memory_has_its_own_budget_and_names_dropped_norms(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.commands.retrieve.norms.MAX_NORM_CHARS", 120)
@@ -75,7 +75,7 @@ def test_institutional_memory_has_a_budget_of_its_own_and_names_what_it_drops(
     assert make_id(1)[:8] in render_context(answer)
 
 
-def test_what_overflows_the_budget_of_institutional_memory_is_found_by_its_words(
+def test_norms_over_the_budget_are_found_by_their_words(
     project: Project,
 ) -> None:
     project.write(".memory-ci.yaml", "retrieve:\n  institutional_max_chars: 400\n")
@@ -87,8 +87,8 @@ def test_what_overflows_the_budget_of_institutional_memory_is_found_by_its_words
     for n in range(1, 7):
         answer = project.retrieve(f"rework handler{n}Of of the gateway")
         assert make_id(n) in list_served_ids(answer)
-        given = {norm.entry_id for norm in answer.norms}
-        assert given.isdisjoint(hit.located.entry.id for hit in answer.hits)
+        norm_ids = {norm.entry_id for norm in answer.norms}
+        assert norm_ids.isdisjoint(hit.located.entry.id for hit in answer.hits)
         assert {norm.entry_id for norm in answer.norms_dropped}.isdisjoint(list_served_ids(answer))
     assert {
         hit.located.scope.name for hit in project.retrieve("handler6Of", scopes=("project",)).hits
@@ -105,7 +105,7 @@ def test_the_configured_budget_holds_where_the_job_names_none(project: Project) 
 def test_norms_over_budget_are_chosen_by_prominence(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After 160 days the old one has 0.32 of 0.9, the new one all of 0.2."""
+    """After 160 days the old norm has 0.32 of its 0.9; the new one has all of its 0.2."""
     monkeypatch.setattr("memory_ci.commands.retrieve.norms.MAX_NORM_CHARS", 400)
     old = make_entry(1, importance=0.9, last_reinforced=TODAY - timedelta(days=160), body="x" * 200)
     new = make_entry(2, importance=0.2, last_reinforced=TODAY, body="x" * 200)
@@ -126,7 +126,7 @@ def test_an_entry_of_the_own_session_comes_before_the_same_of_the_project(projec
     assert next(iter(factors)) == make_id(2)
 
 
-def test_what_is_said_twice_leaves_room_for_what_is_new(project: Project) -> None:
+def test_a_repeated_text_makes_room_for_another_entry(project: Project) -> None:
     texts = [
         "Retry a charge only with its key",
         "Retry a charge only with its key",
@@ -210,7 +210,7 @@ def test_an_old_important_entry_comes_after_a_new_one(project: Project) -> None:
 
 
 @pytest.mark.parametrize("priority", ["pin", "permanent"])
-def test_what_is_pinned_beats_age(project: Project, priority: Priority) -> None:
+def test_a_pinned_entry_ranks_above_newer_ones(project: Project, priority: Priority) -> None:
     put(
         project,
         "MEMORY.md",
@@ -227,7 +227,7 @@ def test_what_is_pinned_beats_age(project: Project, priority: Priority) -> None:
 @pytest.mark.parametrize(
     ("body", "helped"), [("Said in passing.", True), ("See src/zoo.py for it.", False)]
 )
-def test_notes_side_by_side_in_a_session_help_each_other_and_those_of_code_do_not(
+def test_neighbouring_notes_of_a_session_support_each_other_and_entries_of_code_do_not(
     project: Project, body: str, helped: bool
 ) -> None:
     titles = ("Zebra crossing painted", "Zebra feed", "Lion feed", "Zebra hide")
@@ -237,11 +237,11 @@ def test_notes_side_by_side_in_a_session_help_each_other_and_those_of_code_do_no
     ]
     project.commit("Note", {"MEMORY.md": "\n".join(map(format_entry, notes))})
     hits = project.retrieve("zebra crossing painted", all_matches=True).hits
-    found = {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
-    assert (found[make_id(2)] > found[make_id(4)] + 0.1) is helped
+    results_by_name = {hit.located.entry.id: dict(hit.factors)["relevance"] for hit in hits}
+    assert (results_by_name[make_id(2)] > results_by_name[make_id(4)] + 0.1) is helped
 
 
-def test_an_entry_is_found_by_the_words_of_what_it_cites_and_the_less_for_it(
+def test_an_entry_found_by_words_of_its_cites_ranks_lower(
     project: Project,
 ) -> None:
     cites = ("src/invoice_numbers.py@3f2ab91aa5a1 symbol:TenantCounter.next_value",)
@@ -250,14 +250,14 @@ def test_an_entry_is_found_by_the_words_of_what_it_cites_and_the_less_for_it(
         make_entry(2, title="The invoice counter of a tenant"),
     ]
     project.commit("Put", {"MEMORY.md": "\n".join(map(format_entry, entries))})
-    found = project.retrieve("the tenant counter", all_matches=True).hits
-    assert [hit.located.entry.id for hit in found] == [make_id(2), make_id(1)]
+    found_answer = project.retrieve("the tenant counter", all_matches=True).hits
+    assert [hit.located.entry.id for hit in found_answer] == [make_id(2), make_id(1)]
     assert list_served_ids(project.retrieve("gaps in next value of the tenant counter"))
     at_hand = project.retrieve("transaction", paths=("src/invoice_numbers.py",), all_matches=True)
     assert list_served_ids(at_hand)[0] == make_id(1)
 
 
-def test_of_two_that_say_the_same_the_one_that_cites_what_is_asked_comes_first(
+def test_of_two_equal_entries_the_one_that_cites_the_path_comes_first(
     project: Project,
 ) -> None:
     text = "Ask within the transaction"
@@ -267,8 +267,8 @@ def test_of_two_that_say_the_same_the_one_that_cites_what_is_asked_comes_first(
     project.commit(
         "Put", {"MEMORY.md": "\n".join(map(format_entry, (make_entry(1, title=text), cited)))}
     )
-    found = project.retrieve("the transaction of a tenant counter", all_matches=True).hits
-    assert next(hit.located.entry.id for hit in found) == make_id(2)
+    found_answer = project.retrieve("the transaction of a tenant counter", all_matches=True).hits
+    assert next(hit.located.entry.id for hit in found_answer) == make_id(2)
 
 
 def test_the_definitions_that_the_work_changes_are_asked_as_well(project: Project) -> None:
@@ -292,10 +292,10 @@ def test_the_definitions_that_the_work_changes_are_asked_as_well(project: Projec
         "next_invoice_number",
         "last_invoice_number",
     }
-    asked = [
+    hit_lists = [
         project.retrieve("Never leave", all_matches=True, diff=diff).hits for diff in (None, "HEAD")
     ]
-    assert [found[0].located.entry.id for found in asked] == [make_id(2), make_id(1)]
+    assert [hits[0].located.entry.id for hits in hit_lists] == [make_id(2), make_id(1)]
 
 
 def test_global_memory_is_read_from_home_and_ranks_below_the_project(
@@ -335,7 +335,7 @@ def test_a_broken_entry_is_left_out_with_a_warning_and_the_rest_is_served(projec
         ("The key is AKIA" + "Z7QK3VJ5T2M4W6YB", "credential"),
     ],
 )
-def test_what_must_not_be_given_to_an_agent_is_left_out_and_check_is_red(
+def test_refused_entries_are_not_served_and_check_fails(
     project: Project, body: str, code: str
 ) -> None:
     put(project, "MEMORY.md", 1, title="Zebra crossing", body=body)
@@ -384,7 +384,7 @@ def test_reading_writes_nothing_into_the_work_tree(project: Project) -> None:
     assert project.status() == ""
 
 
-def test_what_was_injected_is_noted_once_and_becomes_a_trailer(project: Project) -> None:
+def test_served_entries_are_noted_once_and_become_a_trailer(project: Project) -> None:
     ids = [make_id(1), make_id(2)]
     record_served(project.workspace, ids, NOW)
     record_served(project.workspace, [make_id(2)], NOW)
@@ -431,7 +431,7 @@ def test_the_hot_paths_import_neither_gitpython_nor_an_sdk(
 def test_an_index_of_another_memory_in_the_cache_changes_no_answer(
     project: Project, tmp_path: Path
 ) -> None:
-    """`restore-keys` of the action gives a job the index of any older commit."""
+    """`restore-keys` of the action can give a job the index of any older commit."""
     put(project, "MEMORY.md", 1, title="Zebra crossing")
     assert project.retrieve("zebra").hits
     restored = tmp_path / "index.db"

@@ -1,4 +1,4 @@
-"""retrieve as it is called: by people, by scripts, and by an agent as its hook."""
+"""Tests of `retrieve` as it is called by people, scripts and agents' hooks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def zoo(project: Project) -> Project:
-    """A project that remembers one thing."""
+    """Return a project with one entry."""
     project.commit(
         "Zoo", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing", body="Wait."))}
     )
@@ -36,13 +36,13 @@ def note_of(project: Project) -> Path:
 
 
 def call_hook(run: Run, project: Project, **fields: str) -> Result:
-    given = {
+    given_values = {
         "hook_event_name": "UserPromptSubmit",
         "cwd": str(project.path),
         "session_id": "79e9becd",
         **fields,
     }
-    return run(*former.RETRIEVE_HOOK, stdin=json.dumps(given))
+    return run(*former.RETRIEVE_HOOK, stdin=json.dumps(given_values))
 
 
 # -- formats
@@ -116,9 +116,7 @@ def test_ids_say_that_entries_had_no_room(run: Run, zoo: Project) -> None:
     assert not run("retrieve", "zebra stripes", "--ids", "--max-chars", "9000").stderr
 
 
-def test_what_is_over_the_limit_is_not_called_weak_and_weak_ones_are_counted_whatever_the_limit(
-    run: Run, zoo: Project
-) -> None:
+def test_hits_over_the_limit_are_not_counted_as_weak(run: Run, zoo: Project) -> None:
     entries = [make_entry(number, title=f"Zebra stripes {number}") for number in range(1, 14)]
     zoo.write("MEMORY.md", "".join(map(format_entry, entries)))
     for limit, served in ((["--limit", "2"], 2), ([], 10)):
@@ -160,7 +158,7 @@ def test_any_bytes_are_a_query(run: Run, zoo: Project, query: bytes) -> None:
 # -- as a hook
 
 
-def test_as_a_hook_it_answers_a_prompt_and_notes_what_it_gave(
+def test_as_a_hook_it_answers_a_prompt_and_notes_served_entries(
     run: Run, zoo: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -178,7 +176,7 @@ def test_as_a_hook_it_answers_a_prompt_and_notes_what_it_gave(
     assert zoo.status() == ""
 
 
-def test_at_the_start_of_a_session_it_gives_what_always_applies(run: Run, zoo: Project) -> None:
+def test_at_the_start_of_a_session_it_serves_the_norms(run: Run, zoo: Project) -> None:
     zoo.commit("Norms", {"institutional.md": "# Norms\n\nNever push to main.\n"})
     answer = json.loads(
         call_hook(run, zoo, hook_event_name="SessionStart", source="startup").stdout
@@ -194,30 +192,30 @@ def test_a_prompt_that_nothing_is_known_about_gets_no_output(run: Run, zoo: Proj
     assert not note_of(zoo).exists()
 
 
-def test_a_task_that_shares_a_word_with_an_entry_is_not_given_it(run: Run, zoo: Project) -> None:
+def test_an_entry_that_shares_one_word_with_the_task_is_not_served(run: Run, zoo: Project) -> None:
     task = "zebra quantum laser entangles photon"
     silent = run("retrieve", task)
     assert (silent.exit_code, silent.stdout) == (0, "")
     assert silent.stderr == "Note: Nothing close (1 weak match; `--all` shows them).\n"
-    found = json.loads(run("retrieve", task, "--json").stdout)
-    assert (found["hits"], found["weak"]) == ([], 1)
+    data = json.loads(run("retrieve", task, "--json").stdout)
+    assert (data["hits"], data["weak"]) == ([], 1)
     assert run("retrieve", task, "--all", "--ids").stdout.split() == [make_id(1)]
     hook = call_hook(run, zoo, prompt=task)
     assert (hook.exit_code, hook.stdout, hook.stderr) == (0, "", "")
 
 
-def test_what_cites_a_file_at_hand_is_given_however_weak(run: Run, zoo: Project) -> None:
+def test_an_entry_that_cites_a_given_file_is_served_even_if_weak(run: Run, zoo: Project) -> None:
     entry = make_entry(1, title="Zebra crossing", cites=(f"src/client.py@{zoo.sha()[:12]}",))
     zoo.commit("Cite", {"MEMORY.md": format_entry(entry), "src/client.py": "client\n"})
     task = "zebra quantum laser entangles photon"
-    given = [
+    served_ids = [
         run("retrieve", task, "--ids", "--path", path).stdout.split()
         for path in ("src", "src/client.py", "docs")
     ]
-    assert given == [[make_id(1)], [make_id(1)], []]
+    assert served_ids == [[make_id(1)], [make_id(1)], []]
 
 
-def test_what_a_hook_prints_stays_below_what_an_agent_takes(run: Run, zoo: Project) -> None:
+def test_the_output_of_a_hook_stays_below_the_agent_s_limit(run: Run, zoo: Project) -> None:
     many = "\n".join(
         format_entry(make_entry(n, title="Zebra", body=f"{'stripe ' * 250}{n}")) for n in range(60)
     )
@@ -251,10 +249,10 @@ def test_a_hook_without_standard_input_ends_well(
     assert CliRunner().invoke(main, [*former.RETRIEVE_HOOK]).exit_code == 0
 
 
-def test_ten_prompts_of_one_session_are_given_each_id_once(run: Run, zoo: Project) -> None:
-    given = [call_hook(run, zoo, prompt="Where is the zebra?").stdout for _ in range(10)]
-    assert "Zebra crossing" in given[0]
-    assert given[1:] == [""] * 9
+def test_ten_prompts_of_one_session_get_each_id_once(run: Run, zoo: Project) -> None:
+    outputs = [call_hook(run, zoo, prompt="Where is the zebra?").stdout for _ in range(10)]
+    assert "Zebra crossing" in outputs[0]
+    assert outputs[1:] == [""] * 9
     assert (
         "Zebra crossing"
         in call_hook(run, zoo, prompt="Where is the zebra?", session_id="another").stdout
@@ -277,7 +275,7 @@ def test_a_note_that_cannot_be_written_costs_no_answer(run: Run, zoo: Project) -
 
 @pytest.fixture
 def farm(project: Project) -> Project:
-    """Entries that cite a file, of its team and of the team above it, and of neither."""
+    """Return a project with entries that cite a file: of its team, of the team above, and of no team."""
     anchor = Anchor(path="src/api/hen.py", commit="a" * 40)
     citing = make_entry(1, title="Feed the hen", cites=(format_anchor(anchor),))
     named = make_entry(2, title="Look at src/api/hen.py.bak", cites=("src/api/hen.py.bak",))
@@ -293,7 +291,7 @@ def farm(project: Project) -> Project:
     return project
 
 
-def test_of_a_file_what_cites_it_comes_first_then_its_nearest_team_five_at_most(
+def test_about_a_file_cites_come_first_then_the_nearest_team_at_most_five(
     run: Run, farm: Project
 ) -> None:
     ids = run("retrieve", "--about", "src/api/hen.py", "--ids").stdout.split()
@@ -315,16 +313,16 @@ def test_a_file_is_named_as_from_here(
     assert run("retrieve", "--about", "api/hen.py", "--ids").stdout == expected
 
 
-def test_a_session_is_told_of_a_file_once_and_then_the_index_is_not_opened(
+def test_a_session_is_served_once_about_a_file_without_opening_the_index_again(
     run: Run, farm: Project
 ) -> None:
-    asked = ("retrieve", "--about", "src/api/hen.py", "--session", "s1")
-    assert "Feed the hen" in run(*asked).stdout
+    about_hen = ("retrieve", "--about", "src/api/hen.py", "--session", "s1")
+    assert "Feed the hen" in run(*about_hen).stdout
     index = farm.path / ".git/memory-ci/index.db"
     index.unlink()
-    assert run(*asked).stdout == ""
+    assert run(*about_hen).stdout == ""
     assert not index.exists()
-    assert "Feed the hen" in run(*asked, "--all").stdout
+    assert "Feed the hen" in run(*about_hen, "--all").stdout
 
 
 def test_a_task_and_a_file_exclude_each_other(run: Run, farm: Project) -> None:

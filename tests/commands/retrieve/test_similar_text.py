@@ -1,4 +1,4 @@
-"""A task of the past in one line."""
+"""Tests of the line that describes a past task."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make_task(**fields: Any) -> Task:
     ],
     ids=["success", "failure", "partial"],
 )
-def test_a_line_says_what_it_was_and_what_became_of_it(task: Task, expected: str) -> None:
+def test_a_line_has_the_task_and_its_outcome(task: Task, expected: str) -> None:
     assert render_task(task) == expected
 
 
@@ -55,14 +55,14 @@ def test_a_title_of_any_length_is_one_line() -> None:
 
 
 def test_the_factors_stand_below() -> None:
-    found = [SimilarTask(make_task(), 0.36, (("cosine", 0.3), ("outcome", 1.2)))]
+    similar_tasks_found = [SimilarTask(make_task(), 0.36, (("cosine", 0.3), ("outcome", 1.2)))]
     assert (
-        render_similar(found, explain=True).splitlines()[1]
+        render_similar(similar_tasks_found, explain=True).splitlines()[1]
         == "      0.3600 = cosine 0.300 x outcome 1.200"
     )
     assert render_similar([]) == ""
 
 
-def test_what_the_lines_take_is_counted_before_entries_are_chosen() -> None:
+def test_the_size_of_hints_is_reserved_before_entries_are_chosen() -> None:
     answer = Retrieval(task="", mode="lexical", hints=Hints((SimilarTask(make_task(), 0.36, ()),)))
     assert context_cost(answer) == len(render_context(answer))

@@ -1,4 +1,4 @@
-"""What an agent is told, and that no content gets out of the wrapper."""
+"""Tests of the text that an agent is served: no content can end the block around it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_dropped_entries_are_named_up_to_a_number() -> None:
 @pytest.mark.parametrize(
     "fields", [{}, {"body": "a\nb\n"}, {"adoption": "rejected"}, {"title": "ünï", "source": "pr:1"}]
 )
-def test_the_cost_of_an_entry_is_what_it_adds(fields: dict[str, Any]) -> None:
+def test_the_cost_of_an_entry_is_the_length_that_it_adds(fields: dict[str, Any]) -> None:
     hit = make_hit(2, **fields)
     assert len(render_context(make_retrieval(make_hit(), hit))) - len(
         render_context(make_retrieval(make_hit()))
@@ -115,7 +115,7 @@ def test_the_cost_of_an_entry_is_what_it_adds(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("source", [None, "pr:123456", "commit:3f2ab91aa5a1 pr:12"])
-def test_what_is_said_of_an_entry_besides_its_text_is_short(source: str | None) -> None:
+def test_the_line_about_an_entry_is_short(source: str | None) -> None:
     facts = render_context(
         make_retrieval(make_hit(source=source, occurred_at=date(2026, 9, 1)))
     ).splitlines()[5]
@@ -129,12 +129,12 @@ def test_the_number_of_a_request_is_never_cut(source: str) -> None:
     assert f" · {source} · " in render_context(make_retrieval(make_hit(source=source)))
 
 
-def test_the_cost_of_a_norm_is_what_it_adds() -> None:
+def test_the_cost_of_a_norm_is_the_length_that_it_adds() -> None:
     one, two = (render_context(make_retrieval(norms=norms)) for norms in ((NORM,), (NORM, NORM)))
     assert len(two) - len(one) == norm_cost(NORM)
 
 
-def test_all_but_the_entries_takes_no_more_than_it_is_said_to() -> None:
+def test_the_text_around_entries_stays_within_its_reserved_length() -> None:
     dropped = tuple(make_hit(n, title="w" * 200, adoption="rejected") for n in range(MAX_NAMED + 1))
     norms = (Norm(f"{'d/' * 100}institutional.md", 1, "x" * 500),) * 3
     full = make_retrieval(make_hit(), norms=norms, norms_dropped=norms, hits_dropped=dropped)
@@ -156,12 +156,12 @@ def test_all_but_the_entries_takes_no_more_than_it_is_said_to() -> None:
         (Verdict("fresh", "a.py", note="edited since"), "Note: a.py (edited since)."),
     ],
 )
-def test_what_became_of_the_cited_code_is_said(verdict: Verdict, mark: str) -> None:
+def test_the_verdict_on_cited_code_is_shown(verdict: Verdict, mark: str) -> None:
     hit = msgspec.structs.replace(make_hit(), verdicts=(verdict, verdict))
     assert render_context(make_retrieval(hit)).splitlines().count(mark) == 1
 
 
-def test_code_that_stands_is_not_worth_a_word_and_a_retired_entry_is() -> None:
+def test_fresh_code_is_not_mentioned_and_a_retired_status_is() -> None:
     fresh = msgspec.structs.replace(make_hit(), verdicts=(Verdict("fresh", "a.py", 1, 2),))
     assert render_context(make_retrieval(fresh)) == render_context(make_retrieval(make_hit()))
     assert "\nRETIRED: " in render_context(make_retrieval(make_hit(status="retired")))
@@ -212,8 +212,8 @@ BRACKETS = re.compile(r"[<>\u2039\u203a\u27e8\u27e9\u1438\u1433\uff1c\uff1e]")
 
 @pytest.mark.parametrize("tag", TAGS)
 def test_no_look_alike_of_the_wrapper_keeps_its_brackets(tag: str) -> None:
-    shown = html.unescape(neutralise(f"before {tag} after"))
-    assert not BRACKETS.search(shown.replace(" foo='bar'>", ""))
+    shown_text = html.unescape(neutralise(f"before {tag} after"))
+    assert not BRACKETS.search(shown_text.replace(" foo='bar'>", ""))
 
 
 @pytest.mark.parametrize(
@@ -234,11 +234,11 @@ def test_harmless_text_stays_as_it_is(text: str) -> None:
     "hidden",
     ["\u200b", "\u202e", "\u2066", "\ufeff", "\U000e0041", "\x1b", "\x00", "\ud800", "\u200d"],
 )
-def test_what_cannot_be_seen_is_taken_out(hidden: str) -> None:
+def test_invisible_characters_are_removed(hidden: str) -> None:
     assert neutralise(f"re{hidden}try") == "retry"
 
 
-def test_whatever_ends_a_line_ends_a_line() -> None:
+def test_every_line_break_character_ends_a_line() -> None:
     assert neutralise("a\r\nb\u2028c\x85d\x0be\rf") == "a\nb\nc\nd\ne\nf"
 
 
@@ -272,7 +272,7 @@ HOSTILE = st.lists(
 def test_no_content_opens_or_closes_the_wrapper(
     title: str, body: str, source: str, instead: str
 ) -> None:
-    """One opening line first, one closing line last; between them, only quotations can hold foreign lines."""
+    """One opening line comes first and one closing line last; between them only quotations can have other lines."""
     hits = (
         make_hit(1, title=title, body=body, source=source, adoption="rejected", instead=instead),
         make_hit(2, where=source),
@@ -291,9 +291,11 @@ def test_no_content_opens_or_closes_the_wrapper(
 
 
 def is_wrapper(line: str) -> bool:
-    """Could `line` be taken for the wrapper? Written apart from the code under test."""
-    shown = "".join(char for char in html.unescape(line) if unicodedata.category(char) != "Cf")
-    plain = unicodedata.normalize("NFKC", shown)
+    """Return whether `line` could be taken for the wrapper; written independently of the tested code."""
+    visible_text = "".join(
+        char for char in html.unescape(line) if unicodedata.category(char) != "Cf"
+    )
+    plain = unicodedata.normalize("NFKC", visible_text)
     return re.search(r"<[\W_]*recalled[\W_]*memory", plain.casefold()) is not None
 
 

@@ -1,4 +1,4 @@
-"""memory-ci review --candidates, as a user calls it."""
+"""Tests of `memory-ci review --candidates` as a user calls it."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_it_lists_accepts_and_declines(worked: Project, run: Run) -> None:
 
 
 def test_as_json_and_by_age(worked: Project, run: Run) -> None:
-    told = json.loads(run("review", "--candidates", "--since", "99y", "--json").stdout)
-    assert [one["candidate"]["title"] for one in told["candidates"]] == [
+    data = json.loads(run("review", "--candidates", "--since", "99y", "--json").stdout)
+    assert [candidate["candidate"]["title"] for candidate in data["candidates"]] == [
         rule.rstrip(".") for rule in RULES[::-1]
     ]
 
@@ -65,6 +65,6 @@ def test_a_number_that_is_not_listed_is_refused(worked: Project, run: Run) -> No
 def test_none_names_since_only_to_who_did_not_say_it(
     project: Project, run: Run, asked: tuple[str, ...], is_told: bool
 ) -> None:
-    said = run("review", "--candidates", *asked).stdout
-    assert said.startswith("No candidates in the work")
-    assert ("looks further back" in said) is is_told
+    output = run("review", "--candidates", *asked).stdout
+    assert output.startswith("No candidates in the work")
+    assert ("looks further back" in output) is is_told

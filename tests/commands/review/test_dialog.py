@@ -1,4 +1,4 @@
-"""The questions at a terminal, one after another."""
+"""Tests of the questions at a terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ask(kind: QuestionKind, number: int) -> Question:
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The keys that a person types, taken from the front."""
+    """Return the keys that a person types; each answer removes the first."""
     keys: list[str] = []
     monkeypatch.setattr(dialog, "ask_text", lambda _, **__: keys.pop(0))
     return keys
@@ -40,33 +40,33 @@ def refuse_second(question: Question, _verb: Answer, text: str | None) -> None:
         raise UsageError("refused", slug="empty-entry", hint="say more")
 
 
-def test_yes_to_all_still_asks_about_what_was_withheld(typed: list[str]) -> None:
+def test_yes_to_all_still_asks_about_withheld_candidates(typed: list[str]) -> None:
     typed += ["a", "s"]
-    asked = [ask("unused", 1), ask("quarantined", 2), ask("unused", 3)]
-    answers = ask_each(asked, edit, accept_all)
-    assert answers.by_verb == {"keep": [asked[0], asked[2]]}
-    assert answers.skipped == [asked[1]]
+    questions = [ask("unused", 1), ask("quarantined", 2), ask("unused", 3)]
+    answers = ask_each(questions, edit, accept_all)
+    assert answers.by_verb == {"keep": [questions[0], questions[2]]}
+    assert answers.skipped == [questions[1]]
 
 
-def test_yes_to_all_asks_about_what_cannot_be_written(typed: list[str]) -> None:
+def test_yes_to_all_asks_about_candidates_that_cannot_be_written(typed: list[str]) -> None:
     typed += ["a", "y", "e"]
-    asked = [ask("promotion", 1), ask("unused", 2), ask("unused", 3)]
-    answers = ask_each(asked, edit, refuse_second)
+    questions = [ask("promotion", 1), ask("unused", 2), ask("unused", 3)]
+    answers = ask_each(questions, edit, refuse_second)
     assert answers.texts == {"2": "other words"}
     assert typed == []
 
 
 @pytest.fixture
 def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The prompts of questions that a person leaves for later."""
-    shown: list[str] = []
+    """Return the prompts of questions that a person leaves for later."""
+    shown_items: list[str] = []
 
     def answer(prompt: str, **_options: object) -> str:
-        shown.append(prompt)
+        shown_items.append(prompt)
         return "s"
 
     monkeypatch.setattr(dialog, "ask_text", answer)
-    return shown
+    return shown_items
 
 
 def test_a_promotion_takes_no_other_words(prompts: list[str]) -> None:
@@ -83,7 +83,7 @@ def test_a_promotion_takes_no_other_words(prompts: list[str]) -> None:
         ("unused", "Does it still hold? ["),
     ],
 )
-def test_a_question_asks_what_its_answer_does(
+def test_a_question_names_the_effect_of_its_answer(
     prompts: list[str], kind: QuestionKind, expected: str
 ) -> None:
     ask_each([ask(kind, 1)], edit, accept_all)

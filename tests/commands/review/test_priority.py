@@ -1,4 +1,4 @@
-"""The review queue: which questions a week asks, and the lines that say what was asked."""
+"""Tests of the review queue: the questions of a week, and the lines that record them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EIGHT = [question(number, use=number / 10) for number in range(1, 9)]
 
 
 def titles(week: Week) -> str:
-    return " ".join(one.title for one in week.shown)
+    return " ".join(each_question.title for each_question in week.shown)
 
 
 def test_the_best_by_use_and_doubt_are_asked_and_the_rest_waits() -> None:
@@ -44,7 +44,7 @@ def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None
 
 
 @pytest.mark.parametrize(("days", "asked"), [(89, ""), (90, "Q1")])
-def test_what_was_asked_is_asked_again_after_ninety_days(days: int, asked: str) -> None:
+def test_a_question_is_asked_again_after_ninety_days(days: int, asked: str) -> None:
     lines = record_week(["# A remark", "0123 A title"], [question(1)], set(), MONDAY)
     assert lines == ["# A remark", "0123 A title", f"asked:2026-11-16:{question(1).key}"]
     later = MONDAY + timedelta(days=days)

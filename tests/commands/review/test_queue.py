@@ -1,4 +1,4 @@
-"""The review queue: what is asked, in which order, how much of it, and what becomes of candidates that are answered."""
+"""Tests of the review queue: its questions, their order and number, and the effect of answers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OTHER = "The gateway must never get one key twice, because it books twice."
 
 @pytest.fixture
 def worked(project: Project) -> Project:
-    """A project in which one sentence was written in two changes, and another in one."""
+    """Return a project in which one sentence was written in two changes, and another in one."""
     project.commit(f"feat: lock\n\n{OTHER}", {"src/lock.py": "a\n"})
     project.commit(f"feat: lock more\n\n{RULE}", {"src/lock.py": "b\n"})
     project.record()
@@ -39,7 +39,7 @@ def queue_of(project: Project, since: str | None = None, today: date = TODAY) ->
     )
 
 
-def found(project: Project, since: str | None = None, today: date = TODAY) -> list[Question]:
+def list_found(project: Project, since: str | None = None, today: date = TODAY) -> list[Question]:
     return list(queue_of(project, since, today).found)
 
 
@@ -56,49 +56,51 @@ def changes(one: Question) -> int:
     return len(one.suggestion.changes) if one.suggestion else 0
 
 
-def test_what_was_said_in_more_changes_comes_first(worked: Project) -> None:
-    one, other = found(worked)
+def test_a_candidate_of_more_changes_comes_first(worked: Project) -> None:
+    one, other = list_found(worked)
     assert (one.title, changes(one)) == (RULE.rstrip("."), 2)
     assert (other.title, changes(other)) == (OTHER.rstrip("."), 1)
 
 
 def test_the_work_of_the_last_run_is_read_again_and_older_work_on_demand(worked: Project) -> None:
     worked.record()
-    assert [changes(one) for one in found(worked)] == [1], "only the last run's"
-    assert [changes(one) for one in found(worked, "9y")] == [2, 1]
-    assert not found(worked, "1d", date(2030, 1, 1))
+    assert [changes(item) for item in list_found(worked)] == [1], "only the last run's"
+    assert [changes(item) for item in list_found(worked, "9y")] == [2, 1]
+    assert not list_found(worked, "1d", date(2030, 1, 1))
 
 
 def test_an_accepted_one_is_folded_with_its_quote_and_who_accepted_it(worked: Project) -> None:
-    (added,) = say(worked, "accept", found(worked)[0]).notes
-    assert RULE not in [f"{one.title}." for one in found(worked)], "the inbox has it"
+    (added,) = say(worked, "accept", list_found(worked)[0]).notes
+    assert RULE not in [f"{item.title}." for item in list_found(worked)], "the inbox has it"
     worked.record()
-    (entry,) = [one for one in worked.entries() if one.id == added.entry.id]
+    (entry,) = [each_entry for each_entry in worked.entries() if each_entry.id == added.entry.id]
     assert [line.partition(" ")[2] for line in entry.evidence] == [RULE, "by a person"]
     assert not any("claimed" in line for line in entry.evidence), "git confirms the quote"
     assert entry.importance == 0.5
 
 
-def test_one_that_was_said_in_a_session_lies_in_the_inbox_too(worked: Project) -> None:
+def test_a_candidate_of_a_session_is_in_the_inbox_too(worked: Project) -> None:
     worked.write(".git/hooks/pre-commit", "")
-    one = found(worked)[0]
-    assert one.suggestion
-    candidate = one.suggestion.candidate
-    heard = replace(candidate, quotes=(replace(candidate.quotes[0], origin="session:codex:s1#3"),))
+    item = list_found(worked)[0]
+    assert item.suggestion
+    candidate = item.suggestion.candidate
+    feedback = replace(
+        candidate, quotes=(replace(candidate.quotes[0], origin="session:codex:s1#3"),)
+    )
     (added,) = say(
-        worked, "accept", replace(one, suggestion=replace(one.suggestion, candidate=heard))
+        worked, "accept", replace(item, suggestion=replace(item.suggestion, candidate=feedback))
     ).notes
     assert (worked.path / added.path).is_file()
     assert not added.is_pending
 
 
 def test_it_can_be_reworded_first(worked: Project) -> None:
-    (added,) = say(worked, "accept", found(worked)[0], "Hold one lock\n\nNever two.").notes
+    (added,) = say(worked, "accept", list_found(worked)[0], "Hold one lock\n\nNever two.").notes
     assert (added.entry.title, added.entry.body) == ("Hold one lock", "Never two.")
 
 
 def test_a_declined_one_is_proposed_nowhere_again(worked: Project) -> None:
-    one, other = found(worked)
+    one, other = list_found(worked)
     say(worked, "never", one, dry_run=True)
     assert not (worked.path / REJECTED_FILE).exists()
     for _ in range(2):
@@ -110,9 +112,9 @@ def test_a_declined_one_is_proposed_nowhere_again(worked: Project) -> None:
         f"asked:{TODAY}:{other.key}",
     ]
     worked.commit("Cut", {REJECTED_FILE: "\n".join(lines)})  # as an editor may leave it
-    assert found(worked) == [other]
+    assert list_found(worked) == [other]
     say(worked, "never", other)
-    assert found(worked) == []
+    assert list_found(worked) == []
 
 
 @pytest.mark.parametrize(
@@ -125,11 +127,11 @@ def test_a_declined_one_is_proposed_nowhere_again(worked: Project) -> None:
 )
 def test_a_question_history_or_a_fragment_is_no_candidate(project: Project, text: str) -> None:
     project.commit(f"feat: lock\n\n{text}", {"src/lock.py": "a\n"})
-    assert not found(project)
+    assert not list_found(project)
 
 
 def rules(project: Project, count: int) -> None:
-    """So many sentences that may be learned, each in a change of its own."""
+    """Write a number of sentences that may be learned, each in a change."""
     for number, name in enumerate(WORDS[:count]):
         text = (
             f"Never call `{name}_pay` before `{name}_lock`, because the {name} gateway books twice."
@@ -141,20 +143,23 @@ WORDS = ("red", "green", "blue", "amber", "violet", "ivory", "ochre", "olive")
 
 
 def week_of(project: Project, today: date = TODAY) -> list[str]:
-    return [one.title.split("`")[1] for one in queue_of(project, "9y", today).week.shown]
+    return [
+        each_question.title.split("`")[1]
+        for each_question in queue_of(project, "9y", today).week.shown
+    ]
 
 
 def test_a_week_asks_five_and_answers_bring_no_more(project: Project) -> None:
     rules(project, 8)
-    shown = week_of(project)
-    assert (len(shown), queue_of(project, "9y").week.waiting) == (5, 3)
+    week = week_of(project)
+    assert (len(week), queue_of(project, "9y").week.waiting) == (5, 3)
     queue = queue_of(project, "9y")
     answers = Answers({"accept": queue.week.shown[:1], "never": queue.week.shown[1:2]})
     answer(project.workspace, queue, answers, NOW, dry_run=False, in_actions=False)
-    assert week_of(project) == shown[2:], "what was answered is gone, and nothing takes its place"
+    assert week_of(project) == week[2:], "what was answered is gone, and nothing takes its place"
 
 
-def test_what_nobody_answers_is_asked_again_after_ninety_days(project: Project) -> None:
+def test_an_unanswered_question_is_asked_again_after_ninety_days(project: Project) -> None:
     rules(project, 8)
     first, queue = week_of(project), queue_of(project, "9y")
     project.commit(
@@ -167,10 +172,10 @@ def test_what_nobody_answers_is_asked_again_after_ninety_days(project: Project) 
     } - set(first)
     assert len(week_of(project, TODAY + timedelta(days=89))) == 3
     assert len(week_of(project, TODAY + timedelta(days=90))) == 5
-    assert len(found(project, "9y")) == 8, "each is a candidate all the while"
+    assert len(list_found(project, "9y")) == 8, "each is a candidate all the while"
 
 
-def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project: Project) -> None:
+def test_questions_about_entries_are_ordered_by_urgency(project: Project) -> None:
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
     entries = [
         make_entry(1, title="Pay once", importance=0.9, cites=(f"src/pay.py:1@{sha}",)),
@@ -179,16 +184,16 @@ def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project
     ]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
-    asked = queue_of(project, "9y").week.shown
-    assert [(one.kind, one.title) for one in asked] == [
+    questions_shown = queue_of(project, "9y").week.shown
+    assert [(request.kind, request.title) for request in questions_shown] == [
         ("changed", "Pay once"),
         ("contradiction", "Use tabs"),
     ]
-    say(project, "keep", asked[1])
-    assert [one.kind for one in queue_of(project, "9y").week.shown] == ["changed"], (
-        "both hold: not asked for 90 days"
-    )
-    say(project, "retire", asked[0])
+    say(project, "keep", questions_shown[1])
+    assert [each_question.kind for each_question in queue_of(project, "9y").week.shown] == [
+        "changed"
+    ], "both hold: not asked for 90 days"
+    say(project, "retire", questions_shown[0])
     assert not queue_of(project, "9y").week.shown
 
 
@@ -196,7 +201,7 @@ def test_entries_are_asked_for_what_is_wrong_with_them_most_urgent_first(project
 
 
 def agree(project: Project, title: str, learned: date) -> str:
-    """Commit a counted rule that people agreed to; its id."""
+    """Commit a repeated request that people agreed to as a rule, and return its id."""
     rule = replace(
         make_entry(7, title=title, type="directive"),
         engine="repetition",
@@ -208,13 +213,11 @@ def agree(project: Project, title: str, learned: date) -> str:
 
 
 def list_kept(project: Project) -> list[tuple[str, str]]:
-    """Kind and reason of the questions about entries."""
-    return [(one.kind, one.why) for one in found(project, "1d") if one.located]
+    """Return kind and reason of the questions about entries."""
+    return [(item.kind, item.why) for item in list_found(project, "1d") if item.located]
 
 
-def test_a_rule_of_which_a_person_said_the_opposite_is_asked_about(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_rule_that_a_person_contradicted_is_asked_about(project: Project, tmp_path: Path) -> None:
     agree(project, "Run the linter before each commit", project.clock.now.date())
     keep_asking(project, tmp_path, "Don't run the linter before each commit.")
     day = (project.clock.now + timedelta(1)).date()
@@ -234,6 +237,6 @@ def test_a_rule_of_this_year_is_not_asked_about(project: Project) -> None:
 
 def test_a_rule_that_is_kept_holds_for_another_year(project: Project) -> None:
     agree(project, "Run the linter before each commit", TODAY - timedelta(days=366))
-    (question,) = (one for one in found(project, "1d") if one.located)
+    (question,) = (item for item in list_found(project, "1d") if item.located)
     say(project, "keep", question)
     assert list_kept(project) == []

@@ -1,4 +1,4 @@
-"""`review --stale`: what becomes of entries whose code has changed, by what a person or an agent answers."""
+"""Tests of `review --stale`: the effect of answers on entries whose code has changed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CODE = "def pay():\n    one()\n\n\ndef ship():\n    two()\n\n\ndef close():\n   
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """Three entries: `pay` changed, `ship` is gone, `close` only moved."""
+    """Return a project with three entries: the code of `pay` changed, of `ship` is gone, of `close` moved."""
     sha = project.commit("Write", {"src/shop.py": CODE})[:12]
     names = {1: "pay", 2: "ship", 3: "close"}
     bare = [
@@ -50,11 +50,11 @@ def answer(
     **answers: list[str],
 ) -> AnsweredReview:
     queue = stale(project)
-    by_id = {id_of(one): one for one in queue.found}
-    said: Any = {verb: [by_id[name] for name in names] for verb, names in answers.items()}
+    by_id = {id_of(item): item for item in queue.found}
+    arguments: Any = {verb: [by_id[name] for name in names] for verb, names in answers.items()}
     keyed = {by_id[name].key: text for name, text in (texts or {}).items()}
     return say(
-        project.workspace, queue, Answers(said, keyed), NOW, dry_run=dry_run, in_actions=False
+        project.workspace, queue, Answers(arguments, keyed), NOW, dry_run=dry_run, in_actions=False
     )
 
 
@@ -68,13 +68,13 @@ def entry_of(project: Project, number: int) -> Entry:
 
 
 def stale_ids(project: Project) -> list[str]:
-    return [id_of(one) for one in stale(project).found]
+    return [id_of(item) for item in stale(project).found]
 
 
-def test_what_changed_and_what_is_gone_is_stale_and_says_which_edit_made_it_so(
+def test_entries_with_changed_or_removed_code_are_stale_and_name_the_edit(
     shop: Project,
 ) -> None:
-    kinds = [(id_of(one), one.kind, str(one.verdicts[0].edit)) for one in stale(shop).found]
+    kinds = [(id_of(item), item.kind, str(item.verdicts[0].edit)) for item in stale(shop).found]
     sha = shop.sha()[:7]
     assert kinds == [
         (make_id(1), "changed", f"`pay` edited in {sha}, #7"),
@@ -82,7 +82,7 @@ def test_what_changed_and_what_is_gone_is_stale_and_says_which_edit_made_it_so(
     ]
 
 
-def test_what_is_kept_is_anchored_in_the_code_as_it_is(shop: Project) -> None:
+def test_a_kept_entry_is_anchored_in_the_current_code(shop: Project) -> None:
     before, tip = shop.sha(), shop.sha()[:12]
     assert len(answer(shop, keep=[make_id(1)]).applied.subjects) == 1
     (cite,) = entry_of(shop, 1).cites
@@ -99,7 +99,7 @@ def test_an_entry_that_is_kept_without_its_code_cites_it_no_more(shop: Project) 
     assert (entry_of(shop, 2).cites, stale_ids(shop)) == ((), [make_id(1)])
 
 
-def test_what_is_retired_is_not_stale_and_both_are_commits_of_their_own(shop: Project) -> None:
+def test_kept_and_retired_entries_are_not_stale_and_have_separate_commits(shop: Project) -> None:
     before = shop.sha()
     assert (
         len(answer(shop, keep=[make_id(1)], retire=[make_id(2)], dry_run=True).applied.subjects)
@@ -127,7 +127,7 @@ def test_an_edit_is_a_note_that_takes_the_place_of_the_entry(shop: Project) -> N
     assert note.path in shop.git("show", "--name-only", "--format=%an", "HEAD")
 
 
-def test_what_is_marked_for_a_dead_name_and_kept_is_marked_no_longer(project: Project) -> None:
+def test_a_kept_entry_loses_its_mark_for_a_dead_name(project: Project) -> None:
     project.at(NOW.replace(month=3)).commit("Write", {"src/shop.py": "def pay_all():\n    one()\n"})
     day = NOW.replace(month=3).date()
     entry = make_entry(1, title="`pay_all` is slow", created_at=day, last_reinforced=day)

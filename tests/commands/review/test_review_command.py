@@ -1,4 +1,4 @@
-"""`memory-ci review --stale` as it is called."""
+"""Tests of `memory-ci review --stale` as a user calls it."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ def test_stale_entries_are_listed_and_answered_without_a_terminal(
     assert run("review").stdout == "Nothing waits for you this week.\n"
 
 
-def test_a_week_that_has_asked_enough_says_what_is_left(project: Project, run: Run) -> None:
+def test_a_full_week_reports_the_number_of_remaining_questions(project: Project, run: Run) -> None:
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\n"})[:12]
     entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in (1, 2)]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "1()\n2()\n"})
     project.commit("Ask less", {".memory-ci.yaml": "review:\n  per_week: 1\n"})
     assert run("review", "--keep", "1").exit_code == 0
-    said = run("review").stdout
-    assert said == "Nothing more waits for you this week. 1 question for later: --all lists them.\n"
+    output = run("review").stdout
+    assert (
+        output == "Nothing more waits for you this week. 1 question for later: --all lists them.\n"
+    )
     assert run("review", "--all").stdout.count("(MEMORY.md:") == 1
 
 
@@ -84,7 +86,7 @@ def test_a_person_is_asked_of_each_and_an_edit_goes_into_the_inbox(
 
 @pytest.fixture
 def stale(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project at a terminal with three entries whose code has changed."""
+    """Return a project at a terminal with three entries whose code has changed."""
     sha = project.commit("Write", {"src/pay.py": "one()\ntwo()\nthree()\n"})[:12]
     entries = [make_entry(n, title=f"Pay {n}", cites=(f"src/pay.py:{n}@{sha}",)) for n in (1, 2, 3)]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
@@ -94,15 +96,15 @@ def stale(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def review_with(*keys: str) -> Result:
-    """Review what is stale with a key for each question."""
+    """Review stale entries with a key for each question."""
     typed = "".join(f"{key}\n" for key in keys)
     return CliRunner().invoke(main, ["review", "--stale"], input=typed)
 
 
 def test_a_question_mark_explains_the_keys_and_asks_again(stale: Project) -> None:
-    shown = review_with("?", "q").output
-    assert "n - no, retire it: agents are no longer given it\n" in shown
-    assert shown.count("Does it still hold? [y,n,x,e,s,a,d,q,?]") == 2
+    output = review_with("?", "q").output
+    assert "n - no, retire it: agents are no longer given it\n" in output
+    assert output.count("Does it still hold? [y,n,x,e,s,a,d,q,?]") == 2
 
 
 def test_quitting_at_once_writes_nothing_and_says_so(stale: Project) -> None:
@@ -112,18 +114,18 @@ def test_quitting_at_once_writes_nothing_and_says_so(stale: Project) -> None:
 
 
 def test_one_key_keeps_all_that_follow(stale: Project) -> None:
-    shown = review_with("n", "a").output
-    assert "3 of 3" not in shown
+    output = review_with("n", "a").output
+    assert "3 of 3" not in output
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
 
 
 def test_one_key_leaves_all_that_follow_for_later(stale: Project) -> None:
-    shown = review_with("n", "d").output
-    assert "3 of 3" not in shown
+    output = review_with("n", "d").output
+    assert "3 of 3" not in output
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
 
 
-def test_the_end_of_the_input_quits_and_keeps_what_was_answered(stale: Project) -> None:
+def test_the_end_of_the_input_quits_and_keeps_the_answers(stale: Project) -> None:
     review_with("n")
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]
 
@@ -149,6 +151,6 @@ def test_words_that_memory_refuses_are_asked_again(
     stale: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("click.edit", lambda *_, **__: f"Pay\n\nghp_{'a1B2' * 9}\n")
-    shown = review_with("n", "e", "q").output
-    assert shown.count("Does it still hold?") == 3
+    output = review_with("n", "e", "q").output
+    assert output.count("Does it still hold?") == 3
     assert sorted(entry.status for entry in stale.entries()) == ["active", "active", "retired"]

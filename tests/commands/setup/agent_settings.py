@@ -1,4 +1,4 @@
-"""The settings of agents before and after hooks are put in."""
+"""Helpers: the settings of agents before and after hooks are added."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def set_up(
 
 
 def groups(path: Path, name: str) -> list[dict[str, Any]]:
-    """The hooks of the last event of an agent."""
-    found: list[dict[str, Any]] = json.loads(path.read_text())["hooks"][EVENTS[name][-1]]
-    return found
+    """Return the hooks of an agent's last event."""
+    data: list[dict[str, Any]] = json.loads(path.read_text())["hooks"][EVENTS[name][-1]]
+    return data
 
 
 def settings_of_others() -> dict[str, list[str]]:
-    """Texts with lists and servers of their owner's where ours go, in each file of JSON; and TOML."""
+    """Yield texts of settings with lists and servers of the user where ours are added: JSON files, and TOML."""
     odd = [
         '{"mcpServers": {"a": {"command": "x"}}, "servers": {}, "mcp": {}}',
         '{\n\t"permissions": {"allow": ["Bash(ls:*)"],\t"deny": []},\n\t"mcpServers":\t{ "a":1 }\n}',

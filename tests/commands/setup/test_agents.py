@@ -1,4 +1,4 @@
-"""The hooks of agents: put into settings as their owner wrote them, and taken out again to the byte."""
+"""Tests of agents' hooks: added to the settings as the user wrote them, and removed to the byte."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ def test_settings_get_a_hook_for_each_event_and_are_byte_for_byte_as_before_with
     assert set_up(project, name) == "kept"
     after = json.loads(path.read_text())
     for event in EVENTS[name]:
-        told = f" --event {event}" if name == "copilot" else ""
-        assert f"hook agent --for {name}{told}; exit 0" in json.dumps(after["hooks"][event].pop())
+        event_option = f" --event {event}" if name == "copilot" else ""
+        assert f"hook agent --for {name}{event_option}; exit 0" in json.dumps(
+            after["hooks"][event].pop()
+        )
     ours = dict.fromkeys(("hooks", "mcpServers", "permissions", "tools"))
     assert after | ours == before | ours
     assert after["hooks"] == {**{event: [] for event in EVENTS[name]}, **before.get("hooks", {})}
@@ -60,7 +62,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
     project: Project, number: int
 ) -> None:
     shared = number % 2 == 1
-    files = {(part.shared if shared else "") or part.file for one in AGENTS for part in one.parts}
+    files = {(part.shared if shared else "") or part.file for item in AGENTS for part in item.parts}
     before = {}
     for file in files:
         texts = settings_of_others().get(file.rpartition(".")[2])
@@ -74,8 +76,8 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
     how = {"with_hooks": False, "agents": EVERY, "is_shared": shared}
     install(project.workspace, "/an old/python", **how, is_asking=False)  # type: ignore[arg-type] # as named
     install(project.workspace, sys.executable, **how, is_mcp=False)  # type: ignore[arg-type] # as named
-    there = [project.path / file for file in files if (project.path / file).exists()]
-    assert not any(re.search(r'"mcp"\s*[],]', path.read_text()) for path in there)
+    existing_files = [project.path / file for file in files if (project.path / file).exists()]
+    assert not any(re.search(r'"mcp"\s*[],]', path.read_text()) for path in existing_files)
     steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
     assert {step.result for step in steps if step.part == "agent"} == {"written", "kept"}
     steps = install(project.workspace, sys.executable, **how)  # type: ignore[arg-type] # as named
@@ -94,15 +96,15 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=EVERY)
-def test_the_server_is_one_that_can_be_started(project: Project, agent: Agent) -> None:
+def test_the_configured_server_can_be_started(project: Project, agent: Agent) -> None:
     set_up(project, agent.name)
     (part,) = [part for part in agent.parts if part.name == "mcp"]
     text = (project.path / part.file).read_text()
-    found = tomllib.loads(text) if part.form == "block" else json.loads(text)
+    results = tomllib.loads(text) if part.form == "block" else json.loads(text)
     (server,) = [
-        found[key]["memory-ci"]
+        results[key]["memory-ci"]
         for key in ("mcpServers", "servers", "mcp", "mcp_servers")
-        if key in found
+        if key in results
     ]
     command = (
         server["command"]
@@ -165,7 +167,7 @@ def test_a_file_that_was_not_there_is_gone_again(project: Project, name: str) ->
     assert project.status() == ""
 
 
-def test_what_the_team_shares_is_the_committed_file_and_holds_no_path_of_this_machine(
+def test_shared_settings_are_committed_and_have_no_local_path(
     project: Project,
 ) -> None:
     install(project.workspace, sys.executable, with_hooks=False, agents=NAMES, is_shared=True)
@@ -231,20 +233,20 @@ def test_a_whole_file_of_version_0_2_is_replaced_and_taken_out(
     assert not path.exists()
 
 
-def test_the_agents_of_the_command_line_are_those_that_can_be_hooked_into() -> None:
+def test_the_command_line_offers_the_agents_with_hooks() -> None:
     assert list(COMMAND_LINE) == EVERY
 
 
-def test_what_its_owner_changed_meanwhile_stays(project: Project) -> None:
+def test_settings_that_the_user_changed_stay(project: Project) -> None:
     path = project.write(".gemini/settings.json", '{"a": 1}')
     set_up(project, "gemini")
     settings = json.loads(path.read_text())
     settings["hooks"]["SessionEnd"].insert(0, json.loads(MINE))
     path.write_text(json.dumps(settings))
     uninstall(project.workspace)
-    left = json.loads(path.read_text())
-    assert left["hooks"].pop("SessionEnd") == [json.loads(MINE)]
-    assert left == {
+    data = json.loads(path.read_text())
+    assert data["hooks"].pop("SessionEnd") == [json.loads(MINE)]
+    assert data == {
         "a": 1,
         "hooks": {key: [] for key in EVENTS["gemini"][:-1]},
         "mcpServers": {},
@@ -309,7 +311,7 @@ def test_a_hook_of_its_owner_that_calls_capture_too_stays(project: Project) -> N
     assert groups(path, "codex") == [mine, {**ours, "matcher": "x"}]
 
 
-def test_what_was_there_before_is_not_removed(project: Project) -> None:
+def test_settings_from_before_are_not_removed(project: Project) -> None:
     mine = project.write(FILES["gemini"], EMPTY)
     (project.path / ".codex").mkdir()
     for name in ("gemini", "codex"):

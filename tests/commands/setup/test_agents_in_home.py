@@ -1,4 +1,4 @@
-"""The hooks of agents in the settings of the home."""
+"""Tests of agents' hooks in the settings of the home directory."""
 
 from __future__ import annotations
 
@@ -34,21 +34,23 @@ def test_settings_in_the_home_are_byte_for_byte_as_before_without_us(
     calls = [(tmp_path / file).read_text() for file in USERS]
     assert all("--user" in text for text in calls if "hook agent" in text or "spawnSync" in text)
     uninstall_for_user(tmp_path)
-    there = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "made"]
-    assert {str(path.relative_to(tmp_path)): path.read_bytes() for path in there} == before
+    existing_files = [
+        path for path in tmp_path.rglob("*") if path.is_file() and path.name != "made"
+    ]
+    assert {str(path.relative_to(tmp_path)): path.read_bytes() for path in existing_files} == before
 
 
-def told(project: Project, **more: str) -> bytes:
+def make_hook_input(project: Project, **more: str) -> bytes:
     return json.dumps({"cwd": str(project.path), **more}).encode()
 
 
 def test_of_a_hook_in_the_home_and_one_of_the_project_one_answers(project: Project) -> None:
-    assert answers_event(told(project), "codex")
+    assert answers_event(make_hook_input(project), "codex")
     set_up(project, "codex")
-    assert not answers_event(told(project), "codex")
-    assert answers_event(told(project), "gemini")
+    assert not answers_event(make_hook_input(project), "codex")
+    assert answers_event(make_hook_input(project), "gemini")
     set_up(project, "opencode")
-    assert not answers_event(told(project), "opencode")
+    assert not answers_event(make_hook_input(project), "opencode")
 
 
 def test_a_hook_in_the_home_is_silent_where_there_is_no_memory(tmp_path: Path) -> None:
@@ -63,5 +65,11 @@ def test_a_project_in_the_home_and_the_home_do_not_take_each_others_hooks(projec
     both = (project.path / FILES["codex"]).read_text()
     assert (both.count("memory-ci hook agent --for codex;"), both.count("--user;")) == (5, 5)
     uninstall_for_user(project.path)
-    left = (project.path / FILES["codex"]).read_text()
-    assert (left.count("memory-ci hook agent --for codex;"), left.count("--user;")) == (5, 0)
+    remaining_text = (project.path / FILES["codex"]).read_text()
+    assert (
+        remaining_text.count("memory-ci hook agent --for codex;"),
+        remaining_text.count("--user;"),
+    ) == (
+        5,
+        0,
+    )

@@ -1,4 +1,4 @@
-"""Blocks of ours in YAML of somebody else: the rest stays byte for byte, and says what it said."""
+"""Tests of our blocks in YAML files of others: the other bytes and their meaning do not change."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_block_changes_nothing_else_and_comes_out_byte_for_byte(text: str) -> 
     added = add_items(text, "repos", ITEM)
     both = add_keys(added, KEYS)
     assert remove_blocks(added) == remove_blocks(both) == text
-    plain, ours = (yaml.safe_load(one.replace("!tag ", "")) for one in (text, both))
+    plain, ours = (yaml.safe_load(item.replace("!tag ", "")) for item in (text, both))
     assert ours == {
         **plain,
         "repos": [*plain["repos"], *yaml.safe_load(ITEM)],
@@ -76,7 +76,7 @@ def test_a_file_without_a_key_gets_ours(text: str) -> None:
         ("repos:\n- a: [\n", "not valid YAML"),
     ],
 )
-def test_what_cannot_be_proved_is_refused(text: str, reason: str) -> None:
+def test_an_edit_that_cannot_be_verified_is_refused(text: str, reason: str) -> None:
     with pytest.raises(YamlTextError, match=reason):
         add_items(text, "repos", ITEM)
 

@@ -1,4 +1,4 @@
-"""Settings with a path of this machine, and the list of files that git passes over."""
+"""Tests of settings with a path of this machine, and of git's list of excluded files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tools that manage hooks: which is recognised, and what it lacks."""
+"""Tests of hook managers: which are recognised, and which of our lines are missing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from memory_ci.commands.setup.hooks import (
 
 
 def lefthook(root: Path, text: str) -> str:
-    """What is to be added to lefthook's settings."""
+    """Return the lines to add to lefthook's settings."""
     (root / "lefthook.yml").write_text(text)
     manager = find_manager(root, HOOKS)
     assert manager is not None
@@ -44,7 +44,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 
 
 @pytest.mark.parametrize("name", LEFTHOOK)
-def test_what_is_told_is_in_the_notation_of_the_file_and_recognised_there(
+def test_suggested_lines_have_the_notation_of_the_file_and_are_recognised(
     tmp_path: Path, name: str
 ) -> None:
     settings = tmp_path / name
@@ -53,9 +53,9 @@ def test_what_is_told_is_in_the_notation_of_the_file_and_recognised_there(
     manager = find_manager(tmp_path, HOOKS)
     assert manager is not None
     (text,) = manager.additions.values()
-    told = READERS[settings.suffix[1:]](text)
-    assert told["post-merge"]["commands"]["memory-ci"]["run"] == hook_line("post-merge")
-    assert told["pre-push"]["commands"]["memory-ci"]["use_stdin"] is True
+    hook_settings = READERS[settings.suffix[1:]](text)
+    assert hook_settings["post-merge"]["commands"]["memory-ci"]["run"] == hook_line("post-merge")
+    assert hook_settings["pre-push"]["commands"]["memory-ci"]["use_stdin"] is True
     settings.write_text(text)
     assert find_manager(tmp_path, HOOKS) == Manager("lefthook", {}, "lefthook install")
 
@@ -78,7 +78,7 @@ def test_lefthook_is_recognised_by_any_of_its_files(tmp_path: Path, name: str) -
     assert list(manager.additions) == [name]
 
 
-def test_what_lefthook_is_told_to_add_is_what_was_lacking(tmp_path: Path) -> None:
+def test_the_lines_suggested_for_lefthook_are_the_missing_ones(tmp_path: Path) -> None:
     text = lefthook(tmp_path, "")
     assert list(yaml.safe_load(text)) == list(HOOKS)
     assert lefthook(tmp_path, text) == ""
@@ -105,7 +105,7 @@ def test_a_comment_is_no_call(tmp_path: Path) -> None:
     assert list(manager.additions) == [".husky/post-merge"]
 
 
-def test_husky_is_told_for_each_hook_that_lacks_a_line(tmp_path: Path) -> None:
+def test_husky_gets_a_suggestion_for_each_hook_without_our_line(tmp_path: Path) -> None:
     (tmp_path / ".husky").mkdir()
     (tmp_path / ".husky/pre-push").write_text("npm test\nmemory-ci hook pre-push\n")
     manager = find_manager(tmp_path, HOOKS)
@@ -121,7 +121,7 @@ def test_husky_is_told_for_each_hook_that_lacks_a_line(tmp_path: Path) -> None:
 def test_a_line_is_harmless_where_memory_ci_is_missing(
     tmp_path: Path, hook: str, status: int | None
 ) -> None:
-    """husky runs its files with `sh -e`: a line that fails would be the end of the hook."""
+    """husky runs its files with `sh -e`: a line that fails would end the hook."""
     program = tmp_path / "memory-ci"
     if status is not None:
         program.write_text('#!/bin/sh\necho "$@"\n')

@@ -1,4 +1,4 @@
-"""memory-ci init and uninit: set up as a new user would, and out again byte for byte."""
+"""Tests of `memory-ci init` and `init --remove`: set up as a new user would, and removed to the byte."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ build:
 
 @pytest.fixture
 def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
-    """A repository with a commented configuration of pre-commit and a workflow."""
+    """Return a repository with a commented pre-commit configuration and a workflow."""
     repo = make_repo(tmp_path / "old")
     repo.commit(
         "Begin",
@@ -57,7 +57,7 @@ def old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RepoBuilder:
 
 
 def snapshot(repo: RepoBuilder) -> dict[str, bytes]:
-    """All files but git's own; of those the ones that `install` writes into."""
+    """Return all files outside of .git, and those in it that `init --clone` writes."""
     files = [
         path
         for path in repo.path.rglob("*")
@@ -76,7 +76,7 @@ def test_one_command_sets_all_up_and_another_takes_it_out(old: RepoBuilder, run:
     assert run("init", *ALL).exit_code == 0
     done = snapshot(old)
     config = yaml.safe_load(done[".pre-commit-config.yaml"])
-    assert [one["repo"] for one in config["repos"]] == [
+    assert [each_repo["repo"] for each_repo in config["repos"]] == [
         "local",
         "https://github.com/acme/memory-ci",
     ]
@@ -97,7 +97,7 @@ def test_one_command_sets_all_up_and_another_takes_it_out(old: RepoBuilder, run:
     assert "Nothing that init wrote is here." in run("init", "--remove").stdout
 
 
-def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) -> None:
+def test_changed_files_stay_and_are_named(old: RepoBuilder, run: Run) -> None:
     run("init", *ALL[:3], *SOURCE)
     for path, was, now in (
         (".pre-commit-config.yaml", f"rev: v{__version__}", "rev: v9.9"),
@@ -114,14 +114,12 @@ def test_what_somebody_changed_stays_and_is_named(old: RepoBuilder, run: Run) ->
         "MEMORY.md",
         ".github/workflows/memory.yml",
     }
-    left = (old.path / ".pre-commit-config.yaml").read_text()
-    assert left.startswith(CONFIG)
-    assert ("v9.9" in left, "default_stages" in left) == (True, False)
+    remaining_text = (old.path / ".pre-commit-config.yaml").read_text()
+    assert remaining_text.startswith(CONFIG)
+    assert ("v9.9" in remaining_text, "default_stages" in remaining_text) == (True, False)
 
 
-def test_what_others_add_below_our_block_is_no_reason_to_move_it(
-    old: RepoBuilder, run: Run
-) -> None:
+def test_text_added_below_our_block_does_not_move_it(old: RepoBuilder, run: Run) -> None:
     run("init", "--pre-commit", *SOURCE)
     path, more = (
         old.path / ".pre-commit-config.yaml",
@@ -154,33 +152,33 @@ def test_the_configuration_of_version_0_2_is_taken_out_unless_it_was_changed(
     assert not path.exists()
 
 
-def test_what_a_cloud_agent_needs_goes_and_exported_memory_stays(
+def test_files_for_cloud_agents_are_removed_and_exported_memory_stays(
     old: RepoBuilder, run: Run
 ) -> None:
     old.write("institutional.md", "# Norms\n\nAmounts are kept in cents.\n")
     run("init", "--cloud", "copilot-cloud")
     old.write(".memory/inbox/one.md", "## One\n\nText.\n")
     assert (old.path / ".github" / "workflows" / "copilot-setup-steps.yml").exists()
-    left = [
+    output = [
         step["path"]
         for step in json.loads(run("init", "--remove", "--json").stdout)["files"]
         if step["result"] == "left"
     ]
-    assert left == ["institutional.md", ".memory", "AGENTS.md"]
+    assert output == ["institutional.md", ".memory", "AGENTS.md"]
     assert sorted(path.name for path in (old.path / ".github").rglob("*") if path.is_file()) == [
         "test.yml"
     ]
     assert not (old.path / ".memory-ci-setup.sh").exists()
 
 
-def test_what_install_put_in_alone_is_left_to_uninstall(old: RepoBuilder, run: Run) -> None:
+def test_changes_of_init_clone_are_left_to_its_own_removal(old: RepoBuilder, run: Run) -> None:
     run("init", "--clone")
     run("init")
     assert "`memory-ci init --remove --clone` takes it out" in run("init", "--remove").stdout
     assert (old.path / ".gitattributes").exists()
 
 
-def test_the_workflow_asks_for_the_least_and_says_what_for(old: RepoBuilder, run: Run) -> None:
+def test_the_workflow_has_minimal_permissions_with_reasons(old: RepoBuilder, run: Run) -> None:
     old.git("branch", "-m", "trunk")
     run("init", "--ci", "github", *SOURCE)
     text = (old.path / ".github" / "workflows" / "memory.yml").read_text()
@@ -227,7 +225,7 @@ def test_a_pipeline_of_gitlab_gets_the_component_in_a_stage_it_has(
         (".github/workflows/memory.yml", "on: push\njobs: {}\n", "--ci=github"),
     ],
 )
-def test_what_cannot_be_merged_is_refused_with_the_lines_to_paste(
+def test_a_file_that_cannot_be_merged_is_refused_with_the_lines_to_paste(
     old: RepoBuilder, run: Run, path: str, text: str, option: str
 ) -> None:
     old.write(path, text)
@@ -267,8 +265,8 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
     project.merge_work(
         "Lock\n\nNever close a drawer twice, because the lock jams.", "lock", 301, "src/lock.py"
     )
-    shown = run("init", "--from", "5y", "--dry-run").stdout
-    first, rest = shown.split("\n", 1)
+    output = run("init", "--from", "5y", "--dry-run").stdout
+    first, rest = output.split("\n", 1)
     assert re.fullmatch(r"Since 5y: \d+ merged changes\.", first)
     assert re.match(
         r"Marked in commit messages: 2 learnings\.\n  .+\n  .+\n  write them: memory-ci record --since 5y\n",
@@ -279,8 +277,8 @@ def test_older_work_is_shown_before_anything_is_written(project: Project, run: R
         r"With a model: \d+ questions, [\d,]+ tokens in, about \d+\.\d\d USD \(anthropic: as an example",
         rest,
     )
-    told = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
-    assert (told["changes"] > 0, told["offer"]["windows"] > 0) == (True, True)
+    data = json.loads(run("init", "--from", "5y", "--dry-run", "--json").stdout)["preview"]
+    assert (data["changes"] > 0, data["offer"]["windows"] > 0) == (True, True)
 
 
 def test_an_empty_repository_has_no_older_work(
@@ -295,17 +293,17 @@ def test_a_dry_run_asks_nothing_at_a_terminal(
 ) -> None:
     monkeypatch.setattr(command, "has_input", lambda: False)
     monkeypatch.setattr(command, "is_terminal", lambda: True)
-    shown = run("init", "--from", "90d", "--dry-run")
-    assert shown.exit_code == 0
-    assert "OWNER/REPO@TAG" not in shown.output
-    assert "would be written MEMORY.md" in shown.stdout
+    shown_result = run("init", "--from", "90d", "--dry-run")
+    assert shown_result.exit_code == 0
+    assert "OWNER/REPO@TAG" not in shown_result.output
+    assert "would be written MEMORY.md" in shown_result.stdout
 
 
 def test_paths_are_printed_relative_to_the_work_tree(old: RepoBuilder, run: Run) -> None:
-    shown = run("init", "--agent", "claude-code").stdout + run("init", "--remove").stdout
-    assert "written  merge-driver  .git/config\n" in shown
-    assert "removed  attributes    .gitattributes\n" in shown
-    assert str(old.path) not in shown
+    output = run("init", "--agent", "claude-code").stdout + run("init", "--remove").stdout
+    assert "written  merge-driver  .git/config\n" in output
+    assert "removed  attributes    .gitattributes\n" in output
+    assert str(old.path) not in output
 
 
 @pytest.mark.parametrize("option", [("--ci", "github"), ("--ci", "gitlab"), ("--pre-commit",)])
@@ -344,7 +342,7 @@ def test_a_release_that_nobody_names_leaves_ci_and_pre_commit_out(old: RepoBuild
 
 
 @pytest.mark.usefixtures("at_terminal")
-def test_empty_answers_set_up_what_is_found(old: RepoBuilder) -> None:
+def test_empty_answers_set_up_the_detected_tools(old: RepoBuilder) -> None:
     (old.path / ".claude").mkdir()
     result = answer("", "", SOURCE[1], "", "n")
     assert result.exit_code == 0, result.output
@@ -382,7 +380,7 @@ def test_a_commit_where_gitlab_needs_a_tag_is_asked_again(
 
 
 @pytest.mark.usefixtures("at_terminal")
-def test_what_is_set_up_is_not_asked_again(old: RepoBuilder) -> None:
+def test_no_question_is_asked_about_existing_setup(old: RepoBuilder) -> None:
     answer("", "", SOURCE[1], "n")
     again = answer()
     assert again.exit_code == 0, again.output
@@ -390,7 +388,7 @@ def test_what_is_set_up_is_not_asked_again(old: RepoBuilder) -> None:
 
 
 @pytest.mark.usefixtures("at_terminal")
-def test_a_repository_without_forge_and_agent_is_told_how_to_add_them(
+def test_without_forge_and_agent_the_output_explains_how_to_add_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(make_repo(tmp_path / "new").path)

@@ -1,4 +1,4 @@
-"""Installing into a clone, and taking it out again to the byte."""
+"""Tests of `init --clone` and its removal to the byte."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def removed(project: Project, **options: bool) -> list[str]:
 
 
 def snapshot(project: Project) -> dict[str, tuple[bytes, int]]:
-    """Everything that install may write: bytes and mode."""
+    """Return bytes and mode of all files that `init --clone` may write."""
     places = [project.path / ".gitattributes", project.path / ".git" / "config"]
     places += (project.path / ".git" / "hooks").glob("*")
     return {str(path): (path.read_bytes(), path.stat().st_mode) for path in places if path.exists()}
@@ -57,7 +57,7 @@ def test_installing_again_changes_nothing(project: Project) -> None:
     assert snapshot(project) == before
 
 
-def test_a_dry_run_says_what_would_be_and_writes_nothing(project: Project) -> None:
+def test_a_dry_run_lists_changes_and_writes_nothing(project: Project) -> None:
     put_hook(project, REFUSING)
     before = snapshot(project)
     assert results(project, dry_run=True) == ["written"] * PARTS
@@ -91,14 +91,14 @@ MINE = "echo MINE >/dev/null\n"
 
 
 def edit(project: Project, name: str = HOOK) -> str:
-    """Our hook with a line of its user's; the text that must not be lost."""
+    """Add a line of the user to our hook, and return the text that must not be lost."""
     hook = project.path / ".git/hooks" / name
     text = hook.read_text() + MINE
     hook.write_text(text)
     return text
 
 
-def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_installing_again(
+def test_a_user_s_line_in_our_hook_survives_another_install(
     project: Project,
 ) -> None:
     install(project.workspace, sys.executable)
@@ -119,7 +119,7 @@ def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_installing_again(
     assert snapshot(project) == before
 
 
-def test_what_a_user_wrote_into_a_hook_of_ours_is_not_lost_by_uninstalling(
+def test_a_user_s_line_in_our_hook_survives_the_removal(
     project: Project,
 ) -> None:
     put_hook(project, REFUSING)
@@ -190,7 +190,7 @@ def test_a_hook_that_was_put_aside_comes_back_though_ours_was_deleted(project: P
     assert snapshot(project) == before
 
 
-def test_ours_that_was_deleted_is_put_in_again_before_the_one_that_was_put_aside(
+def test_a_deleted_hook_of_ours_is_restored_before_the_hook_moved_aside(
     project: Project,
 ) -> None:
     put_hook(project, REFUSING)
@@ -223,7 +223,7 @@ def test_lines_written_around_our_block_stay_lines(project: Project) -> None:
     assert attributes.read_text() == "*.png binary\n*.jpg binary\n"
 
 
-def test_a_block_of_other_scopes_is_renewed_where_it_stands(project: Project) -> None:
+def test_a_block_for_other_scopes_is_updated_in_place(project: Project) -> None:
     install(project.workspace, sys.executable)
     attributes = project.path / ".gitattributes"
     attributes.write_text(attributes.read_text() + "*.jpg binary\n")
@@ -360,7 +360,9 @@ def test_beside_a_tool_that_runs_a_hook_from_aside_ours_is_put_there(
 
 
 @pytest.mark.parametrize("is_aside", [False, True])
-def test_what_the_tool_runs_already_is_left_to_it(project: Project, is_aside: bool) -> None:
+def test_hooks_that_the_manager_runs_already_are_left_to_it(
+    project: Project, is_aside: bool
+) -> None:
     old = "#!/bin/sh\n# of old\n"
     put_hook(project, old)
     if is_aside:  # from an earlier installation
@@ -426,7 +428,7 @@ def test_a_strange_path_of_the_interpreter_is_quoted_for_shell_and_git() -> None
     )
 
 
-def test_a_damaged_note_of_what_was_made_does_not_end_uninstall(project: Project) -> None:
+def test_a_damaged_list_of_created_files_does_not_stop_the_removal(project: Project) -> None:
     install(project.workspace, sys.executable, agents=("claude-code",))
     note = project.path / ".git" / "memory-ci" / "made"
     note.write_bytes(note.read_bytes() + bytes(range(128, 256)) + b"\n")

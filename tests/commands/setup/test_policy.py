@@ -1,4 +1,4 @@
-"""The policy of a platform: pinned by digest, it only narrows."""
+"""Tests of a platform's policy: pinned by digest, and it can only narrow settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def platform(tmp_path: Path) -> RepoBuilder:
 
 
 def extend(project: Project, platform: RepoBuilder, own: str = "") -> Config:
-    """Commit a configuration of the project's own, extended; the effective one."""
+    """Commit a configuration of the project that extends the policy, and return the effective one."""
     project.write(CONFIG_FILE, own)
     pin_policy(project.path, f"{platform.path}@v1", {}, write=True)
     project.git("add", ".")
@@ -53,7 +53,7 @@ def extend(project: Project, platform: RepoBuilder, own: str = "") -> Config:
         ("engine: {allowed: [command]}\n", 2, 20, ("rules",)),
     ],
 )
-def test_of_two_caps_the_lower_one_holds_and_of_two_lists_what_is_in_both(
+def test_the_lower_of_two_limits_and_the_intersection_of_two_lists_apply(
     project: Project,
     platform: RepoBuilder,
     own: str,
@@ -86,7 +86,7 @@ def test_an_engine_and_a_way_to_publish_that_are_not_allowed_are_refused(
     assert caught.value.slug == "policy-forbids"
 
 
-def test_a_copy_that_was_changed_or_removed_is_refused_and_brought_back(
+def test_a_changed_or_removed_copy_is_refused_and_restored(
     project: Project, platform: RepoBuilder
 ) -> None:
     extend(project, platform)
@@ -144,7 +144,7 @@ def test_the_environment_can_ask_for_a_policy(
         (None, "{}@main", "policy-missing"),
     ],
 )
-def test_what_is_no_policy_is_not_pinned(
+def test_an_invalid_policy_is_not_pinned(
     project: Project, platform: RepoBuilder, text: str | None, source: str, slug: str
 ) -> None:
     if text is None:
@@ -174,7 +174,7 @@ def test_a_change_that_takes_the_policy_out_is_a_finding(
     assert codes == ["policy-removed"]
 
 
-def test_the_remote_decides_how_may_be_published_whatever_stands_here(
+def test_the_remote_s_policy_decides_the_ways_to_publish(
     project: Project, platform: RepoBuilder, tmp_path: Path
 ) -> None:
     extend(project, platform)

@@ -1,4 +1,4 @@
-"""Which directory the MCP server of a plugin serves, if any."""
+"""Tests of the directory that the MCP server of a plugin serves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENVIRON = {"COPILOT_AGENT_SESSION_ID": SESSION}
 
 
 def put_session(directory: str) -> None:
-    """Write what Copilot CLI writes at the start of a session."""
+    """Write the files that Copilot CLI writes at the start of a session."""
     folder = Path.home() / ".copilot/session-state" / SESSION
     folder.mkdir(parents=True)
     text = f"id: {SESSION}\ncwd: {directory}\ngit_root: /elsewhere\n"

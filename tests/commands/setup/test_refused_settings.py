@@ -1,4 +1,4 @@
-"""Settings of agents that are refused and left as they are."""
+"""Tests of settings of agents that are refused and left as they are."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ def test_a_plugin_of_its_owner_is_not_replaced(project: Project) -> None:
 @pytest.mark.parametrize(
     "text", ['{"a": 1, // mine\n}', "[]", '{"hooks": []}', '{"hooks": {"SessionEnd": {}}}', "{"]
 )
-def test_settings_that_are_not_what_the_agent_reads_are_left_to_their_owner(
-    project: Project, text: str
-) -> None:
+def test_settings_in_an_unknown_form_are_left_unchanged(project: Project, text: str) -> None:
     path = project.write(FILES["gemini"], text)
     with pytest.raises(UsageError) as caught:
         set_up(project, "gemini")
@@ -50,7 +48,7 @@ def test_settings_that_are_not_what_the_agent_reads_are_left_to_their_owner(
         ('{"a": 1, // mine\n}', "is not the plain JSON", "Take comments out"),
     ],
 )
-def test_what_is_wrong_with_settings_is_named(
+def test_the_fault_in_settings_is_named(
     project: Project, text: str, message: str, hint: str
 ) -> None:
     project.write(FILES["gemini"], text)

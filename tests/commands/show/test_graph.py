@@ -1,4 +1,4 @@
-"""Graph: an entry and what is around it in the memory at hand."""
+"""Tests of `show --graph`: an entry and the entries that are related to it."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def distances(graph: Graph) -> dict[int, int]:
     return {int(node.id[:8], 16): node.distance for node in graph.nodes}
 
 
-def around(project: Project, number: int, depth: int = 1) -> Graph:
+def make_graph(project: Project, number: int, depth: int = 1) -> Graph:
     return build_graph(project.workspace, make_id(number)[:8], depth)
 
 
-def test_an_entry_stands_with_what_it_names_and_what_names_it(project: Project) -> None:
+def test_the_graph_has_relations_from_and_to_the_entry(project: Project) -> None:
     center = entry(
         1, relations=(f"supports {make_id(2)}", f"refutes {make_id(3)}"), supersedes=(make_id(4),)
     )
@@ -52,7 +52,7 @@ def test_an_entry_stands_with_what_it_names_and_what_names_it(project: Project) 
         entry(4),
         entry(5, relations=(f"duplicates {make_id(1)}",)),
     )
-    graph = around(project, 1)
+    graph = make_graph(project, 1)
     stated = {(1, "supports", 2), (1, "contradicts", 3), (1, "supersedes", 4), (5, "duplicates", 1)}
     assert edges(graph) == stated
     assert distances(graph) == {1: 0, 2: 1, 3: 1, 4: 1, 5: 1}
@@ -67,25 +67,25 @@ def test_at_depth_two_the_neighbours_of_neighbours_come_in(project: Project) -> 
         entry(3, relations=(f"supports {make_id(4)}", f"contradicts {make_id(1)}")),
         entry(4),
     )
-    assert distances(around(project, 2)) == {2: 0, 1: 1, 3: 1}
-    assert distances(around(project, 1, 2)) == {1: 0, 2: 1, 3: 1, 4: 2}
-    assert (3, "supports", 4) in edges(around(project, 1, 2))
+    assert distances(make_graph(project, 2)) == {2: 0, 1: 1, 3: 1}
+    assert distances(make_graph(project, 1, 2)) == {1: 0, 2: 1, 3: 1, 4: 2}
+    assert (3, "supports", 4) in edges(make_graph(project, 1, 2))
 
 
-def test_a_circle_ends_and_each_edge_stands_once(project: Project) -> None:
+def test_a_cycle_ends_and_each_edge_appears_once(project: Project) -> None:
     put(
         project,
         entry(1, relations=(f"supports {make_id(2)}",)),
         entry(2, relations=(f"supports {make_id(1)}",)),
     )
-    graph = around(project, 1, 2)
+    graph = make_graph(project, 1, 2)
     assert len(graph.edges) == 2
     assert edges(graph) == {(1, "supports", 2), (2, "supports", 1)}
 
 
 def test_an_id_that_no_file_has_is_a_node_that_says_so(project: Project) -> None:
     put(project, entry(1, relations=(f"supports {make_id(9)}",)))
-    (node,) = [node for node in around(project, 1).nodes if node.id == make_id(9)]
+    (node,) = [node for node in make_graph(project, 1).nodes if node.id == make_id(9)]
     assert (node.is_missing, node.title, node.distance) == (True, "", 1)
 
 
@@ -95,7 +95,7 @@ def test_similar_entries_are_found_by_words_and_a_note_says_so(project: Project)
         make_entry(1, title="Send a key with each charge"),
         make_entry(2, title="Send a key with each refund"),
     )
-    graph = around(project, 1, 2)
+    graph = make_graph(project, 1, 2)
     assert [(edge.kind, edge.weight) for edge in graph.edges] == [("similar", 0.6)]
     assert graph.notes == (
         "Similar entries were found by words in common (0.45 or more), not by vectors.",
@@ -107,7 +107,7 @@ def test_similar_entries_are_found_by_vectors_where_there_are_some(project: Proj
     with synced_index(project.workspace) as index:
         hashes = [text_hash(place.entry) for place in list_entries(index)]
         store_vectors(index, "planned:1", hashes, pack_vectors([(1.0, 0.0), (0.9, 0.435)]))
-    graph = around(project, 1)
+    graph = make_graph(project, 1)
     assert [(edge.kind, round(edge.weight, 2)) for edge in graph.edges] == [("similar", 0.9)]
     assert graph.notes == ()
 
@@ -118,7 +118,7 @@ def test_a_retired_entry_is_shown_where_it_is_named_and_is_like_nothing(project:
         make_entry(1, title="Send a key with each charge", relations=(f"supports {make_id(2)}",)),
         make_entry(2, title="Send a key with each refund", status="retired"),
     )
-    graph = around(project, 1, 2)
+    graph = make_graph(project, 1, 2)
     assert edges(graph) == {(1, "supports", 2)}
     assert graph.nodes[1].status == "retired"
 
@@ -127,14 +127,14 @@ def test_entries_of_every_scope_take_part(project: Project) -> None:
     put(project, entry(1, relations=(f"supports {make_id(2)}",)))
     put(project, entry(2), path="institutional.md")
     put(project, entry(3, relations=(f"supports {make_id(1)}",)), path="src/MEMORY.md")
-    assert {node.scope for node in around(project, 1).nodes} == {
+    assert {node.scope for node in make_graph(project, 1).nodes} == {
         "project",
         "institutional",
         "team:src",
     }
 
 
-def test_a_neighbourhood_too_large_to_read_is_cut_and_said(project: Project) -> None:
+def test_a_large_neighbourhood_is_cut_with_a_note(project: Project) -> None:
     put(
         project,
         *(entry(n, relations=(f"supports {make_id(1)}",) if n > 1 else ()) for n in range(1, 7)),
@@ -149,5 +149,5 @@ def test_a_neighbourhood_too_large_to_read_is_cut_and_said(project: Project) -> 
 
 def test_an_unknown_id_is_an_error(project: Project) -> None:
     with pytest.raises(UsageError) as caught:
-        around(project, 7)
+        make_graph(project, 7)
     assert caught.value.slug == "unknown-entry"

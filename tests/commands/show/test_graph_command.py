@@ -1,4 +1,4 @@
-"""memory-ci graph, as a user calls it."""
+"""Tests of `memory-ci show --graph` as a user calls it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def pair(project: Project) -> Project:
-    one = make_entry(1, title="Send a key", relations=(f"supports {make_id(2)}",))
+    entry = make_entry(1, title="Send a key", relations=(f"supports {make_id(2)}",))
     two = make_entry(2, title="Charge once", relations=(f"contradicts {make_id(9)}",))
-    project.write("MEMORY.md", "\n".join(map(format_entry, (one, two))))
+    project.write("MEMORY.md", "\n".join(map(format_entry, (entry, two))))
     return project
 
 

@@ -1,4 +1,4 @@
-"""`memory-ci show ID` as a user runs it."""
+"""Tests of `memory-ci show ID` as a user runs it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_json_of_an_entry_has_its_place_its_text_and_its_prominence(
 ) -> None:
     text = format_entry(make_entry(1))
     project.write("MEMORY.md", text)
-    shown = json.loads(run("show", make_id(1), "--json").stdout)
-    assert shown.keys() == {"schema_version", "located", "text", "prominence"}
-    assert shown["located"]["path"] == "MEMORY.md"
-    assert shown["text"].rstrip("\n") == text.rstrip("\n")
+    data = json.loads(run("show", make_id(1), "--json").stdout)
+    assert data.keys() == {"schema_version", "located", "text", "prominence"}
+    assert data["located"]["path"] == "MEMORY.md"
+    assert data["text"].rstrip("\n") == text.rstrip("\n")

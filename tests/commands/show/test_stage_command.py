@@ -1,4 +1,4 @@
-"""memory-ci health --stage, as a user runs it."""
+"""Tests of `memory-ci health --stage` as a user runs it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tests.project import Project
 pytestmark = pytest.mark.in_project
 
 
-def test_stage_says_what_is_in_force_since_when_and_where_it_is_read(
-    project: Project, run: Run
-) -> None:
+def test_stage_names_the_stage_its_start_and_its_source(project: Project, run: Run) -> None:
     sha = project.commit("Start building", {"INTENT.md": "# Intent\n\nStage: build\n"})
     assert (
         run("health", "--stage").stdout
@@ -32,7 +30,7 @@ def test_stage_says_what_is_in_force_since_when_and_where_it_is_read(
     ]
 
 
-def test_stage_says_when_it_is_unclear_and_when_there_is_none(project: Project, run: Run) -> None:
+def test_stage_reports_an_unclear_or_missing_stage(project: Project, run: Run) -> None:
     assert "no INTENT.md" in run("health", "--stage").stderr
     sha = project.commit("Start building", {"INTENT.md": "Stage: build\n"})
     project.commit("Muddle", {"INTENT.md": "Stage: build or test\n"})

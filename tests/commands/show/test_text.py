@@ -1,4 +1,4 @@
-"""Entries, and graphs as text, whatever the titles hold."""
+"""Tests of entries and graphs as text, with any titles."""
 
 from __future__ import annotations
 

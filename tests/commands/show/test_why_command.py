@@ -1,4 +1,4 @@
-"""`memory-ci show ID --why` as a user runs it."""
+"""Tests of `memory-ci show ID --why` as a user runs it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def zoo(project: Project) -> Project:
     return project
 
 
-def test_feedback_given_by_hand_is_told(run: Run, zoo: Project) -> None:
+def test_feedback_by_hand_is_shown(run: Run, zoo: Project) -> None:
     assert run("feedback", make_id(1), "confirmed", "--ref", "pr:1").exit_code == 0
     result = run("show", "--why", make_id(1)[:8])
     assert result.exit_code == 0
@@ -30,9 +30,9 @@ def test_feedback_given_by_hand_is_told(run: Run, zoo: Project) -> None:
 
 def test_json_has_every_number(run: Run, zoo: Project) -> None:
     run("feedback", make_id(1), "rejected")
-    found = json.loads(run("show", "--why", make_id(1), "--json").stdout)
-    assert found["utility"] == pytest.approx(0.2)
-    assert [name for name, _ in found["factors"]] == [
+    data = json.loads(run("show", "--why", make_id(1), "--json").stdout)
+    assert data["utility"] == pytest.approx(0.2)
+    assert [name for name, _ in data["factors"]] == [
         "prominence",
         "age",
         "scope",
@@ -48,7 +48,7 @@ def test_a_title_moves_no_cursor(run: Run, zoo: Project) -> None:
 @pytest.mark.parametrize(
     ("argv", "code"), [(["ffff"], 2), (["ffffffff"], 2), (["00000001", "--at", "nowhere"], 4)]
 )
-def test_what_cannot_be_told_has_its_exit_status(
+def test_an_entry_that_cannot_be_explained_has_its_exit_status(
     run: Run, zoo: Project, argv: list[str], code: int
 ) -> None:
     assert run("show", "--why", *argv).exit_code == code
@@ -62,13 +62,13 @@ def test_what_cannot_be_told_has_its_exit_status(
         ("show",),
     ],
 )
-def test_where_no_entry_is_found_what_cannot_be_read_is_told(
+def test_unreadable_files_are_reported_if_no_entry_is_found(
     run: Run, zoo: Project, command: tuple[str, ...]
 ) -> None:
     text = (zoo.path / "MEMORY.md").read_text()
     zoo.write("MEMORY.md", text.replace("last_reinforced:", "status: novel\nlast_reinforced:"))
-    said = run(*command, make_id(1)).stderr
-    assert "[unknown-entry]" in said
+    output = run(*command, make_id(1)).stderr
+    assert "[unknown-entry]" in output
     (warning,) = run("list").stderr.splitlines()
     assert warning.startswith("Warning: MEMORY.md:")
-    assert warning in said.splitlines()
+    assert warning in output.splitlines()

@@ -1,4 +1,4 @@
-"""`memory-ci index`: what it prints, and its exit status."""
+"""Tests of `memory-ci index`: its output and exit status."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from tests.project import Project
 pytestmark = pytest.mark.in_project
 
 
-def test_verify_says_nothing_of_an_equal_index_and_names_what_differs(
-    run: Run, project: Project
-) -> None:
+def test_verify_prints_only_the_differences_of_an_index(run: Run, project: Project) -> None:
     run("index")
     equal = run("index", "--verify")
     assert (equal.exit_code, equal.stdout) == (0, "")

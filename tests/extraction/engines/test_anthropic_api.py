@@ -12,7 +12,7 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.anthropic_api import (
     CLIENTS,
-    CREDENTIALS,
+    CREDENTIAL_VARIABLES,
     AnthropicEngine,
     is_configured,
 )
@@ -197,7 +197,7 @@ def test_a_provider_is_configured_by_each_of_its_sets_and_by_nothing_less(
     provider: Provider,
 ) -> None:
     settings = EngineConfig(provider=provider)
-    for names in CREDENTIALS[provider]:
+    for names in CREDENTIAL_VARIABLES[provider]:
         assert str(is_configured(dict.fromkeys(names, "x"), settings)).startswith(names[0])
         assert is_configured(dict.fromkeys(names[:-1], "x") | {names[-1]: ""}, settings) is None
 

@@ -6,24 +6,24 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from memory_ci.commands.record.gatherer import Gathered, RecordRun
+from memory_ci.commands.record.gatherer import GatheredEvents, RecordRun
 from memory_ci.extraction.entries import entry_id
 from memory_ci.gitrepo.history import read_authorship
 from memory_ci.gitrepo.squash_trailers import BuriedTrailers
 from memory_ci.gitrepo.trailers import format_trailers
 from memory_ci.lifecycle.reinforcement import list_named_ids
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.memory.claims import Copies, list_ids
+from memory_ci.memory.claims import OriginalCommits, list_ids
 from memory_ci.records.candidate import Judged
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import HOLDOUT_TRAILER, SERVED_TRAILER, USED_TRAILER
 from memory_ci.regex import Regex
 
-COMMIT = Regex(r"\bcommit:([0-9a-f]{7,64})\b")
+COMMIT_SOURCE = Regex(r"\bcommit:([0-9a-f]{7,64})\b")
 """The address of a commit in an entry's source: `commit:3f2ab91c`."""
 
 
-class Uses(msgspec.Struct, frozen=True):
+class ChangeUses(msgspec.Struct, frozen=True):
     """The uses of entries by a change, as ids of entries.
 
     Attributes:
@@ -31,7 +31,8 @@ class Uses(msgspec.Struct, frozen=True):
         used: entries that the change says it used.
         restated: entries that its learnings say again.
         confirmed: entries that people confirmed.
-        held_out: marks of its sessions that were shown no entries, for comparison.
+        held_out: marks of its sessions that were shown no entries, to compare sessions with and
+            without memory.
     """
 
     served: tuple[str, ...] = ()
@@ -67,59 +68,61 @@ class UseFinder:
         self._draft = run.draft
         self._repo = run.workspace.repo
         self._buried_trailers = BuriedTrailers(self._repo, run.base.sha)
-        self._copies = Copies(self._repo, run.since)
+        self._original_commits = OriginalCommits(self._repo, run.since)
 
     def find(
         self,
         merged: MergedChange,
         member_commits: Sequence[Commit],
-        gathered: Gathered,
-        outcomes: Sequence[Judged],
-    ) -> Uses:
+        gathered: GatheredEvents,
+        judged_candidates: Sequence[Judged],
+    ) -> ChangeUses:
         """Return the entries that a change was served, used and restated.
 
         An entry was used if a trailer says so (`Memory-Used: 3f2ab91c`), or if the agent names a
-        served entry in a sentence of its own. Trailers of outsiders do not count.
+        served entry in a sentence of its own. Trailers and agents of outsiders do not count. An
+        entry was restated if a learning of the change says the same again (verdict "restates").
 
         Args:
             merged: the change.
-            member_commits: the commits of people who may write to the repository.
+            member_commits: its commits by people who may write to the repository.
             gathered: its sessions and its pull request.
-            outcomes: its candidates for entries, each with the decision about it.
+            judged_candidates: its candidates for entries, with their verdicts.
         """
         is_by_member = merged.tip in member_commits
         texts = self._list_trailer_texts(merged, member_commits, gathered.request)
-        served_as_written = list_ids(texts, SERVED_TRAILER)
-        used_as_written = list_ids(texts, USED_TRAILER)
-        self.has_trailers |= bool(served_as_written or used_as_written)
-        served = self.list_entry_ids(served_as_written)
+        # Ids as people write them, mostly shortened.
+        served_short_ids = list_ids(texts, SERVED_TRAILER)
+        used_short_ids = list_ids(texts, USED_TRAILER)
+        self.has_trailers |= bool(served_short_ids or used_short_ids)
+        served_ids = self.list_entry_ids(served_short_ids)
         if is_by_member:
-            used_as_written += tuple(self._list_named_by_agent(gathered, served))
-        restated: set[str] = set()
-        for judged in outcomes:
+            used_short_ids += tuple(self._list_named_by_agent(gathered, served_ids))
+        restated_ids: set[str] = set()
+        for judged in judged_candidates:
             if judged.verdict == "restates" and judged.entry_id and not self._is_copy(judged):
-                restated.add(judged.entry_id)
-        return Uses(
-            served=served,
-            used=frozenset(self.list_entry_ids(used_as_written)),
-            restated=frozenset(restated),
+                restated_ids.add(judged.entry_id)
+        return ChangeUses(
+            served=served_ids,
+            used=frozenset(self.list_entry_ids(used_short_ids)),
+            restated=frozenset(restated_ids),
             held_out=list_ids(texts, HOLDOUT_TRAILER),
         )
 
-    def find_declined(self, request: PullRequest) -> Uses:
+    def find_declined(self, request: PullRequest) -> ChangeUses:
         """Return the entries that a declined pull request names in trailers of its text."""
         served = self.list_entry_ids(list_ids([request.body], SERVED_TRAILER))
         used = self.list_entry_ids(list_ids([request.body], USED_TRAILER))
-        return Uses(served, frozenset(used))
+        return ChangeUses(served, frozenset(used))
 
-    def list_entry_ids(self, ids_as_written: Iterable[str]) -> tuple[str, ...]:
-        """Return the full ids of existing entries for ids as people write them, in order."""
-        ids: dict[str, None] = {}
-        for text in ids_as_written:
-            full_id = find_id(self._draft.entries, text)
+    def list_entry_ids(self, short_ids: Iterable[str]) -> tuple[str, ...]:
+        """Return the full ids of existing entries for ids as people write them, each once."""
+        full_ids: list[str] = []
+        for short_id in short_ids:
+            full_id = find_id(self._draft.entries, short_id)
             if full_id:
-                ids[full_id] = None
-        return tuple(ids)
+                full_ids.append(full_id)
+        return tuple(dict.fromkeys(full_ids))
 
     def _list_trailer_texts(
         self, merged: MergedChange, member_commits: Sequence[Commit], request: PullRequest | None
@@ -130,38 +133,42 @@ class UseFinder:
         trailers of the commits that it was squashed from, and the text of the pull request.
         """
         # A copy of a commit, such as a cherry-pick, has the same trailers: they count once.
-        texts = [commit.message for commit in member_commits if self._copies.is_original(commit)]
+        texts = [commit.message for commit in member_commits if self._original_commits.add(commit)]
         if merged.tip not in member_commits:
             return texts
         request_shas = request.commits if request else ()
-        # Trailers of the commits that the change was made from, which a squash may have dropped.
+        # A squash may drop the trailers of the commits that it was made from. The finder yields the
+        # change's own commits, too: their messages are in `texts` already.
         for buried in self._buried_trailers.find(merged, request_shas):
-            is_own_commit = buried.how == "commit"
-            if not is_own_commit:
+            is_from_own_commit = buried.how == "commit"
+            if not is_from_own_commit:
                 texts.append(format_trailers(buried.trailers))
         if request:
             texts.append(request.body)
         return texts
 
-    def _list_named_by_agent(self, gathered: Gathered, served: Sequence[str]) -> Iterator[str]:
+    def _list_named_by_agent(
+        self, gathered: GatheredEvents, served_ids: Sequence[str]
+    ) -> Iterator[str]:
         """Yield the ids, as written, of served entries that the agent names in its own text."""
         for event in gathered.events:
             if event.actor == "agent" and event.kind == "text":
-                for name in list_named_ids(event.text):
-                    if find_id(self._draft.entries, name) in served:
-                        yield name
+                for short_id in list_named_ids(event.text):
+                    if find_id(self._draft.entries, short_id) in served_ids:
+                        yield short_id
 
     def _is_copy(self, judged: Judged) -> bool:
-        """Return whether a restating candidate comes from a copy of the entry's own commit.
+        """Return whether a candidate that restates an entry is no new statement, but a copy.
 
-        A cherry-pick or rebase keeps author and time: it repeats old words and is no new statement.
+        It is a copy if it is the same sentence of the same source, read again: its id is equal. It
+        is also a copy if its commit is a cherry-pick or rebase of the entry's commit: author and
+        time are equal. If the entry is gone, there is nothing to restate.
         """
-        place = self._draft.by_id.get(judged.entry_id or "")
-        # An equal id means the same sentence of the same source, read again.
-        if place is None or place.entry.id == entry_id(judged.candidate):
+        located = self._draft.by_id.get(judged.entry_id or "")
+        if located is None or located.entry.id == entry_id(judged.candidate):
             return True
-        entry_shas = COMMIT.findall(place.entry.source or "")
-        candidate_shas = COMMIT.findall(judged.candidate.source)
+        entry_shas = COMMIT_SOURCE.findall(located.entry.source or "")
+        candidate_shas = COMMIT_SOURCE.findall(judged.candidate.source)
         if len(entry_shas) + len(candidate_shas) != 2:
             return False
         authorships = {read_authorship(self._repo, sha) for sha in entry_shas + candidate_shas}

@@ -1,4 +1,4 @@
-"""Heirs: what was said of an entry goes where the entry went, and nowhere while it is still there."""
+"""Successors: feedback on a removed entry counts for the entries that supersede it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.episodes import find_heirs_among, move_to_heirs, unique_events
+from memory_ci.lifecycle.episodes import find_successors_among, move_to_successors, unique_events
 from memory_ci.lifecycle.utility import compute_utilities
 from memory_ci.records.episode import Feedback, FeedbackKind
 from tests.make import make_entry, make_id
@@ -24,29 +24,34 @@ def say(
 
 
 def test_an_entry_inherits_from_what_it_supersedes_once_that_is_gone() -> None:
-    heir, older = make_entry(1, supersedes=(GONE,)), make_entry(9)
-    assert find_heirs_among([heir]) == {GONE: (make_id(1),)}
-    assert find_heirs_among([heir, older]) == {}
+    successor, older = make_entry(1, supersedes=(GONE,)), make_entry(9)
+    assert find_successors_among([successor]) == {GONE: (make_id(1),)}
+    assert find_successors_among([successor, older]) == {}
 
 
 def test_each_entry_that_supersedes_one_inherits() -> None:
-    heirs = find_heirs_among([make_entry(1, supersedes=(GONE,)), make_entry(2, supersedes=(GONE,))])
-    assert [said.id for said in move_to_heirs([say(9)], heirs)] == [make_id(1), make_id(2)]
+    successors = find_successors_among(
+        [make_entry(1, supersedes=(GONE,)), make_entry(2, supersedes=(GONE,))]
+    )
+    assert [said.id for said in move_to_successors([say(9)], successors)] == [
+        make_id(1),
+        make_id(2),
+    ]
 
 
 def test_an_entry_inherits_nothing_from_itself() -> None:
-    assert find_heirs_among([make_entry(1, supersedes=(make_id(1),))]) == {}
+    assert find_successors_among([make_entry(1, supersedes=(make_id(1),))]) == {}
 
 
 def test_what_one_job_said_of_two_that_became_one_is_one_event() -> None:
-    heirs = {GONE: (make_id(1),)}
-    assert move_to_heirs([say(1), say(9, hours=1)], heirs) == (say(1),)
-    assert len(move_to_heirs([say(1), say(9, ref="pr:2")], heirs)) == 2
+    successors = {GONE: (make_id(1),)}
+    assert move_to_successors([say(1), say(9, hours=1)], successors) == (say(1),)
+    assert len(move_to_successors([say(1), say(9, ref="pr:2")], successors)) == 2
 
 
 def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_them() -> None:
     told = [say(number, "ignored") for number in (1, 7, 8, 9)]
-    utilities = compute_utilities(told, heirs={GONE: (make_id(1),)})
+    utilities = compute_utilities(told, successors={GONE: (make_id(1),)})
     assert utilities[make_id(1)].value == pytest.approx(0.5 - 0.05 / 4)
 
 
@@ -58,4 +63,4 @@ def test_the_price_of_being_ignored_is_shared_as_it_was_when_the_job_ignored_the
     )
 )
 def test_without_heirs_nothing_changes(told: list[Feedback]) -> None:
-    assert move_to_heirs(told, {}) == unique_events(told)
+    assert move_to_successors(told, {}) == unique_events(told)
