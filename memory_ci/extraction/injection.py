@@ -163,15 +163,10 @@ def find_required_strings(folded: str) -> Set[str]:
     return words.union(substrings) if substrings else words
 
 
-<<<<<<< HEAD
 class PhraseClues(msgspec.Struct, frozen=True):
-    """The parts of phrases and orders that some of many texts hold.
-=======
-class PhraseClues(NamedTuple):
     """What `find_injection` can find in any of many texts, found once in the joined texts.
 
     With it, most of the texts need not be searched one by one.
->>>>>>> main
 
     Attributes:
         phrases: the phrases whose required strings are in the texts, though perhaps in different
@@ -357,7 +352,7 @@ def find_orders(text: str) -> Iterator[Injection]:
             yield Injection(candidate.reason, words)
 
 
-class OrderCandidate(NamedTuple):
+class OrderCandidate(msgspec.Struct, frozen=True):
     """The language and the reason of a pattern for orders that may match a text."""
 
     language: str

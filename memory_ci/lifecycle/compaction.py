@@ -170,21 +170,12 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     Each entry is compared with the survivor: a chain of similar entries does not make its ends
     similar.
     """
-<<<<<<< HEAD
-    comparable: dict[object, list[ComparedEntry]] = defaultdict(list)
-=======
-    comparable_groups: dict[object, list[Located]] = defaultdict(list)
->>>>>>> main
+    comparable_groups: dict[object, list[ComparedEntry]] = defaultdict(list)
     for place in sorted(places, key=survival_key):
         words, claims = parse_entry_words(place.entry)
         key = (place.path, place.entry.type, *_list_conditions(place.entry), claims)
-<<<<<<< HEAD
-        comparable[key].append(ComparedEntry(place, words))
-    for group in comparable.values():
-=======
-        comparable_groups[key].append(place)
+        comparable_groups[key].append(ComparedEntry(place, words))
     for group in comparable_groups.values():
->>>>>>> main
         yield from _split_group(group)
 
 
@@ -199,20 +190,12 @@ def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
     The entries come in the order of survival. Each that is in no cluster yet starts one, and takes
     its near duplicates that are in none. Rules are near duplicates also by their titles alone.
     """
-<<<<<<< HEAD
     places = [compared.place for compared in group]
-    by_words = NearDuplicates([compared.words for compared in group])
-    by_title: NearDuplicates | None = None
+    by_words = NearDuplicateSearch([compared.words for compared in group])
+    by_title: NearDuplicateSearch | None = None
     if places[0].entry.type in RULE_TYPES:
         titles = [title_stems(place.entry) for place in places]
-        by_title = NearDuplicates(titles, contained_only=True)
-=======
-    by_words = NearDuplicateSearch([parse_entry_words(place.entry).words for place in group])
-    by_title: NearDuplicateSearch | None = None
-    if group[0].entry.type in RULE_TYPES:
-        titles = [title_stems(place.entry) for place in group]
         by_title = NearDuplicateSearch(titles, contained_only=True)
->>>>>>> main
 
     clustered_ids: set[str] = set()
     for index, survivor in enumerate(places):
@@ -222,17 +205,11 @@ def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
         duplicates = by_words.find(index)
         if by_title is not None:
             duplicates |= by_title.find(index)
-<<<<<<< HEAD
-        candidates = [places[duplicate] for duplicate in sorted(duplicates)]
-        free = [place for place in candidates if place.entry.id not in clustered_ids]
-        cluster = _select_compatible(survivor, free)
-=======
         candidates = []
         for duplicate in sorted(duplicates):
-            if group[duplicate].entry.id not in clustered_ids:
-                candidates.append(group[duplicate])
+            if places[duplicate].entry.id not in clustered_ids:
+                candidates.append(places[duplicate])
         cluster = _select_compatible(survivor, candidates)
->>>>>>> main
         clustered_ids |= {member.entry.id for member in cluster}
         yield cluster
 

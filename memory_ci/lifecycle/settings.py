@@ -70,18 +70,8 @@ def _find_values_in_sentence(sentence: str) -> Iterator[SetValue]:
     for rule in find_name_rules(sentence):
         if is_exclusive(rule):  # a name can have one prefix, but several parts
             yield SetValue((rule.thing, rule.form), rule.value)
-<<<<<<< HEAD
     if " as " not in sentence.casefold():  # which is a part of the slow pattern
         return
-    for match in ROLE.finditer(sentence):
-        role = [
-            stem(word)
-            for word in words(match["role"])
-            if word not in STOP_WORDS and word not in ROLE_WORDS
-        ]
-        if role and not forbids(sentence[: match.end()]):
-            yield SetValue(("role", *sorted(role)), match["value"].casefold())
-=======
     for match in ROLE_CHOICE.finditer(sentence):
         role_stems = []
         for word in words(match["role"]):
@@ -91,4 +81,3 @@ def _find_values_in_sentence(sentence: str) -> Iterator[SetValue]:
         is_forbidden = forbids(sentence[: match.end()])
         if role_stems and not is_forbidden:
             yield SetValue(("role", *sorted(role_stems)), match["value"].casefold())
->>>>>>> main

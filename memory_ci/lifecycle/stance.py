@@ -163,24 +163,12 @@ class _Reader:
         """Prepare to read the lower-case words of a sentence."""
         self._words = words
         self._distinct_words = frozenset(words)
-<<<<<<< HEAD
-        # The word before each word without function words, which may be a direction.
-        self._directions = _list_previous_words(words, FUNCTION_WORDS)
-        # The word before each word without negation, which may be a form of `be`.
-        self._verbs = _list_previous_words(words, NEGATORS | {"always", "ever"})
-        # The stems before the pivot (a word such as `before` or `over`), and those after it.
-        self._parts: tuple[deque[str], deque[str]] = (deque(), deque())
-        self._antonyms: dict[str, int] = {}
-=======
         # For each word the last word before it, without articles and the like. If it is a direction
         # (`to`, `from`), it belongs to the word: `copy to x` is not `copy from x`.
         self._words_before = _list_previous_words(words, FUNCTION_WORDS)
         # For each word the last word before it, without `not`, `always` and the like. If it is a
         # form of `be`, the word is said of the subject: `is not private`.
         self._verbs_before = _list_previous_words(words, NEGATORS | {"always", "ever"})
-        # Indices, by which is decided whether a number is an amount.
-        self._first_quantity_index = _find_first([stem(word) for word in words], QUANTITY_STEMS)
-        self._first_version_verb_index = _find_first(words, VERSION_VERBS)
 
         # What the words that were read say so far. A pivot is a word such as `before` or `over`
         # that puts two things in an order; the subject has a part before and a part after it.
@@ -188,20 +176,19 @@ class _Reader:
         self._stems_before_pivot: deque[str] = deque()
         self._stems_after_pivot: deque[str] = deque()
         self._antonym_sides: dict[str, int] = {}
->>>>>>> main
         self._amounts: list[str] = []
         self._is_negated = False
         self._content_word_count = 0
 
     @cached_property
-    def _first_quantity(self) -> int:
+    def _first_quantity_index(self) -> int:
         """The index of the first quantity such as `timeout`, else the number of words."""
         return _find_first([stem(word) for word in self._words], QUANTITY_STEMS)
 
     @cached_property
-    def _first_version(self) -> int:
+    def _first_version_verb_index(self) -> int:
         """The index of the first word that may come before a version, else the number of words."""
-        return _find_first(self._words, VERSIONED)
+        return _find_first(self._words, VERSION_VERBS)
 
     def read_word(self, index: int) -> None:
         """Read a word that is in no condition.

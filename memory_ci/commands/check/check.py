@@ -113,13 +113,8 @@ def _check_memory_files(
         findings.update(file.findings)
         findings.update(find_remarks(content.parsed, may_have_prose=is_prose))
         # Credentials, injections and hidden characters must not be in memory.
-<<<<<<< HEAD
         findings.update(find_credentials(file.path, content.data))
-        findings.update(screen(file, credentials=False).findings)
-=======
-        findings.update(find_credentials(file.path, data))
         findings.update(screen_file(file, with_credentials=False).findings)
->>>>>>> main
     return LoadedMemory(tuple(loaded_files)), findings
 
 

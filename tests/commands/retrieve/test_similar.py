@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-<<<<<<< HEAD
-from memory_ci.commands.retrieve.similar import RecalledTasks, recall_tasks, similar_tasks
-=======
-from memory_ci.commands.retrieve.similar import list_similar_tasks, recall_tasks
->>>>>>> main
+from memory_ci.commands.retrieve.similar import (
+    RecalledTasks,
+    list_similar_tasks,
+    recall_tasks,
+)
 from memory_ci.commands.retrieve.text import render_context, render_task
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.index import build_index
