@@ -360,7 +360,6 @@ def deepen(repo: Repository, remote: Remote, branch: str, step: str) -> None:
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", step)
     args = ("fetch", *options, "--", remote.name, HEADS + branch)
     run_remote_git(repo.cwd, *NO_HOOKS, *args, env=remote.env)
-    repo.missing_record_commits.clear()  # The history that was searched is longer now.
 
 
 def push_tip(

@@ -110,11 +110,6 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
         return set()
 
     @cached_property
-    def missing_record_commits(self) -> set[tuple[str, ...]]:
-        """A cache of searches for record commits that found none (gitrepo.record_commits)."""
-        return set()
-
-    @cached_property
     def contents(self) -> Contents:
         """A cache of contents of blobs."""
         return Contents()

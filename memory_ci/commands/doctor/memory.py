@@ -392,10 +392,11 @@ def check_cursor(context: DoctorContext) -> Iterator[Probe]:
         return
     is_memory = build_memory_test(context.workspace)
     is_cut = is_shallow(repo)
-    cursor = record_commits.find_cursor(repo, tip, is_memory)
+    search = record_commits.search_cursors(repo, tip, is_memory)
+    cursor = search.cursor
 
     # A shallow clone may lack the source, and its oldest commit seems to add every file.
-    lost = None if is_cut else record_commits.find_lost_cursor(repo, tip, cursor, is_memory)
+    lost = None if is_cut else search.lost
     if lost:
         what = (
             f"the last run ended at {lost.source[:12]}, which the branch does not hold: "
