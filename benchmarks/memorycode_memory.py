@@ -80,7 +80,9 @@ def _list_repeated(
     for number, request in enumerate(find_standing_requests(spoken, MAX_REQUESTS)):
         days = [said.day for said in request.occurrences if said.text == request.text]
         id_ = f"{dialogue.number:04}-{number:04}"
-        entry = create_entry(id_, request.text, "", ("directive", "team", 0.6), max(days))
+        entry = create_entry(
+            id_, request.text, "", max(days), type_="directive", domain="team", importance=0.6
+        )
         is_known = any(is_same_request(request.terms, entry.text) for entry in existing)
         if is_conduct_request(request.text) and not is_known:
             yield Located(entry, PATH, 1, PROJECT)

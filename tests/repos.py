@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 
+from tests.gitfiles import GitFiles, NotPlain, Signatures
+
 FileText = str | bytes | None
 AUTHOR = "Ann Author <ann@example.com>"
+COMMITTER = "Cam Committer <cam@example.com>"
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 STEP = timedelta(minutes=1)
 
@@ -85,13 +88,21 @@ class RepoBuilder:
         texts = files or {}
         for path in [path for path, text in texts.items() if text is None]:
             self.git("--literal-pathspecs", "rm", "-q", "--", path)
-        written = [self.write(path, text) for path, text in texts.items() if text is not None]
-        if written:
-            self.git("--literal-pathspecs", "add", "-f", "--", *map(str, written))
+        written = {path: self.write(path, text) for path, text in texts.items() if text is not None}
         data = message if isinstance(message, bytes) else message.encode()
-        self.git(
-            "commit", "-q", "--allow-empty", f"--author={author or AUTHOR}", "-F", "-", input=data
-        )
+        signatures = Signatures(author or AUTHOR, COMMITTER, self.clock.now)
+        try:
+            commit = GitFiles(self.path).commit(data, written, signatures)
+        except NotPlain:
+            return self.commit_with_git(data, written.values(), signatures.author)
+        self.clock.tick()
+        return commit
+
+    def commit_with_git(self, message: bytes, files: Collection[Path], author: str) -> str:
+        """As `commit`, where GitFiles cannot."""
+        if files:
+            self.git("--literal-pathspecs", "add", "-f", "--", *map(str, files))
+        self.git("commit", "-q", "--allow-empty", f"--author={author}", "-F", "-", input=message)
         return self._ticked()
 
     def branch(self, name: str, start: str | None = None) -> None:
@@ -116,7 +127,10 @@ class RepoBuilder:
 
     def bare(self, path: Path) -> RepoBuilder:
         """A bare clone at `path`."""
-        self.git("clone", "-q", "--bare", str(self.path), str(path))
+        try:
+            GitFiles(self.path).copy_bare(path)
+        except NotPlain:
+            self.git("clone", "-q", "--bare", str(self.path), str(path))
         return RepoBuilder(path, self.clock)
 
     def copy(self, path: Path) -> Self:

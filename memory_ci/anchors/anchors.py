@@ -22,7 +22,7 @@ from memory_ci.records.anchor import Anchor, Verdict
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
 
-HASH_WIDTH = 12  # Hexadecimal digits.
+HASH_WIDTH = 12  # Hexadecimal digits of the hash that a new anchor has.
 
 # A path as git lists it; for a path that leads out of the tree git ends with an error.
 PATH = r"(?!\.{0,2}/)[^\n\r\0\ud800-\udfff]+"
@@ -37,10 +37,12 @@ CITE = Regex(
 No `@` follows that of the commit, so that a path may contain it.
 """
 
-# A path that ends in `:3` or `:-` would be read as one with lines: `:-` is written after it.
-ENDS_LIKE_LINES = Regex(rf":(?:-|{LINE_NUMBER}(?:-{LINE_NUMBER})?)$")
-LAYOUT = ",;()\\"  # Characters that formatters add and drop when they wrap and join lines.
-FOLDED = str.maketrans("'`", '""', LAYOUT)
+# The end of a path that looks like cited lines: `:3`, `:3-9`, `:-`.
+LINES_AT_END = Regex(rf":(?:-|{LINE_NUMBER}(?:-{LINE_NUMBER})?)$")
+# Characters that formatters add and drop when they wrap and join lines.
+LAYOUT_CHARACTERS = ",;()\\"
+# Drops these characters, and makes all quotes double quotes.
+FOLD_LAYOUT = str.maketrans("'`", '""', LAYOUT_CHARACTERS)
 
 Lines = tuple[int, int]
 """The first and the last line of a place, 1-based, both included."""
@@ -124,15 +126,16 @@ def may_hide(anchor: Anchor, entry: Entry) -> bool:
 def format_anchor(anchor: Anchor) -> str:
     """Format an anchor as a cite, `path:first-last@commit …`; the inverse of parse_anchor.
 
-    A single line is written once, as people cite it.
+    A single line is written once, as people cite it. An anchor without lines whose path itself ends
+    like lines (`a:3`) gets `:-` for them, so that the path is read as a whole.
     """
     lines = ""
     if anchor.first is not None:
         lines = f":{anchor.first}"
         if anchor.last != anchor.first:
             lines += f"-{anchor.last}"
-    elif ENDS_LIKE_LINES.search(anchor.path):
-        lines = ":-"
+    elif LINES_AT_END.search(anchor.path):
+        lines = ":-"  # For "no lines".
 
     cite = f"{anchor.path}{lines}@{anchor.commit}"
     if anchor.symbol:
@@ -144,11 +147,11 @@ def format_anchor(anchor: Anchor) -> str:
 
 
 def strip_layout(text: str) -> str:
-    """Return a text without what code formatters change: white space, LAYOUT, the kind of quotes.
+    """Return a text without white space and LAYOUT_CHARACTERS, with one kind of quotes.
 
     Stripped lines joined are the stripped text, wherever its lines are broken.
     """
-    return "".join(text.split()).translate(FOLDED)
+    return "".join(text.split()).translate(FOLD_LAYOUT)
 
 
 def cut_lines(text: str, lines: Lines | None) -> str:
@@ -169,15 +172,15 @@ def has_hash(anchor: Anchor, tokens: Tokens, text: str) -> bool:
     """
     if anchor.digest is None:
         return False
-    digest = _hash_words(tokens) if anchor.is_word_digest else _hash(strip_layout(text))
+    digest = _hash_words(tokens) if anchor.is_word_digest else _hash_text(strip_layout(text))
     return digest.startswith(anchor.digest)
 
 
 def _hash_words(tokens: Tokens) -> str:
-    return _hash("\0".join(tokens.words))
+    return _hash_text("\0".join(tokens.words))
 
 
-def _hash(text: str) -> str:
+def _hash_text(text: str) -> str:
     """Return the SHA-256 of a text as UTF-8, in hexadecimal digits."""
     import hashlib  # Not at the top: it takes 4 ms that a reader of fresh anchors need not spend.
 
@@ -193,12 +196,15 @@ def make_anchor(
 ) -> Anchor:
     """Make an anchor of a place of code, with the hash of its words.
 
+    If whole definitions are cited, the anchor has the name of the definition and, unless `lines`
+    are passed, its lines. An anchor of text without words has no hash, and is returned as asked.
+
     Args:
         path: the path of the cited file.
         text: its text at `commit`.
         commit: the commit at which it is cited.
         lines: the cited lines; without them a definition or the whole file is cited.
-        symbol: the cited definition.
+        symbol: the name of the cited definition.
     """
     first, last = lines or (None, None)
     without_hash = Anchor(path=path, commit=commit, first=first, last=last, symbol=symbol)
@@ -206,20 +212,15 @@ def make_anchor(
     if subject is None or not subject.tokens.words:
         return without_hash
 
-    cited_symbol = symbol if lines else None
-    if subject.definition is not None and not subject.is_line_range:
-        cited_symbol = subject.definition.name
-        if lines is None:
-            first = subject.definition.first
-            last = subject.definition.last
-    return replace(
-        without_hash,
-        first=first,
-        last=last,
-        symbol=cited_symbol,
-        digest=_hash_words(subject.tokens)[:HASH_WIDTH],
-        is_word_digest=True,
+    with_hash = replace(
+        without_hash, digest=_hash_words(subject.tokens)[:HASH_WIDTH], is_word_digest=True
     )
+    definition = None if subject.is_line_range else subject.definition
+    if definition is None:  # Lines outside of definitions, or inside of one, or the whole file.
+        return with_hash if lines else replace(with_hash, symbol=None)
+    if lines is None:
+        with_hash = replace(with_hash, first=definition.first, last=definition.last)
+    return replace(with_hash, symbol=definition.name)
 
 
 def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
@@ -237,16 +238,21 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     lines = get_lines(anchor)
     symbol = anchor.symbol
     if lines is None and symbol is None:
-        named = find_mentioned_definition(anchor.path, text, prose)
-        symbol = named.name if named else None
+        mentioned = find_mentioned_definition(anchor.path, text, prose)
+        symbol = mentioned.name if mentioned else None
     return make_anchor(anchor.path, text, anchor.commit, lines, symbol)
 
 
 def find_subject(anchor: Anchor, text: str) -> Subject | None:
     """Return the part of a file that an anchor cites; None if that part has no words.
 
-    The part is the first of these that exists: the definition whose lines are all cited, the
-    definition with the anchor's name, the cited lines, the whole file.
+    The part is the first of these that exists:
+
+    1. the definition whose lines are all cited, if the anchor has its name or no name;
+    2. the definition with the name that the anchor has;
+    3. the whole file, if the anchor has no lines;
+    4. the definition whose lines are all cited, whatever its name;
+    5. the cited lines.
 
     Args:
         anchor: the anchor.
@@ -255,17 +261,19 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
     path = anchor.path
     lines = get_lines(anchor)
     enclosing = find_enclosing(path, text, lines) if lines else None
-    whole = enclosing.definition if enclosing and enclosing.is_filled else None
-    if whole and lines and anchor.symbol in (None, whole.name):
-        return _cite_definition(path, text, whole, lines)
-    named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
-    if named is not None:
-        return _cite_definition(path, text, named, (named.first, named.last))
+    cited_whole = enclosing.definition if enclosing and enclosing.is_whole else None
+    if cited_whole and lines and anchor.symbol in (None, cited_whole.name):
+        return _cite_definition(path, text, cited_whole, lines)
+    named_definition = find_definition(path, text, anchor.symbol) if anchor.symbol else None
+    if named_definition is not None:
+        return _cite_definition(
+            path, text, named_definition, (named_definition.first, named_definition.last)
+        )
     if lines is None:
         tokens = read_code(path, text).normalize_all()
         return Subject(definition=None, is_line_range=False, lines=None, tokens=tokens, path=path)
-    if whole:
-        return _cite_definition(path, text, whole, lines)
+    if cited_whole:
+        return _cite_definition(path, text, cited_whole, lines)
     return _find_cited_lines(path, text, lines, enclosing.definition if enclosing else None)
 
 
@@ -282,7 +290,8 @@ def _find_cited_lines(
 ) -> Subject | None:
     """Return lines that are not a whole definition as a subject; None if they have no words.
 
-    Lines without words of the language, such as a comment, are read as prose.
+    Lines without words of the language, such as a comment, are read as prose: then the subject has
+    no path, whose extension would make it code.
 
     Args:
         path: the path of the file.
@@ -306,11 +315,11 @@ def _find_cited_lines(
     return None
 
 
-def get_lines(place: Anchor | Verdict) -> Lines | None:
+def get_lines(anchor_or_verdict: Anchor | Verdict) -> Lines | None:
     """Return the first and the last line of a place; None for a whole file."""
-    if place.first is None or place.last is None:
+    if anchor_or_verdict.first is None or anchor_or_verdict.last is None:
         return None
-    return place.first, place.last
+    return anchor_or_verdict.first, anchor_or_verdict.last
 
 
 def normalize_definition(path: str, text: str, definition: Definition) -> Tokens:
@@ -349,13 +358,13 @@ def cut_tokens(tokens: Tokens, lines: Lines) -> Tokens:
     start = indices[0]
     stop = indices[-1] + 1
     cited_words = words[start:stop]
-    open_blocks = cited_words.count(INDENT) - cited_words.count(DEDENT)
-    while open_blocks > 0 and words[stop : stop + 1] == (DEDENT,):
+    open_block_count = cited_words.count(INDENT) - cited_words.count(DEDENT)
+    while open_block_count > 0 and stop < len(words) and words[stop] == DEDENT:
         stop += 1
-        open_blocks -= 1
-    if words[start - 1 : start] == (PARAGRAPH,):
+        open_block_count -= 1
+    if start > 0 and words[start - 1] == PARAGRAPH:
         start -= 1
-    if words[stop : stop + 1] == (PARAGRAPH,):
+    if stop < len(words) and words[stop] == PARAGRAPH:
         stop += 1
     while stop > start + 1 and words[stop - 1] == ",":
         stop -= 1

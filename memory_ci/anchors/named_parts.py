@@ -23,8 +23,8 @@ from memory_ci.records.anchor import Anchor
 from memory_ci.regex import Regex
 
 FEW_PARTS = 3
-"""Parts of a file that a name is in. A name in more of them counts only if the entry has no name
-in fewer."""
+"""A name that is in more parts of a file is frequent there: it counts only if the entry has no name
+that is not."""
 
 MAX_PARTS = 30  # Names that are in more parts select none: the file is compared as a whole.
 MIN_TERM = 3  # Characters: shorter names occur anywhere.
@@ -104,9 +104,10 @@ def find_named_parts(path: str, text: str, prose: str) -> list[FilePart]:
 
 
 def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) -> float:
-    """Return the share of the words of a file that were in parts which it no longer has.
+    """Return the share of the words of a file that are in edited or deleted parts of it, in [0, 1].
 
-    Imports and added parts do not count: they do not change the subject of an older entry.
+    A part was edited or deleted if the new text has no part with the same words. Imports and added
+    parts do not count: they do not change the subject of an older entry.
 
     Args:
         path: the path of the file at the older commit.
@@ -114,7 +115,7 @@ def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) ->
         new_path: its path at the newer commit.
         new_text: its text there.
     """
-    remaining = Counter(part.words for part in list_parts(new_path, new_text))
+    unmatched_counts = Counter(part.words for part in list_parts(new_path, new_text))
     edited_count = 0
     total_count = 0
     for part in list_parts(path, old_text):
@@ -122,8 +123,8 @@ def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) ->
         if is_import:
             continue
         total_count += len(part.words)
-        if remaining[part.words] > 0:
-            remaining[part.words] -= 1
+        if unmatched_counts[part.words] > 0:
+            unmatched_counts[part.words] -= 1
         else:
             edited_count += len(part.words)
     return edited_count / total_count if total_count else 0.0
@@ -145,7 +146,7 @@ def list_terms(path: str, text: str, prose: str) -> list[str]:
         quoted = quotation["code"] or quotation["quoted"]
         terms.append(quoted.strip())
 
-    extension = _extension(path)
+    extension = _get_extension(path)
     lines = [line for line in text.split("\n") if len(line) <= MAX_WIDTH]
     if extension in SETTINGS:
         terms += _list_used_keys(lines, prose)
@@ -158,10 +159,10 @@ def list_terms(path: str, text: str, prose: str) -> list[str]:
 def _list_used_keys(lines: Sequence[str], prose: str) -> list[str]:
     """Return the keys and sections of a settings file that are words of a text."""
     words = set(WORD.findall(prose))
-    used: list[str] = []
+    used_keys: list[str] = []
     for line in lines:
-        used += [key for key in _list_keys(line) if key in words]
-    return used
+        used_keys += [key for key in _list_keys(line) if key in words]
+    return used_keys
 
 
 def _list_repeated_headings(lines: Sequence[str], prose: str) -> list[str]:
@@ -186,33 +187,38 @@ def list_parts(path: str, text: str) -> tuple[FilePart, ...]:
     """
     code = read_code(path, text)
     if code.lexer is PROSE_LEXER:
-        gap = 1 if _extension(path) in DOCUMENTS else 0
-        return tuple(_list_text_parts(code, gap))
+        joins_lines = _get_extension(path) in DOCUMENTS
+        return tuple(_list_text_parts(code, joins_lines=joins_lines))
     return tuple(_list_code_parts(path, text, code))
 
 
 def _list_code_parts(path: str, text: str, code: Code) -> Iterator[FilePart]:
-    """Yield the definitions of a file, then each statement outside of them."""
+    """Yield the definitions of a file that hold no other, then each statement outside of them.
+
+    Docstrings of Python are left out.
+    """
     spans: list[tuple[int, int]] = []  # The ranges of words of the definitions, in order.
     for definition in _list_leaf_definitions(path, text):
         spans += definition.spans
         words = normalize_definition(path, text, definition).words
         yield FilePart((definition.first, definition.last), definition, words)
 
-    index = 0  # Of the first span that ends after the line.
-    for line in code.lines:
-        while index < len(spans) and spans[index][1] <= line.start:
-            index += 1
-        is_in_definition = index < len(spans) and spans[index][0] <= line.start
+    next_span = 0  # The index of the first span that does not end before the statement.
+    for statement in code.lines:
+        while next_span < len(spans) and spans[next_span][1] <= statement.start:
+            next_span += 1
+        is_in_definition = next_span < len(spans) and spans[next_span][0] <= statement.start
         if is_in_definition:
             continue
-        indices = range(line.start, line.stop)
-        is_docstring = code.lexer is PYTHON_LEXER and code.string_indices.issuperset(indices)
+        indices = range(statement.start, statement.stop)
+        is_docstring = code.lexer is PYTHON_LEXER and code.literal_indices.issuperset(indices)
         if is_docstring:
             continue
-        words = code.normalize(line.start, line.stop).words
+        words = code.normalize(statement.start, statement.stop).words
         if words:
-            yield FilePart((code.rows[line.start], code.rows[line.stop - 1]), None, words)
+            first_row = code.rows[statement.start]
+            last_row = code.rows[statement.stop - 1]
+            yield FilePart((first_row, last_row), None, words)
 
 
 def _list_leaf_definitions(path: str, text: str) -> list[Definition]:
@@ -226,7 +232,7 @@ def _list_leaf_definitions(path: str, text: str) -> list[Definition]:
     leaves: list[Definition] = []
     last_stop = 0
     for definition in definitions:
-        ((start, stop),) = definition.spans
+        start, stop = definition.span
         is_nested = start < last_stop
         has_members = definition.name in owners and is_type(path, text, definition)
         if not is_nested and not has_members:
@@ -235,27 +241,27 @@ def _list_leaf_definitions(path: str, text: str) -> list[Definition]:
     return leaves
 
 
-def _list_text_parts(code: Code, gap: int) -> Iterator[FilePart]:
-    """Yield the paragraphs or lines of a text.
+def _list_text_parts(code: Code, *, joins_lines: bool) -> Iterator[FilePart]:
+    """Yield the paragraphs or the lines of a text that are not blank.
 
     Args:
         code: the text as words.
-        gap: the difference of the numbers of two lines that are in one part: 1 for paragraphs, 0
-            for single lines.
+        joins_lines: yield paragraphs: lines with no blank line between them.
     """
     rows = code.rows
+    max_step = 1 if joins_lines else 0  # From the row of a word to that of the next in its part.
     starts: list[int] = []
     for index, row in enumerate(rows):
-        if index == 0 or row > rows[index - 1] + gap:
+        if index == 0 or row > rows[index - 1] + max_step:
             starts.append(index)
     for start, stop in zip(starts, [*starts[1:], len(rows)], strict=True):
         yield FilePart((rows[start], rows[stop - 1]), None, tuple(code.words[start:stop]))
 
 
 def _find_parts(path: str, text: str, term: str) -> list[FilePart]:
-    """Return the parts of a file that a term names, else those that it occurs in.
+    """Return the parts of a file that a term names or, if it names none, those that it occurs in.
 
-    A term names a definition, a section of a document or settings, or a key of settings.
+    A term names definitions; else sections of a document; else the sections and keys of settings.
     """
     definitions: list[FilePart] = []
     for definition in list_definitions(path, text):
@@ -265,61 +271,65 @@ def _find_parts(path: str, text: str, term: str) -> list[FilePart]:
         return definitions
 
     lines = text.split("\n")
-    rows = _find_rows(lines, term)
-    blocks: dict[Lines, None] = {}
-    for row in rows:
-        block = _find_block(path, lines, row, term)
-        if block:
-            blocks[block] = None
-    if blocks:
-        return [FilePart(block) for block in blocks]
+    numbers = _find_line_numbers(lines, term)
+    sections: dict[Lines, None] = {}
+    for number in numbers:
+        section = _find_section(path, lines, number, term)
+        if section:
+            sections[section] = None
+    if sections:
+        return [FilePart(section) for section in sections]
 
     parts: dict[FilePart, None] = {}
-    for row in rows:
+    for number in numbers:
         for part in list_parts(path, text):
             first, last = part.lines
-            if first <= row <= last:
+            if first <= number <= last:
                 parts[part] = None
     return list(parts)
 
 
-def _find_rows(lines: Sequence[str], term: str) -> list[int]:
+def _find_line_numbers(lines: Sequence[str], term: str) -> list[int]:
     """Return the numbers, from 1, of the lines that have a term as a whole word."""
     no_word_before = r"(?<![\w-])" if term[0].isalnum() else ""
     no_word_after = r"(?![\w-])" if term[-1].isalnum() else ""
     pattern = re.compile(f"{no_word_before}{re.escape(term)}{no_word_after}")
-    rows: list[int] = []
+    numbers: list[int] = []
     for number, line in enumerate(lines, start=1):
         if term in line and pattern.search(line):
-            rows.append(number)
-    return rows
+            numbers.append(number)
+    return numbers
 
 
-def _find_block(path: str, lines: Sequence[str], row: int, term: str) -> Lines | None:
-    """Return the section of a document or settings, or the key, that begins in a row.
+def _find_section(path: str, lines: Sequence[str], number: int, term: str) -> Lines | None:
+    """Return the section that begins in a line with a term; None if none begins there.
 
-    None if none begins there, or if it is a key or section of settings with another name.
+    In a document any heading begins a section. In settings a section (`[tool.ruff]`) and a key with
+    its value count, if the term is their name.
 
     Args:
         path: the path of the file.
         lines: its lines.
-        row: the number of a line, from 1.
-        term: the name.
+        number: the number of the line, from 1.
+        term: the term.
+
+    Returns:
+        The numbers of the first and the last line.
     """
-    line = lines[row - 1]
+    line = lines[number - 1]
     if len(line) > MAX_WIDTH:
         return None
-    extension = _extension(path)
+    extension = _get_extension(path)
     if extension in DOCUMENTS:
         heading = HEADING.fullmatch(line)
         if heading is None:
             return None
-        return row, _find_section_end(lines, row, len(heading["level"]))
+        return number, _find_section_end(lines, number, len(heading["level"]))
     if extension not in SETTINGS or term not in _list_keys(line):
         return None
     if SECTION.fullmatch(line):
-        return row, _find_table_end(lines, row)
-    return row, _find_value_end(lines, row)
+        return number, _find_table_end(lines, number)
+    return number, _find_value_end(lines, number)
 
 
 def _find_section_end(lines: Sequence[str], row: int, level: int) -> int:
@@ -347,13 +357,13 @@ def _find_value_end(lines: Sequence[str], row: int) -> int:
 
     A value has the rows that are indented deeper than its key, and the bracket that closes it.
     """
-    key_indent = _indentation(lines[row - 1])
+    key_indent = _measure_indent(lines[row - 1])
     last = row
     for number in range(row + 1, len(lines) + 1):
         line = lines[number - 1]
         if not line.strip():
             continue
-        indent = _indentation(line)
+        indent = _measure_indent(line)
         if indent <= key_indent:
             is_closing_bracket = indent == key_indent and line.strip().startswith((")", "]", "}"))
             return number if is_closing_bracket else last
@@ -374,7 +384,7 @@ def _list_keys(line: str) -> list[str]:
     return [key["key"]] if key else []
 
 
-def _indentation(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
@@ -382,5 +392,5 @@ def _fold_words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def _extension(path: str) -> str:
+def _get_extension(path: str) -> str:
     return path.rpartition(".")[2].lower()

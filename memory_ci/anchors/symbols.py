@@ -77,6 +77,7 @@ PATTERNS = split_keys(LANGUAGES)
 CALL_LIKE_KEYWORDS = frozenset(
     "if for while switch catch return function else do try with await throw super sizeof".split()
 )
+# A line that closes a definition, and is its last one.
 END_OF_BLOCK = Regex(r"[)\]}]|end\b")
 CONTINUATION = Regex(
     r"\{|[)\]}].*(?:[:{]|=>)$|(?:public|private|protected)\s*:"
@@ -89,7 +90,10 @@ the clauses of Ruby and Rust.
 """
 
 # A name in prose, with the back quote before it and the bracket or back quote after it: `a.b(`.
-MENTION = Regex(r"(`?)(?<![\w$])([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)([(`]?)")
+MENTION = Regex(
+    r"(?P<before>`?)(?<![\w$])"
+    r"(?P<name>[A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*[!?]?)(?P<after>[(`]?)"
+)
 # A sign that a name is of code: `a_b`, `aB`, `a.b`, `a::b`, `a#b`.
 CODE_SIGN = Regex(r"\w_\w|[a-z\d][A-Z]|\.|::|#")
 CAPITALISED = Regex(r"[A-Z][A-Za-z\d]*")
@@ -97,7 +101,7 @@ TYPE_KEYWORDS = frozenset(
     """class interface enum struct trait union type mod module namespace record object
     typedef""".split()
 )
-# Words of a definition before its name, among which its keyword is.
+# Words of a definition, among which its keyword and its name are searched for. Chosen by hand.
 MAX_HEAD = 12
 SCOPE_KEYWORD = Regex(r"\b(?:class|interface|mod|enum)\b")
 RUST_TYPE_MARKS = frozenset(("unsafe", "impl", "mut", "dyn", "const"))
@@ -117,9 +121,9 @@ class Definition(NamedTuple):
 
     Attributes:
         name: the name with its owners before it, joined by dots.
-        first: the first line, 1-based.
-        last: the last line, included.
-        spans: the ranges (start, stop) of its words.
+        first: the number of the first line, 1-based.
+        last: the number of the last line.
+        spans: the ranges (start, stop) of the indices of its words.
         heads: the index of its first word after the decorators, for each span.
     """
 
@@ -129,21 +133,34 @@ class Definition(NamedTuple):
     spans: tuple[tuple[int, int], ...] = ()
     heads: tuple[int, ...] = ()
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The range of the indices of the words of a definition that is not merged."""
+        (only_span,) = self.spans
+        return only_span
+
 
 class EnclosingDefinition(NamedTuple):
     """The definition around some lines.
 
     Attributes:
         definition: the definition.
-        is_filled: whether the lines are all of it; they may leave out its decorators.
+        is_whole: whether the lines hold all of it, apart from its decorators.
     """
 
     definition: Definition
-    is_filled: bool
+    is_whole: bool
 
 
 class _Scope(NamedTuple):
-    """An open definition, the owner of the definitions inside of it."""
+    """An open definition, the owner of the definitions inside of it.
+
+    Attributes:
+        name: its full name; "" if it is no part of the names inside of it.
+        stop: the index after its last word.
+        depth: number of brackets that are open before its first line.
+        kind: its kind, as `_match_row` returns it; for Python its keyword.
+    """
 
     name: str
     stop: int
@@ -188,7 +205,11 @@ def find_definition(path: str, text: str, symbol: str) -> Definition | None:
 
 
 def _match_name(path: str, text: str, name: str) -> list[Definition]:
-    """Return the definitions with a name, else those whose name ends in it, or in its last part."""
+    """Return the definitions that a name may mean, by the first of these rules that finds some.
+
+    `Client.post` means the definitions with this name, else those whose name ends in `.Client.post`
+    (such as `api.Client.post`), else those whose last part is `post`.
+    """
     short_name = strip_owners(name)
     if short_name not in text:
         return []
@@ -207,7 +228,10 @@ def _match_name(path: str, text: str, name: str) -> list[Definition]:
 
 
 def merge_definitions(definitions: Sequence[Definition]) -> Definition:
-    """Merge definitions of one name to a single one, with a span for each."""
+    """Merge definitions of one name to a single one, which has the spans and heads of all.
+
+    It reaches from the first line of the first definition to the last line of the last one.
+    """
     spans: list[tuple[int, int]] = []
     heads: list[int] = []
     for definition in definitions:
@@ -226,23 +250,24 @@ def find_enclosing(path: str, text: str, lines: tuple[int, int]) -> EnclosingDef
         text: its text.
         lines: the first and the last line.
     """
-    first_word, words_end = read_code(path, text).find_words(*lines)
-    if first_word >= words_end:
+    lines_start, lines_stop = read_code(path, text).find_words(*lines)
+    if lines_start >= lines_stop:
         return None
 
     innermost: Definition | None = None
     innermost_start = 0
     for definition in list_definitions(path, text):
-        ((start, stop),) = definition.spans
-        has_all_words = start <= first_word and words_end <= stop
+        start, stop = definition.span
+        has_all_words = start <= lines_start and lines_stop <= stop
         if has_all_words and start >= innermost_start:
             innermost = definition
             innermost_start = start
     if innermost is None:
         return None
-    ((_, innermost_stop),) = innermost.spans
-    is_filled = words_end == innermost_stop and first_word <= innermost.heads[0]
-    return EnclosingDefinition(innermost, is_filled)
+    _, innermost_stop = innermost.span
+    first_after_decorators = innermost.heads[0]
+    is_whole = lines_stop == innermost_stop and lines_start <= first_after_decorators
+    return EnclosingDefinition(innermost, is_whole)
 
 
 def find_mentioned_definition(path: str, text: str, prose: str) -> Definition | None:
@@ -274,13 +299,20 @@ def list_mentions(prose: str, *, include_weak: bool = True) -> list[str]:
             such as commands (`pytest`), and capitalised ones, such as products (GitHub).
     """
     names: dict[str, None] = {}
-    for quote_before, name, sign_after in MENTION.findall(prose):
-        is_code = sign_after == "("
-        if not is_code and CODE_SIGN.search(name):
-            is_code = include_weak or quote_before != "" or not CAPITALISED.fullmatch(name)
-        if not is_code and (quote_before or sign_after):
-            is_code = include_weak or not name.islower()
-        if is_code:
+    for mention in MENTION.finditer(prose):
+        name = mention["name"]
+        is_called = mention["after"] == "("
+        is_quoted = mention["before"] == "`" or mention["after"] == "`"
+        has_code_sign = CODE_SIGN.search(name) is not None
+        if is_called:
+            is_of_code = True
+        elif include_weak:
+            is_of_code = has_code_sign or is_quoted
+        else:
+            may_be_product = CAPITALISED.fullmatch(name) is not None and not mention["before"]
+            has_strong_sign = has_code_sign and not may_be_product
+            is_of_code = has_strong_sign or (is_quoted and not name.islower())
+        if is_of_code:
             names[_join_by_dots(name)] = None
     return list(names)
 
@@ -325,17 +357,20 @@ def _join_by_dots(symbol: str) -> str:
 
 
 def _make_definition(code: Code, name: str, start: int, head: int, stop: int) -> Definition:
-    """Return a definition with the lines of its words.
+    """Return a definition with the numbers of its first and its last line.
 
     Args:
         code: the text as words.
-        name: its name with its owners.
+        name: its full name, with the classes and functions around it.
         start: the index of its first word.
         head: the index of its first word after the decorators.
         stop: the index after its last word.
     """
-    last = code.rows[stop - 1] + code.words[stop - 1].count("\n")
-    return Definition(name, code.rows[start], last, ((start, stop),), (head,))
+    last_word = code.words[stop - 1]
+    last_line = code.rows[stop - 1] + last_word.count("\n")  # A literal may have several lines.
+    return Definition(
+        name=name, first=code.rows[start], last=last_line, spans=((start, stop),), heads=(head,)
+    )
 
 
 def _close_scopes(scopes: list[_Scope], start: int) -> None:
@@ -423,20 +458,25 @@ def _list_by_patterns(
 ) -> Iterator[Definition]:
     """Yield the definitions of a text whose first line matches a pattern of the language.
 
+    The name of each begins with the names of the definitions around it. An `impl` of Rust is no
+    definition: it only gives the name of its type to the functions in it. A `mod` of Rust is one,
+    but gives no name to what is in it.
+
     Args:
         code: the text as words.
         rows: the lines of the text.
         patterns: the patterns of the language.
     """
-    scopes: list[_Scope] = []
+    scopes: list[_Scope] = []  # The definitions around a line, the innermost last.
     for number, line in enumerate(code.lines):
         _close_scopes(scopes, line.start)
         row = rows[code.rows[line.start] - 1]
         if len(row) > MAX_WIDTH:
             continue
         row_indent = len(row) - len(row.lstrip())
-        is_in_literal = code.lexer not in INDENTED_LEXERS and row_indent != line.indent
-        if is_in_literal:  # Or the line begins inside of a comment.
+        # Else the first word is not at the begin of its row: a comment or literal ends before it.
+        is_whole_row = code.lexer in INDENTED_LEXERS or row_indent == line.indent
+        if not is_whole_row:
             continue
 
         kind, name = _match_row(row, patterns, scopes[-1] if scopes else None, line)
@@ -444,9 +484,10 @@ def _list_by_patterns(
             continue
         if kind == "impl":
             name = _find_implementer(code.words, line.start)
-        owner = next((scope.name for scope in reversed(scopes) if scope.name), "")
+        named_owners = [scope.name for scope in scopes if scope.name]
+        owner = named_owners[-1] if named_owners else ""
         full_name = _join_by_dots(f"{owner}.{name}" if name and owner else name)
-        scope_name = owner if kind == "mod" else full_name  # A module of Rust is no owner.
+        scope_name = owner if kind == "mod" else full_name
         stop = _find_stop(code, number)
         scopes.append(_Scope(scope_name, stop, line.depth, kind))
         if name and kind != "impl":
@@ -459,9 +500,13 @@ def _match_row(
 ) -> tuple[str, str]:
     """Return (kind, name) of the definition that begins in a line; ("", "") if none does.
 
-    The kind is the keyword `class`, `interface`, `mod` or `enum`; `group` for a group of
-    declarations of Go, which has no name; `impl` for an implementation of Rust, whose name is found
-    later; `member` for a declaration in a group; `item` for any other definition.
+    These are the kinds:
+
+    - `class`, `interface`, `mod`, `enum`: the keyword of a definition that has one of these;
+    - `group`: the head of a group of declarations of Go, `const (`, which has no name;
+    - `member`: a declaration in such a group;
+    - `impl`: the head of an implementation of Rust, whose name is found later;
+    - `item`: any other definition.
 
     Args:
         row: the line as text.
@@ -474,7 +519,7 @@ def _match_row(
         match = GROUP_MEMBER.match(row) if is_member else None
         return ("member", match["name"]) if match else ("", "")
 
-    is_in_class = is_member and scope is not None and scope.kind == "class"
+    is_class_member = is_member and scope is not None and scope.kind == "class"
     for pattern in patterns:
         match = pattern.match(row)
         if match is None:
@@ -484,7 +529,7 @@ def _match_row(
             return "group", ""
         if groups.get("impl"):
             return "impl", ""
-        if groups.get("member") and is_in_class:
+        if groups.get("member") and is_class_member:
             return "item", groups["member"]
         name = groups.get("name")
         if name and name not in CALL_LIKE_KEYWORDS:
@@ -531,64 +576,73 @@ def _find_stop(code: Code, number: int) -> int:
     if code.lexer in INDENTED_LEXERS:
         return _find_stop_by_indent(code, number)
     lines = code.lines
-    own_line = lines[number]
+    first_line = lines[number]
     for index in range(number, len(lines)):
         line = lines[index]
-        is_closing = line.depth <= own_line.depth and code.words[line.start] in CLOSING
+        is_closing = line.depth <= first_line.depth and code.words[line.start] in CLOSING
         if index > number and is_closing:
             return line.start
-        if index + 1 < len(lines) and _is_end(code, own_line, line, lines[index + 1]):
+        if index + 1 < len(lines) and _ends_definition(code, first_line, line, lines[index + 1]):
             return line.stop
-    open_brackets = sum(DEPTH_CHANGE.get(word, 0) for word in code.words[own_line.start :])
+    open_brackets = sum(DEPTH_CHANGE.get(word, 0) for word in code.words[first_line.start :])
     if open_brackets > 0:
         return _find_stop_by_indent(code, number)
     return len(code.words)
 
 
-def _is_end(code: Code, own_line: Line, line: Line, below: Line) -> bool:
-    """Return whether the definition that begins in `own_line` ends with `line`.
+def _ends_definition(code: Code, first_line: Line, line: Line, next_line: Line) -> bool:
+    """Return whether a definition of a language with braces ends with a line of it.
+
+    The first of these rules that applies decides. The definition
+
+    - goes on while its brackets are open;
+    - ends with `;`, and with the block around it;
+    - ends with `}`, if the next line does not begin with a word that continues a statement;
+    - goes on after or before a word that continues a statement, such as `=` or `.`;
+    - ends if the next line is not indented deeper than its first line.
 
     Args:
         code: the text as words.
-        own_line: the first line of the definition.
+        first_line: the first line of the definition.
         line: a line of it.
-        below: the line after `line`.
+        next_line: the line after `line`.
     """
-    has_open_brackets = below.depth > own_line.depth
-    if has_open_brackets:
+    if next_line.depth > first_line.depth:
         return False
     last_word = code.words[line.stop - 1]
     if last_word == ">" and code.words[line.stop - 2] in ("=", "-"):
         last_word = "=>"  # The lexer splits `=>` and `->`, which continue in the next line.
-    is_continued_below = code.words[below.start] in LINE_CONTINUES_BEFORE
-    is_owner_closed = below.depth < own_line.depth
-    if last_word == ";" or is_owner_closed:
+    if last_word == ";" or next_line.depth < first_line.depth:
         return True
+    is_continued_below = code.words[next_line.start] in LINE_CONTINUES_BEFORE
     if last_word == "}" and not is_continued_below:
         return True
-    is_continued = last_word in LINE_CONTINUES_AFTER or is_continued_below
-    return not is_continued and below.indent <= own_line.indent
+    if last_word in LINE_CONTINUES_AFTER or is_continued_below:
+        return False
+    return next_line.indent <= first_line.indent
 
 
 def _find_stop_by_indent(code: Code, number: int) -> int:
     """Return the index after the last word of a definition, judged by indentation.
 
-    It has the lines that are indented deeper, and the line that closes it.
+    A definition has the lines below its first line that are indented deeper. Of the lines with the
+    same indentation it has those that continue it, such as `else` or `{` (CONTINUATION), and then
+    one that closes it, such as `end` or `}` (END_OF_BLOCK). Lines that begin with `#` do not count.
 
     Args:
         code: the text as words.
         number: the index of the definition's first line.
     """
-    own_line = code.lines[number]
-    stop = own_line.stop
+    first_line = code.lines[number]
+    stop = first_line.stop
     for below in range(number + 1, len(code.lines)):
         line = code.lines[below]
         text = " ".join(code.words[line.start : line.stop])
         if text.startswith("#"):
             continue
-        is_same_indent = line.indent == own_line.indent
+        is_same_indent = line.indent == first_line.indent
         is_continuation = is_same_indent and CONTINUATION.match(text)
-        if line.indent > own_line.indent or is_continuation:
+        if line.indent > first_line.indent or is_continuation:
             stop = line.stop
             continue
         is_closing_line = is_same_indent and END_OF_BLOCK.match(text)

@@ -73,7 +73,6 @@ TRUTH_FACTORS: Mapping[VerdictKind, float] = {
     "changed": 0.5,
     "gone": 0.0,
 }
-Opcode = tuple[str, int, int, int, int]
 PRECEDENCE: tuple[VerdictKind, ...] = ("moved", "fresh", "unverifiable")
 
 
@@ -92,13 +91,19 @@ class _Candidate(NamedTuple):
 class _Search(NamedTuple):
     """An anchor, and the files in which its code is searched.
 
-    The attributes are the arguments of `judge_anchor`.
+    Attributes:
+        anchor: the anchor.
+        old_text: the text of its file at its commit.
+        files: the texts of files now that may hold the cited code, by path.
+        current_path: the path of the cited file now, which differs after a rename; None if the
+            file was deleted.
+        old_files: texts that some of `files` had at the commit of the anchor.
     """
 
     anchor: Anchor
     old_text: str
     files: Mapping[str, str]
-    successor: str | None
+    current_path: str | None
     old_files: Mapping[str, str]
 
 
@@ -116,24 +121,25 @@ def judge_anchor(
         old_text: the text of its file at its commit; None if it cannot be read.
         files: the texts of files, as they are now, that may hold the cited code, by path, the
             likeliest first.
-        successor: the path of the cited file now, its own or that after a rename; None if it was
-            deleted. A successor that is not in `files` cannot be read.
+        successor: the path of the cited file now, which differs after a rename; None if the file
+            was deleted. A successor that is not in `files` cannot be read.
         old_files: texts that some of `files` had at the commit of the anchor. Code that a file
             had then was not moved to it.
 
     Returns:
-        The verdict, with the place where the code is now. It is `unverifiable` where nothing can
-        be compared.
+        The verdict, with the place where the code is now. It is `unverifiable` if the file cannot
+        be read now, or if neither its old text nor a hash of the cited words is known.
     """
     lines = get_lines(anchor)
     new_text = files.get(successor or "")
     if lines and successor and old_text is not None and new_text is not None:
-        untouched = _map_untouched(old_text, new_text, lines)
-        if untouched:
-            return _judge_unchanged(anchor, successor, untouched)
+        untouched_lines = _map_untouched(old_text, new_text, lines)
+        if untouched_lines:
+            return _judge_unchanged(anchor, successor, untouched_lines)
 
     subject = find_subject(anchor, old_text) if old_text is not None else None
-    if subject is None and (old_text is not None or not anchor.digest):
+    can_use_hash = old_text is None and bool(anchor.digest)
+    if subject is None and not can_use_hash:
         note = "nothing to compare with is known"
         return Verdict("unverifiable", anchor.path, first=anchor.first, last=anchor.last, note=note)
     if successor is not None and successor not in files:
@@ -198,22 +204,25 @@ def judge_entry(verdicts: Iterable[Verdict]) -> VerdictKind:
 
 
 def judge_parts(anchor: Anchor, verdicts: Sequence[Verdict]) -> Verdict:
-    """Return the verdict on a file that is cited as a whole.
+    """Return the verdict on a file that is cited as a whole, from those on some parts of it.
+
+    A stale part (changed or gone) makes the verdict `changed`, for the file itself still exists.
+    If the entry names many parts, the share of the stale ones is noted.
 
     Args:
         anchor: the anchor of the file.
         verdicts: the verdicts on the parts of the file that its entry names.
     """
-    is_lost = all(verdict.kind == "gone" and verdict.path == anchor.path for verdict in verdicts)
-    if is_lost and any(verdict.note == FILE_LOST for verdict in verdicts):
+    are_gone = all(verdict.kind == "gone" and verdict.path == anchor.path for verdict in verdicts)
+    if are_gone and any(verdict.note == FILE_LOST for verdict in verdicts):
         return Verdict("gone", anchor.path, note=FILE_LOST)
-    stale = [verdict for verdict in verdicts if verdict.kind in STALE_KINDS]
-    if stale and len(verdicts) > FEW_PARTS:
-        note = f"{EDITED}: {len(stale)} of {len(verdicts)} places that it names"
-        edited_share = round(len(stale) / len(verdicts), 2)
-        return Verdict("changed", stale[0].path, note=note, edited=edited_share)
-    if stale:
-        return replace(stale[0], kind="changed")
+    stale_verdicts = [verdict for verdict in verdicts if verdict.kind in STALE_KINDS]
+    if stale_verdicts and len(verdicts) > FEW_PARTS:
+        note = f"{EDITED}: {len(stale_verdicts)} of {len(verdicts)} places that it names"
+        edited_share = round(len(stale_verdicts) / len(verdicts), 2)
+        return Verdict("changed", stale_verdicts[0].path, note=note, edited=edited_share)
+    if stale_verdicts:
+        return replace(stale_verdicts[0], kind="changed")
     for verdict in verdicts:
         if verdict.kind == "unverifiable":
             return replace(verdict, first=None, last=None)
@@ -224,39 +233,56 @@ def truth_factor(verdicts: Sequence[Verdict]) -> float:
     """Return the factor by which an entry's score in ranking is multiplied.
 
     It follows from the verdicts on the anchors of the entry. 0 means that the entry is withheld.
-    For a file that is cited as a whole the factor falls with the share of lines that were edited,
-    down to that of changed code.
+    For a file that is cited as a whole the factor is 1 less the share of its words that were
+    edited, but at least the factor of changed code.
     """
     edited_share = max((verdict.edited for verdict in verdicts), default=0.0)
     factor_by_edits = max(TRUTH_FACTORS["changed"], 1 - edited_share)
     return min(TRUTH_FACTORS[judge_entry(verdicts)], round(factor_by_edits, 2))
 
 
-def list_differences(old: Sequence[str], new: Sequence[str]) -> Iterator[Opcode]:
-    """Yield the differences of two lists of lines as opcodes of difflib.
+class Difference(NamedTuple):
+    """Lines of an old text that are others, more, fewer or none in a new text.
+
+    Attributes:
+        old_start: the index of the first of them in the old text.
+        old_stop: the index after the last of them.
+        new_start: the index of the first line of the new text instead of them.
+        new_stop: the index after the last such line.
+    """
+
+    old_start: int
+    old_stop: int
+    new_start: int
+    new_stop: int
+
+
+def list_differences(old_lines: Sequence[str], new_lines: Sequence[str]) -> Iterator[Difference]:
+    """Yield the differences of two lists of lines, in order.
 
     The equal lines at the beginning and the end, most of a file, are cut off first. What remains
     is one difference if it is too large to compare.
     """
-    head, tail = _count_equal_ends(old, new)
-    old_middle = old[head : len(old) - tail]
-    new_middle = new[head : len(new) - tail]
-    opcodes: Sequence[Opcode] = [("replace", 0, len(old_middle), 0, len(new_middle))]
+    head, tail = _count_equal_ends(old_lines, new_lines)
+    old_middle = old_lines[head : len(old_lines) - tail]
+    new_middle = new_lines[head : len(new_lines) - tail]
+    opcodes = [("replace", 0, len(old_middle), 0, len(new_middle))]
     if len(old_middle) * len(new_middle) <= MAX_PAIRS:
-        opcodes = SequenceMatcher(None, old_middle, new_middle, autojunk=False).get_opcodes()
+        matcher = SequenceMatcher(None, old_middle, new_middle, autojunk=False)
+        opcodes = list(matcher.get_opcodes())
     for tag, old_start, old_stop, new_start, new_stop in opcodes:
         if tag != "equal":
-            yield tag, head + old_start, head + old_stop, head + new_start, head + new_stop
+            yield Difference(head + old_start, head + old_stop, head + new_start, head + new_stop)
 
 
-def _count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+def _count_equal_ends(old_lines: Sequence[str], new_lines: Sequence[str]) -> tuple[int, int]:
     """Return how many lines are equal at the beginning and, apart from those, at the end."""
-    shorter = min(len(old), len(new))
+    shorter = min(len(old_lines), len(new_lines))
     head = 0
-    while head < shorter and old[head] == new[head]:
+    while head < shorter and old_lines[head] == new_lines[head]:
         head += 1
     tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+    while tail < shorter - head and old_lines[-1 - tail] == new_lines[-1 - tail]:
         tail += 1
     return head, tail
 
@@ -279,27 +305,47 @@ def _map_untouched(old_text: str, new_text: str, lines: Lines) -> Lines | None:
     comparison = _compare_ends(old_text, new_text)
     old_lines = comparison.old_lines
     first, last = lines
+    first_line_edited = comparison.equal_at_start + 1
+    last_line_edited = len(old_lines) - comparison.equal_at_end
     if last > len(old_lines):
         return None
-    is_edited_below = last < comparison.equal_at_start
-    if is_edited_below:
-        for line_below in old_lines[last : comparison.equal_at_start]:
-            if CODE_LINE.match(line_below):
-                continues_block = _indentation(line_below) > _indentation(old_lines[first - 1])
-                return None if continues_block else lines
-        return None
 
-    last_edited = len(old_lines) - comparison.equal_at_end
-    if first <= last_edited + 1:
-        return None
-    for line_above in reversed(old_lines[last_edited : first - 1]):
-        if line_above.strip():
-            # A decorator or a comment above the lines may belong to the cited block.
-            is_decorator = line_above.lstrip().startswith("@")
-            if is_decorator or not CODE_LINE.match(line_above):
-                return None
-            return first + comparison.shift, last + comparison.shift
+    if last < first_line_edited:
+        lines_between = old_lines[last : first_line_edited - 1]
+        ends_above_edits = _ends_block(old_lines[first - 1], lines_between)
+        return lines if ends_above_edits else None
+    if first > last_line_edited:
+        lines_between = old_lines[last_line_edited : first - 1]
+        begins_below_edits = _has_code_above(lines_between)
+        return (first + comparison.shift, last + comparison.shift) if begins_below_edits else None
     return None
+
+
+def _ends_block(first_line: str, lines_below: Sequence[str]) -> bool:
+    """Return whether a block of code surely ends with the cited lines.
+
+    It does if the next line of code is not indented deeper than the first line of the block.
+
+    Args:
+        first_line: the first cited line.
+        lines_below: the lines after the last cited one that were not edited.
+    """
+    for line in lines_below:
+        if CODE_LINE.match(line):
+            return _measure_indent(line) <= _measure_indent(first_line)
+    return False
+
+
+def _has_code_above(lines_above: Sequence[str]) -> bool:
+    """Return whether the nearest of some lines that is not blank is code of another block.
+
+    A decorator or a comment may belong to the block below it.
+    """
+    for line in reversed(lines_above):
+        if line.strip():
+            is_decorator = line.lstrip().startswith("@")
+            return not is_decorator and CODE_LINE.match(line) is not None
+    return False
 
 
 class _EndsComparison(NamedTuple):
@@ -327,41 +373,44 @@ def _compare_ends(old_text: str, new_text: str) -> _EndsComparison:
     return _EndsComparison(old_lines, head, tail, len(new_lines) - len(old_lines))
 
 
-def _indentation(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
 def _judge_definition(subject: Subject, cited: Definition, search: _Search) -> Verdict | None:
     """Return the verdict on a definition or on lines inside of it; None if it is not found.
 
+    The definition is searched for by its name, then by its words. Lines inside of it are unchanged
+    if the definition that was found has their words as often as before.
+
     Args:
-        subject: the cited part.
-        cited: the definition that it is, or that is around it.
+        subject: the cited part: the definition, or lines inside of it.
+        cited: the definition at the commit of the anchor.
         search: the texts to search.
     """
     anchor = search.anchor
-    cited_tokens = subject.tokens
+    definition_tokens = subject.tokens
     if subject.is_line_range:
-        cited_tokens = normalize_definition(anchor.path, search.old_text, cited)
-    candidate = _find_namesake(cited, cited_tokens, search, is_line_range=subject.is_line_range)
-    if candidate is None:
-        candidate = _find_renamed(subject, cited_tokens, search)
-    if candidate is None:
+        definition_tokens = normalize_definition(anchor.path, search.old_text, cited)
+    current = _find_namesake(cited, definition_tokens, search, is_line_range=subject.is_line_range)
+    if current is None:
+        current = _find_renamed(subject, definition_tokens, search)
+    if current is None:
         return None
 
     if subject.is_line_range:
-        old_places = _find_occurrences(cited_tokens, subject.tokens)
-        new_places = _find_occurrences(candidate.tokens, subject.tokens)
-        if new_places and len(new_places) >= len(old_places):
-            expected = (anchor.first or 0) + candidate.definition.first - cited.first
-            nearest = _choose_nearest(new_places, expected)
-            return _judge_unchanged(anchor, candidate.path, nearest)
-    elif candidate.tokens.words == cited_tokens.words:
-        return _judge_unchanged(anchor, candidate.path, candidate.lines)
-    elif _differs_in_name_only(cited, cited_tokens, candidate):
-        return Verdict("moved", candidate.path, *candidate.lines, note=f"was {cited.name}")
-    note = _note_move(anchor, candidate.path)
-    return Verdict("changed", candidate.path, *candidate.lines, note=note)
+        old_ranges = _find_occurrences(definition_tokens, subject.tokens)
+        new_ranges = _find_occurrences(current.tokens, subject.tokens)
+        if new_ranges and len(new_ranges) >= len(old_ranges):
+            expected_first = (anchor.first or 0) + current.definition.first - cited.first
+            nearest = _choose_nearest(new_ranges, expected_first)
+            return _judge_unchanged(anchor, current.path, nearest)
+    elif current.tokens.words == definition_tokens.words:
+        return _judge_unchanged(anchor, current.path, current.lines)
+    elif _differs_in_name_only(cited, definition_tokens, current):
+        return Verdict("moved", current.path, *current.lines, note=f"was {cited.name}")
+    note = _note_move(anchor, current.path)
+    return Verdict("changed", current.path, *current.lines, note=note)
 
 
 def _differs_in_name_only(cited: Definition, cited_tokens: Tokens, candidate: _Candidate) -> bool:
@@ -388,8 +437,14 @@ def _find_namesake(
 ) -> _Candidate | None:
     """Find the cited definition by its name, in its own file or in files to which it moved.
 
-    In its own file its full name counts. Elsewhere a definition with the same last name counts if
-    it has the same words or most of them, and the file had no such definition before.
+    The first of these that exists is returned:
+
+    1. in its own file, a definition with its full name;
+    2. a definition with the same last name and the same words, if its file did not have it before;
+    3. of the definitions with the same last name whose full name is new in their file, the most
+       similar, if it has most of the words.
+
+    The files are tried in order, rules 1 and 2 for each of them.
 
     Args:
         cited: the cited definition.
@@ -397,27 +452,27 @@ def _find_namesake(
         search: the texts to search.
         is_line_range: whether lines inside of the definition are cited.
     """
-    new_candidates: list[_Candidate] = []
+    new_namesakes: list[_Candidate] = []
     for path, text in search.files.items():
-        candidates = _list_namesakes(path, text, cited)
-        same_name = [item for item in candidates if item.definition.name == cited.name]
-        if path == search.successor and same_name:
-            return _choose_most_similar(same_name, cited_tokens)
+        namesakes = _list_namesakes(path, text, cited)
+        same_full_name = [item for item in namesakes if item.definition.name == cited.name]
+        if path == search.current_path and same_full_name:
+            return _choose_most_similar(same_full_name, cited_tokens)
 
-        old_candidates = _list_namesakes(path, search.old_files.get(path, ""), cited)
-        old_words = {candidate.tokens.words for candidate in old_candidates}
-        old_names = {candidate.definition.name for candidate in old_candidates}
-        for candidate in candidates:
-            is_same = candidate.tokens.words == cited_tokens.words
-            if is_same and cited_tokens.words not in old_words:
-                return candidate
-            if candidate.definition.name not in old_names:
-                new_candidates.append(candidate)
+        old_namesakes = _list_namesakes(path, search.old_files.get(path, ""), cited)
+        old_words = {namesake.tokens.words for namesake in old_namesakes}
+        old_names = {namesake.definition.name for namesake in old_namesakes}
+        for namesake in namesakes:
+            has_same_words = namesake.tokens.words == cited_tokens.words
+            if has_same_words and cited_tokens.words not in old_words:
+                return namesake
+            if namesake.definition.name not in old_names:
+                new_namesakes.append(namesake)
 
-    if not new_candidates:
+    if not new_namesakes:
         return None
     most_similar = max(
-        new_candidates, key=lambda candidate: _measure_similarity(candidate.tokens, cited_tokens)
+        new_namesakes, key=lambda namesake: _measure_similarity(namesake.tokens, cited_tokens)
     )
     min_similarity = MIN_RENAMED_SIMILARITY if is_line_range else MIN_SIMILARITY
     is_similar = _measure_similarity(most_similar.tokens, cited_tokens) >= min_similarity
@@ -460,16 +515,20 @@ def _list_namesakes(path: str, text: str, cited: Definition) -> list[_Candidate]
 
 
 def _find_renamed(subject: Subject, cited_tokens: Tokens, search: _Search) -> _Candidate | None:
-    """Find the cited definition under a new name in its file, by most of its words.
+    """Find the cited definition under a new name in its own file.
+
+    It is the most similar of the definitions with names that the file did not have before, if it
+    is similar enough. If only lines of the definition are cited, more words and a higher similarity
+    are required.
 
     Args:
-        subject: the cited part.
-        cited_tokens: the words of the cited definition, or of that around the cited lines.
+        subject: the cited part: the definition, or lines inside of it.
+        cited_tokens: the words of the whole definition.
         search: the texts to search.
     """
     min_words = MIN_RENAMED_WORDS if subject.is_line_range else MIN_DISTINCTIVE_WORDS
     min_similarity = MIN_RENAMED_SIMILARITY if subject.is_line_range else MIN_SIMILARITY
-    path = search.successor
+    path = search.current_path
     if path is None or len(cited_tokens.words) < min_words:
         return None
 
@@ -495,81 +554,92 @@ def _measure_similarity(first: Tokens, second: Tokens) -> float:
     return 2 * common / max(1, len(first.words) + len(second.words))
 
 
-def _judge_file(subject: Subject, search: _Search) -> Verdict | None:
-    """Return the verdict on a file that is cited as a whole; None if it is not found."""
-    anchor = search.anchor
-    successor = search.successor
-    for path, text in search.files.items():
-        if read_code(path, text).normalize_all().words != subject.tokens.words:
-            continue
-        is_new_text = search.old_files.get(path) != text
-        if path == successor or (subject.is_distinctive and is_new_text):
-            return _judge_unchanged(anchor, path, None)
-    if successor is None:
-        return None
+def _judge_file(cited_file: Subject, search: _Search) -> Verdict | None:
+    """Return the verdict on a file that is cited as a whole; None if it is not found.
 
-    edited_share = find_edited_share(
-        anchor.path, search.old_text, successor, search.files[successor]
-    )
-    if edited_share <= MAX_EDITED:
-        return _judge_unchanged(anchor, successor, None)
-    note = f"{EDITED}: {edited_share:.0%} of its words"
-    return Verdict("changed", successor, note=note, edited=round(edited_share, 2))
-
-
-def _judge_lines(subject: Subject, lines: Lines, search: _Search) -> Verdict | None:
-    """Return the verdict on lines outside of definitions; None if they are not found.
-
-    They are searched for by their words, which must occur in their file as often as before; then by
-    a diff of their file. In another file the words must occur more often than before.
+    The file is unchanged if a file has all its words, or if few of its words were edited. A file
+    of few words occurs in many places: it is recognised only at the path where it is expected.
 
     Args:
-        subject: the cited part.
-        lines: its lines.
+        cited_file: the cited file with its words.
         search: the texts to search.
     """
     anchor = search.anchor
-    old_count = len(_list_places(subject, subject.path, search.old_text))
+    current_path = search.current_path
     for path, text in search.files.items():
-        places = _list_places(subject, path, text)
-        if path != search.successor:
+        has_same_words = read_code(path, text).normalize_all().words == cited_file.tokens.words
+        if not has_same_words:
+            continue
+        is_new_text = search.old_files.get(path) != text
+        if path == current_path or (cited_file.is_distinctive and is_new_text):
+            return _judge_unchanged(anchor, path, None)
+    if current_path is None:
+        return None
+
+    current_text = search.files[current_path]
+    edited_share = find_edited_share(anchor.path, search.old_text, current_path, current_text)
+    if edited_share <= MAX_EDITED:
+        return _judge_unchanged(anchor, current_path, None)
+    note = f"{EDITED}: {edited_share:.0%} of its words"
+    return Verdict("changed", current_path, note=note, edited=round(edited_share, 2))
+
+
+def _judge_lines(cited_part: Subject, lines: Lines, search: _Search) -> Verdict | None:
+    """Return the verdict on lines outside of definitions; None if they are not found.
+
+    In their own file they are unchanged if their words occur as often as before, or if a diff
+    shows no edit of them. Distinctive words may also occur more often there: they were copied. In
+    another file distinctive words must occur more often than before.
+
+    Args:
+        cited_part: the cited lines with their words.
+        lines: their numbers.
+        search: the texts to search.
+    """
+    anchor = search.anchor
+    old_count = len(_list_line_ranges(cited_part, cited_part.path, search.old_text))
+    for path, text in search.files.items():
+        line_ranges = _list_line_ranges(cited_part, path, text)
+        if path != search.current_path:
             old_text = search.old_files.get(path)
-            old_places = _list_places(subject, path, old_text) if old_text is not None else []
-            if subject.is_distinctive and len(places) > len(old_places):
-                return _judge_unchanged(anchor, path, places[0])
+            count_before = 0
+            if old_text is not None:
+                count_before = len(_list_line_ranges(cited_part, path, old_text))
+            if cited_part.is_distinctive and len(line_ranges) > count_before:
+                return _judge_unchanged(anchor, path, line_ranges[0])
             continue
 
-        has_copies = len(places) > old_count and subject.is_distinctive
-        if places and (len(places) == old_count or has_copies):
-            return _judge_unchanged(anchor, path, _choose_nearest(places, lines[0]))
-        mapped = _map_lines(search.old_text, text, lines)
-        if mapped:
-            return _judge_unchanged(anchor, path, mapped)
+        has_copies = len(line_ranges) > old_count and cited_part.is_distinctive
+        if line_ranges and (len(line_ranges) == old_count or has_copies):
+            return _judge_unchanged(anchor, path, _choose_nearest(line_ranges, lines[0]))
+        mapped_lines = _map_lines(search.old_text, text, lines)
+        if mapped_lines:
+            return _judge_unchanged(anchor, path, mapped_lines)
     return None
 
 
-def _list_places(subject: Subject, path: str, text: str) -> list[Lines]:
-    """Return the lines of a text that have the words of the subject.
+def _list_line_ranges(cited_part: Subject, path: str, text: str) -> list[Lines]:
+    """Return the ranges of lines in a text that have the words of the cited lines.
 
-    The text is read as the subject was: in the language of its path, or as prose.
+    The text is read as the cited lines were: in the language of its path, or as prose.
     """
-    code = read_code(path if subject.path else "", text)
-    return _find_occurrences(code.normalize_all(), subject.tokens)
+    code = read_code(path if cited_part.path else "", text)
+    return _find_occurrences(code.normalize_all(), cited_part.tokens)
 
 
 def _find_occurrences(tokens: Tokens, part: Tokens) -> list[Lines]:
-    """Return the lines at which the words of `part` occur in `tokens`, as whole lines."""
+    """Return the ranges of lines at which the words of `part` occur in `tokens`, as whole lines."""
     words = tokens.words
     first_word = part.words[0]
-    places: list[Lines] = []
+    line_ranges: list[Lines] = []
     start = -1
     for _ in range(words.count(first_word)):
         start = words.index(first_word, start + 1)
         stop = start + len(part.words)
         if words[start:stop] == part.words and _are_whole_lines(tokens, start, stop):
             rows = [row for row in tokens.rows[start:stop] if row]
-            places.append((rows[0], rows[-1]))
-    return places
+            line_ranges.append((rows[0], rows[-1]))
+    return line_ranges
 
 
 def _are_whole_lines(tokens: Tokens, start: int, stop: int) -> bool:
@@ -578,7 +648,7 @@ def _are_whole_lines(tokens: Tokens, start: int, stop: int) -> bool:
     With an `else` below, an `if` block is only the half of a statement.
 
     Args:
-        tokens: the words.
+        tokens: the words, with words that mark the layout (such as LINE_END) among them.
         start: the index of the first word.
         stop: the index after the last word.
     """
@@ -589,17 +659,20 @@ def _are_whole_lines(tokens: Tokens, start: int, stop: int) -> bool:
         return False
     if stop == len(words):
         return True
+
     next_word = words[stop]
-    is_line_end = next_word in (",", LINE_END, PARAGRAPH)
-    if not is_line_end and rows[stop] == rows[stop - 1] > 0:
+    ends_line = next_word in (",", LINE_END, PARAGRAPH)
+    # A mark of layout without a row of its own has row 0.
+    row_goes_on = rows[stop - 1] > 0 and rows[stop] == rows[stop - 1]
+    if row_goes_on and not ends_line:
         return False
     is_branch_of_block = next_word in BRANCH_KEYWORDS and words[stop - 1] == DEDENT
     return not is_branch_of_block
 
 
-def _choose_nearest(places: Sequence[Lines], first: int) -> Lines:
-    """Return the place that begins nearest to a line."""
-    return min(places, key=lambda lines: abs(lines[0] - first))
+def _choose_nearest(line_ranges: Sequence[Lines], first: int) -> Lines:
+    """Return the range of lines that begins nearest to a line."""
+    return min(line_ranges, key=lambda lines: abs(lines[0] - first))
 
 
 def _map_lines(old_text: str, new_text: str, lines: Lines) -> Lines | None:
@@ -607,13 +680,15 @@ def _map_lines(old_text: str, new_text: str, lines: Lines) -> Lines | None:
     first, last = lines
     old_lines = [line.strip() for line in old_text.split("\n")]
     new_lines = [line.strip() for line in new_text.split("\n")]
-    shift = 0
-    for _, old_start, old_stop, _, new_stop in list_differences(old_lines, new_lines):
-        if old_start >= last:
+    shift = 0  # How many more lines the new text has above the lines.
+    for difference in list_differences(old_lines, new_lines):
+        first_edited = difference.old_start + 1
+        last_edited = difference.old_stop
+        if first_edited > last:
             break
-        if old_stop >= first:
+        if last_edited >= first:
             return None
-        shift = new_stop - old_stop
+        shift = difference.new_stop - difference.old_stop
     return first + shift, last + shift
 
 
@@ -628,75 +703,84 @@ def _judge_unchanged(anchor: Anchor, path: str, lines: Lines | None) -> Verdict:
 
 
 def _judge_lost(subject: Subject, search: _Search) -> Verdict:
-    """Return the verdict on cited text that was not found.
+    """Return the verdict on a cited part of a file that was not found.
 
-    It is gone if its file or its definition is gone, else changed.
+    It is `gone` if the file was deleted or a whole definition is cited, else `changed`.
     """
     anchor = search.anchor
-    successor = search.successor
-    if successor is None:
+    current_path = search.current_path
+    if current_path is None:
         return Verdict("gone", anchor.path, note=FILE_LOST)
     if subject.definition is None or subject.is_line_range:
-        return Verdict("changed", successor, note=_note_move(anchor, successor))
+        return Verdict("changed", current_path, note=_note_move(anchor, current_path))
     note = f"{subject.definition.name} is not defined there any more"
-    return Verdict("gone", successor, note=note)
+    return Verdict("gone", current_path, note=note)
 
 
-def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], successor: str | None) -> Verdict:
-    """Return the verdict on an anchor whose commit is not in this clone.
+def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], current_path: str | None) -> Verdict:
+    """Return the verdict on an anchor whose commit is not in this clone, by the hash in it.
 
-    Its hash decides: it is compared with that of the definition of its name, of its lines, or of as
-    many lines anywhere.
+    The code is unchanged if a file has text with that hash. Else it is changed if its file still
+    has a definition with the name in the anchor, and gone if the file has none.
 
     Args:
         anchor: the anchor.
         files: the texts in which its code is searched, by path.
-        successor: the path of its file now; None if it was deleted.
+        current_path: the path of its file now; None if it was deleted.
     """
     for path, text in files.items():
-        named: Definition | None = None
+        named_definition: Definition | None = None
         if anchor.symbol:
-            if path != successor and strip_owners(anchor.symbol) not in text:
+            may_define = strip_owners(anchor.symbol) in text
+            if path != current_path and not may_define:
                 continue
-            named = find_definition(path, text, anchor.symbol)
-        verdict = _judge_hash_in_file(anchor, named, path, text)
+            named_definition = find_definition(path, text, anchor.symbol)
+        verdict = _judge_hash_in_file(anchor, named_definition, path, text)
         if verdict is not None:
             return verdict
-        if path == successor and named:
+        if path == current_path and named_definition:
             note = _note_move(anchor, path)
-            return Verdict("changed", path, named.first, named.last, note=note)
-    if successor is None:
+            return Verdict(
+                "changed", path, named_definition.first, named_definition.last, note=note
+            )
+
+    if current_path is None:
         return Verdict("unverifiable", anchor.path, note=FILE_LOST)
     if anchor.symbol:
-        return Verdict("gone", successor, note=f"{anchor.symbol} is not defined there any more")
-    return Verdict("changed", successor, note=_note_move(anchor, successor))
+        return Verdict("gone", current_path, note=f"{anchor.symbol} is not defined there any more")
+    return Verdict("changed", current_path, note=_note_move(anchor, current_path))
 
 
 def _judge_hash_in_file(
-    anchor: Anchor, named: Definition | None, path: str, text: str
+    anchor: Anchor, named_definition: Definition | None, path: str, text: str
 ) -> Verdict | None:
-    """Return the verdict on the text of a file that has the hash of an anchor; None if none has it.
+    """Return the verdict on a file that has text with the hash of an anchor; None if it has none.
+
+    The hash is compared with that of the definition which the anchor names. If there is none, it is
+    compared with that of the whole file or, if the anchor cites lines, of any as many lines. An
+    anchor of an older version (`text:`) may name a definition but have the hash of its lines.
 
     Args:
         anchor: the anchor.
-        named: the definition of the file that the anchor names.
+        named_definition: the definition of the file that the anchor names.
         path: the path of the file.
         text: its text.
     """
-    lines = get_lines(anchor)
-    if named:
-        named_lines = (named.first, named.last)
-        tokens = normalize_definition(path, text, named)
+    cited_lines = get_lines(anchor)
+    if named_definition:
+        named_lines = (named_definition.first, named_definition.last)
+        tokens = normalize_definition(path, text, named_definition)
         if has_hash(anchor, tokens, cut_lines(text, named_lines)):
             return _judge_unchanged(anchor, path, named_lines)
         if anchor.is_word_digest:
             return None
-    elif lines is None and has_hash(anchor, read_code(path, text).normalize_all(), text):
+
+    if cited_lines:
+        window = _find_window(anchor, cited_lines, path, text)
+        return _judge_unchanged(anchor, path, window) if window else None
+    if not named_definition and has_hash(anchor, read_code(path, text).normalize_all(), text):
         return _judge_unchanged(anchor, path, None)
-    if lines is None:
-        return None
-    window = _find_window(anchor, lines, path, text)
-    return _judge_unchanged(anchor, path, window) if window else None
+    return None
 
 
 def _find_window(anchor: Anchor, lines: Lines, path: str, text: str) -> Lines | None:

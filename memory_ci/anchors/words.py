@@ -109,11 +109,12 @@ ENDS_GROUP = frozenset(": ) ] } , = if else for as".split()) | {LINE_END}
 OPENS_TUPLE = frozenset(("return", "in", "=", "yield", "del", "for", "import", LINE_END))
 ENDS_TUPLE = frozenset((LINE_END, ":", "=", "in"))
 
-# Visibility does not change the work of a definition of a script.
+# Words before an exported definition of a script: `export default class`.
 EXPORT_KEYWORDS = frozenset(("export", "default", "declare"))
 QUOTES = "'\"`#"
 QUOTE = Regex(r"['\"`]")
-UNKNOWN_INDENT = -1  # Of words that follow a comment or literal of several lines in its last line.
+# Of words that follow a comment or literal of several lines in its last line: they begin no line.
+UNKNOWN_INDENT = -1
 WORD_END = Regex(r"[\w)\]}\"]$")
 # An escaped quote in a literal: `\'`.
 ESCAPED_QUOTE = Regex(r"\\(['\"])")
@@ -173,7 +174,8 @@ class Code:
         words: the words of the text without comments.
         rows: the row in which each word begins, 1-based.
         lines: the lines that the words form.
-        string_indices: the indices of the words that are literals.
+        literal_indices: the indices of the words that are literals.
+        _normalized: the normalised words of each range (start, stop) that was asked for.
     """
 
     def __init__(self, path: str, text: str) -> None:
@@ -183,7 +185,7 @@ class Code:
         self.words: list[str] = []
         self.rows: list[int] = []
         self.lines: list[Line] = []
-        self.string_indices: set[int] = set()
+        self.literal_indices: set[int] = set()
         self._normalized: dict[tuple[int, int], Tokens] = {}
         if self.lexer in INDENTED_LEXERS and "\t" in text:
             text = text.expandtabs(4)
@@ -191,10 +193,11 @@ class Code:
         self._break_lines(indents)
 
     def _split_words(self, text: str) -> dict[int, int]:
-        """Fill `words`, `rows` and `string_indices` with the tokens of a text, without comments.
+        """Fill `words`, `rows` and `literal_indices` with the tokens of a text, without comments.
 
         Returns:
-            The indentation of each line of the text, by the index of its first word.
+            The indentation of each line of the text, by the index of its first word. It is
+            UNKNOWN_INDENT for a word in the last row of a comment or literal of several rows.
         """
         words = self.words
         rows = self.rows
@@ -202,7 +205,7 @@ class Code:
         row = 1
         indents = {0: 0}
         for token in re.findall(self.lexer, text):
-            if token[0] == "\n":
+            if token[0] == "\n":  # A line break with the blanks after it.
                 row += 1
                 indents[len(words)] = len(token) - 1
                 continue
@@ -210,7 +213,7 @@ class Code:
             is_plain_word = token[0].isalnum() and token[-1] not in QUOTES
             if is_plain_word or not token.startswith(comment_starts):
                 if not is_plain_word and len(token) > 1 and QUOTE.search(token):
-                    self.string_indices.add(len(words))
+                    self.literal_indices.add(len(words))
                 words.append(token)
                 rows.append(row)
             if not is_plain_word and "\n" in token:  # A comment or literal of several lines.
@@ -221,20 +224,19 @@ class Code:
     def _break_lines(self, indents: Mapping[int, int]) -> None:
         """Fill `lines` by joining the words of each line.
 
-        A line begins at each index of `indents`, but not inside of the brackets of an indented
-        language, nor in the row in which a long comment or literal ends.
+        In an indented language a line goes on until its brackets are closed.
 
         Args:
-            indents: the result of `_split_words`.
+            indents: the indentation of each line of the text, by the index of its first word.
         """
         is_indented = self.lexer in INDENTED_LEXERS
         depth = 0  # Of open brackets.
         start = 0  # The index of the first word of the line.
         start_depth = 0
         for index, word in enumerate(self.words):
-            begins_row = index > start and indents.get(index, UNKNOWN_INDENT) != UNKNOWN_INDENT
+            is_first_in_row = index in indents and indents[index] != UNKNOWN_INDENT
             is_in_brackets = is_indented and depth > 0
-            if begins_row and not is_in_brackets:
+            if index > start and is_first_in_row and not is_in_brackets:
                 self.lines.append(Line(indents[start], start, index, start_depth))
                 start = index
                 start_depth = depth
@@ -280,9 +282,11 @@ class Code:
         yield PARAGRAPH, 0
 
     def _normalize_curly(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
-        """Yield (word, row) of a language with braces, without what formatters change.
+        """Yield (word, row) of a language with braces, in the same form however it is formatted.
 
-        That is a comma before a closing bracket, a semicolon that does nothing, the kind of quotes.
+        Commas before a closing bracket and semicolons that do nothing are left out, and quotes are
+        double quotes. The keywords by which a script exports a definition are left out, too: they
+        do not change its work.
         """
         words = self.words
         is_script = self.lexer is SCRIPT_LEXER
@@ -290,26 +294,31 @@ class Code:
         while is_script and first < stop and words[first] in EXPORT_KEYWORDS:
             first += 1
 
-        dropped = _find_droppable_words(words[first:stop], has_groups=False)
+        dropped_indices = _find_droppable_words(words[first:stop], drops_groups=False)
         for index in range(first, stop):
             word = words[index]
-            if index - first in dropped:
+            if index - first in dropped_indices:
                 continue
             is_before_brace = words[index + 1 : index + 2] == ["}"]
             if word == ";" and (is_script or is_before_brace):
                 continue
-            if word[0] == "'" and index in self.string_indices:
+            if word[0] == "'" and index in self.literal_indices:
                 word = f'"{word[1:-1]}"'
             yield word, self.rows[index]
 
     def _normalize_indented(self, start: int, stop: int) -> Iterator[tuple[str, int]]:
         """Yield (word, row) of an indented language, with marks for its blocks.
 
-        Docstrings and `pass` of Python are left out.
+        Docstrings and `pass` of Python are left out. A docstring is a line of nothing but literals
+        at the beginning of the text, or after a line that begins with `def` or `class`.
+
+        Args:
+            start: the index of the first word, which may be inside of a line.
+            stop: the index after the last word.
         """
         is_python = self.lexer is PYTHON_LEXER
         blocks: list[_Block] = []
-        keyword = ""  # The first word of the line before.
+        previous_keyword = ""
         may_be_docstring = start == 0
         first_line = bisect_right(self.lines, start, key=lambda line: line.stop)
         for number in range(first_line, len(self.lines)):
@@ -320,14 +329,14 @@ class Code:
             first = max(line.start, start)
             words = self.words[first : line.stop]
             indices = range(first, min(line.stop, stop))
-            is_docstring = may_be_docstring and self.string_indices.issuperset(indices)
+            is_docstring = may_be_docstring and self.literal_indices.issuperset(indices)
             if is_python and (is_docstring or words == ["pass"]):
                 may_be_docstring = False  # A second string is no docstring.
                 continue
 
-            yield from _move_to_indent(blocks, line.indent, keyword)
-            keyword = _find_keyword(words)
-            may_be_docstring = is_python and keyword in ("def", "class")
+            yield from _move_to_indent(blocks, line.indent, previous_keyword)
+            previous_keyword = _find_keyword(words)
+            may_be_docstring = is_python and previous_keyword in ("def", "class")
             yield from self._normalize_line(indices, is_local=blocks[-1].is_function)
 
         for _ in blocks[1:]:
@@ -336,7 +345,9 @@ class Code:
     def _normalize_line(self, indices: range, *, is_local: bool) -> Iterator[tuple[str, int]]:
         """Yield (word, row) of the normalised words of one line of an indented language.
 
-        The statements after the colon of `if x: y` become a block of their own.
+        A LINE_END follows them. The statements after the colon of `if x: y` become a block of their
+        own, as if they were in the next line: LINE_END and INDENT before them, DEDENT after them.
+        Of a Python line that only declares the type of a variable nothing is left.
 
         Args:
             indices: the indices of the words of the line.
@@ -344,23 +355,23 @@ class Code:
         """
         is_python = self.lexer is PYTHON_LEXER
         words, rows = self._join_literals(indices)
-        dropped = _find_droppable_words(words, has_groups=is_python)
-        colon = -1
+        dropped_indices = _find_droppable_words(words, drops_groups=is_python)
+        block_colon: int | None = None
         if is_python:
-            dropped |= _find_annotations(words, is_local=is_local)
-            colon = _find_inner_colon(words)
-        if len(dropped) == len(words):  # The line only declares the type of a variable.
+            dropped_indices |= _find_annotations(words, is_local=is_local)
+            block_colon = _find_block_colon(words)
+        if len(dropped_indices) == len(words):
             return
 
         for index, word in enumerate(words):
-            if index not in dropped:
+            if index not in dropped_indices:
                 yield word, rows[index]
-            if index == colon:
+            if index == block_colon:
                 yield LINE_END, rows[index]
                 yield INDENT, 0
         if words[-1] != LINE_END:
             yield LINE_END, rows[-1]
-        if colon >= 0:
+        if block_colon is not None:
             yield DEDENT, 0
 
     def _join_literals(self, indices: range) -> tuple[list[str], list[int]]:
@@ -373,10 +384,10 @@ class Code:
         rows: list[int] = []
         for index in indices:
             word = self.words[index]
-            is_literal = index in self.string_indices
+            is_literal = index in self.literal_indices
             if is_literal and is_python:
                 word = _normalize_literal(word)
-                if index > indices.start and index - 1 in self.string_indices:
+                if index > indices.start and index - 1 in self.literal_indices:
                     words[-1] = _join_pair(words[-1], word)
                     continue
             elif is_literal:
@@ -394,25 +405,34 @@ def read_code(path: str, text: str) -> Code:
     return Code(path, text)
 
 
-def _move_to_indent(blocks: list[_Block], indent: int, keyword: str) -> Iterator[tuple[str, int]]:
-    """Close and open blocks for a line of an indentation; yield the marks for that.
+def _move_to_indent(
+    blocks: list[_Block], indent: int, previous_keyword: str
+) -> Iterator[tuple[str, int]]:
+    """Close and open blocks until a line with this indentation can follow.
+
+    The body of a `def` is the body of a function, and so is a block inside of it, apart from the
+    body of a class.
 
     Args:
         blocks: the open blocks, changed in place.
         indent: the indentation of the line.
-        keyword: the first word of the line before, which opens the block if the line does.
+        previous_keyword: the first word of the line before, whose block the line begins if it is
+            indented deeper.
+
+    Yields:
+        A DEDENT for each closed block and an INDENT for an opened one, with row 0. The outermost
+        block has no marks.
     """
     while blocks and indent < blocks[-1].indent:
         blocks.pop()
         if blocks:
             yield DEDENT, 0
-    if not blocks or indent > blocks[-1].indent:
-        is_in_function = False
-        if blocks:
-            yield INDENT, 0
-            is_in_function = blocks[-1].is_function
-        is_function = keyword == "def" or (is_in_function and keyword != "class")
-        blocks.append(_Block(indent, is_function))
+    if not blocks:
+        blocks.append(_Block(indent, previous_keyword == "def"))
+    elif indent > blocks[-1].indent:
+        yield INDENT, 0
+        is_in_function = blocks[-1].is_function and previous_keyword != "class"
+        blocks.append(_Block(indent, previous_keyword == "def" or is_in_function))
 
 
 def _find_keyword(words: Sequence[str]) -> str:
@@ -423,15 +443,16 @@ def _find_keyword(words: Sequence[str]) -> str:
     return ""
 
 
-def _find_droppable_words(words: Sequence[str], *, has_groups: bool) -> set[int]:
+def _find_droppable_words(words: Sequence[str], *, drops_groups: bool) -> set[int]:
     """Return the indices of words that a code formatter may drop, for they change nothing.
 
-    These are commas before a closing bracket (`f(a, b,)`) and, if `has_groups`, the brackets around
-    a whole expression of Python (`return (a or b)`).
+    These are commas before a closing bracket (`f(a, b,)`), apart from the comma that makes a tuple
+    (`(a,)`), and, if `drops_groups`, the brackets around a whole expression of Python
+    (`return (a or b)`).
     """
     open_brackets: list[int] = []  # The indices of those around a word, the innermost last.
     comma_counts: dict[int, int] = {}  # By index of the opening bracket.
-    dropped: set[int] = set()
+    droppable_indices: set[int] = set()
     for index, word in enumerate(words):
         if word in OPENING:
             open_brackets.append(index)
@@ -441,32 +462,33 @@ def _find_droppable_words(words: Sequence[str], *, has_groups: bool) -> set[int]
         elif word == ",":
             comma_counts[open_brackets[-1]] += 1
         elif word in CLOSING:
-            start = open_brackets.pop()
-            before = words[start - 1] if start else LINE_END
-            comma_count = comma_counts[start]
-            is_call = before not in PYTHON_KEYWORDS and WORD_END.search(before) is not None
+            opening = open_brackets.pop()
+            before = words[opening - 1] if opening else LINE_END
+            comma_count = comma_counts[opening]
+            follows_name = before not in PYTHON_KEYWORDS and WORD_END.search(before) is not None
             if words[index - 1] == ",":
-                has_more_commas = comma_count > 1
-                is_list = word == "}" or before == "import"
-                if has_more_commas or is_list or not _makes_tuple(word, is_call=is_call):
-                    dropped.add(index - 1)
-            if has_groups and word == ")" and not is_call and index > start + 1:
+                makes_tuple = comma_count == 1 and before != "import"
+                if not (makes_tuple and _may_hold_tuple(word, follows_name=follows_name)):
+                    droppable_indices.add(index - 1)
+            if drops_groups and word == ")" and not follows_name and index > opening + 1:
                 after = words[index + 1] if index + 1 < len(words) else LINE_END
                 if _is_needless_group(before, after, is_tuple=comma_count > 0):
-                    dropped |= {start, index}
-    return dropped
+                    droppable_indices |= {opening, index}
+    return droppable_indices
 
 
-def _makes_tuple(closing: str, *, is_call: bool) -> bool:
-    """Return whether the only comma before a bracket makes a tuple: in `(a,)` and `x[a,]`.
+def _may_hold_tuple(closing: str, *, follows_name: bool) -> bool:
+    """Return whether a single comma before a closing bracket makes a tuple.
 
-    In `f(a,)` and `[a,]` it does nothing.
+    It does in `(a,)` and `x[a,]`, but not in `f(a,)`, `[a,]` and `{a,}`.
 
     Args:
         closing: the closing bracket.
-        is_call: whether the brackets follow a name.
+        follows_name: whether there is a name before the opening bracket.
     """
-    return not is_call if closing == ")" else is_call
+    if closing == ")":
+        return not follows_name
+    return closing == "]" and follows_name
 
 
 def _is_needless_group(before: str, after: str, *, is_tuple: bool) -> bool:
@@ -527,40 +549,52 @@ def _find_signature_types(words: Sequence[str]) -> set[int]:
 
 
 def _find_variable_type(words: Sequence[str]) -> set[int]:
-    """Return the indices of `: int` in `x: int = 1`, or of all of `x: int`, which does nothing."""
+    """Return the indices of the type that a line of a function gives to a variable.
+
+    In `x: int = 1` these are the indices of `: int`. A line such as `x: int` does nothing when it
+    runs: all its indices are returned.
+    """
     depth = 0
-    colon = 0  # Its index; 0 before it is found.
+    colon: int | None = None
     for index, word in enumerate(words):
         depth += DEPTH_CHANGE.get(word, 0)
         if depth != 0:
             continue
-        is_other_statement = colon == 0 and word in PYTHON_KEYWORDS
-        if word in ("=", LINE_END) or is_other_statement:
-            return set(range(colon, index)) if colon else set()
-        if word == ":" and colon == 0:
+        if word in ("=", LINE_END):
+            return set() if colon is None else set(range(colon, index))
+        if colon is None and word in PYTHON_KEYWORDS:  # Another kind of statement.
+            return set()
+        if colon is None and word == ":":
             colon = index
-    return set(range(len(words))) if colon else set()
+    return set() if colon is None else set(range(len(words)))
 
 
-def _find_inner_colon(words: Sequence[str]) -> int:
-    """Return the index of the colon of `if x: y = 1`, before statements in its line; else -1."""
+def _find_block_colon(words: Sequence[str]) -> int | None:
+    """Return the index of the colon before statements in the same line: `if x: y = 1`.
+
+    The colons of `:=`, of a lambda and inside of brackets do not count.
+    """
     if words[0] not in BLOCK_KEYWORDS:
-        return -1
+        return None
     depth = 0
-    lambda_count = 0  # Of lambdas whose colon has not come yet.
+    open_lambda_count = 0  # Of lambdas whose colon has not come yet.
     for index, word in enumerate(words[:-1]):
         depth += DEPTH_CHANGE.get(word, 0)
         if word == "lambda":
-            lambda_count += 1
+            open_lambda_count += 1
         elif word == ":" and depth == 0 and words[index + 1] != "=":
-            if lambda_count == 0:
+            if open_lambda_count == 0:
                 return index
-            lambda_count -= 1
-    return -1
+            open_lambda_count -= 1
+    return None
 
 
 def _normalize_literal(word: str) -> str:
-    """Return a Python literal in double quotes, without a prefix that has no effect."""
+    """Return a Python literal in double quotes, without a prefix that has no effect.
+
+    Without a backslash `r"a"` is `"a"`. In a literal that is not raw the escape of a quote is
+    dropped, as `'it\\'s'` is the same text as `"it's"`. The letters of a prefix have no order.
+    """
     match = PYTHON_LITERAL.fullmatch(word)
     if match is None:
         return word
@@ -572,7 +606,8 @@ def _normalize_literal(word: str) -> str:
         body = ESCAPED_QUOTE.sub(r"\1", body)
     if "f" in prefix:
         body = FIELD_SPACE.sub("", body)
-    return f'{"".join(sorted(prefix))}"{body}"'
+    sorted_prefix = "".join(sorted(prefix))
+    return f'{sorted_prefix}"{body}"'
 
 
 def _join_pair(first: str, second: str) -> str:

@@ -43,7 +43,7 @@ class Globs:
         Raises:
             GlobError: one of them is not allowed.
         """
-        refuse_globs(globs)
+        validate_globs(globs)
         self._rules: list[tuple[bool, re.Pattern[str]]] = []
         included_patterns: list[str] = []
         for glob in globs:
@@ -105,7 +105,7 @@ def list_pathspecs(globs: Iterable[str]) -> list[str]:
     return pathspecs
 
 
-def refuse_globs(globs: Sequence[str]) -> None:
+def validate_globs(globs: Sequence[str]) -> None:
     """Check a list of globs: their number, their length, and that each can be translated.
 
     Raises:

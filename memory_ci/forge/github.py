@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.files import read_regular
-from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
+from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require_items
 from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
 from memory_ci.regex import Regex
 from memory_ci.text import shorten
@@ -41,11 +41,16 @@ MAX_CHECKED = 30
 MAX_BYTES = 25_000_000
 """GitHub sends no larger payload (docs.github.com, "Webhook events and payloads")."""
 
-QUEUED = Regex(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
+QUEUE_BRANCH = Regex(r"refs/heads/gh-readonly-queue/.+/pr-([1-9][0-9]{0,8})-[0-9a-f]{40,64}")
 """The branch on which a merge queue tries a pull request."""
 
-PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
+EVENT_PROBLEM = "only the event of this job was read: no other reviews, commits or checks"
 
+
+REVIEW_PREFIX = "r"
+ISSUE_COMMENT_PREFIX = "i"
+THREAD_COMMENT_PREFIX = "c"
+"""Beginnings of the ids of our records: a review and a comment may have the same number."""
 
 # -- shapes of the API
 
@@ -176,7 +181,7 @@ class Status(msgspec.Struct, frozen=True):
     description: str | None = None
 
 
-class Granted(msgspec.Struct, frozen=True):
+class PermissionReply(msgspec.Struct, frozen=True):
     """The reply of GET …/collaborators/LOGIN/permission.
 
     It has write for the role maintain, and read for triage.
@@ -239,15 +244,15 @@ def format_request(pull: Pull, permission_of: PermissionOf) -> PullRequest:
     )
 
 
-def sketch_request(pull: Pull) -> PullRequest:
+def format_sketch(pull: Pull) -> PullRequest:
     """Convert a pull request of a list or an event to our record, without reading permissions."""
-    return format_request(pull, _proved_permission)
+    return format_request(pull, _get_proved_permission)
 
 
 def list_reviews(
     reviews: Iterable[PullReview],
-    threads: Iterable[PullComment],
-    comments: Iterable[IssueComment],
+    thread_comments: Iterable[PullComment],
+    issue_comments: Iterable[IssueComment],
     permission_of: PermissionOf,
 ) -> tuple[Review, ...]:
     """Convert the reviews and comments of a pull request to our records, in the order of time.
@@ -257,8 +262,8 @@ def list_reviews(
 
     Args:
         reviews: reviews.
-        threads: comments on lines of the change.
-        comments: comments below the pull request.
+        thread_comments: comments on lines of the change.
+        issue_comments: comments below the pull request.
         permission_of: returns the permission of an author.
     """
     records: list[Review] = []
@@ -269,12 +274,15 @@ def list_reviews(
             continue
         states[review.id] = state
         if review.submitted_at:
-            records.append(_convert_review("r", review, review.submitted_at, permission_of, state))
-    for thread_comment in threads:
+            records.append(
+                _convert_review(REVIEW_PREFIX, review, review.submitted_at, permission_of, state)
+            )
+    for thread_comment in thread_comments:
         records.append(_convert_thread_comment(thread_comment, permission_of, states))
-    records += [
-        _convert_review("i", comment, comment.created_at, permission_of) for comment in comments
-    ]
+    for comment in issue_comments:
+        records.append(
+            _convert_review(ISSUE_COMMENT_PREFIX, comment, comment.created_at, permission_of)
+        )
     return tuple(sorted(records, key=lambda record: record.at))
 
 
@@ -291,12 +299,12 @@ def by_association(association: str) -> Permission:
     return "read"
 
 
-def _proved_permission(_user: GitHubUser, association: str) -> Permission:
+def _get_proved_permission(_user: GitHubUser, association: str) -> Permission:
     return by_association(association)
 
 
 def _convert_review(
-    letter: str,
+    id_prefix: str,
     remark: Remark,
     at: datetime,
     permission_of: PermissionOf,
@@ -305,8 +313,7 @@ def _convert_review(
     """Convert a review or comment to our record.
 
     Args:
-        letter: the beginning of its id: "r" for a review, "c" for a comment of a thread, "i" for
-            one below the pull request.
+        id_prefix: the beginning of the id of the record.
         remark: the review or comment.
         at: when it was sent.
         permission_of: returns the permission of its author.
@@ -314,7 +321,7 @@ def _convert_review(
     """
     user = remark.user or GitHubUser()
     return Review(
-        id=f"{letter}{remark.id}",
+        id=f"{id_prefix}{remark.id}",
         author=user.login,
         permission=permission_of(user, remark.author_association),
         state=state,
@@ -338,7 +345,9 @@ def _convert_thread_comment(
     review_state = states.get(comment.pull_request_review_id or 0)
     is_requested_change = not is_reply and review_state == "changes_requested"
     state: ReviewState = "changes_requested" if is_requested_change else "commented"
-    review = _convert_review("c", comment, comment.created_at, permission_of, state)
+    review = _convert_review(
+        THREAD_COMMENT_PREFIX, comment, comment.created_at, permission_of, state
+    )
     return replace(
         review,
         path=comment.path,
@@ -404,8 +413,9 @@ class GitHub(RequestReader[Pull]):
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
         """Return pull requests closed without a merge and changed at or after `since`.
 
-        The last changed comes first. They are as the list has them: without reviews and commits,
-        and with the permission that the list alone proves.
+        The last changed comes first. They have what GitHub lists of them: no reviews and commits,
+        and the permission that follows from the author's association. `complete_closed` reads the
+        rest.
         """
 
         def is_past(pull: Pull) -> bool:
@@ -413,26 +423,28 @@ class GitHub(RequestReader[Pull]):
 
         query = {"state": "closed", "sort": "updated", "direction": "desc"}
         listing = self._client.list_all(f"{self._root}/pulls", Pull, query=query, is_past=is_past)
-        closed = [pull for pull in require(listing).items if pull.merged_at is None]
+        closed = [pull for pull in require_items(listing).items if pull.merged_at is None]
         self._closed |= {pull.number: pull for pull in closed}
-        requests = tuple(sketch_request(pull) for pull in closed)
+        requests = tuple(format_sketch(pull) for pull in closed)
         return Listing(requests, listing.problem, listing.slug)
 
     def _with_reviews(self, payload: Pull, problems: Problems) -> PullRequest:
         """Read the reviews and comments of a pull request, and return its record with them."""
         pull_path = f"{self._root}/pulls/{payload.number}"
         issue_path = f"{self._root}/issues/{payload.number}"
-        reviews = problems.note(self._client.list_all(f"{pull_path}/reviews", PullReview))
-        threads = problems.note(self._client.list_all(f"{pull_path}/comments", PullComment))
-        comments = problems.note(self._client.list_all(f"{issue_path}/comments", IssueComment))
-        permission_of = partial(self._permission, problems)
-        records = list_reviews(reviews, threads, comments, permission_of)
+        reviews = problems.take_items(self._client.list_all(f"{pull_path}/reviews", PullReview))
+        thread_listing = self._client.list_all(f"{pull_path}/comments", PullComment)
+        issue_listing = self._client.list_all(f"{issue_path}/comments", IssueComment)
+        thread_comments = problems.take_items(thread_listing)
+        issue_comments = problems.take_items(issue_listing)
+        permission_of = partial(self._find_permission, problems)
+        records = list_reviews(reviews, thread_comments, issue_comments, permission_of)
         return replace(format_request(payload, permission_of), reviews=records)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
         """Read the commits of a pull request, and return its record with them."""
         path = f"{self._root}/pulls/{request.number}/commits"
-        commits = problems.note(self._client.list_all(path, PullCommit))
+        commits = problems.take_items(self._client.list_all(path, PullCommit))
         signature = commits[-1].commit.committer if commits else None
         return replace(
             request,
@@ -452,31 +464,39 @@ class GitHub(RequestReader[Pull]):
         for sha in request.commits[-MAX_CHECKED:]:
             path = f"{self._root}/commits/{sha}"
             run_listing = self._client.list_all(f"{path}/check-runs", CheckRun, key="check_runs")
-            runs = problems.note(run_listing)
+            runs = problems.take_items(run_listing)
             if runs:
                 checks += _list_checks(map(_run_outcome, runs), sha)
                 continue
             if run_listing.problem:
                 break
             status_listing = self._client.list_all(f"{path}/status", Status, key="statuses")
-            statuses = problems.note(status_listing)
+            statuses = problems.take_items(status_listing)
             checks += _list_checks(map(_status_outcome, statuses), sha)
         return tuple(checks)
 
-    def _permission(self, problems: Problems, user: GitHubUser, association: str) -> Permission:
-        """Return the permission of a user, which is read once.
+    def _find_permission(
+        self, problems: Problems, user: GitHubUser, association: str
+    ) -> Permission:
+        """Return the permission of a user, which is read from GitHub once.
 
-        Where it cannot be read, it is that by association. Bots are not looked up.
+        The permission of a bot is not read. If it is not or cannot be read, the permission that
+        follows from the association is returned.
+
+        Args:
+            problems: gets the problem if it cannot be read.
+            user: the user.
+            association: the user's association with the repository.
         """
         if user.is_bot or not user.login:
             return by_association(association)
         path = f"{self._root}/collaborators/{quote(user.login, safe='')}/permission"
-        permission = self._find_permission_once(path, Granted, problems, _to_permission)
+        permission = self._find_permission_once(path, PermissionReply, problems, _get_permission)
         return permission or by_association(association)
 
 
-def _to_permission(granted: Granted | None) -> Permission | None:
-    return granted.level if granted else None
+def _get_permission(reply: PermissionReply | None) -> Permission | None:
+    return reply.level if reply else None
 
 
 class EventReader:
@@ -493,17 +513,19 @@ class EventReader:
             event = msgspec.json.decode(read_regular(path, MAX_BYTES))
         if not isinstance(event, dict):
             event = {}
-        self._group = _convert_part(event, "merge_group", MergeGroup) or MergeGroup()
+        self._merge_group = _convert_part(event, "merge_group", MergeGroup) or MergeGroup()
         self._request: PullRequest | None = None
         pull = _convert_part(event, "pull_request", Pull)
         if pull is not None:
-            # The review or the comment of the event; its state is in lower case there.
+            # The event of a review or a comment has it; the state is in lower case there.
             review = _convert_part(event, "review", PullReview)
             comment = _convert_part(event, "comment", PullComment)
             reviews = [review] if review else []
-            threads = [comment] if comment else []
-            records = list_reviews(reviews, threads, [], _proved_permission)
-            self._request = replace(sketch_request(pull), reviews=records, problems=(PROBLEM,))
+            thread_comments = [comment] if comment else []
+            records = list_reviews(reviews, thread_comments, [], _get_proved_permission)
+            # An event never has all reviews, commits and checks.
+            problems = (EVENT_PROBLEM,)
+            self._request = replace(format_sketch(pull), reviews=records, problems=problems)
 
     def find_pull_request(self, number: int) -> PullRequest | None:
         """Return the pull request of the event, if it has this number."""
@@ -514,15 +536,16 @@ class EventReader:
     def find_number(self, sha: str) -> int | None:
         """Return the number of the pull request that a commit belongs to, if the event says it.
 
-        The commit is the merge of the event's pull request, or that of a merge queue, whose branch
-        has the number in its name.
+        The event names a commit in two cases: it is of a merged pull request, and the commit is
+        the merge; or it is of a merge group (an entry of a merge queue), and the commit is the tip
+        of the group's branch, which has the number in its name.
         """
         if not sha:
             return None
         if self._request and self._request.merge_sha == sha:
             return self._request.number
-        queue_branch = QUEUED.fullmatch(self._group.head_ref)
-        if queue_branch and self._group.head_sha == sha:
+        queue_branch = QUEUE_BRANCH.fullmatch(self._merge_group.head_ref)
+        if queue_branch and self._merge_group.head_sha == sha:
             return int(queue_branch[1])
         return None
 

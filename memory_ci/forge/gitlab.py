@@ -14,7 +14,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require
+from memory_ci.forge.rest import Client, Listing, Problems, RequestReader, require_items
 from memory_ci.records.history import Check, Permission, PullRequest, Review, ReviewState, Time
 from memory_ci.regex import Regex
 
@@ -171,7 +171,7 @@ def format_request(request: MergeRequest, permission_of: PermissionOf) -> PullRe
     )
 
 
-def sketch_request(request: MergeRequest) -> PullRequest:
+def format_sketch(request: MergeRequest) -> PullRequest:
     """Convert a merge request of a list to our record, without reading permissions.
 
     Its author is taken for a reader where it comes from a fork; else their permission is unknown.
@@ -264,27 +264,31 @@ class GitLab(RequestReader[MergeRequest]):
         return None
 
     def list_closed(self, since: datetime) -> Listing[PullRequest]:
-        """Return merge requests closed without a merge and changed at or after `since`."""
+        """Return merge requests closed without a merge and changed at or after `since`.
+
+        They have what GitLab lists of them, without reviews and commits. `complete_closed` reads
+        the rest.
+        """
         after = max(since, EARLIEST).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         query = {"state": "closed", "updated_after": after, "order_by": "updated_at"}
         listing = self._client.list_all(f"{self._root}/merge_requests", MergeRequest, query=query)
-        closed = require(listing).items
+        closed = require_items(listing).items
         self._closed |= {request.iid: request for request in closed}
-        requests = tuple(sketch_request(request) for request in closed)
+        requests = tuple(format_sketch(request) for request in closed)
         return Listing(requests, listing.problem, listing.slug)
 
     def _with_reviews(self, payload: MergeRequest, problems: Problems) -> PullRequest:
         """Read the discussions of a merge request, and return its record with them."""
         path = f"{self._root}/merge_requests/{payload.iid}/discussions"
-        discussions = problems.note(self._client.list_all(path, Discussion))
-        permission_of = partial(self._permission, problems)
+        discussions = problems.take_items(self._client.list_all(path, Discussion))
+        permission_of = partial(self._find_permission, problems)
         reviews = list_reviews(discussions, permission_of)
         return replace(format_request(payload, permission_of), reviews=reviews)
 
     def _with_commits(self, request: PullRequest, problems: Problems) -> PullRequest:
         """Read the commits of a merge request, and return its record with them."""
         path = f"{self._root}/merge_requests/{request.number}/commits"
-        commits = problems.note(self._client.list_all(path, MergeCommit))
+        commits = problems.take_items(self._client.list_all(path, MergeCommit))
         return replace(
             request,
             commits=tuple(commit.id for commit in reversed(commits)),
@@ -297,26 +301,28 @@ class GitLab(RequestReader[MergeRequest]):
         After a refusal no more pipelines are read: it holds for all of them.
         """
         path = f"{self._root}/merge_requests/{request.number}/pipelines"
-        pipelines = problems.note(self._client.list_all(path, Pipeline))
+        pipelines = problems.take_items(self._client.list_all(path, Pipeline))
         unread_count = len(pipelines) - MAX_CHECKED
         if unread_count > 0:
             problems.add(f"the jobs of the first {unread_count} pipelines were not read")
         checks: list[Check] = []
         for pipeline in reversed(pipelines[:MAX_CHECKED]):  # GitLab lists the newest first.
             listing = self._client.list_all(f"{self._root}/pipelines/{pipeline.id}/jobs", Job)
-            jobs = problems.note(listing)
+            jobs = problems.take_items(listing)
             checks += _list_checks(jobs, pipeline.sha)
             if listing.problem and not jobs:
                 break
         return tuple(checks)
 
-    def _permission(self, problems: Problems, user: GitLabUser) -> Permission:
+    def _find_permission(self, problems: Problems, user: GitLabUser) -> Permission:
         """Return the permission of a user, which is read once; one who is no member may read."""
         if user.is_bot or not user.id:
             return "unknown"
         path = f"{self._root}/members/all/{user.id}"
-        return self._find_permission_once(path, GitLabMember, problems, _to_permission) or "unknown"
+        return (
+            self._find_permission_once(path, GitLabMember, problems, _get_permission) or "unknown"
+        )
 
 
-def _to_permission(member: GitLabMember | None) -> Permission:
+def _get_permission(member: GitLabMember | None) -> Permission:
     return "write" if member and member.access_level >= DEVELOPER else "read"

@@ -156,17 +156,17 @@ def forge_unauthorised(url: str) -> EngineError:
     return EngineError(message, slug="forge-unauthorised", hint=hint)
 
 
-def forge_refused(place: str, action: str, reason: str) -> EngineError:
+def forge_refused(address: str, action: str, reason: str) -> EngineError:
     """Return the error of an action that the forge does not allow with this token.
 
     Args:
-        place: host, or host and path.
+        address: host, or host and path.
         action: the refused action, as the end of the sentence; may be empty.
         reason: the words of the forge; may be empty.
     """
     words = f": {reason}" if reason else ""
     hint = format_settings(reason, RIGHTS)
-    return EngineError(f"{place} refused{action}{words}", slug="forge-refused", hint=hint)
+    return EngineError(f"{address} refused{action}{words}", slug="forge-refused", hint=hint)
 
 
 def forge_budget_spent(message: str) -> EngineError:
@@ -270,7 +270,7 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """The seconds until the end of the time."""
+        """The seconds that remain."""
         return max(0.0, self._end - self._clock())
 
     def spend(self) -> None:
@@ -289,17 +289,17 @@ class Budget:
         self._requests += 1
 
     @contextmanager
-    def half(self) -> Iterator[None]:
+    def limit_to_half(self) -> Iterator[None]:
         """Let the block spend no more than half of the remaining requests and time."""
-        reserved = self._requests // 2
-        end = self._end
-        self._requests -= reserved
+        reserved_requests = self._requests // 2
+        old_end = self._end
+        self._requests -= reserved_requests
         self._end -= self.seconds / 2
         try:
             yield
         finally:
-            self._requests += reserved
-            self._end = end
+            self._requests += reserved_requests
+            self._end = old_end
 
     def check_deadline(self) -> None:
         """Make sure that time remains.
@@ -533,11 +533,16 @@ class Transport:
         """
         if not is_same_host(url, self.base):
             raise forge_failed(url, "was not written to: it is another host")
-        headers = self._headers_for(url, "") | {"content-type": "application/json"}
+        headers = self._headers_for(url) | {"content-type": "application/json"}
         return self._request(method, url, headers, body)
 
-    def _headers_for(self, url: str, etag: str) -> dict[str, str]:
-        """Return the headers of a request: for another host without token and ETag."""
+    def _headers_for(self, url: str, etag: str = "") -> dict[str, str]:
+        """Return the headers of a request.
+
+        Args:
+            url: the address. The token is sent to the host of the API only.
+            etag: the ETag of a cached reply, to get a new reply only if it differs.
+        """
         if not is_same_host(url, self.base):
             return self._headers
         condition = {"if-none-match": etag} if etag else {}

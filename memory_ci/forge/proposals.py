@@ -1,4 +1,4 @@
-"""Open, update and comment on pull requests, and create commits by the API of GitHub."""
+"""Open, update and comment on pull requests (GitHub) and merge requests (GitLab) by an API."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from memory_ci.forge.github import Granted, IssueComment, PullReview, Remark
+from memory_ci.forge.github import IssueComment, PermissionReply, PullReview, Remark
 from memory_ci.forge.gitlab import DEVELOPER, GitLabMember, GitLabUser, Note
 from memory_ci.forge.http import forge_refused, host_of
-from memory_ci.forge.rest import Client, T, require
+from memory_ci.forge.rest import Client, T, require_items
 
 COMMAND = "/memory"  # The beginning of a command in a comment.
 DRAFT = "Draft: "  # The beginning of the title of a draft merge request.
@@ -85,8 +85,8 @@ def _list_whole(client: Client, path: str, shape: type[T]) -> tuple[T, ...]:
     """
     listing = client.list_all(path, shape)
     if listing.problem:
-        listing = listing._replace(items=())
-    return require(listing).items
+        listing = listing._replace(items=())  # `require_items` accepts a part of a list.
+    return require_items(listing).items
 
 
 # -- GitHub
@@ -180,14 +180,18 @@ class GitHubProposals:
         return ""
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """Return the comments with `/memory` and an id above `after`, oldest first.
+        """Return the comments on a pull request that have a command, oldest first.
 
         Anyone may comment, so only comments of people who may write to the repository count. Not
         all members and collaborators may.
+
+        Args:
+            proposal: the pull request.
+            after: only comments with a higher id are returned.
         """
         path = f"{self._issues}/{proposal.number}/comments"
         listing = self._client.list_all(path, IssueComment)
-        commands: list[tuple[str, Comment]] = []  # With the login of the author.
+        comments: list[tuple[str, Comment]] = []  # With the login of the author.
         for comment in sorted(listing.items, key=lambda comment: comment.id):
             body = comment.body or ""
             user = comment.user
@@ -195,16 +199,16 @@ class GitHubProposals:
                 continue
             if comment.author_association not in TRUSTED or user is None or user.is_bot:
                 continue
-            commands.append((user.login, Comment(comment.id, body)))
+            comments.append((user.login, Comment(comment.id, body)))
 
-        logins = dict.fromkeys(login for login, _ in commands)
+        logins = dict.fromkeys(login for login, _ in comments)
         writers = {login for login in logins if self._may_write(login)}
-        return tuple(command for login, command in commands if login in writers)
+        return tuple(comment for login, comment in comments if login in writers)
 
     def _may_write(self, login: str) -> bool:
         path = f"{self._collaborators}/{quote(login, safe='')}/permission"
-        granted = self._client.find(path, Granted)
-        return granted is not None and granted.level == "write"
+        reply = self._client.find(path, PermissionReply)
+        return reply is not None and reply.level == "write"
 
     def open(self, branch: str, base: str, title: str, body: str) -> Proposal:
         """Open a request."""
@@ -247,13 +251,13 @@ class GitHubProposals:
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """Replace title and text of an open request."""
-        self._patch(proposal, {"title": title, "body": body})
+        self._patch_request(proposal, {"title": title, "body": body})
 
     def close(self, proposal: Proposal) -> None:
         """Close a request without a merge."""
-        self._patch(proposal, {"state": "closed"})
+        self._patch_request(proposal, {"state": "closed"})
 
-    def _patch(self, proposal: Proposal, data: Mapping[str, object]) -> None:
+    def _patch_request(self, proposal: Proposal, data: Mapping[str, object]) -> None:
         self._client.write("PATCH", f"{self._pulls}/{proposal.number}", data, GitHubProposal)
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
@@ -343,27 +347,28 @@ class GitLabProposals:
         """`project` is its number or its path."""
         self._client = client
         self._root = f"/projects/{quote(project, safe='')}"
-        self._requests = f"{self._root}/merge_requests"
+        self._path = f"{self._root}/merge_requests"
 
     def find(self, branch: str, base: str) -> Proposal | None:
         """Return the open request of `branch` into `base`, both of this project."""
-        for request in self._iter_requests("opened", branch, base):
+        for request in self._iter_merge_requests("opened", branch, base):
             return request.to_proposal()
         return None
 
     def find_closed(self, branch: str, base: str) -> Proposal | None:
         """Return the newest request of `branch` into `base` that is not open."""
-        for request in self._iter_requests("all", branch, base):
+        for request in self._iter_merge_requests("all", branch, base):
             if request.state in ("closed", "merged"):
                 return request.to_proposal()
         return None
 
     def find_review(self, proposal: Proposal) -> ReviewOutcome:
-        """Return the outcome of people's reviews of a request: an approval counts most.
+        """Return the outcome of people's reviews of a merge request; bots do not count.
 
-        Bots do not count.
+        An approval counts most, then a request for changes. The state `approved` of a reviewer
+        counts as a review only: the list of approvals decides whether the request is approved.
         """
-        path = f"{self._requests}/{proposal.number}"
+        path = f"{self._path}/{proposal.number}"
         approvals = self._client.find(f"{path}/approvals", GitLabApprovals)
         if approvals and any(not approval.user.is_bot for approval in approvals.approved_by):
             return "approved"
@@ -371,28 +376,33 @@ class GitLabProposals:
         states = {reviewer.state for reviewer in reviewers if not reviewer.user.is_bot}
         if "requested_changes" in states:
             return "changes requested"
-        return "reviewed" if states & {"reviewed", "approved", "review_started"} else ""
+        is_reviewed = not states.isdisjoint(("reviewed", "approved", "review_started"))
+        return "reviewed" if is_reviewed else ""
 
     def list_commands(self, proposal: Proposal, after: int) -> tuple[Comment, ...]:
-        """Return the comments with `/memory` and an id above `after`, oldest first.
+        """Return the comments on a merge request that have a command, oldest first.
 
-        Only comments of people who may push to the project count.
+        GitLab calls a comment a note. Only comments of people who may push to the project count.
+
+        Args:
+            proposal: the merge request.
+            after: only comments with a higher id are returned.
         """
-        # Oldest first: where the list is cut, the next run reads the rest.
+        # Oldest first: if the list is cut off, the next run reads the rest.
         query = {"sort": "asc", "order_by": "created_at"}
-        path = f"{self._requests}/{proposal.number}/notes"
+        path = f"{self._path}/{proposal.number}/notes"
         notes = self._client.list_all(path, Note, query=query).items
-        commands: list[tuple[int, Comment]] = []  # With the id of the author.
+        comments: list[tuple[int, Comment]] = []  # With the id of the author.
         for note in sorted(notes, key=lambda note: note.id):
             body = note.body or ""
             if note.id <= after or COMMAND not in body:
                 continue
             if note.author is not None and not note.author.is_bot:
-                commands.append((note.author.id, Comment(note.id, body)))
+                comments.append((note.author.id, Comment(note.id, body)))
 
-        user_ids = {user_id for user_id, _ in commands}
-        writers = {user_id for user_id in user_ids if self._may_push(user_id)}
-        return tuple(command for user_id, command in commands if user_id in writers)
+        author_ids = {author_id for author_id, _ in comments}
+        writer_ids = {author_id for author_id in author_ids if self._may_push(author_id)}
+        return tuple(comment for author_id, comment in comments if author_id in writer_ids)
 
     def _may_push(self, user_id: int) -> bool:
         member = self._client.find(f"{self._root}/members/all/{user_id}", GitLabMember)
@@ -406,19 +416,23 @@ class GitLabProposals:
             "source_branch": branch,
             "target_branch": base,
         }
-        return self._client.write("POST", self._requests, data, GitLabProposal).to_proposal()
+        return self._client.write("POST", self._path, data, GitLabProposal).to_proposal()
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """Replace title and text of an open request; a draft stays one."""
         new_title = f"{DRAFT}{title}" if proposal.is_draft else title
-        self._put(proposal, {"title": new_title, "description": body})
+        self._put_request(proposal, {"title": new_title, "description": body})
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         """Add labels to a request."""
-        self._put(proposal, {"add_labels": ",".join(labels)})
+        self._put_request(proposal, {"add_labels": ",".join(labels)})
 
     def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
-        """Request a review of people."""
+        """Request a review of a merge request from people.
+
+        Raises:
+            EngineError: forge-refused, if there is no user of one of the names; none is asked then.
+        """
         user_ids: list[int] = []
         unknown_names: list[str] = []
         for name in dict.fromkeys(reviewers):
@@ -430,7 +444,7 @@ class GitLabProposals:
                 unknown_names.append(name)
         if unknown_names:
             raise forge_refused("the forge", "", f"there is no user {unknown_names[0]}")
-        self._put(proposal, {"reviewer_ids": user_ids})
+        self._put_request(proposal, {"reviewer_ids": user_ids})
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
         """Let the forge merge a request as soon as its rules are met.
@@ -446,21 +460,21 @@ class GitLabProposals:
             "auto_merge": True,
             "squash": method == "squash",
         }
-        self._client.write("PUT", f"{self._requests}/{proposal.number}/merge", data, GitLabProposal)
+        self._client.write("PUT", f"{self._path}/{proposal.number}/merge", data, GitLabProposal)
 
     def close(self, proposal: Proposal) -> None:
         """Close a request without a merge."""
-        self._put(proposal, {"state_event": "close"})
+        self._put_request(proposal, {"state_event": "close"})
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
-        """Return the first comment on a request that begins with `marker`.
+        """Return the first comment on a merge request (GitLab's note) that begins with `marker`.
 
         Anyone may comment, so only comments of the token's own user count.
 
         Raises:
-            EngineError: also where some comments could not be read.
+            EngineError: also if some comments could not be read.
         """
-        notes = _list_whole(self._client, f"{self._requests}/{number}/notes", Note)
+        notes = _list_whole(self._client, f"{self._path}/{number}/notes", Note)
         marked = [note for note in notes if (note.body or "").startswith(marker)]
         user = self._client.find("/user", GitLabUser) if marked else None
         if user is None:
@@ -472,23 +486,23 @@ class GitLabProposals:
 
     def add_comment(self, number: int, body: str) -> None:
         """Add a comment to a request."""
-        self._client.write("POST", f"{self._requests}/{number}/notes", {"body": body}, Any)
+        self._client.write("POST", f"{self._path}/{number}/notes", {"body": body}, Any)
 
     def update_comment(self, number: int, comment: Comment, body: str) -> None:
         """Replace the text of a comment."""
-        path = f"{self._requests}/{number}/notes/{comment.id}"
+        path = f"{self._path}/{number}/notes/{comment.id}"
         self._client.write("PUT", path, {"body": body}, Any)
 
-    def _put(self, proposal: Proposal, data: Mapping[str, object]) -> None:
-        self._client.write("PUT", f"{self._requests}/{proposal.number}", data, GitLabProposal)
+    def _put_request(self, proposal: Proposal, data: Mapping[str, object]) -> None:
+        self._client.write("PUT", f"{self._path}/{proposal.number}", data, GitLabProposal)
 
-    def _iter_requests(self, state: str, branch: str, base: str) -> Iterator[GitLabProposal]:
-        """Yield the requests of a state, the newest first, which is the default of the API.
+    def _iter_merge_requests(self, state: str, branch: str, base: str) -> Iterator[GitLabProposal]:
+        """Yield the merge requests of a state, the newest first, which is the default of the API.
 
-        Requests of forks, whose branches may have the same name, are left out.
+        Those of forks, whose branches may have the same name, are left out.
         """
         query = urlencode({"state": state, "source_branch": branch, "target_branch": base})
-        requests = self._client.find(f"{self._requests}?{query}", tuple[GitLabProposal, ...]) or ()
+        requests = self._client.find(f"{self._path}?{query}", tuple[GitLabProposal, ...]) or ()
         for request in requests:
             project = request.source_project_id
             if project and project == request.target_project_id:

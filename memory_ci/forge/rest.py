@@ -184,8 +184,8 @@ class Client:
             raise forge_failed(url, f"could not be written to: {error}") from error
         if reply.status in REFUSALS and not find_limit(reply.status, reply.headers, reply.body):
             action = f" what was to be written, with status {reply.status}"
-            place = f"{host_of(url)}{split_url(url).path}"
-            raise forge_refused(place, action, _find_reason(reply.body))
+            address = f"{host_of(url)}{split_url(url).path}"
+            raise forge_refused(address, action, _find_reason(reply.body))
         if reply.status not in WRITTEN:
             raise _describe_failure(url, reply).error
         try:
@@ -328,8 +328,10 @@ def _describe_failure(url: str, reply: HttpReply) -> FailedTry:
     return FailedTry(forge_failed(url, problem), is_final=True)
 
 
-def require(listing: Listing[T]) -> Listing[T]:
-    """Return the listing, unless it has a problem and no items.
+def require_items(listing: Listing[T]) -> Listing[T]:
+    """Return a listing, but raise its error if it has no items because of it.
+
+    A listing with a problem and some items is returned: these items could be read.
 
     Raises:
         EngineError: the error of the listing.
@@ -347,11 +349,11 @@ class Problems(dict[str, None]):
     """The problems of one pull request, each once, in the order of their occurrence."""
 
     def add(self, problem: str) -> None:
-        """Note a problem in words."""
+        """Add a problem in words."""
         self[problem] = None
 
-    def note(self, listing: Listing[T]) -> tuple[T, ...]:
-        """Return the items of a listing, and note its problem."""
+    def take_items(self, listing: Listing[T]) -> tuple[T, ...]:
+        """Return the items of a listing, and add its problem to these, if it has one."""
         if listing.problem:
             self.add(listing.problem)
         return listing.items
@@ -379,12 +381,13 @@ class RequestReader(ABC, Generic[Payload]):
             requests: pull requests that `list_closed` returned.
 
         Returns:
-            The same requests with these parts, in order. Where the forge answers no more, or half
-            of the budget is spent, the listing has those read before, and the problem.
+            The same requests with these parts, in order. If the forge refuses further requests (an
+            error of LASTING), or half of the budget is spent, the listing has the requests that
+            were completed before, and the problem.
         """
         completed: list[PullRequest] = []
         try:
-            with self._client.budget.half():
+            with self._client.budget.limit_to_half():
                 for request in requests:
                     payload = self._closed[request.number]
                     completed.append(self._complete_closed(payload))
@@ -395,10 +398,13 @@ class RequestReader(ABC, Generic[Payload]):
         return Listing(tuple(completed))
 
     def _complete_closed(self, payload: Payload) -> PullRequest:
-        """Read the reviews and commits of a closed request, and return its record.
+        """Read the reviews and commits of a request that was closed without a merge.
 
-        Its commits show whether there was any work, for none was merged. They are not read if the
-        author may only read the repository: anyone may open a request with any commits.
+        The commits of the record show how much work was declined. If the author may not write to
+        the repository, they are not read: anyone may open a request with any commits.
+
+        Args:
+            payload: the request as the forge has it.
         """
         problems = Problems()
         request = self._with_reviews(payload, problems)

@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.forge import github, gitlab
 from memory_ci.forge.http import Budget, Transport
 from memory_ci.forge.proposals import GitHubCommitter, GitHubProposals, GitLabProposals, Proposals
-from memory_ci.forge.rest import Client, Listing, require
+from memory_ci.forge.rest import Client, Listing, require_items
 from memory_ci.records.config import ForgeConfig
 from memory_ci.regex import Regex
 from memory_ci.text import plain_host
@@ -239,12 +239,12 @@ class OrgForge(NamedTuple):
             path = f"/orgs/{quote(owner, safe='')}/repos"
             query = {"type": "all"}
             listing = self.client.list_all(path, _GitHubRepository, query=query, pages=MAX_PAGES)
-            repositories = tuple(self._from_github(item) for item in require(listing).items)
+            repositories = tuple(self._from_github(item) for item in require_items(listing).items)
             return Listing(repositories, listing.problem)
         path = f"/groups/{quote(owner, safe='')}/projects"
         query = {"include_subgroups": "true", "with_shared": "false", "order_by": "id"}
         projects = self.client.list_all(path, _GitLabProject, query=query, pages=MAX_PAGES)
-        repositories = tuple(self._from_gitlab(item) for item in require(projects).items)
+        repositories = tuple(self._from_gitlab(item) for item in require_items(projects).items)
         return Listing(repositories, projects.problem)
 
     def find_repository(self, name: str) -> ForgeRepository | None:

@@ -86,12 +86,12 @@ def _find_host(remote: str) -> str:
     return normalize_address(remote).partition("/")[0]
 
 
-def link_part(address: str, path: str) -> str:
+def link_page(address: str, path: str) -> str:
     """Return the web address of a page of a repository; "" if the repository has none.
 
     Args:
         address: the web address of the repository, or "".
-        path: the page, such as `commit/3f2ab91`.
+        path: the path of the page below that of the repository, such as `commit/3f2ab91`.
     """
     if not address:
         return ""
@@ -105,7 +105,7 @@ def link_request(address: str, number: int | str) -> str:
     ('https://gitlab.com/a/b/-/merge_requests/5', 'https://github.com/a/gitlab/pull/5')
     """
     kind = "merge_requests" if is_on_gitlab(address) else "pull"
-    return link_part(address, f"{kind}/{number}")
+    return link_page(address, f"{kind}/{number}")
 
 
 def link_to(address: str, number: int | None, sha: str) -> str:
@@ -119,5 +119,5 @@ def link_to(address: str, number: int | None, sha: str) -> str:
     if number is not None:
         return link_request(address, number)
     if sha:
-        return link_part(address, f"commit/{sha[:SHA_WIDTH]}")
+        return link_page(address, f"commit/{sha[:SHA_WIDTH]}")
     return ""

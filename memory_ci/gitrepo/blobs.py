@@ -179,15 +179,15 @@ def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile,
     Raises:
         RepositoryError: git-failed, in a bare repository.
     """
-    fields = ("-z", "-t", "-s")
+    format_options = ("-z", "-t", "-s")
     selection = ("--cached", "--others", "--modified", "--deleted", "--exclude-standard")
-    listing = run_git(repo.cwd, "ls-files", *fields, *selection, "--", *pathspecs)
-    unmodified, modified_paths = _parse_worktree(listing)
-    if not modified_paths:
-        return tuple(unmodified)
+    listing = run_git(repo.cwd, "ls-files", *format_options, *selection, "--", *pathspecs)
+    unmodified_files, other_paths = _parse_worktree(listing)
+    if not other_paths:
+        return tuple(unmodified_files)
 
-    files = list(unmodified)
-    for path in modified_paths:
+    files = list(unmodified_files)
+    for path in other_paths:
         file = _find_on_disk(repo.cwd, path, repo.object_format)
         if file is not None:
             files.append(file)
@@ -201,22 +201,23 @@ def _parse_worktree(listing: bytes) -> tuple[list[TreeFile], list[str]]:
     and, but for `?`, the line of the index. A modified path occurs twice, as H and as C.
 
     Returns:
-        The unmodified files, with the ids of the index, and the other paths, to be read from disk.
+        The unmodified files, with the ids of the index; and the paths of the modified, deleted,
+        unmerged and untracked files, which are to be read from disk.
     """
-    cached: dict[str, str] = {}
-    modified: dict[str, None] = {}
+    oids: dict[str, str] = {}  # Of the index, by path.
+    other_paths: dict[str, None] = {}
     for line in _split_lines(listing):
         tag, _, entry = line.partition(" ")
         if tag == "?":
-            modified[entry] = None
+            other_paths[entry] = None
             continue
         mode, oid, _, path = _parse_index_line(entry)
         if tag not in "HS":
-            modified[path] = None
+            other_paths[path] = None
         elif mode in REGULAR:
-            cached[path] = oid
-    unmodified = [TreeFile(path, oid) for path, oid in cached.items() if path not in modified]
-    return unmodified, list(modified)
+            oids[path] = oid
+    unmodified = [TreeFile(path, oid) for path, oid in oids.items() if path not in other_paths]
+    return unmodified, list(other_paths)
 
 
 def _parse_index_line(line: str) -> tuple[str, str, str, str]:
@@ -284,8 +285,8 @@ def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iter
         if data is not None:
             cached[file.oid] = data
 
-    missing = [file for file in files if not file.on_disk and file.oid not in cached]
-    contents_from_git = iter(_read_objects(repo, missing, limit))
+    uncached_files = [file for file in files if not file.on_disk and file.oid not in cached]
+    contents_from_git = iter(_read_objects(repo, uncached_files, limit))
     for file in files:
         if file.on_disk:
             yield _read_disk(repo.cwd, file, limit)
@@ -302,18 +303,21 @@ def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iter
 def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> list[FileContent]:
     """Read the contents of files from git's objects, in order, with one git process.
 
+    If git ends early, only the contents that it printed are returned.
+
     Raises:
         RepositoryError: git-failed.
     """
     if not files:
         return []
-    from memory_ci.gitrepo.objects import ask_objects  # an unchanged index reads no object
+    # Not at the top: a search in an unchanged index reads no object.
+    from memory_ci.gitrepo.objects import ask_objects
 
     oids = [file.oid for file in files]
-    remaining = iter(files)
+    remaining_files = iter(files)
 
     def read_next(stream: IO[bytes]) -> FileContent:
-        return _read_object(stream, next(remaining), limit)
+        return _read_object(stream, next(remaining_files), limit)
 
     contents = ask_objects(repo.git_dir, "contents", oids, read_next)
     if contents is not None:
@@ -363,20 +367,20 @@ def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
             raise EOFError
         return FileContent(file, data[:-1])
 
-    _skip(stream, size + 1)
+    _skip_bytes(stream, size + 1)
     if kind == "blob":
         return _too_large(file, size, limit)
     return FileContent(file, None, f"is a {kind}, not a file")
 
 
-def _skip(stream: IO[bytes], count: int) -> None:
+def _skip_bytes(stream: IO[bytes], count: int) -> None:
     """Read and drop `count` bytes, or all remaining bytes if the stream has fewer."""
-    remaining = count
-    while remaining > 0:
-        chunk = stream.read(min(remaining, CHUNK))
+    remaining_bytes = count
+    while remaining_bytes > 0:
+        chunk = stream.read(min(remaining_bytes, CHUNK))
         if not chunk:
             return
-        remaining -= len(chunk)
+        remaining_bytes -= len(chunk)
 
 
 def _too_large(file: TreeFile, size: int, limit: int) -> FileContent:

@@ -124,88 +124,98 @@ def _has_branch(tree: Worktree, worktree: Repository, ref: str) -> bool:
     return False
 
 
-def refuse_local_changes(worktree: Repository, expected: StagedFiles) -> None:
-    """Make sure that files in a work tree and its index are those of the commit checked out.
+def refuse_local_changes(worktree: Repository, expected_files: StagedFiles) -> None:
+    """Make sure that nobody changed some files in a work tree or its index.
+
+    Args:
+        worktree: the work tree.
+        expected_files: the files as the commit has them that is checked out.
 
     Raises:
-        RepositoryError: local-changes, which names the other files.
+        RepositoryError: local-changes, which names the changed files.
     """
-    in_index, on_disk = _list_changed(worktree, expected)
-    changed = sorted(in_index | on_disk)
-    if changed:
-        names = _format_names(changed)
+    changes = _list_changed(worktree, expected_files)
+    changed_paths = sorted(changes.in_index | changes.on_disk)
+    if changed_paths:
+        names = _format_names(changed_paths)
         message = f"Local changes in {worktree.cwd} would be overwritten: {names}"
         hint = "Commit or stash these files, then run again."
         raise RepositoryError(message, slug="local-changes", hint=hint)
 
 
 def find_differing_files(
-    worktree: Repository, wanted: StagedFiles, *known_states: StagedFiles
+    worktree: Repository, wanted_files: StagedFiles, *known_states: StagedFiles
 ) -> DifferingFiles:
-    """Return the files of a work tree and its index that differ from `wanted`.
+    """Return the files of a work tree and its index that differ from `wanted_files`.
 
     Files whose content is that of a known state may be overwritten; a person changed the others.
 
     Args:
         worktree: the work tree.
-        wanted: the content that the files should have.
+        wanted_files: the content that the files should have.
         known_states: the files before and after a commit, for example.
     """
-    unknown_in_index, unknown_on_disk = _list_changed(worktree, wanted)
-    differing = unknown_in_index | unknown_on_disk
+    unwanted = _list_changed(worktree, wanted_files)
+    unknown_in_index = unwanted.in_index
+    unknown_on_disk = unwanted.on_disk
     for state in known_states:
-        changed_in_index, changed_on_disk = _list_changed(worktree, state)
-        unknown_in_index &= changed_in_index
-        unknown_on_disk &= changed_on_disk
+        changes = _list_changed(worktree, state)
+        unknown_in_index &= changes.in_index
+        unknown_on_disk &= changes.on_disk
+    differing = unwanted.in_index | unwanted.on_disk
     unknown = unknown_in_index | unknown_on_disk
     return DifferingFiles(known=sorted(differing - unknown), unknown=sorted(unknown))
 
 
-def staged_in(tree: Tree, paths: Iterable[str]) -> StagedFiles:
-    """Return the mode and object id that a commit's tree has for each path, also a missing one."""
-    absent = Staged("0", "0" * len(tree.oid))
+def read_staged_files(tree: Tree, paths: Iterable[str]) -> StagedFiles:
+    """Return the mode and object id that a commit's tree has for each path.
+
+    A path that the tree lacks gets mode "0" and an id of zeros, which stand for no file.
+    """
+    absent_file = Staged("0", "0" * len(tree.oid))
     staged: dict[str, Staged] = {}
     for path in sorted(paths):
         file = tree.files.get(path)
-        staged[path] = Staged(tree.modes[path], file.oid) if file else absent
+        staged[path] = Staged(tree.modes[path], file.oid) if file else absent_file
     return staged
 
 
-def write_files(worktree: Repository, wanted: StagedFiles, journal: int) -> None:
-    """Make index and work tree have exactly `wanted` for these files, and change no others.
+def write_files(worktree: Repository, wanted_files: StagedFiles, journal_fd: int) -> None:
+    """Make index and work tree have exactly `wanted_files` for these files, and change no others.
 
     Args:
         worktree: the work tree.
-        wanted: the files to write; absent ones are removed.
-        journal: the open journal of the move, locked until the last git that we start has ended.
+        wanted_files: the files to write; absent ones are removed.
+        journal_fd: the file descriptor of the open journal (`journal.journaled`). The processes of
+            git share it, so that the journal stays locked until the last of them has ended.
 
     Raises:
         RepositoryError: write-failed; some of the files may be written.
     """
-    written = {path: staged for path, staged in wanted.items() if not staged.is_absent}
-    removed = {path: staged for path, staged in wanted.items() if staged.is_absent}
+    present_files = {path: staged for path, staged in wanted_files.items() if not staged.is_absent}
+    absent_files = {path: staged for path, staged in wanted_files.items() if staged.is_absent}
     try:
         # New files come first: a person who commits half of it must not commit a removal without
         # the file that replaces it.
-        if written:
-            _stage(worktree, written, journal)
-            names = b"".join(encode_path(path) + b"\0" for path in written)
+        if present_files:
+            _stage_files(worktree, present_files, journal_fd)
+            names = b"".join(encode_path(path) + b"\0" for path in present_files)
             args = (*NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin")
-            run_git(worktree.cwd, *args, input=names, shared_files=(journal,))
-        for path in removed:
-            _remove(worktree.cwd, path)
-        if removed:
-            _stage(worktree, removed, journal)
+            run_git(worktree.cwd, *args, input=names, shared_files=(journal_fd,))
+        for path in absent_files:
+            _remove_file(worktree.cwd, path)
+        if absent_files:
+            _stage_files(worktree, absent_files, journal_fd)
     except (RepositoryError, OSError) as error:
         message = f"The files could not be written into {worktree.cwd}: {error}"
         hint = "Nothing was committed. Run again when the disk can be written."
         raise RepositoryError(message, slug="write-failed", hint=hint) from error
 
 
-def _stage(worktree: Repository, files: StagedFiles, journal: int) -> None:
+def _stage_files(worktree: Repository, files: StagedFiles, journal_fd: int) -> None:
     """Write modes and object ids of files into the index of a work tree."""
     args = (*NO_HOOKS, "update-index", "-z", "--index-info")
-    run_git(worktree.cwd, *args, input=format_index_info(files), shared_files=(journal,))
+    run_git(worktree.cwd, *args, input=format_index_info(files), shared_files=(journal_fd,))
 
 
 def format_index_info(files: StagedFiles) -> bytes:
@@ -253,22 +263,52 @@ def _refuse_busy(worktree: Repository) -> None:
         raise RepositoryError(message, slug="repository-busy", hint=hint)
 
 
-def _list_changed(worktree: Repository, expected: StagedFiles) -> tuple[set[str], set[str]]:
-    """Return the paths that are not as expected in the index, and those that are not on disk."""
-    staged, skipped = _list_index(worktree, expected)
-    wanted = {path: entry for path, entry in expected.items() if not entry.is_absent}
-    changed_in_index = {path for path in expected if staged.get(path) != wanted.get(path)}
+class _ChangedPaths(msgspec.Struct, frozen=True):
+    """The paths of files that are not as expected.
 
-    on_disk = {path for path in expected if _is_obstructed(worktree.cwd, path)}
-    not_checked_out = skipped - on_disk  # By a sparse checkout.
-    modified = _list_modified(worktree, wanted) - not_checked_out
-    unexpected = on_disk - wanted.keys()
-    return changed_in_index, modified | unexpected
+    Attributes:
+        in_index: paths whose entry in the index differs.
+        on_disk: paths whose file in the work tree differs.
+    """
+
+    in_index: frozenset[str]
+    on_disk: frozenset[str]
 
 
-def _list_index(worktree: Repository, paths: Collection[str]) -> tuple[dict[str, Staged], set[str]]:
-    """Return the entries of the index for the paths, and the paths flagged skip-worktree."""
-    staged: dict[str, Staged] = {}
+def _list_changed(worktree: Repository, expected: StagedFiles) -> _ChangedPaths:
+    """Return which files of the index and of the work tree are not as expected.
+
+    A file that a sparse checkout left out of the work tree is as expected.
+    """
+    index = _list_index(worktree, expected)
+    expected_files = {path: file for path, file in expected.items() if not file.is_absent}
+    in_index: set[str] = set()
+    for path in expected:
+        if index.entries.get(path) != expected_files.get(path):
+            in_index.add(path)
+
+    occupied = {path for path in expected if _is_occupied(worktree.cwd, path)}
+    unexpected = occupied - expected_files.keys()
+    not_checked_out = index.skipped - occupied
+    modified = _list_modified(worktree, expected_files) - not_checked_out
+    return _ChangedPaths(frozenset(in_index), frozenset(modified | unexpected))
+
+
+class _IndexEntries(msgspec.Struct, frozen=True):
+    """Some entries of an index.
+
+    Attributes:
+        entries: the entries by path.
+        skipped: the paths that a sparse checkout leaves out (the flag skip-worktree).
+    """
+
+    entries: dict[str, Staged]
+    skipped: set[str]
+
+
+def _list_index(worktree: Repository, paths: Collection[str]) -> _IndexEntries:
+    """Return the entries of the index for the paths."""
+    entries: dict[str, Staged] = {}
     skipped: set[str] = set()
     listing = decode_path(run_git(worktree.cwd, "ls-files", "-z", "-t", "-s"))
     for line in listing.split("\0")[:-1]:
@@ -277,32 +317,32 @@ def _list_index(worktree: Repository, paths: Collection[str]) -> tuple[dict[str,
             tag, mode, oid, stage = fields.split(" ")
             is_unmerged = stage != "0"
             # The stage is no mode: an unmerged path must equal no file of a commit.
-            staged[path] = Staged(stage if is_unmerged else mode, oid)
+            entries[path] = Staged(stage if is_unmerged else mode, oid)
             if tag == "S":
                 skipped.add(path)
-    return staged, skipped
+    return _IndexEntries(entries, skipped)
 
 
-def _list_modified(worktree: Repository, expected: StagedFiles) -> set[str]:
+def _list_modified(worktree: Repository, expected_files: StagedFiles) -> set[str]:
     """Return the paths of the files whose content in the work tree is not the expected one.
 
-    The content is compared after git's own filters, with an index of these files alone, without
-    time stamps. Thus no time stamp counts, and no flag of the user's index (assume-unchanged) hides
-    a change.
+    Git compares the content, after its own filters, with a new index of these files alone. That
+    index has no time stamps by which git would take a file for unchanged without reading it, and
+    no flags (assume-unchanged) by which the user's index may hide a change.
     """
-    import tempfile  # 2 ms that reading is spared
+    import tempfile  # Not at the top: it takes 2 ms, and commands that only read do without it.
 
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         env = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
         update = (*NO_HOOKS, "update-index", "-z", "--index-info")
-        run_git(worktree.cwd, *update, input=format_index_info(expected), env=env)
+        run_git(worktree.cwd, *update, input=format_index_info(expected_files), env=env)
         list_args = (*NO_HOOKS, "ls-files", "-z", "--modified", "--deleted")
         listing = run_git(worktree.cwd, *list_args, env=env)
     return set(decode_path(listing).split("\0")[:-1])
 
 
-def _is_obstructed(root: Path, path: str) -> bool:
-    """Return whether a file cannot be created at a path.
+def _is_occupied(root: Path, path: str) -> bool:
+    """Return whether something takes the place of a file at a path.
 
     Something is at the path itself, or a file or a link is in the place of a directory above it.
     """
@@ -315,7 +355,7 @@ def _is_obstructed(root: Path, path: str) -> bool:
     return False
 
 
-def _remove(root: Path, path: str) -> None:
+def _remove_file(root: Path, path: str) -> None:
     """Delete a file, and the directories around it that are empty then."""
     (root / path).unlink(missing_ok=True)
     for parent in Path(path).parents[:-1]:
@@ -325,7 +365,7 @@ def _remove(root: Path, path: str) -> None:
 
 def _format_names(names: Sequence[str]) -> str:
     """Format a list of files for a message: the first MAX_NAMED, and how many more."""
-    listed = ", ".join(names[:MAX_NAMED])
+    names_text = ", ".join(names[:MAX_NAMED])
     if len(names) > MAX_NAMED:
-        listed += f" and {len(names) - MAX_NAMED} more"
-    return listed
+        names_text += f" and {len(names) - MAX_NAMED} more"
+    return names_text

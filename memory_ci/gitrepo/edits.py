@@ -37,8 +37,8 @@ class Spot(NamedTuple):
         old_path: an older path of the file.
         first: the first line; None for the whole file.
         last: the last line; None for the whole file.
-        word: the name of code that is gone. Then the commit is searched that removed the last line
-            with it.
+        word: the name of code that is gone. Then the spot stands for the file's lines with this
+            word, and its last edit is the commit that removed such a line.
     """
 
     path: str
@@ -90,7 +90,7 @@ class _Hunk(NamedTuple):
     old_size: int
     new_start: int
     new_size: int
-    removed: Sequence[str]
+    removed_lines: Sequence[str]
 
 
 class _FileDiff(NamedTuple):
@@ -109,8 +109,8 @@ def find_last_edits(
 ) -> dict[Spot, LastEdit]:
     """Return the commit that last changed each spot, by one walk back along the first parents.
 
-    A merge counts for all that it merged. The walk ends as soon as all spots have an edit. It takes
-    one process, and two for a work tree.
+    A merge is one commit of this walk: it counts for all commits that it merged. The walk ends as
+    soon as all spots have an edit. It takes one process, and two for a work tree.
 
     Args:
         repo: the repository.
@@ -126,11 +126,16 @@ def find_last_edits(
     edits: dict[Spot, LastEdit] = {}
     for edit, file_diffs in _iter_edits(repo, rev, sorted(paths)):
         for spot, tracker in trackers.items():
-            if spot not in edits and tracker.is_changed_by(file_diffs):
+            if spot in edits:
+                continue
+            if tracker.is_changed_by(file_diffs):
                 is_deleted = any(
                     tracker.path == diff.old_path and not diff.new_path for diff in file_diffs
                 )
+                # The edit of a spot with a word is the removal of that word.
                 edits[spot] = edit._replace(is_removal=is_deleted or bool(spot.word))
+            else:
+                tracker.step_back(file_diffs)
         if len(edits) == len(trackers):
             break
     return edits
@@ -153,9 +158,14 @@ def _iter_edits(
         with stream_git(repo.cwd, *SETTINGS, "diff", *PATCH, "HEAD", *pathspecs) as stream:
             yield LastEdit(), list(_parse_files(map(_decode_line, stream)))
 
-    walk = ("--first-parent", "--diff-merges=first-parent", f"-n{MAX_WALK}", "--encoding=UTF-8")
-    shown = ("-p", *PATCH, "--format=%x00%H %P%n%B%n%x00")
-    args = ("log", *walk, *shown, "--end-of-options", rev or "HEAD", *pathspecs)
+    walk_options = (
+        "--first-parent",
+        "--diff-merges=first-parent",
+        f"-n{MAX_WALK}",
+        "--encoding=UTF-8",
+    )
+    output_options = ("-p", *PATCH, "--format=%x00%H %P%n%B%n%x00")
+    args = ("log", *walk_options, *output_options, "--end-of-options", rev or "HEAD", *pathspecs)
     with stream_git(repo.cwd, *SETTINGS, *args) as stream:
         lines = map(_decode_line, stream)
         header = next(lines, "")
@@ -193,8 +203,8 @@ def _parse_files(lines: Iterable[str]) -> Iterator[_FileDiff]:
     old_path = ""
     new_path = ""
     hunks: list[_Hunk] = []
-    remaining = iter(lines)
-    for line in remaining:
+    remaining_lines = iter(lines)
+    for line in remaining_lines:
         if line.startswith("diff --git "):
             if old_path or new_path:
                 yield _FileDiff(old_path, new_path, hunks)
@@ -210,7 +220,7 @@ def _parse_files(lines: Iterable[str]) -> Iterator[_FileDiff]:
         elif line.startswith("rename to "):
             new_path = line.removeprefix("rename to ").rstrip("\t")
         elif match := HUNK.match(line):
-            hunks.append(_parse_hunk(match, remaining))
+            hunks.append(_parse_hunk(match, remaining_lines))
     if old_path or new_path:
         yield _FileDiff(old_path, new_path, hunks)
 
@@ -227,8 +237,8 @@ def _parse_hunk(header: re.Match[str], lines: Iterator[str]) -> _Hunk:
     # A remark that a file ends without a line feed is no line of the hunk.
     content = (line for line in lines if not line.startswith("\\"))
     body = islice(content, old_size + new_size)
-    removed = [line.removeprefix("-") for line in body if line.startswith("-")]
-    return _Hunk(old_start, old_size, new_start, new_size, removed)
+    removed_lines = [line.removeprefix("-") for line in body if line.startswith("-")]
+    return _Hunk(old_start, old_size, new_start, new_size, removed_lines)
 
 
 def _decode_line(line: bytes) -> str:
@@ -236,7 +246,11 @@ def _decode_line(line: bytes) -> str:
 
 
 class _SpotTracker:
-    """Follows a spot back through history: its path and its lines before the commits so far."""
+    """Follows a spot back through history: its path and its lines before the commits so far.
+
+    Attributes:
+        path: the path of its file, before the commits so far.
+    """
 
     def __init__(self, spot: Spot) -> None:
         self.path = spot.path
@@ -245,29 +259,51 @@ class _SpotTracker:
         self._word = re.compile(rf"(?<!\w){re.escape(spot.word)}(?!\w)") if spot.word else None
 
     def is_changed_by(self, file_diffs: Iterable[_FileDiff]) -> bool:
-        """Return whether a commit changes the spot; if not, move the spot to where it was before.
+        """Return whether a commit changes the spot.
+
+        A commit that adds the file changes it. So does one that deletes the file, unless the spot
+        is a word: then a removed line must have the word.
 
         Args:
             file_diffs: the diffs of the commit.
         """
-        for diff in file_diffs:
-            path_after = diff.new_path or diff.old_path
-            if self.path != path_after:
-                continue
-            is_added = not diff.old_path
-            is_deleted = not diff.new_path
-            if is_added or (is_deleted and self._word is None):
-                return True
-            if any(self._is_touched(hunk) for hunk in diff.hunks):
-                return True
-            self._step_back(diff)
+        diff = self._find_own_diff(file_diffs)
+        if diff is None:
             return False
-        return False
+        is_added = not diff.old_path
+        is_deleted = not diff.new_path
+        if is_added or (is_deleted and self._word is None):
+            return True
+        return any(self._is_touched(hunk) for hunk in diff.hunks)
+
+    def step_back(self, file_diffs: Iterable[_FileDiff]) -> None:
+        """Set path and lines to those before a commit that does not change the spot.
+
+        Args:
+            file_diffs: the diffs of the commit.
+        """
+        diff = self._find_own_diff(file_diffs)
+        if diff is None:
+            return
+        if self._first is not None and self._last is not None:
+            hunks_above = [hunk for hunk in diff.hunks if hunk.new_start < self._first]
+            shift = sum(hunk.old_size - hunk.new_size for hunk in hunks_above)
+            self._first += shift
+            self._last += shift
+        self.path = diff.old_path
+
+    def _find_own_diff(self, file_diffs: Iterable[_FileDiff]) -> _FileDiff | None:
+        """Return the diff of the spot's file; None if the commit does not touch the file."""
+        for diff in file_diffs:
+            path_after = diff.new_path or diff.old_path  # A deleted file has no new path.
+            if path_after == self.path:
+                return diff
+        return None
 
     def _is_touched(self, hunk: _Hunk) -> bool:
         """Return whether a hunk changes the lines of the spot, or removes a line with its word."""
         if self._word is not None:
-            return any(self._word.search(line) for line in hunk.removed)
+            return any(self._word.search(line) for line in hunk.removed_lines)
         if self._first is None or self._last is None:
             return True
         if hunk.new_size > 0:
@@ -278,18 +314,9 @@ class _SpotTracker:
         # the spot, they were part of its block unless a blank line separated them from it.
         if self._first <= hunk.new_start < self._last:
             return True
-        if hunk.new_start == self._last and hunk.removed[0].strip():
+        if hunk.new_start == self._last and hunk.removed_lines[0].strip():
             return True
-        return hunk.new_start == self._first - 1 and bool(hunk.removed[-1].strip())
-
-    def _step_back(self, diff: _FileDiff) -> None:
-        """Set path and lines to those before a diff that does not change the spot."""
-        if self._first is not None and self._last is not None:
-            hunks_above = [hunk for hunk in diff.hunks if hunk.new_start < self._first]
-            shift = sum(hunk.old_size - hunk.new_size for hunk in hunks_above)
-            self._first += shift
-            self._last += shift
-        self.path = diff.old_path
+        return hunk.new_start == self._first - 1 and bool(hunk.removed_lines[-1].strip())
 
 
 # -- blame
@@ -340,9 +367,9 @@ def _join_lines(
     for sha, group in groupby(line_shas, key=lambda line_sha: line_sha[1]):
         numbers = [number for number, _ in group]
         fields = commit_fields[sha]
-        at = parse_date(f"{fields['committer-time']} +0000")
+        committed_at = parse_date(f"{fields['committer-time']} +0000")
         is_committed = bool(sha.strip("0"))
         if is_committed:
-            yield BlamedRange(numbers[0], numbers[-1], sha, at, fields["summary"])
+            yield BlamedRange(numbers[0], numbers[-1], sha, committed_at, fields["summary"])
         else:
-            yield BlamedRange(numbers[0], numbers[-1], "", at, "")
+            yield BlamedRange(numbers[0], numbers[-1], "", committed_at, "")

@@ -18,18 +18,18 @@ from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_c
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
+    cache_ancestor,
     find_commit,
     is_ancestor,
     is_shallow,
     list_cut,
-    remember_ancestor,
     resolve_commit,
 )
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SERVED_TRAILER
 
-SURFACE = "Memory-Surface"
-MAX_READERS = 5_000  # Newest commits with served memory that are searched for agents.
+SURFACE_TRAILER = "Memory-Surface"
+MAX_USES = 5_000  # Newest commits with served memory that are searched for agents.
 NO_COLOR_OR_PROGRAMS = ("--no-color", "--no-ext-diff", "--no-textconv")
 AS_TEXT = ("--text", "--no-ext-diff", "--no-textconv")
 """An attribute of the repository (`MEMORY.md -diff`) must not hide written lines."""
@@ -118,9 +118,9 @@ def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tup
 
     groups: list[tuple[str, ...]] = []
     for commit in reversed(first_parents):
-        merged = _take_merged(parents, commit, ungrouped)
-        merged.sort(key=newest_first_positions.__getitem__, reverse=True)
-        groups.append((*merged, commit))
+        merged_commits = _take_merged(parents, commit, ungrouped)
+        merged_commits.sort(key=newest_first_positions.__getitem__, reverse=True)
+        groups.append((*merged_commits, commit))
     return tuple(groups)
 
 
@@ -138,9 +138,14 @@ def iter_merged_changes(repo: Repository, history: HistoryRange) -> Iterator[Mer
 def _iter_group_changes(
     repo: Repository, history: HistoryRange
 ) -> Generator[MergedChange, None, None]:
-    """Yield a change for each group of a range, in which a rebase is still several changes."""
+    """Yield a change for each group of a range, oldest first.
+
+    A group is a commit on the first-parent line with the commits that it merged. The commits of a
+    rebased pull request are all on that line: each of them is a change of its own here, and
+    `iter_merged_changes` joins them.
+    """
     if not history.groups:
-        return  # Git would read HEAD.
+        return  # Without revisions git would read HEAD.
     shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
     with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
         commits = (commit for commit, _ in log)
@@ -200,15 +205,15 @@ def _take_merged(
     parents: Mapping[str, tuple[str, ...]], merge: str, ungrouped: set[str]
 ) -> list[str]:
     """Remove from `ungrouped` the commits behind the other parents of a merge, and return them."""
-    merged: list[str] = []
-    pending = list(parents[merge][1:])
-    while pending:
-        commit = pending.pop()
+    merged_commits: list[str] = []
+    pending_commits = list(parents[merge][1:])
+    while pending_commits:
+        commit = pending_commits.pop()
         if commit in ungrouped:
             ungrouped.remove(commit)
-            merged.append(commit)
-            pending.extend(parents[commit])
-    return merged
+            merged_commits.append(commit)
+            pending_commits.extend(parents[commit])
+    return merged_commits
 
 
 def _rebase_key(change: MergedChange) -> int | str | None:
@@ -251,15 +256,18 @@ def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
 
 
 def find_addition(repo: Repository, rev: str, path: str) -> str | None:
-    """Return the oldest first-parent commit of `rev` that added a file at `path`."""
-    added = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
+    """Return the oldest first-parent commit of `rev` that added a file at `path`, if there is one.
+
+    That it is in the history of `rev` is cached: callers ask for that next.
+    """
+    file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
     revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
-    log = read_log(repo, "--first-parent", *added, *revision)
+    log = read_log(repo, "--first-parent", *file_options, *revision)
     newest_first = [commit.sha for commit, _ in log]
     if not newest_first:
         return None
     oldest = newest_first[-1]
-    remember_ancestor(repo, oldest, rev)
+    cache_ancestor(repo, oldest, rev)
     return oldest
 
 
@@ -312,17 +320,26 @@ def list_added_lines(
         start: the beginning of the lines.
         since: only commits since the start of this day, UTC, are read; None for all of history.
     """
-    shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
+    diff_options = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
     limit = (f"--since={since}T00:00:00Z",) if since else ()
-    args = ("log", "--first-parent", *shown, *limit, "--end-of-options", rev, "--", *pathspecs)
+    args = (
+        "log",
+        "--first-parent",
+        *diff_options,
+        *limit,
+        "--end-of-options",
+        rev,
+        "--",
+        *pathspecs,
+    )
     prefix = f"+{start}".encode()
 
-    added: set[str] = set()
+    added_lines: set[str] = set()
     with stream_git(repo.cwd, *args) as stream:
         for line in stream:
             if line.startswith(prefix):
-                added.add(line[1:].decode("utf-8", "replace").rstrip())
-    return frozenset(added)
+                added_lines.add(line[1:].decode("utf-8", "replace").rstrip())
+    return frozenset(added_lines)
 
 
 def list_commits_mentioning(
@@ -341,8 +358,8 @@ def list_commits_mentioning(
     escaped_words = [re.sub(r"([^\w-])", r"\\\1", word) for word in words]
     pattern = "|".join(escaped_words)
     walk = ("--first-parent", "--diff-merges=first-parent", "--min-parents=1")
-    shown = ("-s", "--no-renames", *AS_TEXT, "--format=%H")
-    args = ("log", "--extended-regexp", f"-G{pattern}", *walk, *shown)
+    output_options = ("-s", "--no-renames", *AS_TEXT, "--format=%H")
+    args = ("log", "--extended-regexp", f"-G{pattern}", *walk, *output_options)
     revision = ("--end-of-options", rev, "--", *pathspecs)
     return run_git(repo.cwd, *LOG_SETTINGS, *args, *revision).decode().split()
 
@@ -357,19 +374,19 @@ def list_commits_replacing(repo: Repository, rev: str, path: str, text: str) -> 
     return run_git(repo.cwd, *LOG_SETTINGS, "log", *walk, *revision).decode().split()
 
 
-def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
+def find_last_uses(repo: Repository, rev: str) -> dict[str, datetime]:
     """Return when each agent last committed work for which it had read entries of memory.
 
     Such commits name the entries in the trailer `Memory-Retrieved`.
 
     Returns:
-        The time of the last commit by agent, the latest first.
+        The time of the last such commit by agent, the latest first.
     """
-    keys = (SURFACE, "Memory-Session")
+    keys = (SURFACE_TRAILER, "Memory-Session")
     values = "".join(f"%x00%(trailers:key={key},valueonly,separator=%x2C)" for key in keys)
-    shown = ("--date=raw", f"--format=%cd{values}")
-    options = (f"-n{MAX_READERS}", f"--grep=^{SERVED_TRAILER}:", *shown)
-    args = ("log", *options, "--end-of-options", rev, "--")
+    format_options = ("--date=raw", f"--format=%cd{values}")
+    selection = (f"-n{MAX_USES}", f"--grep=^{SERVED_TRAILER}:")
+    args = ("log", *selection, *format_options, "--end-of-options", rev, "--")
     listing = run_git(repo.cwd, *LOG_SETTINGS, *args).decode("utf-8", "replace")
 
     latest: dict[str, datetime] = {}
@@ -383,12 +400,12 @@ def list_readers(repo: Repository, rev: str) -> dict[str, datetime]:
 
 
 def _list_agents(surface: str, sessions: str) -> set[str]:
-    """Return the agents that made a commit.
+    """Return the names of the agents that made a commit, from the values of its trailers.
 
     Args:
-        surface: the value of its trailer `Memory-Surface`: the cloud service that the agent ran in,
-            which is returned as the agent.
-        sessions: the values of its trailers `Memory-Session`, each `<agent>:<id>`, with commas.
+        surface: the value of `Memory-Surface`: the name of the cloud service in which the agent
+            ran; "" if it ran elsewhere. It is returned as the name of the agent.
+        sessions: the values of `Memory-Session`, each `<agent>:<id>`, with commas.
     """
     if surface:
         return {surface}
@@ -419,8 +436,16 @@ def count_added_lines(
         pathspecs: the files.
         starts: lines that begin with one of these are counted.
     """
-    shown = ("-p", "-U0", "-m", "--no-renames", "--no-color", "--date=raw", "--format=%x00%H %cd")
-    options = ("--first-parent", *shown, *AS_TEXT, f"--since={since}T00:00:00Z")
+    diff_options = (
+        "-p",
+        "-U0",
+        "-m",
+        "--no-renames",
+        "--no-color",
+        "--date=raw",
+        "--format=%x00%H %cd",
+    )
+    options = ("--first-parent", *diff_options, *AS_TEXT, f"--since={since}T00:00:00Z")
     args = ("log", *options, "--end-of-options", rev, "--", *pathspecs)
 
     count: LineCount | None = None
@@ -437,13 +462,13 @@ def count_added_lines(
         yield count
 
 
-def _count_line(added: dict[str, int], diff_line: bytes) -> None:
-    """Update the counts of `added` with a line of a diff: `+` counts 1, `-` counts -1."""
-    for start in added:
+def _count_line(counts: dict[str, int], diff_line: bytes) -> None:
+    """Update the counts of `counts` with a line of a diff: `+` counts 1, `-` counts -1."""
+    for start in counts:
         if diff_line.startswith(f"+{start}".encode()):
-            added[start] += 1
+            counts[start] += 1
         elif diff_line.startswith(f"-{start}".encode()):
-            added[start] -= 1
+            counts[start] -= 1
 
 
 def list_releases(repo: Repository, since: str, rev: str, limit: int) -> list[str]:
@@ -468,15 +493,15 @@ def read_added_lines(repo: Repository, base: str, tip: str, limit: int = 1 << 20
 
     At most `limit` bytes of the diff are read.
     """
-    shown = ("-U0", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS)
-    with stream_git(repo.cwd, "diff", *shown, "--end-of-options", base, tip, "--") as stream:
+    diff_options = ("-U0", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS)
+    with stream_git(repo.cwd, "diff", *diff_options, "--end-of-options", base, tip, "--") as stream:
         diff_lines = stream.read(limit).splitlines()
-    added: list[str] = []
+    added_lines: list[str] = []
     for line in diff_lines:
         is_file_name = line.startswith(b"+++ ")
         if line.startswith(b"+") and not is_file_name:
-            added.append(line[1:].decode("utf-8", "replace"))
-    return "\n".join(added)
+            added_lines.append(line[1:].decode("utf-8", "replace"))
+    return "\n".join(added_lines)
 
 
 def read_hunks(
@@ -493,9 +518,9 @@ def read_hunks(
         paths: the files.
         limit: at most this number of bytes of the diff is read.
     """
-    shown = ("-U1", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS, "--no-prefix")
+    diff_options = ("-U1", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS, "--no-prefix")
     literal_paths = [f":(top,literal){path}" for path in paths]
-    args = ("diff", *shown, "--end-of-options", base, tip, "--", *literal_paths)
+    args = ("diff", *diff_options, "--end-of-options", base, tip, "--", *literal_paths)
     with stream_git(repo.cwd, *LOG_SETTINGS, *args) as stream:
         text = "\n" + stream.read(limit).decode("utf-8", "replace")
 

@@ -27,7 +27,12 @@ import msgspec
 from memory_ci.errors import RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.gitrepo.blobs import tree_at
-from memory_ci.gitrepo.checkouts import find_checkouts, find_differing_files, staged_in, write_files
+from memory_ci.gitrepo.checkouts import (
+    find_checkouts,
+    find_differing_files,
+    read_staged_files,
+    write_files,
+)
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_commit, is_ancestor
 from memory_ci.regex import Regex
@@ -44,8 +49,11 @@ BRANCH = Regex(
 )
 """The full name of a branch (git-check-ref-format(1))."""
 
-PATIENCE = 10.0  # Seconds to wait for another run to move its branch, which takes a tenth of one.
-PAUSE = 1.0  # Seconds that any command waits for a run that moves its branch, or for its last git.
+MAX_MOVE_WAIT = 10.0
+"""Seconds that a move waits for the move of another run, which takes a tenth of a second."""
+
+MAX_UNDO_WAIT = 1.0
+"""Seconds that any other command waits for a running move, or for the last git of a killed one."""
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -97,8 +105,10 @@ def signals_held() -> Iterator[None]:
 def journaled(repo: Repository, move: Move) -> Iterator[int]:
     """Keep a journal while the block does the move: it writes the files, then moves the branch.
 
-    No signal ends the block in the middle. An error in it restores the files; after a kill
-    `undo_move` does so.
+    The journal is a file that names the move. While it exists, the files may be those of a commit
+    to which the branch has not moved. No signal ends the block in the middle. After an error in it
+    the files are restored here; if the process is killed, the next command restores them, by
+    `undo_move`.
 
     Yields:
         The open file of the journal, for the git processes of the move to share.
@@ -109,57 +119,63 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
     """
     path = repo.common_dir / JOURNAL
     path.parent.mkdir(exist_ok=True)
-    with signals_held(), _locked(path, PATIENCE, os.O_CREAT) as file:
+    with signals_held(), _open_locked(path, MAX_MOVE_WAIT, os.O_CREAT) as file:
         if file is None:
             message = "Another run is moving a branch of this repository"
             hint = "Run again when it is done."
             raise RepositoryError(message, slug="repository-busy", hint=hint)
 
-        earlier_move = _read(file)
+        earlier_move = _read_journal(file)
         if earlier_move:
             _restore_files(repo, earlier_move, file.fileno())
-        _write(file, path, move)
+        _write_journal(file, path, move)
         try:
             yield file.fileno()
         except BaseException:
-            with suppress(OSError, RepositoryError):  # If it fails, the next command does it.
+            # If this fails, the journal stays, and the next command restores the files.
+            with suppress(OSError, RepositoryError):
                 if not _restore_files(repo, move, file.fileno()):
-                    _clear(file, path)
+                    _clear_journal(file, path)
             raise
-        with suppress(OSError):  # `undo_move` restores nothing, since the branch has moved.
-            _clear(file, path)
+        # If this fails, the journal stays, and `undo_move` finds that the branch has moved.
+        with suppress(OSError):
+            _clear_journal(file, path)
 
 
 def find_unfinished(repo: Repository) -> Move | None:
     """Return the move of a killed run, if there is one."""
-    with suppress(OSError), _locked(repo.common_dir / JOURNAL) as file:
-        return None if file is None else _read(file)
+    with suppress(OSError), _open_locked(repo.common_dir / JOURNAL) as file:
+        return None if file is None else _read_journal(file)
     return None
 
 
 def undo_move(repo: Repository) -> tuple[Path, ...]:
     """Restore the files that a killed run wrote before its branch moved.
 
-    If the branch did move, nothing is to be done. No error is raised: a later call repeats failed
-    work.
+    `_restore_files` restores the content of HEAD, so it changes nothing if the branch did move. No
+    error is raised: if it fails, the journal stays, and a later call tries again.
 
     Returns:
-        The files that were changed since. The journal stays until their content is that of a
-        commit, so that they are named until then.
+        The files that a person changed since, which are not restored. The journal stays until their
+        content is that of a commit, so that they are named until then.
     """
     path = repo.common_dir / JOURNAL
-    with suppress(OSError, RepositoryError), signals_held(), _locked(path, PAUSE) as file:
+    with (
+        suppress(OSError, RepositoryError),
+        signals_held(),
+        _open_locked(path, MAX_UNDO_WAIT) as file,
+    ):
         if file is None:
             return ()
-        move = _read(file)
-        changed = _restore_files(repo, move, file.fileno()) if move else []
-        if not changed:
-            _clear(file, path)
-        return tuple(changed)
+        move = _read_journal(file)
+        changed_paths = _restore_files(repo, move, file.fileno()) if move else []
+        if not changed_paths:
+            _clear_journal(file, path)
+        return tuple(changed_paths)
     return ()
 
 
-def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
+def _restore_files(repo: Repository, move: Move, journal_fd: int) -> list[Path]:
     """Restore the content of HEAD to files that a killed move may have written, in each work tree.
 
     Only files with the content before or after the move are restored; others a person has changed.
@@ -169,7 +185,7 @@ def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
     Args:
         repo: the repository.
         move: the move.
-        journal: the open file of the journal.
+        journal_fd: the file descriptor of the open journal.
 
     Returns:
         The files that a person has changed, of work trees that are still where the move began.
@@ -179,26 +195,26 @@ def _restore_files(repo: Repository, move: Move, journal: int) -> list[Path]:
     args = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options")
     listing = run_git(repo.cwd, *args, move.old, move.new)
     paths = frozenset(decode_path(listing).split("\0")[:-1])
-    before = staged_in(tree_at(repo, move.old), paths)
-    after = staged_in(tree_at(repo, move.new), paths)
+    before = read_staged_files(tree_at(repo, move.old), paths)
+    after = read_staged_files(tree_at(repo, move.new), paths)
 
-    changed: list[Path] = []
+    changed_paths: list[Path] = []
     for worktree in find_checkouts(repo):
         head = find_commit(worktree, "HEAD")
         if head is None or is_ancestor(repo, move.new, head):
             continue
-        committed = staged_in(tree_at(repo, head), paths)
+        committed = read_staged_files(tree_at(repo, head), paths)
         differing = find_differing_files(worktree, committed, before, after)
         if differing.known:
             restored = {path: committed[path] for path in differing.known}
-            write_files(worktree, restored, journal)
+            write_files(worktree, restored, journal_fd)
         if head == move.old:
-            changed += [worktree.cwd / path for path in differing.unknown]
-    return changed
+            changed_paths += [worktree.cwd / path for path in differing.unknown]
+    return changed_paths
 
 
 @contextmanager
-def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
+def _open_locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
     """Lock the journal for the block; yield the open file, None if it is missing or locked.
 
     Args:
@@ -209,7 +225,7 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
     deadline = time.monotonic() + patience
     while True:
         try:
-            file = _open(path, flags)
+            file = _open_journal(path, flags)
         except FileNotFoundError:
             yield None
             return
@@ -224,7 +240,7 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
         time.sleep(0.01)
 
 
-def _open(path: Path, flags: int) -> BinaryIO:
+def _open_journal(path: Path, flags: int) -> BinaryIO:
     """Open the journal if it is a regular file.
 
     The repository may have come with a link or a pipe in its place.
@@ -250,7 +266,7 @@ def _is_current(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _clear(file: BinaryIO, path: Path) -> None:
+def _clear_journal(file: BinaryIO, path: Path) -> None:
     """Delete the journal; empty it on Windows, which deletes no open file."""
     try:
         path.unlink()
@@ -258,7 +274,7 @@ def _clear(file: BinaryIO, path: Path) -> None:
         file.truncate(0)
 
 
-def _write(file: BinaryIO, path: Path, move: Move) -> None:
+def _write_journal(file: BinaryIO, path: Path, move: Move) -> None:
     """Write the journal so that it outlasts a crash of the machine, too."""
     file.seek(0)
     file.truncate()
@@ -273,7 +289,7 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
             os.close(directory)
 
 
-def _read(file: BinaryIO) -> Move | None:
+def _read_journal(file: BinaryIO) -> Move | None:
     """Read the move from the journal.
 
     None if the journal was not written whole (then the branch had not moved), or was not written

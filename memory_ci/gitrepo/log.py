@@ -96,7 +96,7 @@ def is_touched_since(repo: Repository, rev: str, path: str, since: datetime) -> 
     return bool(run_git(repo.cwd, "log", *options, "--", f":(top,literal){path}", ok=(0, 128)))
 
 
-def is_removed(repo: Repository, rev: str, path: str) -> bool:
+def is_deleted(repo: Repository, rev: str, path: str) -> bool:
     """Return whether the last commit that removed a file deleted it, and did not rename it.
 
     False if no commit in the history of `rev` removed it.
@@ -104,40 +104,46 @@ def is_removed(repo: Repository, rev: str, path: str) -> bool:
     Args:
         repo: the repository.
         rev: the newest commit.
-        path: the path of the file, or the end of it, without characters of patterns.
+        path: the path of the file, or the end of it after a slash, without characters of patterns.
     """
-    removed = ("--no-renames", "--diff-filter=D", "-1", "--format=%H", "--end-of-options", rev)
+    options = ("--no-renames", "--diff-filter=D", "-1", "--format=%H", "--end-of-options", rev)
     pathspec = f":(top,glob)**/{path}"
-    removing_sha = run_git(repo.cwd, *LOG_SETTINGS, "log", *removed, "--", pathspec)
+    listing = run_git(repo.cwd, *LOG_SETTINGS, "log", *options, "--", pathspec)
+    removing_sha = listing.decode().strip()
     if not removing_sha:
         return False
-    renamed = ("--diff-merges=first-parent", *SIMILAR, "--diff-filter=R", "--raw", "--no-abbrev")
-    revision = ("--end-of-options", removing_sha.decode().strip(), "--")
-    for commit, _ in read_log(repo, *renamed, "-1", *revision):
-        old_paths = [file.old_path or "" for file in commit.files]
-        return not any(f"/{old_path}".endswith(f"/{path}") for old_path in old_paths)
-    return True  # The removing commit renamed no file.
+
+    # The same commit again, now with its renames alone. Without renames git prints nothing.
+    renames = ("--diff-merges=first-parent", *SIMILAR, "--diff-filter=R", "--raw", "--no-abbrev")
+    revision = ("--end-of-options", removing_sha, "--")
+    for commit, _ in read_log(repo, *renames, "-1", *revision):
+        for file in commit.files:
+            is_same_file = f"/{file.old_path}".endswith(f"/{path}")
+            if is_same_file:
+                return False
+    return True
 
 
-def find_last_mention(repo: Repository, rev: str, words: str) -> datetime | None:
-    """Return when the newest commit whose message has the first line of `words` was committed.
+def find_last_mention(repo: Repository, rev: str, text: str) -> datetime | None:
+    """Return when a text was last mentioned in the message of a commit in the history of `rev`.
 
-    The history of `rev` is searched. None where no message has it, or where `words` is blank.
+    Only the first line of the text is searched for. None if no message has it, or if the text is
+    blank.
     """
-    if not words.strip():
+    if not text.strip():
         return None
-    options = ("-1", "--fixed-strings", f"--grep={words.splitlines()[0]}")
+    options = ("-1", "--fixed-strings", f"--grep={text.splitlines()[0]}")
     args = ("log", *options, "--format=%cd", "--date=raw", "--end-of-options", rev)
     raw_date = run_git(repo.cwd, *LOG_SETTINGS, *args).decode().strip()
     return parse_date(raw_date) if raw_date else None
 
 
-def parse_date(raw: str) -> datetime:
+def parse_date(raw_date: str) -> datetime:
     """Parse a date in git's raw form, `<seconds> <zone>`.
 
     A time out of the calendar's range is read as the epoch, an impossible zone as UTC.
     """
-    seconds, _, zone = raw.partition(" ")
+    seconds, _, zone = raw_date.partition(" ")
     try:
         offset = timezone(timedelta(hours=int(zone[:3]), minutes=int(zone[:1] + zone[3:])))
     except ValueError:
@@ -149,9 +155,13 @@ def parse_date(raw: str) -> datetime:
 
 
 def _parse_log(stream: IO[bytes]) -> Iterator[tuple[Commit, tuple[str, ...]]]:
-    """Parse commits that git printed in the form of RECORD_OPTIONS, with the ids of their files."""
+    """Parse commits that git printed in the form of RECORD_OPTIONS, with the ids of their files.
+
+    For each commit the output has an empty token, a token for each of FIELDS, and two or three
+    tokens for each file, which `_parse_file` takes. A token ends with NUL.
+    """
     tokens = _iter_tokens(stream)
-    token = next(tokens, None)  # The empty token before the fields of a commit.
+    token = next(tokens, None)  # The empty token before the fields of the first commit.
     while token is not None:
         fields = [next(tokens).decode("utf-8", "replace") for _ in FIELDS]
 
@@ -210,9 +220,9 @@ def _parse_commit(fields: list[str], files: tuple[FileChange, ...]) -> Commit:
 
 def _iter_tokens(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the tokens of a stream, which each end with NUL."""
-    pending = b""
+    incomplete_token = b""
     while chunk := stream.read(CHUNK):
-        *tokens, pending = (pending + chunk).split(b"\0")
+        *tokens, incomplete_token = (incomplete_token + chunk).split(b"\0")
         yield from tokens
 
 
@@ -247,8 +257,8 @@ def list_pending_renames(repo: Repository) -> dict[str, str]:
     """Return the uncommitted renames of the work tree and index: the new path by that of HEAD."""
     if repo.root is None or find_commit(repo, "HEAD") is None:
         return {}
-    shown = ("--name-status", "-z", "--no-ext-diff", "--no-textconv", "--diff-filter=R")
-    listing = run_git(repo.cwd, "diff", *shown, *SIMILAR, "HEAD", "--")
+    output_options = ("--name-status", "-z", "--no-ext-diff", "--no-textconv", "--diff-filter=R")
+    listing = run_git(repo.cwd, "diff", *output_options, *SIMILAR, "HEAD", "--")
     fields = decode_path(listing).split("\0")[:-1]
     # Three fields for each file: its status, its old and its new path.
     old_paths = fields[1::3]
@@ -256,18 +266,20 @@ def list_pending_renames(repo: Repository) -> dict[str, str]:
     return dict(zip(old_paths, new_paths, strict=True))
 
 
-def follow_renames(path: str, renames: Mapping[str, str], present: Collection[str]) -> str | None:
-    """Follow a file's renames up to the first path in `present`; None if they lead to none.
+def follow_renames(
+    path: str, renames: Mapping[str, str], present_paths: Collection[str]
+) -> str | None:
+    """Follow a file's renames up to the first path in `present_paths`; None if they lead to none.
 
     Args:
         path: the old path of the file.
         renames: the new path by the old path.
-        present: the paths of files that exist.
+        present_paths: the paths of files that exist.
     """
     visited = {path}  # A file may have been renamed back.
     next_path = renames.get(path)
     while next_path and next_path not in visited:
-        if next_path in present:
+        if next_path in present_paths:
             return next_path
         visited.add(next_path)
         next_path = renames.get(next_path)
@@ -283,8 +295,8 @@ def list_hunk_headings(repo: Repository, rev: str) -> list[tuple[str, str]]:
     The heading is the text after the second `@@`: the last line before the hunk that git takes for
     the head of a definition. Hunks without a heading are left out.
     """
-    shown = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
-    args = ("diff", *shown, "--dst-prefix=b/", "--end-of-options", rev, "--")
+    diff_options = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
+    args = ("diff", *diff_options, "--dst-prefix=b/", "--end-of-options", rev, "--")
 
     headings: list[tuple[str, str]] = []
     path = ""
@@ -311,7 +323,7 @@ def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> 
     """
     revisions = [rev] if rev else []
     paths: dict[str, None] = {}
-    for listing in _grep(repo, words, "-l", *revisions, "--"):
+    for listing in _search_words(repo, words, "-l", *revisions, "--"):
         for name in listing.split("\0")[:-1]:
             paths[_strip_revision(name, rev)] = None
     return tuple(paths)
@@ -330,7 +342,7 @@ def find_words(
     """
     exclusions = [f":(top,exclude){spec}" for spec in exclude]
     matches: set[tuple[str, str]] = set()
-    for listing in _grep(repo, words, "-o", rev or "--untracked", "--", *exclusions):
+    for listing in _search_words(repo, words, "-o", rev or "--untracked", "--", *exclusions):
         for line in listing.split("\n"):
             if line:
                 name, _, word = line.partition("\0")
@@ -358,21 +370,21 @@ def _strip_revision(name: str, rev: str | None) -> str:
     return name.removeprefix(f"{rev}:") if rev else name
 
 
-def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[str]:
+def _search_words(repo: Repository, words: Collection[str], *options: str) -> Iterator[str]:
     """Search for whole words with `git grep`, MAX_WORDS in one process, and yield each output.
 
     Words that look like secrets are not searched for.
     """
     # All users of the machine see arguments of processes, so no secret is among them. A credential
     # is never a name in code.
-    searched = sorted(words)
-    listed = "\n".join(searched)
-    if mask_secrets(listed) != listed:
-        searched = [word for word in searched if mask_secrets(word) == word]
+    searched_words = sorted(words)
+    joined_words = "\n".join(searched_words)
+    if mask_secrets(joined_words) != joined_words:
+        searched_words = [word for word in searched_words if mask_secrets(word) == word]
     common = ("-z", "-I", "-w", "-E", "--full-name", "--no-color")
-    for start in range(0, len(searched), MAX_WORDS):
+    for start in range(0, len(searched_words), MAX_WORDS):
         patterns: list[str] = []
-        for group in group_without_prefixes(searched[start : start + MAX_WORDS]):
+        for group in group_without_prefixes(searched_words[start : start + MAX_WORDS]):
             alternatives = "|".join(_escape_word(word) for word in group)
             patterns.append(f"-e({alternatives})")
         yield decode_path(run_git(repo.cwd, "grep", *common, *patterns, *options, ok=(0, 1)))
@@ -381,12 +393,13 @@ def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[s
 def group_without_prefixes(words: Sequence[str]) -> list[list[str]]:
     """Group words so that no word of a group is the beginning of another word of the group.
 
-    Git reads one pattern of alternatives a thousand times faster than a pattern for each word. Of
-    alternatives it takes the longest, also where no word ends behind it: the shorter word would not
-    be found. Therefore it is in another pattern.
+    `git grep` searches for a pattern of alternatives (`(a|b|c)`) a thousand times faster than for a
+    pattern of each word. But it tries only the longest alternative that matches: with
+    `(max|max-line)` it does not find the word `max` in `max-lines`. So a word and its beginning are
+    put into different patterns.
 
     Args:
-        words: words, sorted: a word comes after its beginnings.
+        words: sorted words, so that a word comes after each of its beginnings.
     """
     groups: list[list[str]] = []
     for word in words:

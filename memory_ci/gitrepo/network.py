@@ -285,6 +285,8 @@ def is_public(address: str) -> bool | None:
 
 # -- branches of the remote
 
+NO_COMMIT = ""  # In place of a commit, for a repository that has none.
+
 
 def find_remote_tip(repo: Repository, remote: Remote, branch: str) -> str | None:
     """Return the commit of a branch (a short name) of the remote, or None.
@@ -297,10 +299,16 @@ def find_remote_tip(repo: Repository, remote: Remote, branch: str) -> str | None
     return _parse_refs(run_remote_git(repo.cwd, *args, env=remote.env)).get(ref)
 
 
-def find_default_tip(remote: Remote, seconds: float) -> str | None:
-    """Return the commit of the default branch of a remote; "" in an empty repository.
+def ask_default_tip(remote: Remote, seconds: float) -> str | None:
+    """Ask a remote for the commit of its default branch.
 
-    None where there is no such repository.
+    Args:
+        remote: the remote.
+        seconds: the time limit of the command.
+
+    Returns:
+        The id of the commit; NO_COMMIT for an empty repository; None if there is no such
+        repository.
 
     Raises:
         EngineError: remote-failed.
@@ -311,6 +319,8 @@ def find_default_tip(remote: Remote, seconds: float) -> str | None:
         return None
     if answer.status:
         raise remote_failure(args, answer)
+    if not answer.output:
+        return NO_COMMIT
     return answer.output.decode("utf-8", "replace").partition("\t")[0].strip()
 
 
@@ -452,7 +462,7 @@ def read_remote_file(directory: Path, remote: Remote, rev: str, path: str) -> by
         EngineError: remote-failed.
     """
     run_git(directory, "init", "--quiet", "--bare")
-    find_repository(directory, is_named=True)
+    find_repository(directory, is_named=True)  # From now on git accepts it as a bare repository.
     args = ("fetch", "--quiet", "--no-tags", "--depth=1", "--", remote.name, rev)
     run_remote_git(directory, *NO_HOOKS, *args, env=remote.env)
 
@@ -501,11 +511,11 @@ def fetch_tree(remote: Remote, directory: Path, seconds: float) -> Repository:
 
 
 def fetch_files(repo: Repository, remote: Remote, oids: Iterable[str], seconds: float) -> None:
-    """Fetch the content of files into a repository of `fetch_tree`, in one request.
+    """Fetch the content of files into a repository that `fetch_tree` cloned, in one request.
 
     Args:
-        repo: the repository.
-        remote: the remote that it was cloned from.
+        repo: the repository, in which git knows the remote as `origin`.
+        remote: the same remote, with the credentials.
         oids: the object ids of the files.
         seconds: the time limit of the command.
 

@@ -244,22 +244,21 @@ def stream_git(
     """
     pipe = subprocess.PIPE
     variables = clean_environment(env, cwd)
+    stdin = pipe if input else subprocess.DEVNULL
     try:
         process = subprocess.Popen(
-            ["git", *args], cwd=cwd, env=variables, stdin=pipe, stdout=pipe, stderr=pipe
+            ["git", *args], cwd=cwd, env=variables, stdin=stdin, stdout=pipe, stderr=pipe
         )
     except OSError as error:
         _raise_not_started(cwd, error)
-    stdin = cast(IO[bytes], process.stdin)
     stdout = cast(IO[bytes], process.stdout)
     stderr = cast(IO[bytes], process.stderr)
 
     # Threads write the input and read the errors: else git and we could each wait for the other.
     error_outputs: list[bytes] = []  # One, when the thread has ended.
-    threads = (
-        Thread(target=_write_input, args=(stdin, input or b"")),
-        Thread(target=_read_errors, args=(stderr, error_outputs)),
-    )
+    threads = [Thread(target=_read_errors, args=(stderr, error_outputs))]
+    if input:
+        threads.append(Thread(target=_write_input, args=(process.stdin, input)))
     for thread in threads:
         thread.start()
 

@@ -15,7 +15,7 @@ import msgspec
 from memory_ci.gitrepo.history import group_commits, list_parents, walk_first_parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
 from memory_ci.gitrepo.process import run_git
-from memory_ci.gitrepo.repo import Repository, is_ancestor, is_in_history, remember_ancestor
+from memory_ci.gitrepo.repo import Repository, cache_ancestor, is_ancestor, is_in_history
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit
 from memory_ci.records.names import FULL_ID
@@ -167,7 +167,7 @@ def _read_cursor(repo: Repository, rev: str, commit: Commit) -> Cursor | None:
     """Return the cursor that a record commit names; None if its history lacks the source."""
     for source in reversed(_list_sources(commit)):
         if is_in_history(repo, source, commit.sha):
-            remember_ancestor(repo, source, rev)
+            cache_ancestor(repo, source, rev)
             return Cursor(source, commit.sha)
     return None
 

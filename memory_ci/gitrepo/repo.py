@@ -46,8 +46,12 @@ DISCOVERY = (
     "--is-inside-work-tree",
     "--show-cdup",
 )
-REFUSED_BARE = Regex(r"cannot use bare repository '(.+?)'")
-"""How git refuses a bare repository that nobody named (safe.bareRepository)."""
+BARE_REFUSAL = Regex(r"cannot use bare repository '(.+?)'")
+"""The message by which git refuses a bare repository that it found by itself.
+
+We set safe.bareRepository=explicit, so that only a person can name one: a folder of a clone may
+look like a bare repository, with a configuration that runs programs.
+"""
 
 # The section of a configuration file that defines a filter, or includes another file.
 FILTERS = Regex(rb"\[\s*(?:filter|include)", re.I)
@@ -101,11 +105,11 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def commits(self) -> set[str]:
-        """A cache of full ids of commits."""
+        """A cache of full ids that are known to be ids of commits."""
         return set()
 
     @cached_property
-    def descents(self) -> set[tuple[str, str]]:
+    def ancestor_pairs(self) -> set[tuple[str, str]]:
         """A cache of pairs of commits whose first is in the history of the second."""
         return set()
 
@@ -181,9 +185,10 @@ def find_repository(start: Path, *, is_named: bool = False) -> Repository:
     try:
         repo = _discover(start)
     except RepositoryError as error:
-        return _find_undiscovered(start, error)
-    if not _is_dot_git(repo):  # Git before 2.38 has no safe.bareRepository, which refuses it.
-        raise _unnamed_repository(start, repo.git_dir)
+        return _open_refused_repository(start, error)
+    # Git before 2.38 has no safe.bareRepository, which refuses a bare repository.
+    if not _is_in_dot_git(repo):
+        raise _make_unnamed_error(start, repo.git_dir)
     _remember_settings(repo)
     return repo
 
@@ -202,10 +207,11 @@ def _discover(start: Path) -> Repository:
     return Repository(root, Path(git_dir), Path(common_dir))
 
 
-def _find_undiscovered(start: Path, error: RepositoryError) -> Repository:
-    """Return a bare repository or git directory in which git refuses to run without `GIT_DIR`.
+def _open_refused_repository(start: Path, error: RepositoryError) -> Repository:
+    """Return the bare repository or git directory that git did not accept for a directory.
 
-    Only a repository that `GIT_DIR` names, or a directory `.git`, is accepted.
+    It is accepted here if the variable `GIT_DIR` names it, or if it is a directory `.git`, in which
+    git runs only with that variable.
 
     Args:
         start: a directory for which `_discover` raised an error.
@@ -214,16 +220,16 @@ def _find_undiscovered(start: Path, error: RepositoryError) -> Repository:
     Raises:
         RepositoryError: as `find_repository`.
     """
-    named = os.environ.get("GIT_DIR")
-    if named:
-        bare = _find_bare(start / named)
+    named_by_variable = os.environ.get("GIT_DIR")
+    if named_by_variable:
+        bare = _find_bare(start / named_by_variable)
         if bare is not None:
             return bare
-    refused = REFUSED_BARE.search(error.message)
-    if refused:
-        path = Path(refused[1])
+    refusal = BARE_REFUSAL.search(error.message)
+    if refusal:
+        path = Path(refusal[1])
         if path.name != ".git":
-            raise _unnamed_repository(start, path) from error
+            raise _make_unnamed_error(start, path) from error
         return _open_git_dir(path)
     if "not a git repository" in error.message:
         message = f"{start} is not in a git repository"
@@ -251,8 +257,13 @@ def _open_git_dir(path: Path) -> Repository:
     return repo
 
 
-def _is_dot_git(repo: Repository) -> bool:
-    """Return whether the git directory is `.git`, or is named by a file `.git` in the work tree."""
+def _is_in_dot_git(repo: Repository) -> bool:
+    """Return whether git found a repository by a directory or file `.git`.
+
+    If it has a work tree, `.git` is in it: the git directory itself, or a file that names the git
+    directory. Without a work tree, git was started inside of a directory `.git`, or inside of the
+    part of it that a linked work tree has.
+    """
     if repo.root is None:
         return ".git" in (repo.git_dir.name, repo.common_dir.name)
     dot_git = repo.root / ".git"
@@ -261,8 +272,13 @@ def _is_dot_git(repo: Repository) -> bool:
     return dot_git.is_file()
 
 
-def _unnamed_repository(start: Path, path: Path) -> RepositoryError:
-    """Return the error for a bare repository at `path` that is not used for `start`."""
+def _make_unnamed_error(start: Path, path: Path) -> RepositoryError:
+    """Return the error for a bare repository that is not used, because no person named it.
+
+    Args:
+        start: the directory whose repository was searched for.
+        path: the bare repository around it.
+    """
     message = f"{start} is in a bare repository that nobody named: {path}"
     hint = (
         "If it is yours, set GIT_DIR to it. "
@@ -272,7 +288,12 @@ def _unnamed_repository(start: Path, path: Path) -> RepositoryError:
 
 
 def _remember_settings(repo: Repository) -> None:
-    """Make every git of this repository find its git directory and run no filter."""
+    """Register settings for all later git processes that run in the directories of a repository.
+
+    In the git directory git needs `GIT_DIR`, since it would refuse a bare repository; in the work
+    tree it finds the git directory by itself. Filters, programs that a configuration names, are
+    disabled in the directory in which our processes run (`Repository.cwd`).
+    """
     settings = list_filter_overrides(repo)
     variables = {"GIT_DIR": str(repo.git_dir)}
     if repo.root is None:
@@ -361,7 +382,7 @@ def find_commit(repo: Repository, rev: str) -> str | None:
     from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
 
     name = f"{rev}^{{commit}}"
-    answers = ask_objects(repo.git_dir, "info", [name], read_info)
+    answers = ask_objects(repo.git_dir, "info", [name], read_object_id)
     commit = answers[0] if answers else None
     if commit is None:  # Missing, or the open process is unavailable.
         args = ("--verify", "--quiet", "--end-of-options", name)
@@ -399,16 +420,16 @@ def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ..
         return ()
     from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
 
-    answers = ask_objects(repo.git_dir, "info", names, read_info)
+    answers = ask_objects(repo.git_dir, "info", names, read_object_id)
     if answers is not None:
         return tuple(answers)
     lines = encode_path("".join(f"{name}\n" for name in names))
     args = ("-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-check")
     stream = BytesIO(run_git(repo.cwd, *args, input=lines))
-    return tuple(read_info(stream) for _ in names)
+    return tuple(read_object_id(stream) for _ in names)
 
 
-def read_info(stream: IO[bytes]) -> str | None:
+def read_object_id(stream: IO[bytes]) -> str | None:
     """Read the object id from an answer of `cat-file --batch-check`; None for a missing object.
 
     The answer is `<id> <type> <size>`, else `<name> missing` or `<name> ambiguous`.
@@ -462,23 +483,34 @@ def find_merge_base(repo: Repository, rev: str, base_rev: str) -> str | None:
 
 
 def is_ancestor(repo: Repository, old: str, new: str) -> bool:
-    """Return whether the commit `old` is `new` or is in its history."""
-    if (old, new) in repo.descents or (old == new and old in repo.commits):
+    """Return whether the commit `old` is `new` or is in its history.
+
+    A positive answer about two full ids of commits (`repo.commits`) is cached, for it never
+    changes. A name may be moved to another commit later.
+    """
+    if (old, new) in repo.ancestor_pairs or (old == new and old in repo.commits):
         return True
     is_in_history = ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
-    if is_in_history and repo.commits.issuperset((old, new)):
-        repo.descents.add((old, new))
+    are_full_ids = repo.commits.issuperset((old, new))
+    if is_in_history and are_full_ids:
+        repo.ancestor_pairs.add((old, new))
     return is_in_history
 
 
-def remember_ancestor(repo: Repository, old: str, new: str) -> None:
-    """Cache that the commit `old` (a full id) is in the history of `new`, as a log of `new` showed.
+def cache_ancestor(repo: Repository, old: str, new: str) -> None:
+    """Cache that a commit is in the history of another, which a caller read in a log of it.
 
-    Nothing is cached where `new` may be a name: what a name stands for can change.
+    `is_ancestor` then answers without a git process. Nothing is cached if `new` may be a name: what
+    a name stands for can change.
+
+    Args:
+        repo: the repository.
+        old: the full id of a commit.
+        new: a revision that has it in its history.
     """
     if new in repo.commits:
         repo.commits.add(old)
-        repo.descents.add((old, new))
+        repo.ancestor_pairs.add((old, new))
 
 
 def is_in_history(repo: Repository, sha: str, tip: str) -> bool:
@@ -489,14 +521,17 @@ def is_in_history(repo: Repository, sha: str, tip: str) -> bool:
 def list_outside_history(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
     """Return those of the full ids that are no commits, or are not in the history of `tip`."""
     distinct_shas = tuple(dict.fromkeys(shas))
+    # An id that is no full id of a commit is resolved to nothing, or to another id.
     oids = find_objects(repo, [f"{sha}^{{commit}}" for sha in distinct_shas])
-    commits = [sha for sha, oid in zip(distinct_shas, oids, strict=True) if sha == oid]
-    not_commits = frozenset(distinct_shas).difference(commits)
+    commits = {sha for sha, oid in zip(distinct_shas, oids, strict=True) if sha == oid}
+    not_commits = frozenset(distinct_shas) - commits
     if not commits:
         return not_commits  # Without a commit git would refuse to list any.
-    lines = "".join(f"{rev}\n" for rev in (*commits, f"^{tip}")).encode()
-    outside = run_git(repo.cwd, "rev-list", "--stdin", input=lines).decode().split()
-    return not_commits.union(set(commits).intersection(outside))
+    lines = "".join(f"{rev}\n" for rev in (*sorted(commits), f"^{tip}")).encode()
+    listing = run_git(repo.cwd, "rev-list", "--stdin", input=lines).decode()
+    # With the asked commits git lists their ancestors, down to the history of `tip`.
+    outside = commits.intersection(listing.split())
+    return not_commits | outside
 
 
 def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
@@ -605,9 +640,9 @@ def remove_section(repo: Repository, section: str) -> None:
 def read_user_attributes(repo: Repository) -> bytes:
     """Return the content of the user's attributes file (gitattributes(5)); b"" if it is missing."""
     args = ("config", "--type=path", "--get", "-z", "core.attributesFile")
-    named = decode_path(run_git(repo.cwd, *args, ok=(0, 1)))
-    if named:
-        path = Path(named.removesuffix("\0"))
+    configured_path = decode_path(run_git(repo.cwd, *args, ok=(0, 1)))
+    if configured_path:
+        path = Path(configured_path.removesuffix("\0"))
     else:
         xdg_config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
         path = Path(xdg_config, "git", "attributes")

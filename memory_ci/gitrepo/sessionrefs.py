@@ -33,13 +33,15 @@ DIGEST_SIZE = 2_000_000  # Bytes of a digest that is written; the oldest turns a
 MAX_DIGEST = 100_000_000
 """Bytes of a digest that is read, so that no remote makes us read more."""
 
-SAFE = Regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+REF_PART = Regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 """A part of a ref name that needs no change.
 
 Without a dot it cannot hold `..` or end with `.lock` (git-check-ref-format(1)).
 """
 
-REF = Regex(rf"refs/memory-ci/(?:sessions|pushed/{SAFE.pattern})/{SAFE.pattern}/{SAFE.pattern}")
+REF = Regex(
+    rf"refs/memory-ci/(?:sessions|pushed/{REF_PART.pattern})/{REF_PART.pattern}/{REF_PART.pattern}"
+)
 """A ref as `session_ref` names it, or the note of its push; others are not ours and are skipped."""
 
 IDENTITY = {
@@ -59,7 +61,13 @@ class StoredRef(msgspec.Struct, frozen=True):
 
 
 class StoredSession(msgspec.Struct, frozen=True):
-    """A session of this repository; `at` is when it ended."""
+    """A session of this repository, or the note of a push, which has the commit that was pushed.
+
+    Attributes:
+        ref: the full name of its ref.
+        oid: the commit with its files.
+        at: when it ended.
+    """
 
     ref: str
     oid: str
@@ -116,24 +124,28 @@ def store(
     if stored is not None and stored.oid == oid:
         return StoredRef(ref, oid, is_new=False)
     no_ref = "0" * len(oid)
-    _move(repo, ref, oid, stored.oid if stored else no_ref)
+    _move_ref(repo, ref, oid, stored.oid if stored else no_ref)
     return StoredRef(ref, oid, is_new=True)
 
 
 def list_stored(repo: Repository) -> tuple[StoredSession, ...]:
     """Return all sessions of this repository, in order of their refs."""
-    return _list(repo, SESSIONS)
+    return _list_refs(repo, SESSIONS)
 
 
 def list_unpushed(repo: Repository, remote: str) -> tuple[StoredSession, ...]:
-    """Return the sessions whose present version was not pushed to a remote, by one git process."""
-    all_refs = _list(repo, "refs/memory-ci/")
-    oids = {stored.ref: stored.oid for stored in all_refs}
+    """Return the sessions whose present version was not pushed to a remote, by one git process.
+
+    A push leaves a note: a ref with the version that was pushed (`_name_push_note`).
+    """
+    sessions_and_notes = _list_refs(repo, "refs/memory-ci/")
+    oids = {stored.ref: stored.oid for stored in sessions_and_notes}
     unpushed: list[StoredSession] = []
-    for stored in all_refs:
-        if not stored.ref.startswith(SESSIONS):
+    for stored in sessions_and_notes:
+        is_session = stored.ref.startswith(SESSIONS)
+        if not is_session:
             continue
-        pushed_oid = oids.get(_pushed_ref(remote, stored.ref))
+        pushed_oid = oids.get(_name_push_note(remote, stored.ref))
         if stored.oid != pushed_oid:
             unpushed.append(stored)
     return tuple(unpushed)
@@ -164,7 +176,7 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
         RepositoryError: git-failed.
     """
     notes = _list_push_notes(repo, {stored.ref for stored in sessions})
-    _update(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *notes)])
+    _update_refs(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *notes)])
 
 
 def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes]) -> None:
@@ -176,13 +188,13 @@ def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes])
         RepositoryError: ref-moved, git-failed.
     """
     oid = _commit(repo, files, stored.key, stored.at)
-    _move(repo, stored.ref, oid, stored.oid)
+    _move_ref(repo, stored.ref, oid, stored.oid)
     notes = _list_push_notes(repo, {stored.ref})
-    _update(repo, [f"delete {note.ref} {note.oid}" for note in notes])
+    _update_refs(repo, [f"delete {note.ref} {note.oid}" for note in notes])
 
 
 def _find_session(repo: Repository, ref: str) -> StoredSession | None:
-    return next(iter(_list(repo, ref)), None)
+    return next(iter(_list_refs(repo, ref)), None)
 
 
 def _list_push_notes(repo: Repository, refs: Collection[str]) -> list[StoredSession]:
@@ -193,17 +205,22 @@ def _list_push_notes(repo: Repository, refs: Collection[str]) -> list[StoredSess
         refs: the refs of the sessions.
     """
     notes: list[StoredSession] = []
-    for note in _list(repo, PUSHED):
+    for note in _list_refs(repo, PUSHED):
         _, _, name = note.ref.removeprefix(PUSHED).partition("/")
         if f"{SESSIONS}{name}" in refs:
             notes.append(note)
     return notes
 
 
-def _list(repo: Repository, pattern: str) -> tuple[StoredSession, ...]:
-    """Return the sessions and the notes of pushes whose refs are below `pattern`."""
+def _list_refs(repo: Repository, prefix: str) -> tuple[StoredSession, ...]:
+    """Return the sessions and the notes of pushes with these refs.
+
+    Args:
+        repo: the repository.
+        prefix: the full name of a ref, or the beginning of names up to a slash.
+    """
     format_ = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)"
-    listing = run_git(repo.cwd, "for-each-ref", format_, pattern).decode("utf-8", "replace")
+    listing = run_git(repo.cwd, "for-each-ref", format_, prefix).decode("utf-8", "replace")
 
     sessions: list[StoredSession] = []
     for line in listing.splitlines():
@@ -236,7 +253,7 @@ def _run_plumbing(
     return run_git(repo.cwd, *NO_HOOKS, *args, input=input, env=env).decode().strip()
 
 
-def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
+def _move_ref(repo: Repository, ref: str, oid: str, expected: str) -> None:
     """Set a ref to `oid` if it points to `expected`; zeros mean that the ref does not exist yet.
 
     Raises:
@@ -256,7 +273,7 @@ def _move(repo: Repository, ref: str, oid: str, expected: str) -> None:
         raise RepositoryError(message, slug="ref-moved", hint=hint) from error
 
 
-def _update(repo: Repository, commands: list[str]) -> None:
+def _update_refs(repo: Repository, commands: list[str]) -> None:
     """Run commands of `git update-ref --stdin`, for example `delete <ref> <old id>`."""
     if not commands:
         return
@@ -268,9 +285,10 @@ def _update(repo: Repository, commands: list[str]) -> None:
 def _format_part(text: str) -> str:
     """Return a text as a part of a ref name.
 
-    A text with other characters is changed, and gets a hash so that it stays unique.
+    In a text that is no REF_PART, such as one with a slash, other characters than letters and
+    digits become `-`, and a hash of the text is added, so that two texts never share a name.
     """
-    if SAFE.fullmatch(text):
+    if REF_PART.fullmatch(text):
         return text
     readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
     import hashlib  # Not at the top: 4 ms that a push without sessions is spared.
@@ -283,15 +301,15 @@ def _format_part(text: str) -> str:
 
 
 def list_pushed(repo: Repository) -> Mapping[str, tuple[StoredSession, ...]]:
-    """Return the sessions that were pushed, by the remote as its ref spells it.
+    """Return the notes of pushes: which version of a session was pushed, by remote.
 
-    Each is as it was pushed: it may have grown since.
+    A session may have grown since. A remote is named as `_format_part` writes it in a ref.
     """
-    pushed: dict[str, list[StoredSession]] = {}
-    for note in _list(repo, PUSHED):
+    notes_by_remote: dict[str, list[StoredSession]] = {}
+    for note in _list_refs(repo, PUSHED):
         remote, _, _ = note.ref.removeprefix(PUSHED).partition("/")
-        pushed.setdefault(remote, []).append(note)
-    return {remote: tuple(sessions) for remote, sessions in pushed.items()}
+        notes_by_remote.setdefault(remote, []).append(note)
+    return {remote: tuple(notes) for remote, notes in notes_by_remote.items()}
 
 
 def list_remote(
@@ -334,20 +352,22 @@ def fetch(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -
     """
     local_refs = {stored.ref for stored in list_stored(repo)}
     remote_oids = list_remote(repo, remote, env)
-    fetched = {ref: oid for ref, oid in remote_oids.items() if ref not in local_refs}
-    if not fetched:
+    fetched_oids = {ref: oid for ref, oid in remote_oids.items() if ref not in local_refs}
+    if not fetched_oids:
         return ()
     try:
-        _fetch_refs(repo, remote, fetched, env)
+        _fetch_refs(repo, remote, fetched_oids, env)
     except EngineError:
         # A ref that git refuses does not keep the others from being fetched.
         local_refs = {stored.ref for stored in list_stored(repo)}
-        fetched = {ref: oid for ref, oid in fetched.items() if ref in local_refs}
-        if not fetched:
+        fetched_oids = {ref: oid for ref, oid in fetched_oids.items() if ref in local_refs}
+        if not fetched_oids:
             raise
     # The remote has this version of them: they need not be pushed.
-    _update(repo, [f"update {_pushed_ref(remote, ref)} {oid}" for ref, oid in fetched.items()])
-    return tuple(fetched)
+    _update_refs(
+        repo, [f"update {_name_push_note(remote, ref)} {oid}" for ref, oid in fetched_oids.items()]
+    )
+    return tuple(fetched_oids)
 
 
 def _fetch_refs(
@@ -362,13 +382,16 @@ def _fetch_refs(
 
 
 def push(repo: Repository, remote: str, sessions: Collection[StoredSession]) -> None:
-    """Push sessions to a remote, replacing its versions of them, and record that in refs.
+    """Push sessions to a remote, and leave a note of each push in this repository.
+
+    The remote's versions of these sessions are replaced.
 
     Raises:
         EngineError: remote-failed.
     """
-    _push(repo, remote, [f"+{stored.oid}:{stored.ref}" for stored in sessions])
-    _update(repo, [f"update {_pushed_ref(remote, stored.ref)} {stored.oid}" for stored in sessions])
+    forced_refspecs = [f"+{stored.oid}:{stored.ref}" for stored in sessions]
+    _push_refspecs(repo, remote, forced_refspecs)
+    _write_push_notes(repo, remote, {stored.ref: stored.oid for stored in sessions})
 
 
 def delete_remote(repo: Repository, remote: str, refs: Collection[str]) -> None:
@@ -377,14 +400,21 @@ def delete_remote(repo: Repository, remote: str, refs: Collection[str]) -> None:
     Raises:
         EngineError: remote-failed.
     """
-    _push(repo, remote, [f":{ref}" for ref in refs if ref.startswith(SESSIONS)])
+    _push_refspecs(repo, remote, [f":{ref}" for ref in refs if ref.startswith(SESSIONS)])
 
 
-def _push(repo: Repository, remote: str, refspecs: list[str]) -> None:
+def _push_refspecs(repo: Repository, remote: str, refspecs: list[str]) -> None:
     if refspecs:
         args = ("push", "--no-verify", "--quiet", "--no-signed", "--", remote, *refspecs)
         run_remote_git(repo.cwd, *NO_HOOKS, *args)
 
 
-def _pushed_ref(remote: str, ref: str) -> str:
+def _write_push_notes(repo: Repository, remote: str, oids: Mapping[str, str]) -> None:
+    """Record that a remote has sessions: the commit of each, by its ref."""
+    commands = [f"update {_name_push_note(remote, ref)} {oid}" for ref, oid in oids.items()]
+    _update_refs(repo, commands)
+
+
+def _name_push_note(remote: str, ref: str) -> str:
+    """Return the ref that records the push of a session to a remote."""
     return f"{PUSHED}{_format_part(remote)}/{ref.removeprefix(SESSIONS)}"

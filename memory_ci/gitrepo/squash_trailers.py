@@ -29,7 +29,7 @@ from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import FULL_ID, HOLDOUT_TRAILER, SERVED_TRAILER, USED_TRAILER
 from memory_ci.regex import Regex
 
-KEYS = (SERVED_TRAILER, USED_TRAILER, "Memory-Session", HOLDOUT_TRAILER)
+TRAILER_KEYS = (SERVED_TRAILER, USED_TRAILER, "Memory-Session", HOLDOUT_TRAILER)
 REQUEST_PREFIXES = ("refs/pull", "refs/merge-requests")
 REF_PREFIXES = ("refs/heads", "refs/remotes", *REQUEST_PREFIXES)
 UNMERGED = (
@@ -68,22 +68,22 @@ PATCH = (
 BLANK_CONTEXT = ("-c", "diff.suppressBlankEmpty=false")
 """Empty context lines keep their blank: without it patch ids would differ."""
 
-BINARY = b"Binary files "
-How = Literal["commit", "pull request", "tree", "patch-id"]
-Pair = tuple[str, str]
-"""The ids of a newer and an older commit: the patch between them is compared."""
+BINARY_DIFFERS = b"Binary files "
+MatchKind = Literal["commit", "pull request", "tree", "patch-id"]
+CommitPair = tuple[str, str]
+"""The ids of a newer and an older commit, between which a patch is compared."""
 
 
-class BuriedCommit(msgspec.Struct, frozen=True):
+class OriginalCommit(msgspec.Struct, frozen=True):
     """A commit with trailers that belongs to a merged change, and how it was matched."""
 
     sha: str
-    how: How
+    how: MatchKind
     trailers: tuple[tuple[str, str], ...]
 
 
 class _Candidate(NamedTuple):
-    """An unmerged commit with trailers of KEYS: perhaps the original of a squashed commit.
+    """An unmerged commit with trailers of TRAILER_KEYS: perhaps the original of a squashed commit.
 
     Attributes:
         parent: its parent; "" for a commit without parents and for a merge.
@@ -96,7 +96,7 @@ class _Candidate(NamedTuple):
     trailers: tuple[tuple[str, str], ...]
 
     @property
-    def pair(self) -> Pair:
+    def pair(self) -> CommitPair:
         return self.sha, self.parent
 
 
@@ -120,66 +120,76 @@ class BuriedTrailers:
         self._repo = repo
         self._unmerged = _UnmergedCommits(repo, base)
         self._matched: set[str] = set()
-        self._patch_ids: dict[Pair, str] = {}
+        self._patch_ids: dict[CommitPair, str] = {}
 
     def find(
-        self, merged: MergedChange, request_shas: Collection[str] = ()
-    ) -> tuple[BuriedCommit, ...]:
+        self, merged_change: MergedChange, request_shas: Collection[str] = ()
+    ) -> tuple[OriginalCommit, ...]:
         """Return the commits with trailers that a merged change was made from, oldest first.
 
         Commits of the change itself come first. If none of them has `Memory-Retrieved`, a squash or
-        rebase may have dropped it. Then the unmerged commits follow that match the change, by the
-        first of these ways that finds any: the list of its pull request; the newest branch with the
-        same tree; a branch with the same patch; commits that each have the patch of one commit.
+        rebase may have dropped it. Then the original commits follow, found by the first of these
+        ways that finds any:
+
+        1. the commits that its pull request lists;
+        2. the commits of the newest branch with the same files as after the change;
+        3. the commits of a branch with the same patch as the change;
+        4. the commits that each have the same patch as one commit of the change.
 
         Args:
-            merged: the change.
+            merged_change: the change.
             request_shas: the commits that its pull request lists.
         """
-        own_commits: list[BuriedCommit] = []
-        for commit in merged.commits:
-            trailers = find_trailers(commit.message, KEYS)
+        own_commits: list[OriginalCommit] = []
+        for commit in merged_change.commits:
+            trailers = find_trailers(commit.message, TRAILER_KEYS)
             if trailers:
-                own_commits.append(BuriedCommit(commit.sha, "commit", trailers))
+                own_commits.append(OriginalCommit(commit.sha, "commit", trailers))
         if any(SERVED_TRAILER in dict(commit.trailers) for commit in own_commits):
             return tuple(own_commits)
 
-        dropped_commits = self._find_listed(merged, request_shas) or self._search(merged)
-        return (*own_commits, *dropped_commits)
+        original_commits = self._match_by_request(merged_change, request_shas)
+        if not original_commits:
+            original_commits = self._match_by_content(merged_change)
+        return (*own_commits, *original_commits)
 
-    def _find_listed(self, merged: MergedChange, shas: Collection[str]) -> tuple[BuriedCommit, ...]:
+    def _match_by_request(
+        self, merged_change: MergedChange, request_shas: Collection[str]
+    ) -> tuple[OriginalCommit, ...]:
         """Match a change with the commits that its pull request lists.
 
         The repository may have them though no branch holds them any more.
 
         Args:
-            merged: the change.
-            shas: the commits that the pull request lists; anything but a full id is ignored.
+            merged_change: the change.
+            request_shas: the commits that the pull request lists; anything but a full id is
+                ignored.
         """
-        own_shas = {commit.sha for commit in merged.commits}
-        listed: list[str] = []
-        for sha in dict.fromkeys(shas):
+        own_shas = {commit.sha for commit in merged_change.commits}
+        other_shas: list[str] = []
+        for sha in dict.fromkeys(request_shas):
             if re.fullmatch(FULL_ID, sha) and sha not in own_shas:
-                listed.append(sha)
-        if not listed:
+                other_shas.append(sha)
+        if not other_shas:
             return ()
         candidates: Mapping[str, _Candidate] = self._unmerged.candidates
-        if candidates.keys().isdisjoint(listed):
-            candidates = self._unmerged.read_candidates(listed)
+        if candidates.keys().isdisjoint(other_shas):
+            candidates = self._unmerged.read_candidates(other_shas)
         return self._mark_matched(
-            "pull request", [candidates[sha] for sha in listed if sha in candidates]
+            "pull request", [candidates[sha] for sha in other_shas if sha in candidates]
         )
 
-    def _search(self, merged: MergedChange) -> tuple[BuriedCommit, ...]:
+    def _match_by_content(self, merged_change: MergedChange) -> tuple[OriginalCommit, ...]:
         """Match a change with unmerged commits by its tree, or else by its patch.
 
         A merge commit is not searched for: it has its original commits.
         """
-        start = next(iter(merged.commits[0].parents), None)
-        if merged.kind == "merge" or start is None or not self._unmerged.candidates:
+        start = next(iter(merged_change.commits[0].parents), None)
+        if merged_change.kind == "merge" or start is None or not self._unmerged.candidates:
             return ()
-        tips = self._list_candidate_tips(merged.number)
-        return self._find_by_tree(merged, start, tips) or self._find_by_patch(merged, start, tips)
+        tips = self._list_candidate_tips(merged_change.number)
+        by_tree = self._match_by_tree(merged_change, start, tips)
+        return by_tree or self._match_by_patch(merged_change, start, tips)
 
     def _list_candidate_tips(self, number: int | None) -> list[str]:
         """Return the tips of branches that a change may come from, newest first.
@@ -200,19 +210,19 @@ class BuriedTrailers:
                 break
         return tips
 
-    def _find_by_tree(
-        self, merged: MergedChange, start: str, tips: Sequence[str]
-    ) -> tuple[BuriedCommit, ...]:
+    def _match_by_tree(
+        self, merged_change: MergedChange, start: str, tips: Sequence[str]
+    ) -> tuple[OriginalCommit, ...]:
         """Match a change with the newest branch whose files are the same as after the change.
 
         Args:
-            merged: the change.
+            merged_change: the change.
             start: the commit before the change.
             tips: the tips of the branches to compare, newest first.
         """
         if not tips:
             return ()
-        names = (f"{merged.tip.sha}^{{tree}}", f"{start}^{{tree}}")
+        names = (f"{merged_change.tip.sha}^{{tree}}", f"{start}^{{tree}}")
         tree, tree_before = find_objects(self._repo, names)
         if tree == tree_before:
             return ()  # The change is empty: its tree is that of any other empty change, too.
@@ -221,67 +231,73 @@ class BuriedTrailers:
                 continue
             is_empty_branch = tree == self._unmerged.find_start_tree(tip)
             if not is_empty_branch:
-                return self._mark_matched("tree", self._list_unmatched_candidates([tip]))
+                return self._mark_matched("tree", self._list_unmatched([tip]))
         return ()
 
-    def _find_by_patch(
-        self, merged: MergedChange, start: str, tips: Sequence[str]
-    ) -> tuple[BuriedCommit, ...]:
-        """Match a change with a branch of the same patch, or else commit by commit.
+    def _match_by_patch(
+        self, merged_change: MergedChange, start: str, tips: Sequence[str]
+    ) -> tuple[OriginalCommit, ...]:
+        """Match a change with a branch of the same patch, or else its commits one by one.
 
-        Only commits that touch the same files are compared.
+        Only branches and commits that touch the same files are compared.
 
         Args:
-            merged: the change.
+            merged_change: the change.
             start: the commit before the change.
             tips: the tips of the branches to compare, newest first.
         """
-        commit_paths = [_list_paths(commit) for commit in merged.commits]
-        branches = self._list_branches(tips, frozenset().union(*commit_paths))
+        paths_by_commit = [_list_paths(commit) for commit in merged_change.commits]
+        branches = self._list_branches_touching(tips, frozenset().union(*paths_by_commit))
         candidates: list[_Candidate] = []  # Oldest first.
-        for candidate in self._list_unmatched_candidates(tips):
-            if candidate.parent and candidate.paths in commit_paths:
+        for candidate in self._list_unmatched(tips):
+            if candidate.parent and candidate.paths in paths_by_commit:
                 candidates.append(candidate)
         if not branches and not candidates:
             return ()
 
-        change = (merged.tip.sha, start)
-        commits = [(commit.sha, commit.parents[0]) for commit in merged.commits]
+        change = (merged_change.tip.sha, start)
+        commits = [(commit.sha, commit.parents[0]) for commit in merged_change.commits]
         candidate_pairs = [candidate.pair for candidate in candidates]
         self._read_patch_ids([change, *commits, *branches, *candidate_pairs])
 
-        branch = self._find_same_patch(change, branches)
-        if branch is not None:
-            branch_tip, _ = branch
-            return self._mark_matched("patch-id", self._list_unmatched_candidates([branch_tip]))
+        same_branch = self._find_same_patch(change, branches)
+        if same_branch is not None:
+            branch_tip, _ = same_branch
+            return self._mark_matched("patch-id", self._list_unmatched([branch_tip]))
 
-        candidate_pairs.reverse()  # Of several with the same patch the newest is matched.
-        same_pairs = {self._find_same_patch(commit, candidate_pairs) for commit in commits}
+        newest_first = candidate_pairs[::-1]  # Of several with one patch the newest is matched.
+        same_pairs = {self._find_same_patch(commit, newest_first) for commit in commits}
         matched = [candidate for candidate in candidates if candidate.pair in same_pairs]
         return self._mark_matched("patch-id", matched)
 
-    def _list_branches(self, tips: Sequence[str], paths: frozenset[str]) -> list[Pair]:
+    def _list_branches_touching(
+        self, tips: Sequence[str], paths: frozenset[str]
+    ) -> list[CommitPair]:
         """Return (tip, fork point) of the branches that may have the patch of a change.
 
-        They have an unmatched commit with trailers that touches one of `paths`.
+        They have a commit with trailers that touches one of the paths of the change, and is not
+        matched yet.
         """
-        branches: list[Pair] = []
+        branches: list[CommitPair] = []
         for tip in tips:
-            candidates = self._list_unmatched_candidates([tip])
+            candidates = self._list_unmatched([tip])
             if any(paths & candidate.paths for candidate in candidates):
                 fork = self._unmerged.find_fork(tip)
                 if fork:
                     branches.append((tip, fork))
         return branches
 
-    def _list_unmatched_candidates(self, tips: Iterable[str]) -> list[_Candidate]:
-        """Return the unmatched commits with trailers in the history of the tips, oldest first."""
+    def _list_unmatched(self, tips: Iterable[str]) -> list[_Candidate]:
+        """Return the commits with trailers that lead to the tips, oldest first.
+
+        Only unmerged commits that are matched with no change yet are returned.
+        """
         unmatched: dict[str, _Candidate] = {}
         for tip in tips:
             for candidate in self._unmerged.list_candidates(tip):
                 if self._is_unmatched(candidate):
                     unmatched[candidate.sha] = candidate
-        positions = self._unmerged.positions
+        positions = self._unmerged.positions  # The newest commit has the first.
         return sorted(
             unmatched.values(), key=lambda candidate: positions[candidate.sha], reverse=True
         )
@@ -290,20 +306,26 @@ class BuriedTrailers:
         """Return whether a commit was matched with no change so far."""
         return candidate.sha not in self._matched
 
-    def _mark_matched(self, how: How, candidates: Iterable[_Candidate]) -> tuple[BuriedCommit, ...]:
+    def _mark_matched(
+        self, how: MatchKind, candidates: Iterable[_Candidate]
+    ) -> tuple[OriginalCommit, ...]:
         """Match the commits that were not matched before, and return them."""
         unmatched = [candidate for candidate in candidates if self._is_unmatched(candidate)]
         self._matched.update(candidate.sha for candidate in unmatched)
         return tuple(
-            BuriedCommit(candidate.sha, how, candidate.trailers) for candidate in unmatched
+            OriginalCommit(candidate.sha, how, candidate.trailers) for candidate in unmatched
         )
 
-    def _read_patch_ids(self, pairs: Iterable[Pair]) -> None:
+    def _read_patch_ids(self, pairs: Iterable[CommitPair]) -> None:
         """Add the patch ids that `_patch_ids` lacks; "" for an empty patch."""
-        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
-        self._patch_ids |= dict.fromkeys(missing, "") | list_patch_ids(self._repo, missing)
+        missing_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
+        self._patch_ids |= dict.fromkeys(missing_pairs, "") | list_patch_ids(
+            self._repo, missing_pairs
+        )
 
-    def _find_same_patch(self, pair: Pair, candidates: Iterable[Pair]) -> Pair | None:
+    def _find_same_patch(
+        self, pair: CommitPair, candidates: Iterable[CommitPair]
+    ) -> CommitPair | None:
         """Return the first candidate with the same patch; an empty patch equals no other."""
         patch_id = self._patch_ids[pair]
         if not patch_id:
@@ -346,22 +368,22 @@ class _UnmergedCommits:
 
     @cached_property
     def tips(self) -> Mapping[str, frozenset[int | None]]:
-        """The commits at refs that have a trailer of KEYS in their history, newest first.
+        """The commits to which refs point and that lead to a candidate, newest first.
 
-        Each commit is mapped to the numbers of the pull requests whose refs point to it; a branch
-        that points to it adds None.
+        A candidate is an unmerged commit with trailers. Each commit is mapped to the numbers of the
+        pull requests whose refs point to it; a branch that points to it adds None.
         """
         request_numbers = self._read_request_numbers()
-        # Children come before parents in `nodes`, so a commit is seen here after its ancestors.
-        with_candidates: set[str] = set()  # Candidates, and commits with one among their ancestors.
+        # Children come before parents in `nodes`, so here a commit comes after its ancestors.
+        leading_to_candidates: set[str] = set()
         for sha in reversed(self.nodes):
-            has_such_parent = not with_candidates.isdisjoint(self.nodes[sha].parents)
-            if sha in self.candidates or has_such_parent:
-                with_candidates.add(sha)
+            has_leading_parent = not leading_to_candidates.isdisjoint(self.nodes[sha].parents)
+            if sha in self.candidates or has_leading_parent:
+                leading_to_candidates.add(sha)
 
         tips: dict[str, frozenset[int | None]] = {}
         for sha in self.nodes:
-            if sha in request_numbers and sha in with_candidates:
+            if sha in request_numbers and sha in leading_to_candidates:
                 tips[sha] = frozenset(request_numbers[sha])
         return tips
 
@@ -405,11 +427,12 @@ class _UnmergedCommits:
         return self._forks[tip]
 
     def _read_fork(self, tip: str) -> str | None:
-        """Return the merged commit on which the unmerged ancestors of a tip are based.
+        """Return the merged commit on which a branch is based: the parent of its first commit.
 
-        Where they are based on several, it is the merge base with `base`.
+        A branch may have several such parents, for example after a merge of the main branch into
+        it. Then the merge base of the tip and the main branch is returned.
         """
-        all_parents: set[str] = set()
+        all_parents: set[str] = set()  # Of the unmerged commits of the branch.
         for sha in self._list_ancestors(tip):
             all_parents.update(self.nodes[sha].parents)
         merged_parents = all_parents - self.nodes.keys()
@@ -430,20 +453,20 @@ class _UnmergedCommits:
     def _read_candidates(
         self, revisions: Sequence[str], input: bytes | None = None
     ) -> dict[str, _Candidate]:
-        """Return the unmerged commits with trailers of KEYS that revisions reach, newest first.
+        """Return the unmerged commits with our trailers that revisions reach, newest first.
 
         Args:
             revisions: revisions or options of `git log` that name them.
             input: the standard input of git, for the option `--stdin`.
         """
-        greps = [f"--grep={key}" for key in KEYS]
+        greps = [f"--grep={key}" for key in TRAILER_KEYS]
         grep_options = ("--fixed-strings", "--regexp-ignore-case", *greps)
         options = (*grep_options, f"-n{MAX_CANDIDATES}", *FILE_OPTIONS)
         log = read_log(self._repo, *revisions, *options, f"^{self._base}", "--", input=input)
 
         candidates: dict[str, _Candidate] = {}
         for commit, _ in log:
-            trailers = find_trailers(commit.message, KEYS)
+            trailers = find_trailers(commit.message, TRAILER_KEYS)
             if trailers:
                 parent = commit.parents[0] if len(commit.parents) == 1 else ""
                 candidates[commit.sha] = _Candidate(
@@ -454,12 +477,12 @@ class _UnmergedCommits:
     def _list_ancestors(self, tip: str) -> set[str]:
         """Return a tip and its unmerged ancestors."""
         ancestors: set[str] = set()
-        pending = [tip]
-        while pending:
-            sha = pending.pop()
+        pending_shas = [tip]
+        while pending_shas:
+            sha = pending_shas.pop()
             if sha in self.nodes and sha not in ancestors:
                 ancestors.add(sha)
-                pending.extend(self.nodes[sha].parents)
+                pending_shas.extend(self.nodes[sha].parents)
         return ancestors
 
 
@@ -471,8 +494,11 @@ def _list_paths(commit: Commit) -> frozenset[str]:
 
 
 def list_patch_ids(
-    repo: Repository, pairs: Sequence[Pair], limit: int = MAX_PATCH, pathspecs: Sequence[str] = ()
-) -> dict[Pair, str]:
+    repo: Repository,
+    pairs: Sequence[CommitPair],
+    limit: int = MAX_PATCH,
+    pathspecs: Sequence[str] = (),
+) -> dict[CommitPair, str]:
     """Return the ids of the patches between pairs of commits (git-patch-id(1)).
 
     Two patches with the same changes have the same id, whatever their line numbers and commits.
@@ -486,7 +512,7 @@ def list_patch_ids(
     Returns:
         The patch id by pair.
     """
-    ids: dict[Pair, str] = {}
+    ids: dict[CommitPair, str] = {}
     batch: list[bytes] = []
     size = 0
     for number, patch in _read_patches(repo, pairs, limit, pathspecs):
@@ -500,7 +526,9 @@ def list_patch_ids(
     return ids | _compute_patch_ids(repo, pairs, b"".join(batch))
 
 
-def _compute_patch_ids(repo: Repository, pairs: Sequence[Pair], patches: bytes) -> dict[Pair, str]:
+def _compute_patch_ids(
+    repo: Repository, pairs: Sequence[CommitPair], patches: bytes
+) -> dict[CommitPair, str]:
     """Compute patch ids with `git patch-id`.
 
     Args:
@@ -510,7 +538,7 @@ def _compute_patch_ids(repo: Repository, pairs: Sequence[Pair], patches: bytes) 
     """
     if not patches:
         return {}
-    ids: dict[Pair, str] = {}
+    ids: dict[CommitPair, str] = {}
     for line in run_git(repo.cwd, "patch-id", "--stable", input=patches).decode().splitlines():
         patch_id, number = line.split()
         ids[pairs[int(number)]] = patch_id
@@ -518,7 +546,7 @@ def _compute_patch_ids(repo: Repository, pairs: Sequence[Pair], patches: bytes) 
 
 
 def _read_patches(
-    repo: Repository, pairs: Sequence[Pair], limit: int, pathspecs: Sequence[str]
+    repo: Repository, pairs: Sequence[CommitPair], limit: int, pathspecs: Sequence[str]
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the patch between each pair of commits, with the index of the pair, by one process.
 
@@ -555,13 +583,13 @@ def _read_patch(stream: IO[bytes], next_commit: bytes | None, limit: int) -> byt
     for line in stream:
         if line.rstrip(b"\n") == next_commit:
             break
-        if line.startswith(b"index "):
+        if line.startswith(b"index "):  # `index <old id>..<new id> <mode>` of the next file.
             index_line = line
         size += len(line)
         if size <= limit:
             # Older versions of git ignore the content of binary files. The ids of their objects
             # take its place.
-            is_binary = line.startswith(BINARY)
+            is_binary = line.startswith(BINARY_DIFFERS)
             lines.append(b"Binary " + index_line if is_binary else line)
     return b"".join(lines) if size <= limit else b""
 

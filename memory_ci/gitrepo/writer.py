@@ -26,8 +26,8 @@ from memory_ci.gitrepo.checkouts import (
     StagedFiles,
     find_checkouts,
     format_index_info,
+    read_staged_files,
     refuse_local_changes,
-    staged_in,
     write_files,
 )
 from memory_ci.gitrepo.journal import Move, journaled
@@ -35,7 +35,7 @@ from memory_ci.gitrepo.process import clean_environment, without_hook_variables
 from memory_ci.gitrepo.repo import Repository, find_commit, follow_symbolic
 from memory_ci.records.config import PublishConfig
 
-UTF8 = ("-c", "i18n.commitEncoding=UTF-8")
+UTF8_SETTINGS = ("-c", "i18n.commitEncoding=UTF-8")
 
 
 class Identity(msgspec.Struct, frozen=True):
@@ -77,27 +77,35 @@ class PlannedCommit(msgspec.Struct, frozen=True):
 
 
 class _Plumbing(NamedTuple):
-    """GitPython's git for one series of commits.
+    """Runs low-level git commands for one series of commits.
 
     Attributes:
         repo: the repository.
-        command: the git, which has an index of its own.
+        gitpython: runs git with an index of its own, and with the author of the commits.
         scratch: a temporary directory.
         commit_options: options of `git commit-tree`.
     """
 
     repo: Repository
-    command: git.Git
+    gitpython: git.Git
     scratch: Path
     commit_options: tuple[str, ...]
 
     def run(
         self, *args: str, input: bytes | None = None, shared_files: tuple[int, ...] = ()
     ) -> str:
-        """Run git and return its output; it has a session of its own, so that no Ctrl-C ends it."""
-        command = ["git", *NO_HOOKS, *UTF8, *args]
+        """Run a git command and return its output.
+
+        It runs in a session of its own, so that no Ctrl-C ends it.
+
+        Args:
+            args: the command and its arguments.
+            input: its standard input.
+            shared_files: file descriptors that it inherits.
+        """
+        command_line = ["git", *NO_HOOKS, *UTF8_SETTINGS, *args]
         execute = partial(
-            self.command.execute, command, start_new_session=True, pass_fds=shared_files
+            self.gitpython.execute, command_line, start_new_session=True, pass_fds=shared_files
         )
         if input is None:
             return str(execute())
@@ -140,23 +148,23 @@ def commit_series(
     tree = tree_at(repo, expected)
     paths = frozenset(chain.from_iterable(commit.files for commit in commits))
     _refuse_obstacles(tree, paths)
-    start = staged_in(tree, paths)
+    base_files = read_staged_files(tree, paths)
     worktrees = find_checkouts(repo, ref)
     for worktree in worktrees:
-        refuse_local_changes(worktree, start)
+        refuse_local_changes(worktree, base_files)
 
     if identity.signs_off:
         commits = [_sign_off(commit, identity) for commit in commits]
     with _open_plumbing(repo, identity, when) as plumbing:
-        tip, end = _write_commits(plumbing, expected, start, commits)
+        tip, tip_files = _write_commits(plumbing, expected, base_files, commits)
         if tip == expected:
             return tip
-        changed = {path: staged for path, staged in end.items() if staged != start[path]}
+        changed = {path: file for path, file in tip_files.items() if file != base_files[path]}
         move = Move(ref, expected, tip)
-        with journaled(repo, move) as journal:
+        with journaled(repo, move) as journal_fd:
             for worktree in worktrees:
-                write_files(worktree, changed, journal)
-            _move_branch(plumbing, move, journal)
+                write_files(worktree, changed, journal_fd)
+            _move_branch(plumbing, move, journal_fd)
     return tip
 
 
@@ -177,8 +185,8 @@ def _refuse_obstacles(tree: Tree, paths: frozenset[str]) -> None:
     obstacles = {find_obstacle(path, tree.modes) for path in paths}
     names = sorted(obstacle for obstacle in obstacles if obstacle)
     if names:
-        place = f"{', '.join(names)} in {tree.oid[:12]}"
-        message = f"{place} is where a memory file or a directory of one would be written"
+        location = f"{', '.join(names)} in {tree.oid[:12]}"
+        message = f"{location} is where a memory file or a directory of one would be written"
         hint = (
             "Replace the link, submodule or directory by a plain file, "
             "or name another file under `scopes:`."
@@ -201,14 +209,14 @@ def _open_plumbing(repo: Repository, identity: Identity, when: datetime) -> Iter
     """
     date = f"@{int(when.timestamp())} {when:%z}"
     try:
-        import tempfile  # 2 ms that reading is spared
+        import tempfile  # Not at the top: it takes 2 ms, and commands that only read do without it.
 
         # The directory is deleted after the branch has moved. An error then must not be reported as
         # if nothing was changed.
         scratch = tempfile.TemporaryDirectory(prefix="memory-ci-", ignore_cleanup_errors=True)
         with scratch as name, without_hook_variables():
-            command = git.Git(repo.cwd)
-            command.update_environment(
+            gitpython = git.Git(repo.cwd)
+            gitpython.update_environment(
                 **clean_environment(cwd=repo.cwd),
                 GIT_INDEX_FILE=str(Path(name, "index")),
                 GIT_AUTHOR_NAME=identity.name,
@@ -219,7 +227,7 @@ def _open_plumbing(repo: Repository, identity: Identity, when: datetime) -> Iter
                 GIT_COMMITTER_DATE=date,
             )
             commit_options = ("-S",) if identity.signs else ()
-            yield _Plumbing(repo, command, Path(name), commit_options)
+            yield _Plumbing(repo, gitpython, Path(name), commit_options)
     except git.GitCommandError as error:
         hint = "Nothing was changed."
         if "failed to sign" in str(error) or "signing" in str(error):
@@ -233,28 +241,29 @@ def _open_plumbing(repo: Repository, identity: Identity, when: datetime) -> Iter
 
 
 def _write_commits(
-    plumbing: _Plumbing, base: str, start: StagedFiles, commits: Sequence[PlannedCommit]
+    plumbing: _Plumbing, base: str, base_files: StagedFiles, commits: Sequence[PlannedCommit]
 ) -> tuple[str, StagedFiles]:
     """Write commits on top of `base`, without moving a branch.
 
     Args:
-        plumbing: the git to use.
+        plumbing: runs git.
         base: the id of a commit.
-        start: the files of the commits as `base` has them.
+        base_files: the files that the commits touch, as `base` has them. They decide which files
+            are executable.
         commits: the commits, oldest first.
 
     Returns:
-        The id of the last commit, and its files; `base` and `start` if no commit changes a file.
+        The id of the last commit, and its files; `base` and its files if no commit changes one.
     """
     blob_ids = _write_blobs(plumbing, commits)
     plumbing.run("read-tree", base)
     tip = base
     tree = base
-    files = dict(start)
+    files = dict(base_files)  # As the last commit has them.
     for commit in commits:
         changes: dict[str, Staged] = {}
         for path, data in commit.files.items():
-            staged = _plan_file(start[path], data, blob_ids)
+            staged = _plan_file(base_files[path], data, blob_ids)
             if staged != files[path]:
                 changes[path] = staged
         if not changes:
@@ -267,7 +276,7 @@ def _write_commits(
         commit_args = (*plumbing.commit_options, tree, "-p", tip)
         tip = plumbing.run("commit-tree", *commit_args, input=message)
     if tip != base:
-        _verify(Tree(plumbing.repo, tree), files)
+        _verify_tree(Tree(plumbing.repo, tree), files)
     return tip, files
 
 
@@ -303,25 +312,30 @@ def _plan_file(before: Staged, data: bytes | None, blob_ids: Mapping[bytes, str]
     return Staged(mode, blob_ids[data])
 
 
-def _verify(tree: Tree, planned: StagedFiles) -> None:
+def _verify_tree(tree: Tree, planned: StagedFiles) -> None:
     """Make sure that a tree has the planned files: git skips an invalid path without an error."""
-    written = staged_in(tree, planned)
-    missing = [path for path, staged in planned.items() if written[path] != staged]
-    if missing:
-        message = f"git does not take the path {missing[0]!r} into a commit"
+    written_files = read_staged_files(tree, planned)
+    missing_paths = [path for path, staged in planned.items() if written_files[path] != staged]
+    if missing_paths:
+        message = f"git does not take the path {missing_paths[0]!r} into a commit"
         hint = "Nothing was changed. Name the file differently."
         raise RepositoryError(message, slug="git-failed", hint=hint)
 
 
-def _move_branch(plumbing: _Plumbing, move: Move, journal: int) -> None:
-    """Move a branch if it is still where the move begins.
+def _move_branch(plumbing: _Plumbing, move: Move, journal_fd: int) -> None:
+    """Move a branch if it still points at the old commit of the move.
+
+    Args:
+        plumbing: runs git.
+        move: the branch, its old and its new commit.
+        journal_fd: the file descriptor of the open journal, which git shares (`write_files`).
 
     Raises:
-        RepositoryError: ref-moved, if it is not.
+        RepositoryError: ref-moved, if it points at another commit.
     """
     args = ("update-ref", "-m", "memory-ci: record", move.ref, move.new, move.old)
     try:
-        plumbing.run(*args, shared_files=(journal,))
+        plumbing.run(*args, shared_files=(journal_fd,))
     except git.GitCommandError:
         _refuse_moved(plumbing.repo, move.ref, move.old)
         raise

@@ -262,15 +262,15 @@ def find_first_changed_line(
     old_numbers = [number for number, _ in old_lines]
     old_line_texts = [text for _, text in old_lines]
     new_line_texts = [text for _, text in new_lines]
-    # Each difference replaces old lines from `start` before `end` by new lines from `new_start`
-    # before `new_end`; these are indices of the lists above.
-    for _, start, end, new_start, new_end in list_differences(old_line_texts, new_line_texts):
-        lines_before = _count_lines_before_range(old_numbers, start, end, lines)
+    for difference in list_differences(old_line_texts, new_line_texts):
+        lines_before = _count_lines_before_range(
+            old_numbers, difference.old_start, difference.old_stop, lines
+        )
         if lines_before is None:
             continue  # the difference is outside of the lines
         # As many lines after the start of the new lines, but not behind their end.
-        last_new_index = max(new_start, new_end - 1)
-        index = min(new_start + lines_before, last_new_index, len(new_lines) - 1)
+        last_new_index = max(difference.new_start, difference.new_stop - 1)
+        index = min(difference.new_start + lines_before, last_new_index, len(new_lines) - 1)
         if index < 0:
             return 1  # the new text is empty
         number, _ = new_lines[index]

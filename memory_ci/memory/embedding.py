@@ -16,7 +16,7 @@ from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import Workspace
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import Vectors, require_embedder
-from memory_ci.search.embedders.remote import UNHURRIED
+from memory_ci.search.embedders.remote import INDEX_LIMITS
 from memory_ci.search.vectors import list_missing_texts, store_vectors
 from memory_ci.secrets import mask_secrets
 from memory_ci.store.files import write_file
@@ -103,7 +103,7 @@ def build_vectors(
         EngineError: embedder-failed, embedder-unauthorised.
         RepositoryError: write-failed, if the index cannot be written.
     """
-    embedder = require_embedder(workspace.config.retrieve, environ, UNHURRIED)
+    embedder = require_embedder(workspace.config.retrieve, environ, INDEX_LIMITS)
     embedded = 0
     # The texts of the last step, by hash, and their vectors; none before the first step.
     hashes: tuple[bytes, ...] = ()

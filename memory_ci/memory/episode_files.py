@@ -36,7 +36,7 @@ from memory_ci.store.episodes import (
     list_texts,
     month_path,
     parse_episode_file,
-    run_path,
+    run_file_path,
 )
 from memory_ci.store.layout import EPISODES
 from memory_ci.store.ranges import Recorded, RecordedRange, format_recorded, parse_recorded
@@ -171,7 +171,7 @@ def _join_files(
     """
     if len(records) <= max_single:
         return files
-    joined_file = EpisodeFile(run_path(records), format_episode_records(records).decode())
+    joined_file = EpisodeFile(run_file_path(records), format_episode_records(records).decode())
     if list(_find_file_objections(joined_file, base.tree.modes)):
         return files
     replaced_paths = {episode_record_path(record) for record in records}
@@ -346,7 +346,7 @@ def _format_expected_file(records: Sequence[EpisodeRecord]) -> EpisodeFile | Non
     kinds = {type(record) for record in records}
     if len(kinds) != 1:
         return None
-    return EpisodeFile(run_path(records), format_episode_records(records).decode())
+    return EpisodeFile(run_file_path(records), format_episode_records(records).decode())
 
 
 def _list_valid_ids(action: Action) -> set[str]:

@@ -185,7 +185,7 @@ def load_derived(
     """
     episodes_by_id = {record.id: record for record in written if isinstance(record, Episode)}
     commits_with_episode = {episode.action.commit for episode in episodes_by_id.values()}
-    removed_ids = frozenset(recorded.without)
+    removed_ids = frozenset(recorded.removed_ids)
     new_episodes: list[Episode] = []
     derived = _read_ranges(workspace, recorded.ranges, tombstones)
     for derived_episode in derived.episodes:

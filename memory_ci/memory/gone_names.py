@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from memory_ci.gitrepo.history import list_commits_replacing
-from memory_ci.gitrepo.log import is_removed
+from memory_ci.gitrepo.log import is_deleted
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.regex import Regex
 
@@ -52,7 +52,7 @@ def _find_gone_file(tip: Snapshot, text: str) -> str:
         return ""
     names = {_base_name(path) for path in tip.tree.files}
     for path in named_paths:
-        if _base_name(path) not in names and is_removed(tip.workspace.repo, tip.sha, path):
+        if _base_name(path) not in names and is_deleted(tip.workspace.repo, tip.sha, path):
             return f"{path} is gone"
     return ""
 

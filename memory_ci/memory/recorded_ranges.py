@@ -44,7 +44,7 @@ def plan_recorded_file(base: Snapshot, plan: Plan, *, is_committed: bool) -> dic
 
     old_record = parse_recorded(old_content or b"")
     new_range = RecordedRange(since, plan.until, plan.unwritten.stage)
-    removed_ids = dict.fromkeys((*old_record.without, *plan.unwritten.removed))
+    removed_ids = dict.fromkeys((*old_record.removed_ids, *plan.unwritten.removed))
     ranges = _add_range(repo, old_record.ranges, new_range)
     new_record = Recorded(ranges, tuple(removed_ids))
     new_content = format_recorded(new_record)

@@ -45,7 +45,7 @@ from memory_ci.records.names import MIN_SHA_WIDTH, SHA_WIDTH
 from memory_ci.records.retrieval import Outcome, Task
 from memory_ci.search.similar_tasks import (
     PromptIndex,
-    build_prompts,
+    build_prompt_index,
     count_terms,
 )
 from memory_ci.secrets import find_secrets, mask_secrets
@@ -404,7 +404,7 @@ def list_tasks(
     for change in declined_changes:
         tasks.append(_build_task(change, revert_by_name, present_paths, ledger.renames))
 
-    index = build_prompts([change.terms for change in (*ledger.changes, *declined_changes)])
+    index = build_prompt_index([change.terms for change in (*ledger.changes, *declined_changes)])
     return tuple(tasks), index
 
 
@@ -476,7 +476,7 @@ def _build_task(
         number=change.number,
         branch=change.branch,
         files=len(change.files),
-        still=len(remaining_paths),
+        remaining_count=len(remaining_paths),
         outcome=outcome,
         why=why,
         is_merged=is_merged,

@@ -148,17 +148,17 @@ class Factor(msgspec.Struct, frozen=True):
     weight: float | None = None
 
 
-class RecalledEpisode(msgspec.Struct, frozen=True):
+class RecalledEpisode(msgspec.Struct, frozen=True, rename={"remaining_count": "still"}):
     """An episode and its score.
 
     Attributes:
-        still: how many of its files exist today; None if this was not counted.
+        remaining_count: how many of its files exist today; None if this was not counted.
     """
 
     episode: Episode
     score: float
     factors: tuple[Factor, ...]
-    still: int | None = None
+    remaining_count: int | None = None
 
 
 class Recalled(msgspec.Struct, frozen=True):

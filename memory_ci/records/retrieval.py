@@ -17,7 +17,7 @@ Outcome = Literal["success", "partial", "failure", "neutral"]
 reverted and not restored; neutral according to its episode."""
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(msgspec.Struct, frozen=True, kw_only=True, rename={"remaining_count": "still"}):
     """A merged change, or a declined pull request.
 
     Attributes:
@@ -25,10 +25,10 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
         merged_on: the day of the merge, or the day on which it was closed.
         number: the number of its pull request.
         files: the number of files that it changed.
-        still: how many of these exist today, renamed or not.
+        remaining_count: how many of these exist today, renamed or not.
         why: the reason for the outcome.
         quote: the beginning of its message.
-        touched: the first files of `still`, by their present names.
+        touched: the first of the files that exist today, by their present names.
     """
 
     sha: str
@@ -37,7 +37,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     number: int | None = None
     branch: str = ""
     files: int = 0
-    still: int = 0
+    remaining_count: int = 0
     outcome: Outcome = "success"
     why: str = ""
     is_merged: bool = True

@@ -121,14 +121,15 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
         files: git object id by path. An id of "" means that the file is read at every sync.
         load: reads files, called once for those that are new to the index. Its argument has for
             each path the rows that the index knows, and it may return those entries as
-            `LoadedFile.kept`. A path that it does not return is read again at the next sync.
+            `LoadedFile.known_entries`. A path that it does not return is read again at the next
+            sync.
     """
     fill = partial(_fill, index, files, load)
     index.refill = fill
     try:
         return fill()
     except sqlite3.DatabaseError as damage:
-        index.replace(damage)
+        index.replace_by_empty(damage)
         return fill()
 
 
@@ -192,10 +193,12 @@ def _put_file(
     """
     feedback = list(rows.feedback_rows(file))
     entry_rows = [
-        rows.entry_row(located, file.sources.get(located.line)) for located in file.entries
+        rows.entry_row(located, file.text_hashes.get(located.line)) for located in file.entries
     ]
     # First the wanted rows that the index has, then the new ones.
-    wanted_rows = [EntryDigest(line, known_digests[source]) for source, line in file.kept]
+    wanted_rows = [
+        EntryDigest(known.line, known_digests[known.text_hash]) for known in file.known_entries
+    ]
     kept_count = len(wanted_rows)
     wanted_rows += [rows.entry_digest(row) for row in entry_rows]
     file_digest = rows.file_digest(file_row, wanted_rows, feedback)

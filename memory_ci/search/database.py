@@ -39,6 +39,7 @@ LIST_FEEDBACK = f"SELECT {FEEDBACK_COLUMNS} FROM feedback ORDER BY path, place" 
 LIST_SCHEMA = (
     "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'entries_fts_%' ORDER BY name"
 )
+COUNT_TABLES = "SELECT count(*) FROM sqlite_master"
 CHECK_WORDS = "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
 MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 
@@ -46,7 +47,7 @@ MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 def is_sealed(path: Path) -> bool:
     """Return whether a file is unchanged since `seal` was last called."""
     with suppress(OSError, UnicodeDecodeError):
-        return read_regular(seal_path(path), MAX_SEAL).decode() == _fingerprint(path)
+        return read_regular(seal_path(path), MAX_SEAL).decode() == _read_fingerprint(path)
     return False
 
 
@@ -58,19 +59,21 @@ def seal(path: Path) -> None:
     """
     target = seal_path(path)
     with suppress(OSError):
-        if is_sealed(path) or (target.exists() and not target.is_file()):
+        is_other_kind = target.exists() and not target.is_file()  # A directory or a pipe.
+        if is_sealed(path) or is_other_kind:
             return
         # A symbolic link is not followed: it could lead to a file of the user.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(target, flags, 0o666)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(_fingerprint(path))
+            stream.write(_read_fingerprint(path))
 
 
 def require_intact(connection: sqlite3.Connection) -> None:
     """Raise unless everything in the database of an index is as it was written.
 
-    SQLite checks its pages and the words of the full-text index; digests show changed rows.
+    SQLite checks its own pages (`quick_check`) and that the full-text index has the words of the
+    entries (CHECK_WORDS). Digests show rows that were changed.
 
     Raises:
         sqlite3.DatabaseError: something was damaged or altered.
@@ -78,8 +81,9 @@ def require_intact(connection: sqlite3.Connection) -> None:
     if connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
         raise sqlite3.DatabaseError("pages of the index are damaged")
     connection.execute(CHECK_WORDS)
-    for path in list_altered_files(connection):
-        raise sqlite3.DatabaseError(f"rows of {path} were altered")
+    altered_path = next(list_altered_files(connection), None)
+    if altered_path is not None:
+        raise sqlite3.DatabaseError(f"rows of {altered_path} were altered")
 
 
 def list_altered_files(connection: sqlite3.Connection) -> Iterator[str]:
@@ -115,7 +119,7 @@ def seal_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.seal")
 
 
-def _fingerprint(path: Path) -> str:
+def _read_fingerprint(path: Path) -> str:
     """Return size, times in nanoseconds and inode.
 
     A copy may keep the time of modification, but never that of change.
@@ -125,6 +129,9 @@ def _fingerprint(path: Path) -> str:
 
 
 T = TypeVar("T")
+IN_MEMORY = ":memory:"  # SQLite's name of a database without a file.
+OPEN_ERRORS = (sqlite3.DatabaseError, OSError, UnicodeDecodeError)
+"""Errors of a file that is no usable index. UnicodeDecodeError: its schema is not text."""
 Values = Sequence[str] | Mapping[str, object]
 SCHEMA = Path(__file__).with_name("schema.sql")
 IDENTITY = {"schema": str(SCHEMA_VERSION), "tokenizer": TOKENIZER}
@@ -174,12 +181,19 @@ class Index:
         is_temporary: whether it is in memory, by request or for `reason`; its answers are the same.
         is_new: whether it has nothing of an earlier index.
         reason: why it is in memory; "" if that was requested.
-        refill: fills the index again after it was replaced.
+        refill: fills the index again after it was replaced; does nothing before `builder.sync`.
         connection: the connection to the database.
     """
 
     def __init__(self, path: Path | None, lock_timeout: float) -> None:
-        """Open the index at `path`, or in memory."""
+        """Open an index.
+
+        If the file at `path` is damaged or cannot be used, an empty index takes its place.
+
+        Args:
+            path: its file; None for an index in memory.
+            lock_timeout: how many seconds to wait for the lock of another process.
+        """
         self.is_temporary = path is None
         self.is_new = False
         self.reason = ""
@@ -191,10 +205,9 @@ class Index:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 refuse_pipes(path)
-            self._begin(path or ":memory:")
-        # UnicodeDecodeError: a schema that is not text.
-        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as error:
-            self.replace(error)
+            self._begin(path or IN_MEMORY)
+        except OPEN_ERRORS as error:
+            self.replace_by_empty(error)
 
     def read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
         """Return the rows of a query, each converted by `make`.
@@ -209,15 +222,15 @@ class Index:
         try:
             return self._read(sql, values, make)
         except (sqlite3.DatabaseError, ValueError, TypeError) as damage:
-            self.replace(damage)
+            self.replace_by_empty(damage)
             self.refill()
             return self._read(sql, values, make)
 
-    def replace(self, error: Exception) -> None:
+    def replace_by_empty(self, error: Exception) -> None:
         """Continue with an empty index after an error.
 
         A damaged file is deleted and created again. If the file cannot be used, for example on a
-        full disk, the index is in memory.
+        full disk, the index is in memory from now on.
 
         Args:
             error: the error of the index so far.
@@ -227,15 +240,20 @@ class Index:
         """
         if self._path is None or self.is_temporary:
             raise error
-        try:
-            if is_place_error(error):
-                raise error
-            self._discard(self._path)
-            self._begin(self._path)
-        except (sqlite3.DatabaseError, OSError, UnicodeDecodeError) as reason:
+        file_error = error if is_place_error(error) else self._recreate_file(self._path)
+        if file_error is not None:
             self.is_temporary = True
-            self.reason = str(reason)
-            self._begin(":memory:")
+            self.reason = str(file_error)
+            self._begin(IN_MEMORY)
+
+    def _recreate_file(self, path: Path) -> Exception | None:
+        """Replace the file by one of an empty index; return the error if that fails."""
+        try:
+            self._discard(path)
+            self._begin(path)
+        except OPEN_ERRORS as error:
+            return error
+        return None
 
     def close(self, *, keep: bool) -> None:
         """End the transaction and close the database.
@@ -254,34 +272,46 @@ class Index:
     def _read(self, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
         return [make(row) for row in self.connection.execute(sql, values)]
 
-    def _begin(self, place: Path | str) -> None:
+    def _begin(self, database: Path | str) -> None:
         """Open a database, take the write lock, and create or check its tables.
 
         Args:
-            place: the file, or ":memory:".
+            database: the file, or IN_MEMORY.
+
+        Raises:
+            sqlite3.DatabaseError: it is damaged, no index, or locked too long.
+            UnicodeDecodeError: it is damaged: its schema is not text.
         """
-        self.connection = connect(place, self._lock_timeout)
+        self.connection = connect(database, self._lock_timeout)
         try:
             self.connection.execute("BEGIN IMMEDIATE")
+            # The file that was opened: another process may replace it later (`_discard`).
             self._inode = _inode(self._path)
-            (tables,) = self.connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-            self.is_new = not tables
+            (table_count,) = self.connection.execute(COUNT_TABLES).fetchone()
+            self.is_new = table_count == 0
             if self.is_new:
                 create(self.connection)
             else:
-                is_unchanged = isinstance(place, Path) and is_sealed(place)
+                is_unchanged = isinstance(database, Path) and is_sealed(database)
                 self._check(is_unchanged=is_unchanged)
         except (sqlite3.DatabaseError, UnicodeDecodeError):
             self.connection.close()
             raise
 
     def _check(self, *, is_unchanged: bool) -> None:
-        """Check that the database is an index, and if it may have changed, all of its content."""
+        """Check that the database is an index of this version.
+
+        A database that may have been changed (restored from a cache, for example) is checked
+        completely. Its table of anchor verdicts, which only saves work, is emptied: a verdict has
+        no digest by which a forged one would be found.
+
+        Args:
+            is_unchanged: whether no other program changed the file.
+        """
         check_identity(self.connection)
         if not is_unchanged:
             check_schema(self.connection)
             require_intact(self.connection)
-            # Nothing in the database distinguishes a forged verdict from ours.
             self.connection.execute("DELETE FROM verdicts")
 
     def _discard(self, path: Path) -> None:
@@ -294,19 +324,20 @@ class Index:
             path.unlink(missing_ok=True)
 
 
-def connect(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
+def connect(database: Path | str, timeout: float = 0) -> sqlite3.Connection:
     """Return a connection without implicit transactions, with the functions that schema.sql calls.
 
     Args:
-        place: the file, or ":memory:".
-        timeout: how many seconds to wait for the lock of another process.
+        database: the file, or IN_MEMORY.
+        timeout: how many seconds to wait for the lock of another process; by default a locked
+            database is an error at once.
 
     Raises:
-        OSError: `place` is no regular file. SQLite would wait for a pipe.
+        OSError: `database` is no regular file. SQLite would wait for a pipe.
     """
-    if not is_regular_or_absent(place):
-        raise OSError(errno.EINVAL, "is not a regular file", str(place))
-    connection = sqlite3.connect(place, timeout=timeout, isolation_level=None)
+    if not is_regular_or_absent(database):
+        raise OSError(errno.EINVAL, "is not a regular file", str(database))
+    connection = sqlite3.connect(database, timeout=timeout, isolation_level=None)
     for name, arguments, function in FUNCTIONS:
         connection.create_function(name, arguments, function, deterministic=True)
     return connection
@@ -324,28 +355,28 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def check_identity(connection: sqlite3.Connection) -> None:
-    """Check the version of an index.
+    """Check that an index has the schema version and the tokenizer of this program.
 
     Raises:
-        sqlite3.DatabaseError: it is of another version.
+        sqlite3.DatabaseError: it has others: it is an index of another version.
     """
     if dict(connection.execute("SELECT key, value FROM meta")) != IDENTITY:
         raise sqlite3.DatabaseError("an index of another version")
 
 
 def check_schema(connection: sqlite3.Connection) -> None:
-    """Check the tables of an index.
+    """Check that an index has exactly the tables, indexes and triggers of a new one.
 
     Raises:
         sqlite3.DatabaseError: a table is changed or something is added, for example a trigger.
     """
-    if connection.execute(LIST_SCHEMA).fetchall() != _schema():
+    if connection.execute(LIST_SCHEMA).fetchall() != _read_new_schema():
         raise sqlite3.DatabaseError("tables that are not those of an index")
 
 
-def _schema() -> list[Row]:
+def _read_new_schema() -> list[Row]:
     """Return the rows of sqlite_master of a new index."""
-    connection = connect(":memory:")
+    connection = connect(IN_MEMORY)
     create(connection)
     schema = connection.execute(LIST_SCHEMA).fetchall()
     connection.close()

@@ -1,4 +1,4 @@
-"""Three rankings of episodes, the records of earlier work, for a question (docs/episodes.md)."""
+"""Rank episodes, the records of earlier work, for a question in three ways (docs/episodes.md)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from memory_ci.records.entry import NO_FEEDBACK
 from memory_ci.records.episode import Episode, Factor, RecalledEpisode
 from memory_ci.search.query import idf
-from memory_ci.search.similar_tasks import OUTCOMES, count_terms, take_diverse
+from memory_ci.search.similar_tasks import OUTCOME_FACTORS, count_terms, take_diverse
 from memory_ci.text import STOP_WORDS, identifier_parts, words
 
 MIN_COSINE = 0.18
@@ -19,11 +19,11 @@ MIN_COSINE = 0.18
 MAX_SHARE = 0.6
 """Share of a cosine that one term may have: a single common word is no similarity, however rare."""
 
-FEW = 30
-"""Prompts that are assumed at least: with fewer, each word of one would count as common."""
+ASSUMED_EMPTY = 20
+"""Empty episodes that are assumed in addition: with them no word is in most episodes."""
 
-BLANKS = 20
-"""Empty episodes that are assumed in addition: among a few, no word then counts as common."""
+MIN_TOTAL = 30
+"""Episodes that are assumed at least, to compute how rare a word is."""
 
 DECAY = 0.1  # T4DM's recency: exp(-0.1 x days), a half after a week.
 POOL = 3  # T4DM ranks the nearest: three times as many as are wanted.
@@ -86,15 +86,15 @@ def rank_similar(
     ranked: list[RecalledEpisode] = []
     for episode, cosine in scored_episodes:
         file_count = len(episode.action.files)
-        remaining = remaining_files.get(episode.id, 0)
-        remaining_share = remaining / file_count if file_count else 1.0
+        remaining_count = remaining_files.get(episode.id, 0)
+        remaining_share = remaining_count / file_count if file_count else 1.0
         factors = (
             Factor("cosine", cosine),
-            Factor("outcome", OUTCOMES[episode.outcome]),
+            Factor("outcome", OUTCOME_FACTORS[episode.outcome]),
             Factor("files", 0.5 + 0.5 * remaining_share),
         )
         score = math.prod(factor.value for factor in factors)
-        ranked.append(RecalledEpisode(episode, score, factors, remaining))
+        ranked.append(RecalledEpisode(episode, score, factors, remaining_count))
     ranked.sort(key=lambda hit: _sort_key(hit.score, hit.episode))
     return tuple(take_diverse(ranked, limit, lambda hit: hit.episode.situation.summary))
 
@@ -102,7 +102,11 @@ def rank_similar(
 def rank_mempalace(
     query: str, episodes: Iterable[Episode], utilities: Mapping[str, float], now: datetime
 ) -> list[RecalledEpisode]:
-    """Rank all episodes by MemPalace's relevance, best first.
+    """Rank all episodes as MemPalace does: by the weighted sum of five factors.
+
+    The factors and their weights are those of MemPalace (docs/episodes.md): how many words of the
+    domain and the topic the question has, how useful the entries were, and how recent the episode
+    is. The best comes first.
 
     Args:
         query: the question.
@@ -122,12 +126,14 @@ def rank_mempalace(
             Factor("7 days", float(age < WEEK), 0.1),
             Factor("24 hours", float(age < DAY), 0.1),
         )
-        ranked.append(_weigh(episode, factors))
+        ranked.append(_weigh_factors(episode, factors))
     return sorted(ranked, key=lambda hit: _sort_key(hit.score, hit.episode))
 
 
 def rank_t4dm(pool: Iterable[ScoredEpisode], now: datetime) -> list[RecalledEpisode]:
-    """Rank candidates by T4DM's score, best first: a weighted sum of cosine, age and outcome.
+    """Rank candidates as T4DM does: by the weighted sum of four factors.
+
+    The factors and their weights are those of T4DM (docs/episodes.md). The best comes first.
 
     Args:
         pool: the candidates and their cosines with the question.
@@ -139,14 +145,14 @@ def rank_t4dm(pool: Iterable[ScoredEpisode], now: datetime) -> list[RecalledEpis
         factors = (
             Factor("semantic", cosine, 0.4),
             Factor("recency", math.exp(-DECAY * days), 0.25),
-            Factor("outcome", OUTCOMES[episode.outcome], 0.2),
+            Factor("outcome", OUTCOME_FACTORS[episode.outcome], 0.2),
             Factor("valence", episode.valence, 0.15),
         )
-        ranked.append(_weigh(episode, factors))
+        ranked.append(_weigh_factors(episode, factors))
     return sorted(ranked, key=lambda hit: _sort_key(hit.score, hit.episode))
 
 
-def _weigh(episode: Episode, factors: tuple[Factor, ...]) -> RecalledEpisode:
+def _weigh_factors(episode: Episode, factors: tuple[Factor, ...]) -> RecalledEpisode:
     """Return an episode with the weighted sum of its factors."""
     score = sum((factor.weight or 0.0) * factor.value for factor in factors)
     return RecalledEpisode(episode, score, factors)
@@ -178,7 +184,8 @@ def _measure_cosines(
 ) -> list[ScoredEpisode]:
     """Return each episode with the TF-IDF cosine of its text and a question.
 
-    The cosine of its heading alone counts where it is greater: a long text hides no title.
+    If the cosine of its heading alone is greater, that is returned: a heading that answers the
+    question counts in full, however long the text below it is.
 
     Args:
         query: the question.
@@ -190,21 +197,22 @@ def _measure_cosines(
     df: Counter[str] = Counter()  # Document frequency: how many episodes have a term.
     for counts in term_counts:
         df.update(counts.keys())
-    total = max(len(term_counts) + BLANKS, FEW)
-    query_vector = _normalize(count_terms(query), df, total)
+    total = max(len(term_counts) + ASSUMED_EMPTY, MIN_TOTAL)
+    query_vector = _make_vector(count_terms(query), df, total)
 
-    measured: list[ScoredEpisode] = []
+    scored_episodes: list[ScoredEpisode] = []
     for episode, counts in zip(episodes, term_counts, strict=True):
-        heading_counts = count_terms(heading_of(episode))
-        cosines = [
-            _compare(query_vector, _normalize(part_counts, df, total), max_share)
-            for part_counts in (counts, heading_counts)
-        ]
-        measured.append((episode, max(cosines)))
-    return measured
+        text_vector = _make_vector(counts, df, total)
+        heading_vector = _make_vector(count_terms(heading_of(episode)), df, total)
+        text_cosine = _compare_vectors(query_vector, text_vector, max_share)
+        heading_cosine = _compare_vectors(query_vector, heading_vector, max_share)
+        scored_episodes.append((episode, max(text_cosine, heading_cosine)))
+    return scored_episodes
 
 
-def _compare(query: Mapping[str, float], vector: Mapping[str, float], max_share: float) -> float:
+def _compare_vectors(
+    query: Mapping[str, float], vector: Mapping[str, float], max_share: float
+) -> float:
     """Return the cosine of two vectors of length 1; 0 if one term has too large a share of it."""
     products = [query[term] * weight for term, weight in vector.items() if term in query]
     if not products:
@@ -213,7 +221,7 @@ def _compare(query: Mapping[str, float], vector: Mapping[str, float], max_share:
     return cosine if max(products) <= max_share * cosine else 0.0
 
 
-def _normalize(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
+def _make_vector(terms: Mapping[str, int], df: Mapping[str, int], total: int) -> dict[str, float]:
     """Return a text's vector of term weights (1 + log tf) x idf, scaled to length 1.
 
     Args:

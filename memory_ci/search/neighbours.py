@@ -18,12 +18,12 @@ from memory_ci.search.search import (
     build_filter,
     search,
 )
-from memory_ci.search.vectors import LEAST_COVERAGE, find_nearest_to_texts
+from memory_ci.search.vectors import find_nearest_to_texts
 from memory_ci.text import jaccard
 
 MAX_SIMILAR = 3  # Similar entries that are returned.
-LEAST_COSINE = 0.80  # From this cosine on entries are similar (Crewship).
-LEAST_JACCARD = 0.45
+MIN_COSINE = 0.80  # From this cosine on entries are similar (Crewship).
+MIN_JACCARD = 0.45
 """From this Jaccard index on entries are similar where there are no vectors
 (docs/serving.md#relations)."""
 
@@ -71,7 +71,7 @@ class Naming(NamedTuple):
 
 
 def find_similar(
-    index: Index, located_entries: Sequence[Located], words: Words, **filters: Unpack[Filters]
+    index: Index, located_entries: Sequence[Located], list_words: Words, **filters: Unpack[Filters]
 ) -> tuple[Similar, ...]:
     """Return for each entry at most three other entries that are similar to it.
 
@@ -81,7 +81,7 @@ def find_similar(
     Args:
         index: the index.
         located_entries: the entries.
-        words: returns the words of an entry that are compared.
+        list_words: returns the words of an entry that are compared.
         filters: conditions on the similar entries, as for `search`.
     """
     hashes = [text_hash(located.entry) for located in located_entries]
@@ -89,12 +89,12 @@ def find_similar(
     results: list[Similar] = []
     for located, entry_hash in zip(located_entries, hashes, strict=True):
         nearest = nearest_by_hash.get(entry_hash)
-        if nearest is not None and nearest.seen >= LEAST_COVERAGE * nearest.total:
+        if nearest is not None and nearest.is_covering:
             candidates = [Neighbour(near.located, near.cosine) for near in nearest.entries]
-            neighbours = _choose_best(located, candidates, LEAST_COSINE)
+            neighbours = _choose_best(located, candidates, MIN_COSINE)
             results.append(Similar(neighbours, "vectors"))
         else:
-            results.append(_compare_words(index, located, words, filters))
+            results.append(_compare_words(index, located, list_words, filters))
     return tuple(results)
 
 
@@ -138,7 +138,7 @@ def _read_naming(row: tuple[str, bytes]) -> Naming:
     return Naming(entry_id, front.relations, front.supersedes)
 
 
-def _compare_words(index: Index, located: Located, words: Words, filters: Filters) -> Similar:
+def _compare_words(index: Index, located: Located, list_words: Words, filters: Filters) -> Similar:
     """Return the entries with the most words in common with an entry, by Jaccard index.
 
     The index finds a hundred candidates by the longest words of the entry.
@@ -146,32 +146,32 @@ def _compare_words(index: Index, located: Located, words: Words, filters: Filter
     Args:
         index: the index.
         located: the entry.
-        words: returns the words of an entry that are compared.
+        list_words: returns the words of an entry that are compared.
         filters: conditions on the similar entries, as for `search`.
     """
-    entry_words = words(located.entry)
+    entry_words = list_words(located.entry)
     terms = sorted(entry_words, key=lambda word: (-len(word), word))[:MAX_TERMS]
     candidates: list[Neighbour] = []
     for match in search(index, terms, depth=CANDIDATES, **filters):
-        similarity = jaccard(entry_words, words(match.located.entry))
+        similarity = jaccard(entry_words, list_words(match.located.entry))
         candidates.append(Neighbour(match.located, similarity))
-    return Similar(_choose_best(located, candidates, LEAST_JACCARD), "words")
+    return Similar(_choose_best(located, candidates, MIN_JACCARD), "words")
 
 
 def _choose_best(
-    located: Located, candidates: Collection[Neighbour], least_similarity: float
+    located: Located, candidates: Collection[Neighbour], min_similarity: float
 ) -> tuple[Neighbour, ...]:
     """Return the most similar candidates, without the entry itself and its copies in other files.
 
     Args:
         located: the entry.
         candidates: other entries, with their similarity; of several with one id the best counts.
-        least_similarity: the least similarity of a neighbour.
+        min_similarity: the least similarity of a neighbour.
     """
     best_by_id: dict[str, Neighbour] = {}
     for candidate in sorted(candidates, key=_sort_key):
         entry_id = candidate.located.entry.id
-        if candidate.weight >= least_similarity and entry_id != located.entry.id:
+        if candidate.weight >= min_similarity and entry_id != located.entry.id:
             best_by_id.setdefault(entry_id, candidate)
     return tuple(best_by_id.values())[:MAX_SIMILAR]
 

@@ -101,25 +101,33 @@ def build_terms(
         task: the task.
         corpus: in how many entries terms are. With it the terms of the other lines are those of the
             highest frequency x rarity, without those that no entry has.
-        paths: the files that the work touches, whose words come once.
+        paths: the files that the work touches, whose words come once. They count only if the task
+            has terms itself.
     """
     title, _, body = extract_prose(task)[:MAX_CHARS].partition("\n")
-    title_counts = Counter(_list_terms(title))
-    body_counts = Counter(_list_terms(body))
-    stop_words = _choose_stop_words(title_counts.keys() | body_counts.keys())
-    if not all(term in stop_words for term in title_counts | body_counts):
-        title_counts = _without(title_counts, stop_words)
-        body_counts = _without(body_counts, stop_words)
+    title_words, body_words = _drop_stop_words(_list_terms(title), _list_terms(body))
+    first_title_words = list(dict.fromkeys(title_words))[:MAX_TITLE_TERMS]
+    title_terms = tuple(dict.fromkeys(_truncate_word(word, corpus) for word in first_title_words))
 
-    title_words = list(title_counts)[:MAX_TITLE_TERMS]
-    title_terms = tuple(dict.fromkeys(_truncate(word, corpus) for word in title_words))
-    body_counts = Counter(_truncate(word) for word in body_counts.elements())
-    other_terms = _choose_body_terms(_without(body_counts, title_terms), corpus)
+    body_counts = Counter(_truncate_word(word) for word in body_words)
+    for term in title_terms:
+        del body_counts[term]
+    other_terms = _choose_body_terms(body_counts, corpus)
     if title_terms or other_terms:
         other_terms += _list_path_terms(paths, {*title_terms, *other_terms})
     if not other_terms:
         return title_terms  # Repeated or not, they would all have the same weight.
     return title_terms + title_terms + other_terms
+
+
+def _drop_stop_words(title_words: list[str], body_words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words of a title and a body without stop words; all if there are no others."""
+    stop_words = _choose_stop_words({*title_words, *body_words})
+    title_rest = [word for word in title_words if word not in stop_words]
+    body_rest = [word for word in body_words if word not in stop_words]
+    if not title_rest and not body_rest:
+        return title_words, body_words
+    return title_rest, body_rest
 
 
 def _choose_stop_words(terms: Set[str]) -> frozenset[str]:
@@ -183,12 +191,16 @@ def _list_terms(text: str) -> list[str]:
     return [*words(text), *(part for part in parts if len(part) > 1)]
 
 
-def _truncate(word: str, corpus: Corpus | None = None) -> str:
+def _truncate_word(word: str, corpus: Corpus | None = None) -> str:
     """Return a word without its ending, as a prefix to search for (`deploy*`), or unchanged.
 
-    A Cyrillic or Greek word is cut, and a long word that no entry of `corpus` has: an entry may
-    have another form of it, or a compound, and the stemmer of the index knows English only. On the
-    English sets this costs .001 of nDCG@10.
+    Two kinds of words lose their ending, because entries may have another form of them and the
+    stemmer of the index knows English only: Cyrillic and Greek words, and long words that no entry
+    has. On the English sets this costs .001 of nDCG@10.
+
+    Args:
+        word: the word.
+        corpus: in how many entries terms are; None: only Cyrillic and Greek words are cut.
     """
     if INFLECTED.fullmatch(word):
         stem_length = max(4, len(word) - 3)
@@ -197,9 +209,3 @@ def _truncate(word: str, corpus: Corpus | None = None) -> str:
         return word
     stem_length = max(MIN_STEMMED - 1, len(word) - 3)
     return f"{word[:stem_length]}*"
-
-
-def _without(counts: Counter[str], terms: Iterable[str]) -> Counter[str]:
-    """Return counts without some terms."""
-    excluded = frozenset(terms)
-    return Counter({term: count for term, count in counts.items() if term not in excluded})

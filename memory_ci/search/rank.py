@@ -1,4 +1,4 @@
-"""Ranking: lanes fused to one relevance, weighed by factors, diversified and fitted into a budget.
+"""Rank entries: fuse the scores of two searches, weigh them, and fit the best into a budget.
 
 Entries are served whole, and those that are dropped are named.
 """
@@ -17,20 +17,24 @@ from memory_ci.records.entry import NO_FEEDBACK, Entry, Located, ScopeName
 from memory_ci.records.retrieval import Hit, Match, Norm, Withheld
 from memory_ci.text import content_words, jaccard
 
-Place = tuple[str, int]
+EntryPlace = tuple[str, int]
 """Path and line of an entry: its id may be in two files."""
 
-Lane = Mapping[Place, float]
-"""Scores of the entries that a lane found: higher is better, comparable within the lane only."""
+EntryScores = Mapping[EntryPlace, float]
+"""Scores of the entries that one search found, by words or by vectors.
+
+Higher is better. They can be compared with scores of the same search only.
+"""
 
 VECTOR_WEIGHT = 0.4
 """For all-MiniLM-L6-v2; static embedders are weaker and do best with 0.3
 (benchmarks/results/retrieval.md)."""
 
-LEAST_RELEVANCE = 1e-9  # Of a match whose score is no number: it was found nevertheless.
+MIN_RELEVANCE = 1e-9
+"""Least relevance of an entry that was found. With 0 its other factors would not count."""
 
-SMALL_LANE = 20
-"""Places. The lowest score of a smaller lane says too little about low scores."""
+FEW_SCORES = 20
+"""The lowest of fewer scores says too little about low scores."""
 
 
 class Traits(msgspec.Struct, frozen=True):
@@ -45,42 +49,50 @@ class Traits(msgspec.Struct, frozen=True):
     recency: float
 
 
-def fuse(lexical: Lane, vectors: Lane) -> Lane:
+def fuse_scores(lexical: EntryScores, vectors: EntryScores) -> EntryScores:
     """Return the relevance of each entry that the search by words or by vectors found.
 
-    A lane is the result of one search: scores by the path and line of entries. Both lanes are
-    blended; if one of them is empty, the scores of the other are normalised.
+    The scores of both are blended; if one search found nothing, those of the other are normalised.
 
     Args:
         lexical: the scores of the search by words.
         vectors: the cosines of the search by vectors.
     """
     if not lexical or not vectors:
-        return normalize_lane(lexical or vectors)
-    return blend(lexical, vectors)
+        return normalize_scores(lexical or vectors)
+    return blend_scores(lexical, vectors)
 
 
-def get_place(located: Located) -> Place:
-    """Return the place of an entry, its key in every lane."""
+def get_entry_place(located: Located) -> EntryPlace:
+    """Return the place of an entry, its key among the scores of a search."""
     return located.path, located.line
 
 
-def normalize_lane(lane: Lane) -> Lane:
-    """Return each score as a share of the best one; NaN and infinity count as the lowest."""
-    finite = [score for score in lane.values() if math.isfinite(score)]
-    low = min([0.0, *finite])
-    best = max(finite, default=0.0)
-    return {
-        place: max(_normalize(score, low, best), LEAST_RELEVANCE) for place, score in lane.items()
-    }
+def normalize_scores(scores: EntryScores) -> EntryScores:
+    """Return each score as a share of the best one.
+
+    The least share is MIN_RELEVANCE, which NaN and infinity get, too. If there are scores below
+    zero, the lowest counts as 0.
+    """
+    finite_scores = [score for score in scores.values() if math.isfinite(score)]
+    low = min([0.0, *finite_scores])
+    best = max(finite_scores, default=0.0)
+    shares: dict[EntryPlace, float] = {}
+    for place, score in scores.items():
+        shares[place] = max(_normalize(score, low, best), MIN_RELEVANCE)
+    return shares
 
 
-def blend(lexical: Lane, vectors: Lane, *, weight: float = VECTOR_WEIGHT) -> Lane:
-    """Return weight x vectors + (1 - weight) x lexical, each min-max-normalised within its lane.
+def blend_scores(
+    lexical: EntryScores, vectors: EntryScores, *, weight: float = VECTOR_WEIGHT
+) -> EntryScores:
+    """Return weight x vectors + (1 - weight) x lexical, each normalised to [0, 1].
 
-    An entry that a lane did not find has 0 in it. With fewer than SMALL_LANE entries the lexical
-    scores are normalised from 0 instead of from the lowest: of two entries that words find, the
-    second is not worthless. TeaParty blends 0.7 to 0.3; measured, 0.4 to 0.6 wins on every set.
+    Within each search the best score becomes 1 and the lowest 0; an entry that a search did not
+    find has 0 in it. If there are fewer than FEW_SCORES entries, a lexical score of 0 becomes 0
+    instead of the lowest: of two entries that words find, the second is not worthless. TeaParty
+    weighs vectors 0.7; by our measurements 0.4 is best on every set
+    (benchmarks/results/retrieval.md).
 
     Args:
         lexical: scores of the search by words.
@@ -88,36 +100,41 @@ def blend(lexical: Lane, vectors: Lane, *, weight: float = VECTOR_WEIGHT) -> Lan
         weight: the share of the vectors.
     """
     places = {**lexical, **vectors}
-    lexical_shares = _scale_to_range(lexical, is_from_zero=len(places) < SMALL_LANE)
+    lexical_shares = _scale_to_range(lexical, is_from_zero=len(places) < FEW_SCORES)
     vector_shares = _scale_to_range(vectors)
-    relevance: dict[Place, float] = {}
+    relevance: dict[EntryPlace, float] = {}
     for place in places:
         lexical_part = (1 - weight) * lexical_shares.get(place, 0.0)
         vector_part = weight * vector_shares.get(place, 0.0)
-        relevance[place] = max(vector_part + lexical_part, LEAST_RELEVANCE)
+        relevance[place] = max(vector_part + lexical_part, MIN_RELEVANCE)
     return relevance
 
 
-def _scale_to_range(lane: Lane, *, is_from_zero: bool = False) -> Lane:
-    """Return min-max-normalised scores; `is_from_zero` if a low of more than 0 counts as 0."""
-    finite = [score for score in lane.values() if math.isfinite(score)]
-    low = min(finite, default=0.0)
-    best = max(finite, default=0.0)
+def _scale_to_range(scores: EntryScores, *, is_from_zero: bool = False) -> EntryScores:
+    """Return scores scaled so that the best is 1 and the lowest 0.
+
+    Args:
+        scores: the scores.
+        is_from_zero: whether 0 is scaled to 0 instead, if all scores are above it.
+    """
+    finite_scores = [score for score in scores.values() if math.isfinite(score)]
+    low = min(finite_scores, default=0.0)
+    best = max(finite_scores, default=0.0)
     if is_from_zero:
         low = min(low, 0.0)
-    return {place: _normalize(score, low, best) for place, score in lane.items()}
+    return {place: _normalize(score, low, best) for place, score in scores.items()}
 
 
 def _normalize(score: float, low: float, best: float) -> float:
     """Return the position of a score between `low` (0) and `best` (1).
 
-    If all scores are equal each is the best; a score that is no number counts 0. The scores are
-    halved so that no difference overflows.
+    If all scores are equal each is the best; a score that is no number counts 0.
     """
     if not math.isfinite(score):
         return 0.0
-    span = best / 2 - low / 2
-    return (score / 2 - low / 2) / span if span else 1.0
+    # Halves, so that no difference overflows.
+    half_span = best / 2 - low / 2
+    return (score / 2 - low / 2) / half_span if half_span else 1.0
 
 
 SCOPE_FACTORS: Mapping[ScopeName, float] = {
@@ -135,13 +152,13 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     """The factors of an entry other than its relevance; each function is called with the entry.
 
     Attributes:
-        prominence: its prominence p, bounded to F(p) = 0.5 + p / (1 + p).
-        traits: its importance and recency, for the factor of age, which is
-            F(importance x recency) / F(importance).
+        prominence: its prominence p. It becomes the factor F(p) = 0.5 + p / (1 + p), which is
+            between 0.5 and 1.5.
+        traits: its importance and recency, from which the factor of age is computed.
         truth: 1.0 where the cited code is unchanged or moved, 0.5 where it changed, 0 where it is
             gone.
         utility: its worth according to feedback, in [0, 1].
-        touched: how often work was about the same code.
+        touch_count: how often work was about the same code.
         session: the caller's own job.
     """
 
@@ -149,44 +166,62 @@ class Weights(msgspec.Struct, frozen=True, kw_only=True):
     traits: Callable[[Entry], Traits] = lambda _: Traits(1.0, 1.0)
     truth: Callable[[Entry], float] = lambda _: 1.0
     utility: Callable[[Entry], float] = lambda _: NO_FEEDBACK
-    touched: Callable[[Entry], int] = lambda _: 0
+    touch_count: Callable[[Entry], int] = lambda _: 0
     session: str | None = None
 
 
-def rank(matches: Iterable[Match], weights: Weights, relevance: Lane | None = None) -> list[Hit]:
+def rank(
+    matches: Iterable[Match], weights: Weights, relevance: EntryScores | None = None
+) -> list[Hit]:
     """Return hits by their score, best first.
 
-    The score is relevance x F(prominence) x age x scope x truth x (0.75 + 0.5 x utility), as
-    `Weights` explains them. Prominence changes a score by a factor of 3 at most, age by 2:
-    unbounded, they would make relevance irrelevant. An entry whose prominence is 0 is retired, and
-    the code of one whose truth is 0 is gone: neither is returned. Of equal scores the most touched
-    entry comes first, then the last reinforced. NaN counts as the least possible value.
+    The score is the product of the factors in `_make_hit`. An entry whose prominence is 0 is
+    retired, and the code of one whose truth is 0 is gone: neither is returned. Of equal scores the
+    most touched entry comes first, then the last reinforced.
 
     Args:
         matches: the entries that were found.
         weights: the factors other than relevance.
-        relevance: the fused lanes; by default the lexical scores as shares of the best.
+        relevance: the fused scores of the searches; by default the lexical scores as shares of the
+            best.
     """
     matches = list(matches)
     if relevance is None:
-        relevance = normalize_lane({get_place(match.located): match.lexical for match in matches})
+        lexical = {get_entry_place(match.located): match.lexical for match in matches}
+        relevance = normalize_scores(lexical)
     hits: list[Hit] = []
     for match in matches:
-        hit = _make_hit(match, relevance[get_place(match.located)], weights)
+        hit = _make_hit(match, relevance[get_entry_place(match.located)], weights)
         if hit is not None:
             hits.append(hit)
+    return sorted(hits, key=lambda hit: _get_rank_key(hit, weights.touch_count(hit.located.entry)))
 
-    def sort_key(hit: Hit) -> tuple[float, int, int, str, str, int]:
-        located = hit.located
-        entry = located.entry
-        last_day = entry.last_reinforced.toordinal()
-        return -hit.score, -weights.touched(entry), -last_day, entry.id, located.path, located.line
 
-    return sorted(hits, key=sort_key)
+def _get_rank_key(hit: Hit, touch_count: int) -> tuple[float, int, int, str, str, int]:
+    """Return the key that sorts the best hit first: score, touches, last reinforcement, place."""
+    located = hit.located
+    entry = located.entry
+    last_day = entry.last_reinforced.toordinal()
+    return -hit.score, -touch_count, -last_day, entry.id, located.path, located.line
 
 
 def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
-    """Return a match with its score and the factors of it; None if it is not served."""
+    """Return a match as a hit, with the factors whose product is its score.
+
+    The factors are relevance x F(prominence) x age x scope x truth x utility, where F is the
+    function `_bound_factor`. Age is F(importance x recency) / F(importance), which is 1 for a new
+    entry and falls to a half at most. Utility is 1 for an entry without feedback. Prominence
+    changes a score by a factor of 3 at most, age by 2: unbounded, they would make relevance
+    irrelevant.
+
+    Args:
+        match: an entry that was found.
+        relevance: how well it matches the task, in [0, 1].
+        weights: the other factors.
+
+    Returns:
+        The hit; None if the entry is retired (prominence 0) or its code is gone (truth 0).
+    """
     entry = match.located.entry
     scope = match.located.scope
     prominence = weights.prominence(entry)
@@ -195,22 +230,22 @@ def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
         return None
 
     traits = weights.traits(entry)
-    age = _bound(traits.importance * traits.recency) / _bound(traits.importance)
+    age = _bound_factor(traits.importance * traits.recency) / _bound_factor(traits.importance)
     is_own_session = scope.name == "session" and scope.where == weights.session
     scope_factor = OWN_SESSION_FACTOR if is_own_session else SCOPE_FACTORS.get(scope.name, 1.0)
     factors = (
         ("relevance", relevance),
-        ("prominence", _bound(prominence)),
+        ("prominence", _bound_factor(prominence)),
         ("age", age),
         ("scope", scope_factor),
         ("truth", truth),
-        ("utility", 0.75 + 0.5 * weights.utility(entry)),
+        ("utility", 0.75 + 0.5 * weights.utility(entry)),  # From 0.75 to 1.25.
     )
     score = math.prod(value for _, value in factors)
     return Hit(match.located, score, factors, (("lexical", match.lexical),))
 
 
-def _bound(prominence: float) -> float:
+def _bound_factor(prominence: float) -> float:
     """Return 0.5 + p / (1 + p), in [0.5, 1.5]: the lower bound for NaN, the upper for infinity."""
     if math.isnan(prominence):
         return 0.5
@@ -218,56 +253,70 @@ def _bound(prominence: float) -> float:
 
 
 def order_corrections(
-    hits: Sequence[Hit], contradicted: Callable[[Entry], Iterable[str]]
+    hits: Sequence[Hit], find_contradicted: Callable[[Entry], Iterable[str]]
 ) -> tuple[list[Hit], tuple[Withheld, ...]]:
     """Move corrections before the entries that they correct, and withhold superseded entries.
 
-    A correction takes the best position among its own and those of the entries that it corrects. An
-    entry corrects those that it supersedes, directly or through others, and, if its type is
-    corrective, those that it contradicts, which are served after it. Entries that supersede one
-    another in a circle are all served: nobody can say which of them holds.
+    An entry corrects the entries that it supersedes, directly or through others. These are
+    withheld. If its type is corrective, it also corrects those that it contradicts. These are
+    served after it. A correction takes the best position among its own and those of the entries
+    that it corrects. Entries that supersede one another in a circle are all served: nobody can say
+    which of them holds.
 
     Args:
         hits: hits of different ids, best first.
-        contradicted: returns the ids of the entries that an entry contradicts.
+        find_contradicted: returns the ids of the entries that an entry contradicts.
 
     Returns:
         The hits to serve, in order, and the superseded ones.
     """
     positions = {hit.located.entry.id: position for position, hit in enumerate(hits)}
-    superseded_by: dict[str, str] = {}
     superseded_ids = _find_superseded([hit.located.entry for hit in hits])
+    superseded_by: dict[str, str] = {}
     for newest_id, older_ids in superseded_ids.items():
         superseded_by.update(dict.fromkeys(older_ids, newest_id))
 
-    def sort_key(hit: Hit) -> tuple[int, int]:
-        entry = hit.located.entry
-        corrected_ids = set(superseded_ids.get(entry.id, ()))
-        if entry.type == "corrective":
-            corrected_ids.update(contradicted(entry))
-        own_position = positions[entry.id]
-        best_position = own_position
-        for corrected_id in corrected_ids:
-            best_position = min(best_position, positions.get(corrected_id, own_position))
-        # -1 sorts a correction before the entry whose position it takes.
-        is_moved = best_position < own_position
-        return best_position, -1 if is_moved else own_position
-
     served: list[Hit] = []
     withheld: list[Withheld] = []
+    sort_keys: dict[str, tuple[int, bool]] = {}  # By id of the entry.
     for hit in hits:
-        superseding_id = superseded_by.get(hit.located.entry.id)
-        if superseding_id is None:
-            served.append(hit)
-        else:
+        entry = hit.located.entry
+        superseding_id = superseded_by.get(entry.id)
+        if superseding_id is not None:
             withheld.append(Withheld(hit, f"superseded by {superseding_id[:8]}"))
-    return sorted(served, key=sort_key), tuple(withheld)
+            continue
+        corrected_ids = set(superseded_ids.get(entry.id, ()))
+        if entry.type == "corrective":
+            corrected_ids.update(find_contradicted(entry))
+        served.append(hit)
+        sort_keys[entry.id] = _find_correction_position(entry.id, corrected_ids, positions)
+    served.sort(key=lambda hit: sort_keys[hit.located.entry.id])
+    return served, tuple(withheld)
+
+
+def _find_correction_position(
+    entry_id: str, corrected_ids: Iterable[str], positions: Mapping[str, int]
+) -> tuple[int, bool]:
+    """Return the position at which an entry is served, and whether this is its own position.
+
+    Sorted by both, a correction comes before the entry whose position it takes.
+
+    Args:
+        entry_id: the id of the entry.
+        corrected_ids: the ids of the entries that it corrects.
+        positions: the positions of entries by their scores.
+    """
+    own_position = positions[entry_id]
+    corrected_positions = [positions[item] for item in corrected_ids if item in positions]
+    best_position = min([own_position, *corrected_positions])
+    return best_position, best_position == own_position
 
 
 def _find_superseded(entries: Sequence[Entry]) -> dict[str, frozenset[str]]:
-    """Return for each entry that no other supersedes the ids that it supersedes.
+    """Return the ids that each newest entry supersedes, directly or through others, by its id.
 
-    It supersedes them directly or through others. Ids of other entries do not count.
+    The newest entries are those that no other of the entries supersedes. Ids of which there is no
+    entry do not count.
     """
     ids = {entry.id for entry in entries}
     older_ids_by_id: dict[str, list[str]] = {}
@@ -321,14 +370,14 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
 
     novelty = [1.0] * len(unique_hits)
     scores = [hit.score for hit in unique_hits]
-    remaining = list(range(len(unique_hits)))
+    remaining_indices = list(range(len(unique_hits)))
     diversified: list[Hit] = []
-    while remaining:
-        chosen = max(remaining, key=scores.__getitem__)
-        remaining.remove(chosen)
-        diversified.append(_apply_novelty(unique_hits[chosen], novelty[chosen]))
+    while remaining_indices:
+        chosen_index = max(remaining_indices, key=scores.__getitem__)
+        remaining_indices.remove(chosen_index)
+        diversified.append(_apply_novelty(unique_hits[chosen_index], novelty[chosen_index]))
         # The novelty of the others is updated instead of being computed again from all chosen.
-        for index, similarity in similarities.get(chosen, ()):
+        for index, similarity in similarities.get(chosen_index, ()):
             novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
             scores[index] = unique_hits[index].score * novelty[index]
     return diversified
@@ -398,10 +447,10 @@ def _apply_novelty(hit: Hit, novelty: float) -> Hit:
 T = TypeVar("T")
 
 
-def fit(
+def fit_hits(
     hits: Sequence[Hit],
     max_chars: int,
-    cost: Callable[[Hit], int],
+    count_chars: Callable[[Hit], int],
 ) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
     """Choose the hits that fit into a budget of characters, the best first.
 
@@ -410,7 +459,7 @@ def fit(
     Args:
         hits: hits, best first.
         max_chars: the budget in characters.
-        cost: returns how many characters a hit takes.
+        count_chars: returns how many characters a hit takes.
 
     Returns:
         The chosen and the dropped hits, both in their order.
@@ -418,7 +467,7 @@ def fit(
     remaining_chars = max_chars
     chosen_indices: set[int] = set()
     for index, hit in enumerate(hits):
-        hit_chars = cost(hit)
+        hit_chars = count_chars(hit)
         if hit_chars <= remaining_chars:
             chosen_indices.add(index)
             remaining_chars -= hit_chars
@@ -426,16 +475,16 @@ def fit(
 
 
 def fit_norms(
-    norms: Sequence[Norm], max_chars: int, cost: Callable[[Norm], int]
+    norms: Sequence[Norm], max_chars: int, count_chars: Callable[[Norm], int]
 ) -> tuple[tuple[Norm, ...], tuple[Norm, ...]]:
-    """Choose the norms, served whatever the task, that fit into a budget of characters.
+    """Choose the norms that fit into a budget of characters, the most prominent first.
 
-    The most prominent are chosen first.
+    A norm is a part of institutional memory, which is served whatever the task is.
 
     Args:
         norms: the norms.
         max_chars: the budget in characters.
-        cost: returns how many characters a norm takes.
+        count_chars: returns how many characters a norm takes.
 
     Returns:
         The chosen and the dropped norms, both in their order.
@@ -448,7 +497,7 @@ def fit_norms(
     remaining_chars = max_chars
     chosen_indices: set[int] = set()
     for index in sorted(range(len(norms)), key=prominence, reverse=True):
-        norm_chars = cost(norms[index])
+        norm_chars = count_chars(norms[index])
         if norm_chars <= remaining_chars:
             chosen_indices.add(index)
             remaining_chars -= norm_chars

@@ -88,16 +88,16 @@ SELECT {COLUMNS}, best.lexical FROM best JOIN entries AS e ON e.row = best.row
 ORDER BY best.lexical DESC, e.id, e.path, e.line
 """  # noqa: S608
 
-LEAST_TOTAL = 20
+MIN_TOTAL = 20
 """Texts that are assumed at least when the rarity of a word is computed: if both of two entries
 have a word of the task, it should find each of them."""
 
-LEAST_IDF = 1e-6
+FTS5_MIN_IDF = 1e-6
 """The idf of FTS5's bm25() for a word in more than half of the texts (ext/fts5/fts5_aux.c)."""
 
 # Not from entries_fts, which would make the text of each of its rows.
 COUNT_TEXTS = "SELECT count(*) FROM entries"
-COUNT_HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
+COUNT_TEXTS_WITH_TERM = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
 SEARCH_SMALL = f"""
 WITH weighed AS (SELECT value ->> 0 AS term, value ->> 1 AS weight FROM json_each(:terms)),
 scored AS MATERIALIZED (
@@ -116,7 +116,7 @@ SELECT {COLUMNS}, best.lexical FROM best JOIN entries AS e ON e.row = best.row
 ORDER BY best.lexical DESC, e.id, e.path, e.line
 """  # noqa: S608
 
-HELD = "SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(:ids))"
+LIST_IDS = "SELECT DISTINCT id FROM entries WHERE id IN (SELECT value FROM json_each(:ids))"
 
 KINDS = frozenset(("confirmed", "corrected", "rejected", "undone", "ignored", "touched"))
 """Those of records.episode, which is not loaded where there is no feedback."""
@@ -136,7 +136,7 @@ SELECT entry, kind, at, by, ref, coalesce(jobs.entries, 1)
 FROM events LEFT JOIN jobs ON jobs.job = events.job
 """
 
-NONE_PACKED = msgspec.msgpack.encode(())
+NO_FINDINGS = msgspec.msgpack.encode(())
 """The findings of a file without any, as almost all files are."""
 
 
@@ -144,6 +144,9 @@ def search(
     index: Index, terms: Sequence[str], *, depth: int = 200, **filters: Unpack[Filters]
 ) -> list[Match]:
     """Return the entries that have at least one of the terms, best first by BM25.
+
+    In an index of few entries FTS5's BM25 gives a word in half of them no weight. Therefore each
+    term is searched alone there, and its scores are corrected (`weigh_terms`).
 
     Args:
         index: the index.
@@ -159,7 +162,7 @@ def search(
     )
     values["depth"] = max(1, min(depth, MAX_DEPTH))
     (total,) = index.read(COUNT_TEXTS, (), _read_count)
-    if total < LEAST_TOTAL:
+    if total < MIN_TOTAL:
         sql = SEARCH_SMALL
         values["terms"] = json.dumps(weigh_terms(index, terms, total))
     else:
@@ -171,10 +174,10 @@ def search(
 def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[str, float]]:
     """Return factors that correct the BM25 scores of terms in a memory of few texts.
 
-    BM25 weighs a term that n of N texts have by log((N - n + 0.5) / (n + 0.5)) (Robertson and
-    Zaragoza 2009), and FTS5 by LEAST_IDF where that is not above zero. The factor replaces this
-    weight by that of the same n in LEAST_TOTAL texts. A repeated term counts each time; a term that
-    no text has is left out.
+    BM25 multiplies the score of a term by its idf, log((N - n + 0.5) / (n + 0.5)) for a term that
+    n of N texts have (Robertson and Zaragoza 2009). FTS5 takes FTS5_MIN_IDF instead if that is not
+    above zero. The factor replaces FTS5's idf by the idf of n of MIN_TOTAL texts. A repeated term
+    counts each time; a term that no text has is left out.
 
     Args:
         index: the index.
@@ -185,20 +188,21 @@ def weigh_terms(index: Index, terms: Sequence[str], total: int) -> list[tuple[st
         Each quoted term and its factor.
     """
     factors: list[tuple[str, float]] = []
-    for term, occurrences in Counter(terms).items():
+    for term, repetition_count in Counter(terms).items():
         quoted_term = quote_term(term)
-        (df,) = index.read(COUNT_HOLDING, (quoted_term,), _read_count)
-        if df:
-            idf_of_fts5 = max(LEAST_IDF, _log_odds(df, total))
-            wanted_idf = _log_odds(df, LEAST_TOTAL)
-            factors.append((quoted_term, occurrences * wanted_idf / idf_of_fts5))
+        (text_count,) = index.read(COUNT_TEXTS_WITH_TERM, (quoted_term,), _read_count)
+        if text_count:
+            fts5_idf = max(FTS5_MIN_IDF, _compute_idf(text_count, total))
+            wanted_idf = _compute_idf(text_count, MIN_TOTAL)
+            factors.append((quoted_term, repetition_count * wanted_idf / fts5_idf))
     return factors
 
 
-def _log_odds(df: int, total: int) -> float:
-    if 2 * df >= total:
+def _compute_idf(text_count: int, total: int) -> float:
+    """Return BM25's inverse document frequency; 0 for a term that half of the texts have."""
+    if 2 * text_count >= total:
         return 0.0
-    return math.log((total - df + 0.5) / (df + 0.5))
+    return math.log((total - text_count + 0.5) / (text_count + 0.5))
 
 
 def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:
@@ -213,7 +217,8 @@ def list_entries(index: Index, **filters: Unpack[Filters]) -> list[Located]:
 def list_entries_naming_path(index: Index, path: str, **filters: Unpack[Filters]) -> list[Located]:
     """Return the entries that may cite a file: those with its path in their front matter.
 
-    The path is searched in the bytes of the column: MessagePack has strings as UTF-8.
+    The column `front` has the front matter as MessagePack, in which strings are UTF-8: the path is
+    searched for in its bytes, without decoding each row.
 
     Args:
         index: the index.
@@ -271,7 +276,11 @@ def _is_in(column: str, values: Iterable[str] | None) -> Iterator[tuple[str, dic
 
 
 def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
-    """Return the text between the entries of the files of a scope, in order of path and line."""
+    """Return the text between the entries of the files of a scope, in order of path and line.
+
+    Each part of it is returned as a norm without an entry. A norm is a part of institutional
+    memory, which is served whole.
+    """
     rows = index.read(
         "SELECT path, prose FROM files WHERE scope = ? ORDER BY path",
         (scope,),
@@ -299,8 +308,9 @@ def list_feedback(index: Index, ids: Iterable[str]) -> list[tuple[Feedback, int]
         ids: the ids of the entries.
 
     Returns:
-        Each event of feedback, with the number of entries that the same job ignored, or 1. Such
-        feedback is shared among these entries.
+        Each event of feedback with a count. If a job ignored the entry, the count is the number of
+        entries that this job ignored, among which the feedback is shared. It is 1 for other
+        feedback.
     """
     values = {"ids": json.dumps(sorted(set(ids)))}
     rows = index.read(FEEDBACK, values, _read_feedback)
@@ -327,7 +337,7 @@ def list_session_places(index: Index) -> list[tuple[str, str, int]]:
 def list_existing_ids(index: Index, ids: Iterable[str]) -> frozenset[str]:
     """Return those of `ids` that an entry has, whatever its scope and status."""
     values = {"ids": json.dumps(sorted(set(ids)))}
-    return frozenset(index.read(HELD, values, lambda row: str(row[0])))
+    return frozenset(index.read(LIST_IDS, values, lambda row: str(row[0])))
 
 
 def _read_prose(row: Row) -> tuple[str, tuple[tuple[int, str], ...]]:
@@ -339,7 +349,7 @@ def _read_prose(row: Row) -> tuple[str, tuple[tuple[int, str], ...]]:
 def _read_findings(row: Row) -> tuple[Finding, ...]:
     """Return the findings of a file."""
     (findings,) = row
-    if findings == NONE_PACKED:
+    if findings == NO_FINDINGS:
         return ()
     return msgspec.msgpack.decode(findings, type=tuple[Finding, ...])
 
@@ -395,5 +405,5 @@ def count_entries(index: Index) -> int:
 
 def count_entries_with_term(index: Index, term: str) -> int:
     """Return how many of them have a term of `query.build_terms`, stemmed as in a search."""
-    (count,) = index.read(COUNT_HOLDING, (quote_term(term),), _read_count)
+    (count,) = index.read(COUNT_TEXTS_WITH_TERM, (quote_term(term),), _read_count)
     return count

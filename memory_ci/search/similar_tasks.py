@@ -18,28 +18,33 @@ from memory_ci.text import STOP_WORDS, content_words, identifier_parts, jaccard,
 K1 = 1.2
 B = 0.5
 
-GATE = 20.0
-"""Score from which a change is named to a job: read by hand, three of four are related
+# An agent that did not ask is shown only tasks that are very similar to its own.
+MIN_HINT_SCORE = 20.0
+"""Least score of such a task: read by hand, three of four are related
 (benchmarks/results/retrieval.md)."""
 
-YOUNG = 200  # Changes below which GATE_SHARE holds instead of GATE.
-GATE_SHARE = 0.3
-"""Share of the highest score that a task can have: scores grow with the number of changes."""
+SMALL_HISTORY = 200
+MIN_HINT_SHARE = 0.3
+"""Share of the highest possible score that such a task has in a history of fewer than SMALL_HISTORY
+changes. Scores grow with the number of changes, so no fixed score would do there."""
 
-FEW = 30
-"""Changes that are assumed at least: with fewer, each word of one would count as common."""
+MIN_HINT_TERMS = 3  # Terms that such a task shares with the current one.
 
-LEAST_SHARED = 3  # Terms that a task and a change have in common at least.
+# A person who asks judges the answer: less is required of a task.
+MIN_ANSWER_TERMS = 2
+MIN_ANSWER_SHARE = 0.2  # Of the highest possible score.
 
-# The same for a question, and the share of the highest score: a person asks, and judges the answer.
-LEAST_ASKED = 2
-ASKED_SHARE = 0.2
+MIN_TOTAL = 30
+"""Changes that are assumed at least, to compute how rare a word is."""
+
 CLASSES = ("fix", "inner", "other")
-FIX = Regex(r"(?i)\W*(?:bug|hot)?fix")
-INNER = Regex(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
+# The beginning of a title: `fix: …`, `hotfix …`.
+FIX_TITLE = Regex(r"(?i)\W*(?:bug|hot)?fix")
+# The beginning of the title of a change that users do not notice: `docs: …`, `[CI] …`.
+INNER_TITLE = Regex(r"(?i)\W*(?:docs?|tests?|ci|chore|build|style|refactor|lint|typing|internal)\b")
 MAX_TASKS = 2
-DIVERSITY = 0.3
-OUTCOMES = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
+DIVERSITY = 0.3  # Weight of the difference to the titles that are already chosen.
+OUTCOME_FACTORS = {"success": 1.2, "partial": 1.0, "neutral": 1.0, "failure": 0.8}
 MAX_CHARS = 20_000  # Of a prompt without code and quotations; people write less.
 
 
@@ -117,9 +122,9 @@ def classify_title(title: str) -> str:
 
     It is "fix", "inner" (documents, tests, chores) or "other".
     """
-    if FIX.match(title):
+    if FIX_TITLE.match(title):
         return "fix"
-    if INNER.match(title):
+    if INNER_TITLE.match(title):
         return "inner"
     return "other"
 
@@ -135,23 +140,24 @@ def count_terms(prompt: str) -> dict[str, int]:
     return dict(Counter(terms))
 
 
-def build_prompts(counts: Sequence[Mapping[str, float]]) -> PromptIndex:
-    """Return an inverted index of prompts with the weights of BM25.
+def build_prompt_index(term_counts: Sequence[Mapping[str, float]]) -> PromptIndex:
+    """Return an inverted index of the prompts of tasks, with the weights of BM25.
 
     Args:
-        counts: for each prompt how often its terms occur, weighted or not.
+        term_counts: for each prompt how often its terms occur, weighted or not.
     """
-    lengths = [sum(term_counts.values()) for term_counts in counts]
+    lengths = [sum(counts.values()) for counts in term_counts]
     mean_length = sum(lengths) / len(lengths) if any(lengths) else 1.0
     postings: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    for task_index, term_counts in enumerate(counts):
+    for task_index, counts in enumerate(term_counts):
         length_norm = K1 * (1 - B + B * lengths[task_index] / mean_length)
-        for term, count in term_counts.items():
+        for term, count in counts.items():
             weight = count * (K1 + 1) / (count + length_norm)
             postings[term].append((task_index, weight))
-    encode = msgspec.msgpack.encode
-    encoded = {term: msgspec.Raw(encode(term_postings)) for term, term_postings in postings.items()}
-    return PromptIndex(len(counts), encoded)
+    encoded_postings: dict[str, msgspec.Raw] = {}
+    for term, term_postings in postings.items():
+        encoded_postings[term] = msgspec.Raw(msgspec.msgpack.encode(term_postings))
+    return PromptIndex(len(term_counts), encoded_postings)
 
 
 def find_similar(
@@ -160,7 +166,7 @@ def find_similar(
     prompts: PromptIndex,
     top: int = MAX_TASKS,
     *,
-    is_gated: bool = False,
+    is_hint: bool = False,
 ) -> tuple[SimilarTask, ...]:
     """Return the tasks whose prompts are most similar to the first line of a task, best first.
 
@@ -171,22 +177,26 @@ def find_similar(
         tasks: the tasks to search.
         prompts: the index of their prompts, in the same order.
         top: how many are returned at most.
-        is_gated: return only tasks that are similar enough to be named to an agent unasked.
+        is_hint: return only tasks that are similar enough to be shown to an agent that did not ask.
     """
     title = extract_prose(query.prompt).partition("\n")[0]
     title_terms = set(count_terms(title))
-    scores = _score(title, prompts)
-    least_score = GATE if prompts.total >= YOUNG else GATE_SHARE * scores.highest
+    scores = _score_tasks(title, prompts)
+    min_hint_score = MIN_HINT_SCORE
+    if prompts.total < SMALL_HISTORY:
+        min_hint_score = MIN_HINT_SHARE * scores.highest
 
     scored_tasks: list[tuple[Task, float]] = []
     for task_index, score in scores.by_index.items():
         task = tasks[task_index]
-        is_near = score >= least_score and scores.shared_counts[task_index] >= LEAST_SHARED
-        if score <= 0 or (is_gated and not is_near) or query.is_of(task):
+        shares_enough = scores.shared_counts[task_index] >= MIN_HINT_TERMS
+        is_very_similar = score >= min_hint_score and shares_enough
+        if score <= 0 or (is_hint and not is_very_similar):
             continue
-        if set(count_terms(task.title)) != title_terms:
+        is_same_title = set(count_terms(task.title)) == title_terms
+        if not query.is_of(task) and not is_same_title:
             scored_tasks.append((task, score))
-    return _rank(scored_tasks, top)
+    return _rank_tasks(scored_tasks, top)
 
 
 def find_answers(
@@ -198,7 +208,8 @@ def find_answers(
 ) -> tuple[SimilarTask, ...]:
     """Return the tasks that a question is about, best first.
 
-    They have at least two of its terms, and a share of the highest score.
+    A task must share MIN_ANSWER_TERMS terms with the question, and have at least MIN_ANSWER_SHARE
+    of the score that a task with all of its terms can have.
 
     Args:
         question: the question.
@@ -207,18 +218,18 @@ def find_answers(
         top: how many are returned at most.
         is_wanted: returns whether a task may be returned.
     """
-    scores = _score(question, prompts)
-    least_score = ASKED_SHARE * scores.highest
+    scores = _score_tasks(question, prompts)
+    min_score = MIN_ANSWER_SHARE * scores.highest
     scored_tasks: list[tuple[Task, float]] = []
     for task_index, score in scores.by_index.items():
-        is_near = scores.shared_counts[task_index] >= LEAST_ASKED and score >= least_score
-        if is_near and is_wanted(tasks[task_index]):
+        shares_enough = scores.shared_counts[task_index] >= MIN_ANSWER_TERMS
+        if shares_enough and score >= min_score and is_wanted(tasks[task_index]):
             scored_tasks.append((tasks[task_index], score))
-    return _rank(scored_tasks, top)
+    return _rank_tasks(scored_tasks, top)
 
 
-def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
-    """Return the best tasks by BM25 score x outcome x share of their files that remain.
+def _rank_tasks(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
+    """Return the best tasks by BM25 x outcome x (0.5 + 0.5 x share of their files that remain).
 
     Args:
         scored_tasks: tasks and their BM25 scores.
@@ -226,10 +237,10 @@ def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[Similar
     """
     ranked: list[SimilarTask] = []
     for task, score in scored_tasks:
-        remaining_share = task.still / task.files if task.files else 1.0
+        remaining_share = task.remaining_count / task.files if task.files else 1.0
         factors = (
             ("bm25", score),
-            ("outcome", OUTCOMES[task.outcome]),
+            ("outcome", OUTCOME_FACTORS[task.outcome]),
             ("files", 0.5 + 0.5 * remaining_share),
         )
         ranked.append(SimilarTask(task, math.prod(value for _, value in factors), factors))
@@ -237,7 +248,7 @@ def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[Similar
     return tuple(take_diverse(ranked, top, lambda hit: hit.task.title))
 
 
-def _score(title: str, prompts: PromptIndex) -> _Scores:
+def _score_tasks(title: str, prompts: PromptIndex) -> _Scores:
     """Return the BM25 scores of the tasks that share a term with a title.
 
     The inverse document frequency is log((N - n + 0.5) / (n + 0.5)), which is below zero for a term
@@ -246,7 +257,7 @@ def _score(title: str, prompts: PromptIndex) -> _Scores:
     score_by_index: defaultdict[int, float] = defaultdict(float)
     shared_counts: Counter[int] = Counter()
     highest = 0.0
-    total = max(prompts.total, FEW)
+    total = max(prompts.total, MIN_TOTAL)
     for term in count_terms(title):
         postings = prompts.find(term)
         idf = math.log((total - len(postings) + 0.5) / (len(postings) + 0.5))
@@ -265,16 +276,18 @@ def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> It
         top: how many are returned at most.
         title: returns the title of a hit, by which hits are similar.
     """
-    remaining = list(ranked)
+    remaining_hits = list(ranked)
     chosen_titles: list[frozenset[str]] = []
 
     def marginal_relevance(hit: S) -> float:
         hit_title = content_words(title(hit))
-        similarity = max((jaccard(hit_title, chosen) for chosen in chosen_titles), default=0.0)
+        similarity = max(
+            (jaccard(hit_title, chosen_title) for chosen_title in chosen_titles), default=0.0
+        )
         return (1 - DIVERSITY) * hit.score / ranked[0].score - DIVERSITY * similarity
 
-    while remaining and len(chosen_titles) < top:
-        best = max(remaining, key=marginal_relevance)
-        remaining.remove(best)
+    while remaining_hits and len(chosen_titles) < top:
+        best = max(remaining_hits, key=marginal_relevance)
+        remaining_hits.remove(best)
         chosen_titles.append(content_words(title(best)))
         yield best

@@ -10,7 +10,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.retrieval import Hit, Match, Strength
 from memory_ci.regex import Regex
 from memory_ci.search.query import Corpus, build_terms, extract_prose, idf
-from memory_ci.search.rank import Lane, Place, get_place, normalize_lane
+from memory_ci.search.rank import EntryPlace, EntryScores, get_entry_place, normalize_scores
 from memory_ci.text import (
     STOP_WORDS,
     UNSPACED,
@@ -21,31 +21,30 @@ from memory_ci.text import (
 )
 
 HIT_COVERAGE = 0.45
-"""From here 4 of 100 tasks of another repository are taken for answered
+"""Coverage from which an answer is a HIT: 4 of 100 tasks of another repository reach it
 (benchmarks/results/retrieval.md, the verdict)."""
 
 MISS_COVERAGE = 0.25
-"""Below it are 6 to 10 of 100 tasks that have an answer, and 70 of 100 that have none."""
+"""Coverage below which an answer is a MISS: below it are 6 to 10 of 100 tasks that have an answer,
+and 70 of 100 that have none."""
 
-LEAST_TOTAL = 100
-"""Entries that the verdict assumes at least. Fewer show too little of how rare a word is: among
-five entries every second word looks common."""
+MIN_TOTAL = 100
+"""Entries that are assumed at least. Fewer show too little of how rare a word is: among five
+entries every second word looks common."""
 
-BEST = 3
+COMPARED_MATCHES = 3
 """Best matches that are compared with the task: the scores of a handful of entries mean little."""
 
-FLOOR = 0.46
-SMALL_FLOOR = 0.35
-"""Nearness below which nothing is served: an entry that only shares a word is no answer.
+MIN_NEARNESS = 0.46
+MIN_NEARNESS_SMALL = 0.35  # In a small memory.
+"""Nearness below which nothing is served: an entry that only shares a word is no answer."""
 
-The lower floor is that of a small memory."""
-
-SMALL_MEMORY = 200  # Entries below which the lower floor holds.
-GRAM_SHARE = 0.5  # Weight of all letters of a line, relative to all its words.
+SMALL_MEMORY = 200  # A memory of fewer entries is small.
+GRAM_FACTOR = 0.5  # Weight in nearness of the letters of a line, relative to its words.
 
 # A task that names two subjects is searched for each of them, if it has enough content words.
 CLAUSE = Regex(r"[;,.]\s")
-LEAST_WORDS = 3
+MIN_CLAUSE_WORDS = 3
 
 COSINE_SHIFT = 0.5
 """Cosine of all-MiniLM-L6-v2 above which a task is nearer, and below which it is farther."""
@@ -54,9 +53,9 @@ CROSSING = 0.5
 """Weight of a pair of letters of a script without blanks that no entry has: every second pair
 crosses two words."""
 
-FLOOR_TOTAL = 1_000  # The same as LEAST_TOTAL, for the floor.
+MIN_TOTAL_NEARNESS = 1_000  # As MIN_TOTAL, where nearness is measured.
 MAX_HITS = 10  # Entries that are served for a task at most.
-LEAST_SHARE = 0.45  # Share of the best score that each of them has at least.
+MIN_SCORE_SHARE = 0.45  # Share of the best score that each of them has at least.
 
 
 def measure_strength(matches: Sequence[Match], terms: Sequence[str], corpus: Corpus) -> Strength:
@@ -72,7 +71,7 @@ def measure_strength(matches: Sequence[Match], terms: Sequence[str], corpus: Cor
             count, or all terms if no term does.
         corpus: frequencies of terms.
     """
-    best_entries = [match.located.entry for match in matches[:BEST]]
+    best_entries = [match.located.entry for match in matches[:COMPARED_MATCHES]]
     coverage = measure_coverage(best_entries, terms, corpus)
     if coverage >= HIT_COVERAGE:
         return "HIT"
@@ -82,7 +81,7 @@ def measure_strength(matches: Sequence[Match], terms: Sequence[str], corpus: Cor
 
 
 def measure_coverage(
-    entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, min_total: int = LEAST_TOTAL
+    entries: Sequence[Entry], terms: Sequence[str], corpus: Corpus, min_total: int = MIN_TOTAL
 ) -> float:
     """Return the largest share of a task's subject that any entry contains, in [0, 1].
 
@@ -117,9 +116,14 @@ def measure_coverage(
 
 
 def _choose_subject_terms(terms: Sequence[str], corpus: Corpus) -> list[str]:
-    """Return the terms of a task that name its subject, without those that most entries have."""
+    """Return the terms of a task that name its subject, without those that most entries have.
+
+    `query.build_terms` repeats the terms of a task's first line, which are taken for its subject.
+    Without repeated terms all count. Common terms stay if there are no others.
+    """
     counts = Counter(terms)
-    subject_terms = [term for term, count in counts.items() if count > 1] or list(counts)
+    repeated_terms = [term for term, count in counts.items() if count > 1]
+    subject_terms = repeated_terms or list(counts)
     if corpus.total < 5:  # Too few to say which terms are common.
         return subject_terms
     rare_terms = [term for term in subject_terms if corpus.df(term) <= corpus.total / 2]
@@ -131,10 +135,12 @@ def measure_margin(
 ) -> float:
     """Return how far the nearness of the best matches to a task is above the least that is served.
 
-    The result is negative if no match is near enough to be served. The nearness of an entry is 0
-    if it has none of the words in the first line of the task. Otherwise it is the coverage of
-    these words, plus half the share of 4-grams. Each clause of the line is tried as well as the
-    whole line, for a task may name two subjects; the greatest nearness counts.
+    The margin is below 0 if no match is near enough to be served. Nearness is
+
+        coverage of the first line's words + 0.5 x share of its 4-grams that an entry has
+
+    or 0 if no entry has one of these words. A task may name two subjects: each clause of the first
+    line is measured as well as the whole line, and the greatest nearness counts.
 
     Args:
         task: the task.
@@ -142,21 +148,21 @@ def measure_margin(
         terms: the terms of the task.
         corpus: frequencies of terms.
     """
-    entries = [match.located.entry for match in matches[:BEST]]
-    line = extract_prose(task).partition("\n")[0]
-    queries = [(line, terms)]
-    for clause in CLAUSE.split(line):
-        if clause != line and len(content_words(clause)) >= LEAST_WORDS:
-            queries.append((clause, build_terms(clause)))
+    entries = [match.located.entry for match in matches[:COMPARED_MATCHES]]
+    first_line = extract_prose(task).partition("\n")[0]
+    subjects = [(first_line, terms)]
+    for clause in CLAUSE.split(first_line):
+        if clause != first_line and len(content_words(clause)) >= MIN_CLAUSE_WORDS:
+            subjects.append((clause, build_terms(clause)))
 
     best_nearness = 0.0
-    for text, text_terms in queries:
-        coverage = measure_coverage(entries, text_terms, corpus, FLOOR_TOTAL)
+    for text, text_terms in subjects:
+        coverage = measure_coverage(entries, text_terms, corpus, MIN_TOTAL_NEARNESS)
         if coverage:
-            nearness = coverage + GRAM_SHARE * measure_gram_share(text, entries)
+            nearness = coverage + GRAM_FACTOR * measure_gram_share(text, entries)
             best_nearness = max(best_nearness, nearness)
-    floor = FLOOR if corpus.total >= SMALL_MEMORY else SMALL_FLOOR
-    return best_nearness - floor
+    is_small = corpus.total < SMALL_MEMORY
+    return best_nearness - (MIN_NEARNESS_SMALL if is_small else MIN_NEARNESS)
 
 
 def drop_weak(
@@ -168,20 +174,23 @@ def drop_weak(
 ) -> list[Hit]:
     """Return the hits that are worth serving, in order.
 
+    If the best matches are near enough to the task, these are the hits with a large enough share of
+    the best score. Exempt hits are served in any case.
+
     Args:
         hits: hits, best first.
         is_near: whether the best matches are near enough to the task.
-        is_exempt: whether a hit is served in any case.
+        is_exempt: returns whether a hit is served in any case.
         max_hits: how many hits that are not exempt are served at most.
     """
-    strong_hits = list_near(hits)[:max_hits] if is_near else []
+    strong_hits = list_strong(hits)[:max_hits] if is_near else []
     return [hit for hit in hits if hit in strong_hits or is_exempt(hit)]
 
 
-def list_near(hits: Sequence[Hit]) -> list[Hit]:
+def list_strong(hits: Sequence[Hit]) -> list[Hit]:
     """Return the hits with a large enough share of the best score, in order."""
     scores = [score_alone(hit) for hit in hits]
-    least_score = LEAST_SHARE * max(scores, default=0.0)
+    least_score = MIN_SCORE_SHARE * max(scores, default=0.0)
     return [hit for hit, score in zip(hits, scores, strict=True) if score >= least_score]
 
 
@@ -228,9 +237,9 @@ def _strip_accents(text: str) -> str:
 # Weight of the share of the first line's letters in a row that an entry has
 # (benchmarks/results/retrieval.md).
 GRAM_WEIGHT = 0.4
-GRAM = 4  # Letters.
-PAIR = 2  # Letters of a script without blanks.
-NEIGHBOUR_WEIGHT = 0.3  # Share of the relevance of its best neighbour that a note gets.
+GRAM_SIZE = 4  # Letters of a gram.
+UNSPACED_GRAM_SIZE = 2  # The same in a script without blanks, as Chinese.
+NEIGHBOUR_WEIGHT = 0.3  # Share of the score of its best neighbour that a note gets.
 LETTERS = Regex(r"[^\W_]+")
 
 
@@ -244,27 +253,30 @@ BLANKED = bytes(_blank_unless_letter(byte) for byte in range(256))
 
 
 def score_lexically(
-    task: str, matches: Sequence[Match], neighbours: Mapping[Place, Sequence[Place]]
-) -> Lane:
+    task: str, matches: Sequence[Match], neighbours: Mapping[EntryPlace, Sequence[EntryPlace]]
+) -> EntryScores:
     """Return the score of each match by the words and letters that it shares with a task.
 
-    The score of an entry is BM25 as a share of the best, and 0.4 x the share of the 4-grams of the
-    task's first line that it has. A note of a session gets 0.3 of the score of the better of the
-    notes before and after it in addition.
+    The score of an entry is
+
+        BM25 / best BM25 + 0.4 x share of the 4-grams of the task's first line that the entry has
+
+    A note of a session gets 0.3 of the score of its better neighbour in addition: of the note
+    before it or the note after it.
 
     Args:
         task: the task.
         matches: the matches of the index.
-        neighbours: the notes before and after a note, by the place of that.
+        neighbours: the places of the notes before and after a note, by its place.
     """
     task_grams = _list_grams(extract_prose(task).partition("\n")[0])
-    bm25 = {get_place(match.located): match.lexical for match in matches}
-    own_scores = dict(normalize_lane(bm25))
+    bm25 = {get_entry_place(match.located): match.lexical for match in matches}
+    own_scores = dict(normalize_scores(bm25))
     for match in matches:
-        gram_share = _share_of_grams(task_grams, match.located.entry)
-        own_scores[get_place(match.located)] += GRAM_WEIGHT * gram_share
+        gram_share = _measure_gram_share(task_grams, match.located.entry)
+        own_scores[get_entry_place(match.located)] += GRAM_WEIGHT * gram_share
 
-    scores: dict[Place, float] = {}
+    scores: dict[EntryPlace, float] = {}
     for place, own_score in own_scores.items():
         neighbour_scores = [own_scores.get(note, 0.0) for note in neighbours.get(place, ())]
         scores[place] = own_score + NEIGHBOUR_WEIGHT * max(neighbour_scores, default=0.0)
@@ -274,27 +286,27 @@ def score_lexically(
 def measure_gram_share(line: str, entries: Iterable[Entry]) -> float:
     """Return the largest share of the 4-grams of a line that one of the entries has."""
     grams = _list_grams(line)
-    return max((_share_of_grams(grams, entry) for entry in entries), default=0.0)
+    return max((_measure_gram_share(grams, entry) for entry in entries), default=0.0)
 
 
 def _list_grams(line: str) -> frozenset[str]:
     """Return the 4-grams (four letters in a row) of each word, with a blank before and after it.
 
-    Of a script without blanks the pairs of letters are returned instead.
+    A word of a script without blanks, such as Chinese, has 2-grams, and no blanks around it.
     """
     grams: set[str] = set()
     for word in LETTERS.findall(line.lower()):
         if word in STOP_WORDS:
             continue
         is_unspaced = not word.isascii() and UNSPACED.search(word) is not None
-        size = PAIR if is_unspaced else GRAM
+        size = UNSPACED_GRAM_SIZE if is_unspaced else GRAM_SIZE
         text = word if is_unspaced else f" {word} "
         grams.update(text[start : start + size] for start in range(len(text) - size + 1))
     return frozenset(grams)
 
 
-def _share_of_grams(grams: frozenset[str], entry: Entry) -> float:
-    """Return the share of some 4-grams that the title and body of an entry contain."""
+def _measure_gram_share(grams: frozenset[str], entry: Entry) -> float:
+    """Return the share of grams that the title or body of an entry has."""
     if not grams:
         return 0.0
     # The table translates bytes faster than one of characters, and `in` is faster for characters.

@@ -1,4 +1,4 @@
-"""The vector lane: vectors of entries in the index, and the entries nearest to a task.
+"""Search by vectors: store a vector for each entry, and find the entries nearest to a task.
 
 Vectors are kept by the hash of their text. All vectors of one model are in one row of the table
 `vectors`, so a search reads two blobs and compares with all (10,000 entries: some milliseconds with
@@ -21,38 +21,36 @@ from memory_ci.errors import EngineError
 from memory_ci.records.entry import Located
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import Embedder, Vectors
+from memory_ci.search.rank import EntryPlace
 from memory_ci.search.rows import HASH_BYTES, read_entry_row
 from memory_ci.search.search import COLUMNS, RANKED_SCOPES, SEARCHED_STATUSES, Filters, build_filter
 
 FLOAT_BYTES = 4
 
-MAX_AT_QUERY = 32
+MAX_EMBEDDED_BY_QUERY = 32
 """Entries that a query embeds itself, half a second of work.
 
 `memory-ci index --vectors` embeds the rest.
 """
 
-LEAST_COVERAGE = 0.95
+MIN_COVERAGE = 0.95
 """Share of entries that must have a vector.
 
-An entry without one counts as the farthest, so with fewer vectors the two lanes together find less
-than words alone (benchmarks/results/retrieval.md).
+An entry without one counts as the farthest, so with fewer vectors the searches by words and by
+vectors together find less than the search by words alone (benchmarks/results/retrieval.md).
 """
 
-READ = "SELECT dim, hashes, length(data) FROM vectors WHERE model_id = ?"
+READ_HASHES = "SELECT dim, hashes, length(data) FROM vectors WHERE model_id = ?"
 READ_DATA = "SELECT data FROM vectors WHERE model_id = ?"
 READ_MODELS = "SELECT model_id FROM vectors ORDER BY length(hashes) DESC, model_id"
 WRITE = "INSERT OR REPLACE INTO vectors (model_id, dim, hashes, data) VALUES (?, ?, ?, ?)"
-FORGET = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
+DELETE_OTHER_DIMENSION = "DELETE FROM vectors WHERE model_id = ? AND dim != ?"
 LIST = "SELECT e.row, e.text_hash FROM entries AS e WHERE {filter} ORDER BY e.id, e.path, e.line"
-LOOK_UP = (
+READ_ENTRIES = (
     f"SELECT e.row, {COLUMNS} FROM entries AS e WHERE e.row IN (SELECT value FROM json_each(?))"  # noqa: S608
 )
-Place = tuple[str, int]
-"""Path and line of an entry: its id may be in two files."""
-
-ListedEntry = tuple[int, bytes]
-"""The row of an entry, and the hash of its text."""
+EntryHash = tuple[int, bytes]
+"""The row number of an entry, and the hash of its text."""
 
 
 class StoredVectors(NamedTuple):
@@ -82,27 +80,31 @@ class Nearest(NamedTuple):
 
     Attributes:
         entries: the entries, best first.
-        seen: how many entries that passed the filters have a vector.
+        compared_count: how many entries that passed the filters have a vector.
         total: how many entries passed the filters.
     """
 
     entries: tuple[NearEntry, ...]
-    seen: int
+    compared_count: int
     total: int
+
+    @property
+    def is_covering(self) -> bool:
+        """Whether enough entries have a vector for the nearest to be used."""
+        return self.compared_count >= MIN_COVERAGE * self.total
 
 
 class VectorAnswer(NamedTuple):
-    """The result of the vector lane.
+    """The result of the search by vectors.
 
     Attributes:
         matches: cosines by place, best first.
         located: the entries by place.
-        reason: why the lane is off (without matches), or which texts it could not compare; ""
-            otherwise.
+        reason: why there are no matches, or which entries could not be compared; "" otherwise.
     """
 
-    matches: Mapping[Place, float]
-    located: Mapping[Place, Located]
+    matches: Mapping[EntryPlace, float]
+    located: Mapping[EntryPlace, Located]
     reason: str
 
 
@@ -111,8 +113,8 @@ def search_vectors(
 ) -> VectorAnswer:
     """Return the entries nearest to a text by the cosines of their vectors.
 
-    A few entries without a vector are embedded first. Where more have none, the answer is empty and
-    the embedder is not called. A failure of the embedder is not raised, but is the reason of an
+    A few entries without a vector are embedded first. If too many have none, the answer is empty,
+    and the embedder is not called. A failure of the embedder is not raised, but is the reason of an
     empty answer. A model whose vectors have another dimension than before is a new one under an old
     name: its old vectors are deleted.
 
@@ -124,25 +126,27 @@ def search_vectors(
         filters: conditions on entries, as for `search`.
     """
     if not text.strip():
-        return _turn_off("")
-    listed = _list_entries(index, filters)
-    missing_entries, covered_count = _find_missing_vectors(index, embedder.model_id, listed)
-    missing_after_embedding = len(missing_entries) - MAX_AT_QUERY
-    if missing_after_embedding > (1 - LEAST_COVERAGE) * len(listed):
-        return _turn_off(_describe_coverage(covered_count, len(listed)))
+        return _make_empty_answer("")
+    entry_hashes = _list_entries(index, filters)
+    missing_entries, covered_count = _find_missing_vectors(index, embedder.model_id, entry_hashes)
+    total = len(entry_hashes)
+    missing_after_embedding = len(missing_entries) - MAX_EMBEDDED_BY_QUERY
+    max_missing = (1 - MIN_COVERAGE) * total
+    if missing_after_embedding > max_missing:
+        return _make_empty_answer(_describe_coverage(covered_count, total))
 
     try:
         query = embedder.embed([text], "query")
     except EngineError as error:
-        return _turn_off(error.message)
+        return _make_empty_answer(error.message)
     if not any(query.data):
-        return _turn_off(f"{embedder.model_id} gave the task a vector of zeros")
-    deleted_rows = index.connection.execute(FORGET, (embedder.model_id, query.dim)).rowcount
-    if deleted_rows:  # Now all entries lack a vector: begin again.
+        return _make_empty_answer(f"{embedder.model_id} gave the task a vector of zeros")
+    deletion = index.connection.execute(DELETE_OTHER_DIMENSION, (embedder.model_id, query.dim))
+    if deletion.rowcount > 0:  # Now all entries lack a vector: begin again.
         return search_vectors(index, embedder, text, depth=depth, **filters)
 
-    error_message = _embed_entries(index, embedder, missing_entries[:MAX_AT_QUERY])
-    nearest = _find_nearest(index, query, embedder.model_id, depth, listed)
+    error_message = _embed_entries(index, embedder, missing_entries[:MAX_EMBEDDED_BY_QUERY])
+    nearest = _find_nearest(index, query, embedder.model_id, depth, entry_hashes)
     return _make_answer(nearest, error_message)
 
 
@@ -154,16 +158,16 @@ def _make_answer(nearest: Nearest, error_message: str) -> VectorAnswer:
         error_message: why entries without a vector could not be embedded; "" if they were.
     """
     reasons: list[str] = []
-    if nearest.seen < nearest.total:
-        reasons.append(_describe_coverage(nearest.seen, nearest.total))
+    if nearest.compared_count < nearest.total:
+        reasons.append(_describe_coverage(nearest.compared_count, nearest.total))
     if error_message:
         reasons.append(error_message)
     reason = "; ".join(reasons)
-    if nearest.seen < LEAST_COVERAGE * nearest.total:
-        return _turn_off(reason)
+    if not nearest.is_covering:
+        return _make_empty_answer(reason)
 
-    matches: dict[Place, float] = {}
-    located_entries: dict[Place, Located] = {}
+    matches: dict[EntryPlace, float] = {}
+    located_entries: dict[EntryPlace, Located] = {}
     for located, cosine in nearest.entries:
         place = (located.path, located.line)
         matches[place] = cosine
@@ -171,7 +175,7 @@ def _make_answer(nearest: Nearest, error_message: str) -> VectorAnswer:
     return VectorAnswer(matches, located_entries, reason)
 
 
-def _turn_off(reason: str) -> VectorAnswer:
+def _make_empty_answer(reason: str) -> VectorAnswer:
     return VectorAnswer({}, {}, reason)
 
 
@@ -200,56 +204,57 @@ def find_nearest(
 
 
 def _find_nearest(
-    index: Index, query: Vectors, model_id: str, depth: int, listed: Sequence[ListedEntry]
+    index: Index, query: Vectors, model_id: str, depth: int, entry_hashes: Sequence[EntryHash]
 ) -> Nearest:
-    """Return the entries whose vectors have the highest cosine with a query, of a list of entries.
+    """Return those of some entries whose vectors have the highest cosine with a query.
 
     Args:
         index: the index.
         query: the vector to compare with.
         model_id: the model of the query.
         depth: how many entries are returned at most.
-        listed: the rows of the entries and the hashes of their texts.
+        entry_hashes: the rows of the entries to compare, and the hashes of their texts.
     """
-    stored = _read_vectors(index, model_id)
-    if stored.dim != query.dim:
-        return Nearest((), 0, len(listed))
-    cosines = _cosines(_read_data(index, model_id), query)
-    return _choose_nearest(index, stored, cosines, depth, listed)
+    stored_vectors = _read_vectors(index, model_id)
+    if stored_vectors.dim != query.dim:
+        return Nearest((), compared_count=0, total=len(entry_hashes))
+    cosines = _compute_cosines(_read_data(index, model_id), query)
+    return _choose_nearest(index, stored_vectors, cosines, depth, entry_hashes)
 
 
 def _choose_nearest(
     index: Index,
-    stored: StoredVectors,
+    stored_vectors: StoredVectors,
     cosines: Sequence[float],
     depth: int,
-    listed: Sequence[ListedEntry],
+    entry_hashes: Sequence[EntryHash],
 ) -> Nearest:
-    """Return the listed entries with the highest cosines, at most `depth`.
+    """Return those of some entries that have the highest cosines, at most `depth`.
 
     Args:
         index: the index, from which these entries are read.
-        stored: the hashes of the stored vectors.
-        cosines: the cosine of each stored vector, in the same order.
+        stored_vectors: the hashes of the stored vectors.
+        cosines: the cosine of each stored vector with the query, in the same order.
         depth: how many entries are returned at most.
-        listed: the rows of entries and the hashes of their texts.
+        entry_hashes: the rows of the entries to compare, and the hashes of their texts.
     """
-    cosine_by_hash = dict(zip(stored.hashes, cosines, strict=True))
-    candidates = [
-        (row, cosine_by_hash[text_hash]) for row, text_hash in listed if text_hash in cosine_by_hash
-    ]
+    cosine_by_hash = dict(zip(stored_vectors.hashes, cosines, strict=True))
+    candidates: list[tuple[int, float]] = []
+    for row, text_hash in entry_hashes:
+        if text_hash in cosine_by_hash:
+            candidates.append((row, cosine_by_hash[text_hash]))
     best = nlargest(max(1, depth), candidates, key=itemgetter(1))
-    located_by_row = _look_up(index, [row for row, _cosine in best])
+    located_by_row = _read_entries(index, [row for row, _cosine in best])
     near_entries = tuple(NearEntry(located_by_row[row], cosine) for row, cosine in best)
-    return Nearest(near_entries, seen=len(candidates), total=len(listed))
+    return Nearest(near_entries, compared_count=len(candidates), total=len(entry_hashes))
 
 
 def find_nearest_to_texts(
     index: Index, hashes: Sequence[bytes], depth: int, **filters: Unpack[Filters]
 ) -> dict[bytes, Nearest]:
-    """Return the entries nearest to each of several texts that have a vector.
+    """Return the entries nearest to each of several texts that have a vector, by hash of the text.
 
-    Nothing is embedded. The model that has vectors of most texts is used.
+    Nothing is embedded: the vectors of the model that has most vectors in the index are compared.
 
     Args:
         index: the index.
@@ -260,27 +265,30 @@ def find_nearest_to_texts(
     model_id = next(iter(index.read(READ_MODELS, (), itemgetter(0))), None)
     if not isinstance(model_id, str):
         return {}
-    stored = _read_vectors(index, model_id)
-    if set(hashes).isdisjoint(stored.hashes):
+    stored_vectors = _read_vectors(index, model_id)
+    if set(hashes).isdisjoint(stored_vectors.hashes):
         return {}
 
-    data = _read_data(index, model_id)
-    listed = _list_entries(index, filters)
-    bytes_by_hash = _split_by_hash(stored.hashes, data)
+    all_vectors = _read_data(index, model_id)
+    entry_hashes = _list_entries(index, filters)
+    vector_by_hash = _split_by_hash(stored_vectors.hashes, all_vectors)
     nearest_by_hash: dict[bytes, Nearest] = {}
     for text_hash in hashes:
-        if text_hash not in bytes_by_hash:
+        if text_hash not in vector_by_hash:
             continue
-        numbers = _swap_to_little_endian(array("f", bytes_by_hash[text_hash]))
-        cosines = _cosines(data, Vectors(stored.dim, numbers))
-        nearest_by_hash[text_hash] = _choose_nearest(index, stored, cosines, depth, listed)
+        # In the index numbers are little-endian; a query has those of this machine.
+        query_data = _swap_to_little_endian(array("f", vector_by_hash[text_hash]))
+        cosines = _compute_cosines(all_vectors, Vectors(stored_vectors.dim, query_data))
+        nearest_by_hash[text_hash] = _choose_nearest(
+            index, stored_vectors, cosines, depth, entry_hashes
+        )
     return nearest_by_hash
 
 
 def list_missing_texts(index: Index, model_id: str, **filters: Unpack[Filters]) -> dict[bytes, str]:
     """Return the texts that could be served and have no vector of this model, by hash."""
-    listed = _list_entries(index, filters)
-    missing_entries, _ = _find_missing_vectors(index, model_id, listed)
+    entry_hashes = _list_entries(index, filters)
+    missing_entries, _ = _find_missing_vectors(index, model_id, entry_hashes)
     return _read_texts(index, missing_entries)
 
 
@@ -295,43 +303,43 @@ def store_vectors(index: Index, model_id: str, hashes: Sequence[bytes], vectors:
         hashes: the hash of the text of each vector.
         vectors: the vectors.
     """
-    stored = _read_vectors(index, model_id)
+    stored_vectors = _read_vectors(index, model_id)
     bytes_by_hash: dict[bytes, bytes] = {}
-    if stored.dim == vectors.dim:
-        bytes_by_hash = _split_by_hash(stored.hashes, _read_data(index, model_id))
+    if stored_vectors.dim == vectors.dim:
+        bytes_by_hash = _split_by_hash(stored_vectors.hashes, _read_data(index, model_id))
     bytes_by_hash |= _split_by_hash(hashes, _swap_to_little_endian(vectors.data).tobytes())
 
-    listed = index.read(LIST.format(filter="TRUE"), (), _read_listed)
-    present_hashes = {text_hash for _row, text_hash in listed}
+    entry_hashes = index.read(LIST.format(filter="TRUE"), (), _read_entry_hash)
+    present_hashes = {text_hash for _row, text_hash in entry_hashes}
     kept_hashes = sorted(bytes_by_hash.keys() & present_hashes)
     data = b"".join(bytes_by_hash[text_hash] for text_hash in kept_hashes)
     index.connection.execute(WRITE, (model_id, vectors.dim, b"".join(kept_hashes), data))
 
 
-def _list_entries(index: Index, filters: Filters) -> list[ListedEntry]:
-    """Return the entries that the lexical lane would search."""
+def _list_entries(index: Index, filters: Filters) -> list[EntryHash]:
+    """Return the rows and text hashes of the entries that the search by words would search."""
     searched = Filters(scopes=RANKED_SCOPES, statuses=SEARCHED_STATUSES)
     searched.update(filters)
     condition, values = build_filter(searched)
-    return index.read(LIST.format(filter=condition), values, _read_listed)
+    return index.read(LIST.format(filter=condition), values, _read_entry_hash)
 
 
-def _read_listed(row: tuple[Any, ...]) -> ListedEntry:
+def _read_entry_hash(row: tuple[Any, ...]) -> EntryHash:
     return row[0], row[1]
 
 
-def _look_up(index: Index, rows: Sequence[int]) -> dict[int, Located]:
+def _read_entries(index: Index, rows: Sequence[int]) -> dict[int, Located]:
     """Return the entries in these rows."""
     return dict(
-        index.read(LOOK_UP, (json.dumps(rows),), lambda row: (row[0], read_entry_row(row[1:])))
+        index.read(READ_ENTRIES, (json.dumps(rows),), lambda row: (row[0], read_entry_row(row[1:])))
     )
 
 
-def _embed_entries(index: Index, embedder: Embedder, listed: Sequence[ListedEntry]) -> str:
+def _embed_entries(index: Index, embedder: Embedder, entry_hashes: Sequence[EntryHash]) -> str:
     """Embed entries and store their vectors; return why that failed, or ""."""
-    if not listed:
+    if not entry_hashes:
         return ""
-    texts = _read_texts(index, listed)
+    texts = _read_texts(index, entry_hashes)
     try:
         vectors = embedder.embed(tuple(texts.values()))
         store_vectors(index, embedder.model_id, tuple(texts), vectors)
@@ -341,27 +349,27 @@ def _embed_entries(index: Index, embedder: Embedder, listed: Sequence[ListedEntr
 
 
 def _find_missing_vectors(
-    index: Index, model_id: str, listed: Sequence[ListedEntry]
-) -> tuple[list[ListedEntry], int]:
-    """Find the texts of listed entries that have no vector of a model.
+    index: Index, model_id: str, entry_hashes: Sequence[EntryHash]
+) -> tuple[list[EntryHash], int]:
+    """Find the texts of entries that have no vector of a model.
 
     Returns:
-        One entry for each such text, and the number of listed entries that have a vector.
+        One entry for each such text, and the number of entries that have a vector.
     """
     stored_hashes = set(_read_vectors(index, model_id).hashes)
     # Entries with equal texts share a vector: one of them is enough.
     row_by_missing_hash = {
-        text_hash: row for row, text_hash in listed if text_hash not in stored_hashes
+        text_hash: row for row, text_hash in entry_hashes if text_hash not in stored_hashes
     }
     missing_entries = [(row, text_hash) for text_hash, row in row_by_missing_hash.items()]
-    covered_count = sum(text_hash in stored_hashes for _row, text_hash in listed)
+    covered_count = sum(text_hash in stored_hashes for _row, text_hash in entry_hashes)
     return missing_entries, covered_count
 
 
-def _read_texts(index: Index, listed: Sequence[ListedEntry]) -> dict[bytes, str]:
+def _read_texts(index: Index, entry_hashes: Sequence[EntryHash]) -> dict[bytes, str]:
     """Return the texts of entries by hash."""
-    located_by_row = _look_up(index, [row for row, _ in listed])
-    return {hash_: located_by_row[row].entry.text for row, hash_ in listed}
+    located_by_row = _read_entries(index, [row for row, _ in entry_hashes])
+    return {hash_: located_by_row[row].entry.text for row, hash_ in entry_hashes}
 
 
 def _read_vectors(index: Index, model_id: str) -> StoredVectors:
@@ -369,7 +377,7 @@ def _read_vectors(index: Index, model_id: str) -> StoredVectors:
 
     Return no vectors if the stored lengths do not agree, as after tampering.
     """
-    for dim, hashes, data_length in index.read(READ, (model_id,), tuple):
+    for dim, hashes, data_length in index.read(READ_HASHES, (model_id,), tuple):
         if not isinstance(dim, int) or not isinstance(hashes, bytes):
             continue
         count, remainder = divmod(len(hashes), HASH_BYTES)
@@ -399,13 +407,13 @@ def _split_by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
     }
 
 
-def _cosines(data: bytes, query: Vectors) -> list[float]:
+def _compute_cosines(data: bytes, query: Vectors) -> list[float]:
     """Return the cosine of every stored vector with the query; 0 if it is no number.
 
     All vectors have length one, or zero.
     """
     if importlib.util.find_spec("numpy") is None:
-        products = _products(data, query)
+        products = _compute_products(data, query)
     else:
         from memory_ci.search.embedders.minilm import load_numpy
 
@@ -415,7 +423,7 @@ def _cosines(data: bytes, query: Vectors) -> list[float]:
     return [value if math.isfinite(value) else 0.0 for value in products]
 
 
-def _products(data: bytes, query: Vectors) -> list[float]:
+def _compute_products(data: bytes, query: Vectors) -> list[float]:
     """Return the dot products without numpy, some hundred times slower."""
     numbers = _swap_to_little_endian(array("f", data))
     starts = range(0, len(numbers), query.dim)

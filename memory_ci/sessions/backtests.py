@@ -82,7 +82,7 @@ def join_sessions(
 
 def _list_texts(finder: SessionFinder, merged: MergedChange) -> list[str] | None:
     """Return the texts of people in the sessions of a change; None if it has no known session."""
-    joined_sessions = list(finder.find(merged, None))
+    joined_sessions = list(finder.find_sessions(merged, None))
     if not joined_sessions:
         return None
     texts = []

@@ -36,7 +36,7 @@ from memory_ci.records.event import Session
 from memory_ci.regex import Regex
 from memory_ci.repetition.commands import list_forms
 from memory_ci.sessions.marked_notes import read_notes
-from memory_ci.sessions.moments import list_known_forms, load_moments
+from memory_ci.sessions.moments import list_failing_commands, load_timed_lines
 from memory_ci.sources.transcripts.digest import safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
@@ -252,7 +252,7 @@ def _store_session(
         dry_run: whether to write nothing.
     """
     ref = session_ref(session.agent, session.id)
-    known = list_known_forms(load_moments(workspace.repo.common_dir))
+    known = list_failing_commands(load_timed_lines(workspace.repo.common_dir))
     digest = write_digest(
         session, DIGEST_SIZE, _mask, lambda command: _name_known_forms(command, known)
     )

@@ -60,16 +60,21 @@ def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
 def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
     """Return the reminder for an agent's hook, which runs at every prompt, if it is due.
 
-    Only at the first prompt of a session it is found out whether the reminder is due, because that
-    starts git.
+    To find out whether it is due starts git, so that is done only at the first prompt of a session.
+    A mark in the git directory says that a session had its first prompt. Errors are not raised.
+
+    Args:
+        workspace: the workspace.
+        session: the id of the session, None if unknown.
+        today: the current day.
     """
     if session is None:
         return nudge_once(workspace, None, today)
     with suppress(MemoryCIError, OSError):
         marks = _read_marks(workspace)
-        mark = _hash_mark(f"asked {session}")
-        if mark not in marks:
-            _write_marks(workspace, [*marks, mark])
+        first_prompt_mark = _hash_mark(f"asked {session}")
+        if first_prompt_mark not in marks:
+            _write_marks(workspace, [*marks, first_prompt_mark])
             return nudge_once(workspace, session, today)
     return ""
 

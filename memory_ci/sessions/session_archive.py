@@ -35,7 +35,12 @@ from memory_ci.records.repetition import AwareTime, CommandRun, PersonTurn
 from memory_ci.regex import Regex
 from memory_ci.repetition.commands import MAX_COMMAND, list_forms
 from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
-from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
+from memory_ci.sessions.session_join import (
+    COMMITTED_TRANSCRIPT,
+    ENTIRE_REFS,
+    GIT_AI_REFS,
+    MAX_TRANSCRIPT,
+)
 from memory_ci.sources.commits import author_of
 from memory_ci.sources.entire import list_metadata
 from memory_ci.sources.transcripts.prose import extract_typed_words
@@ -280,7 +285,7 @@ def _list_in_refs(repo: Repository) -> Iterator[Source]:
 
     Of each the local ref is read, or the one of the remote if there is none.
     """
-    refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE, *NOTES)]
+    refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE_REFS, *GIT_AI_REFS)]
     local_branch, remote_branch, local_notes, remote_notes = find_objects(repo, refs)
     if branch := local_branch or remote_branch:
         yield from _list_checkpoints(Tree(repo, branch))
@@ -353,7 +358,7 @@ def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[Comm
             if file.old_path is not None:
                 seen.add(file.old_path)  # the newer name of the transcript was listed already
             is_deleted = not oid.strip("0")
-            if is_deleted or file.path in seen or not COMMITTED.fullmatch(file.path):
+            if is_deleted or file.path in seen or not COMMITTED_TRANSCRIPT.fullmatch(file.path):
                 continue
             seen.add(file.path)
             yield CommittedTranscript(file.path, oid, author_of(commit), commit.authored_at)

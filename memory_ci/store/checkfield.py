@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import get_args
 
-from memory_ci.checks.globs import GlobError, refuse_globs
+from memory_ci.checks.globs import GlobError, validate_globs
 from memory_ci.checks.patterns import PatternError, compile_pattern
 from memory_ci.errors import UsageError
 from memory_ci.records.check import (
@@ -20,9 +20,9 @@ from memory_ci.records.check import (
 )
 from memory_ci.store.yamltext import YamlNode, YamlTextError, parse_nested, quote_scalar
 
-MAX_FORMS = 10  # Commands that a `before` check names.
-MAX_FORM = 100  # Characters of one of them.
-SINCE = "edit"  # The only time from which `before` counts.
+MAX_COMMANDS = 10  # That a `before` check may name.
+MAX_COMMAND_CHARS = 100
+SINCE_EDIT = "edit"  # The only value of `since`: a `before` check counts from the last edit.
 
 FORMS = (
     "with: {when: [GLOB], also: [GLOB]}",
@@ -99,7 +99,7 @@ def format_check(check: ChangeCheck) -> str:
             key = "not" if is_forbidden else "match"
             return f"message: {{{key}: {quote_scalar(text)}}}"
         case BeforeCheck(command, ran):
-            return f"before: {{command: {command}, ran: {_format_list(ran)}, since: {SINCE}}}"
+            return f"before: {{command: {command}, ran: {_format_list(ran)}, since: {SINCE_EDIT}}}"
 
 
 def format_check_field(check: ChangeCheck) -> list[str]:
@@ -138,22 +138,32 @@ def _read_message(node: YamlNode) -> ChangeCheck:
 
 
 def _read_before(node: YamlNode) -> ChangeCheck:
-    """Return the check that commands were run before a git command, for example before a commit."""
-    fields = _read_fields(node, ("command", "ran"), ("since",))
-    command = _read_text(fields["command"])
-    allowed_commands: tuple[CheckedCommand, ...] = get_args(CheckedCommand)
-    if command not in allowed_commands:
-        names = ", ".join(allowed_commands)
-        raise CheckError(f"command {command!r} is none of {names}", fields["command"].line)
+    """Return the check that commands ran before a git command, for example tests before a commit.
+
+    Raises:
+        CheckError: the git command is none of those that can be checked, `since` is not `edit`, or
+            there are too many or too long commands.
+    """
+    fields = _read_fields(node, required=("command", "ran"), optional=("since",))
+    name = _read_text(fields["command"])
+    checked_commands: tuple[CheckedCommand, ...] = get_args(CheckedCommand)
+    matching_commands = [command for command in checked_commands if command == name]
+    if not matching_commands:
+        names = ", ".join(checked_commands)
+        raise CheckError(f"command {name!r} is none of {names}", fields["command"].line)
+
     since = fields.get("since")
-    if since is not None and _read_text(since) != SINCE:
-        raise CheckError(f"since is {SINCE}, nothing else", since.line)
-    ran = _read_texts(fields["ran"])
-    is_count_allowed = 1 <= len(ran) <= MAX_FORMS
-    if not is_count_allowed or any(len(form) > MAX_FORM for form in ran):
-        message = f"ran needs 1 to {MAX_FORMS} commands of at most {MAX_FORM} characters"
+    if since is not None and _read_text(since) != SINCE_EDIT:
+        raise CheckError(f"since is {SINCE_EDIT}, nothing else", since.line)
+    required_commands = _read_texts(fields["ran"])
+    is_count_allowed = 1 <= len(required_commands) <= MAX_COMMANDS
+    is_one_too_long = any(len(command) > MAX_COMMAND_CHARS for command in required_commands)
+    if not is_count_allowed or is_one_too_long:
+        message = (
+            f"ran needs 1 to {MAX_COMMANDS} commands of at most {MAX_COMMAND_CHARS} characters"
+        )
         raise CheckError(message, fields["ran"].line)
-    return BeforeCheck(allowed_commands[allowed_commands.index(command)], ran)
+    return BeforeCheck(matching_commands[0], required_commands)
 
 
 READERS: Mapping[str, Callable[[YamlNode], ChangeCheck]] = {
@@ -182,9 +192,9 @@ def _read_fields(
         CheckError: a required field is missing, or a field is neither required nor optional.
     """
     fields = node.value if isinstance(node.value, dict) else {}
-    missing = [name for name in required if name not in fields]
-    if missing:
-        raise CheckError(f"lacks {' and '.join(missing)}", node.line)
+    missing_names = [name for name in required if name not in fields]
+    if missing_names:
+        raise CheckError(f"lacks {' and '.join(missing_names)}", node.line)
     for name, value in fields.items():
         if name not in (*required, *optional):
             raise CheckError(f"has an unknown key {name!r}", value.line)
@@ -203,14 +213,14 @@ def _read_texts(node: YamlNode) -> tuple[str, ...]:
 
 
 def _read_globs(node: YamlNode) -> tuple[str, ...]:
-    """Return a glob or a list of globs.
+    """Return the globs of a field, which has a single glob or a list of them.
 
     Raises:
-        CheckError: a glob is not valid.
+        CheckError: a glob is not valid, or does too much work.
     """
     globs = _read_texts(node)
     try:
-        refuse_globs(globs)
+        validate_globs(globs)
     except GlobError as error:
         raise CheckError(str(error), node.line) from None
     return globs

@@ -27,9 +27,10 @@ from memory_ci.store.frontmatter import (
 from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines, parse_title
 from memory_ci.store.yamltext import Field, YamlTextError, parse_fields
 
-KEY_ANYWHERE = Regex(rf"\b{ENTRY_KEY.pattern}")
-# Any key of lower-case letters, with its colon.
-FIELD = Regex(r"[a-z_]+\s*:")
+# A key of an entry anywhere in a text: `id: … type: …`. ENTRY_KEY matches it at the beginning.
+ENTRY_KEY_ANYWHERE = Regex(rf"\b{ENTRY_KEY.pattern}")
+# Any key of lower-case letters with its colon, at the beginning of a line: `reach:`.
+ANY_KEY = Regex(r"[a-z_]+\s*:")
 # The beginning of a line of YAML: `key: `, `"key": `.
 KEY = Regex(r"['\"]?([A-Za-z_][\w-]*)(?:[ \t]*:(?:\s|$)|['\"][ \t]*:)")
 # A field `id` with a UUID.
@@ -60,16 +61,17 @@ class Segment(msgspec.Struct, frozen=True):
     is_broken: bool = False
 
 
-class _Head(msgspec.Struct, frozen=True):
-    """The front matter of an entry.
+class _FrontMatter(msgspec.Struct, frozen=True):
+    """The front matter of an entry, or a text that is meant as one.
 
     Attributes:
-        close: the line of its closing `---`, 0-based.
-        lines: its lines.
+        last: the last line of it that is read, 0-based: its closing `---`. Of a malformed front
+            matter it is the first line, so that the lines below are read again.
+        lines: its lines between the two `---`.
         fields: its fields; None if it is malformed.
     """
 
-    close: int
+    last: int
     lines: tuple[str, ...] = ()
     fields: tuple[Field, ...] | None = None
 
@@ -122,7 +124,19 @@ def not_utf8(path: str, data: bytes, error: UnicodeDecodeError) -> Finding:
 
 
 class _Scanner:
-    """Cuts a text into segments in one pass over its lines. Line numbers are 0-based."""
+    """Cuts a text into segments in one pass over its lines. Line numbers are 0-based.
+
+    Attributes:
+        path: the path of the file.
+        raw_lines: the lines of the text, split at line feeds.
+        lines: the same lines without a carriage return at their end.
+        fenced: for each line whether it is in a code fence.
+        fenced_separators: the numbers of the lines `---` in code fences.
+        separators: the numbers of the other lines `---`, which may begin or close a front matter.
+        possible_starts: the numbers of the lines at which a segment may begin.
+        findings: remarks on what cannot be read.
+        segments: the segments of the lines that were scanned.
+    """
 
     def __init__(self, path: str, text: str) -> None:
         self.path = path
@@ -131,22 +145,22 @@ class _Scanner:
         if "\r" in text:
             self.lines = [line.removesuffix("\r") for line in self.raw_lines]
         self.fenced = mark_fenced_lines(self.lines)
-        self.separators: list[int] = []  # The lines `---`.
-        self.bounds: list[int] = []  # The separators outside of code fences.
-        self.stops: list[int] = []  # The lines at which a segment may begin.
+        self.fenced_separators: list[int] = []
+        self.separators: list[int] = []
+        self.possible_starts: list[int] = []
         for number, line in enumerate(self.lines):
             is_rule = line.startswith(("---", "\ufeff---"))
             is_separator = is_rule and line.rstrip() in ("---", "\ufeff---")
-            # Lines of an old Mac, in one line as git counts lines.
+            if self.fenced[number]:
+                if is_separator:
+                    self.fenced_separators.append(number)
+                continue
+            # Lines of an old Mac end in a carriage return alone: for git they are one line.
             is_old_mac_entry = "\rid:" in line and OLD_MAC.search(line) is not None
             if is_separator:
                 self.separators.append(number)
-            if self.fenced[number]:
-                continue
-            if is_separator:
-                self.bounds.append(number)
             if is_separator or is_old_mac_entry or line.startswith("# "):
-                self.stops.append(number)
+                self.possible_starts.append(number)
         self.findings: list[Finding] = []
         self.segments: list[Segment] = []
 
@@ -185,86 +199,98 @@ class _Scanner:
     def _add_conflict(self, first: int, end: int) -> None:
         """Add the segment of a merge conflict, and report it.
 
-        Unless the conflict begins with an entry, it is in the middle of the entry above it, which
-        is broken then.
+        A conflict that does not begin with an entry is in the middle of the entry above it. Then
+        that entry cannot be read, either.
+
+        Args:
+            first: the line of the first marker.
+            end: the line after the last marker.
         """
         hint = "Resolve it and remove the markers."
-        self._report(first, "conflict-marker", "merge conflict markers stand here", hint)
-        above = self.segments[-1] if self.segments else None
-        begins_entry = self.lines[first + 1 : first + 2] == ["---"]
-        if above is not None and above.entry is not None and not begins_entry:
-            self.segments[-1] = Segment(above.raw, above.line, is_broken=True)
+        self._report_finding(first, "conflict-marker", "merge conflict markers stand here", hint)
+        previous = self.segments[-1] if self.segments else None
+        begins_with_entry = self.lines[first + 1 : first + 2] == ["---"]
+        if previous is not None and previous.entry is not None and not begins_with_entry:
+            self.segments[-1] = Segment(previous.raw, previous.line, is_broken=True)
         self._add_text(first, end, is_broken=True)
 
     def _report_fenced_entries(self) -> None:
         """Report entries in code fences: an unclosed fence hides those after it."""
-        fenced_separators = [number for number in self.separators if self.fenced[number]]
-        for first, close in pairwise(fenced_separators):
-            if _has_entry_keys(self.lines[first + 1 : close]):
+        for first, closing in pairwise(self.fenced_separators):
+            if _has_entry_keys(self.lines[first + 1 : closing]):
                 hint = "If it is meant as an entry, close the fence above it."
                 message = "a whole entry stands inside a code fence and is not read"
-                self._report(first, "fenced-entry", message, hint, "warning")
+                self._report_finding(first, "fenced-entry", message, hint, "warning")
 
     def _scan_range(self, start: int, end: int) -> None:
         """Add the entries and the prose of the lines between two conflicts.
+
+        An entry has the lines from its front matter up to the next front matter or a heading of
+        level 1, which begins a section of the file.
 
         Args:
             start: the first line.
             end: the line after the last.
         """
-        next_separator = dict(pairwise(select_between(self.bounds, start, end)))
-        head: _Head | None = None  # The front matter of the segment that begins at `begin`.
-        begin = start
-        for number in select_between(self.stops, start, end):
-            if head is not None and number <= head.close:
-                continue  # The line is in the front matter.
-            new_head = self._read_head(number, next_separator.get(number))
-            # A heading of level 1 ends the entry above it: sections of a memory file are not part
-            # of a body.
-            ends_entry = head is not None and self.lines[number].startswith("# ")
-            if new_head is None and not ends_entry:
+        next_separator = dict(pairwise(select_between(self.separators, start, end)))
+        segment_start = start
+        front_matter: _FrontMatter | None = None  # Of this segment; None if it is prose.
+        for number in select_between(self.possible_starts, start, end):
+            if front_matter is not None and number <= front_matter.last:
                 continue
-            self._add_segment(begin, number, head)
-            begin = number
-            head = new_head
-        self._add_segment(begin, end, head)
+            new_front_matter = self._read_front_matter(number, next_separator.get(number))
+            is_heading_1 = self.lines[number].startswith("# ")
+            ends_entry = is_heading_1 and front_matter is not None
+            if new_front_matter is None and not ends_entry:
+                continue
+            self._add_segment(segment_start, number, front_matter)
+            segment_start = number
+            front_matter = new_front_matter
+        self._add_segment(segment_start, end, front_matter)
 
-    def _read_head(self, first: int, close: int | None) -> _Head | None:
+    def _read_front_matter(self, first: int, closing: int | None) -> _FrontMatter | None:
         """Return the front matter that begins at a line; None if the line does not begin one.
+
+        A malformed front matter is reported and has no fields.
 
         Args:
             first: the line.
-            close: the line of the next separator; None without one.
+            closing: the line of the next separator, which closes it; None without one.
         """
         if "\r" in self.lines[first]:
             reason = "its lines end in carriage returns alone, so git takes them for one line"
-            return self._refuse_head(first, reason)
-        if close is None:
+            return self._refuse_front_matter(first, reason)
+        if closing is None:
             return None
-        lines = tuple(self.lines[first + 1 : close])
-        if not self._is_front_matter(lines, close):
+        lines = tuple(self.lines[first + 1 : closing])
+        if not self._is_front_matter(lines, closing):
             return None
         if self.lines[first].startswith("\ufeff"):
             reason = "an invisible byte order mark is before the `---`"
-            return self._refuse_head(first, reason)
+            return self._refuse_front_matter(first, reason)
         try:
-            return _Head(close, lines, _parse_head(lines))
+            return _FrontMatter(closing, lines, _parse_front_matter(lines))
         except YamlTextError as error:
-            self._report(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
+            self._report_finding(
+                first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT
+            )
             # The line that closes it is read again: it may open the next entry.
-            return _Head(first)
+            return _FrontMatter(last=first)
 
-    def _is_front_matter(self, lines: Sequence[str], close: int) -> bool:
+    def _is_front_matter(self, lines: Sequence[str], closing: int) -> bool:
         """Return whether lines are meant as a front matter, not as text between Markdown rules.
 
         In Markdown a line `---` is a rule, so text between two of them may be prose. It is a front
-        matter if it has an `id` with a UUID, or an `id` and another key. With a title below, it is
-        also a front matter if all lines are keys and one is a key of an entry, or if it has two
-        keys that every entry has.
+        matter if one of these holds:
+
+        - it has an `id` with a UUID;
+        - it has an `id` and another key;
+        - it has at least two keys that every entry has, and a title is below it;
+        - all its lines are keys, one of them of an entry, and a title is below it.
 
         Args:
             lines: the lines between two separators.
-            close: the number of the second separator.
+            closing: the number of the second separator.
         """
         if lines and ID_FIELD.match(lines[0]):
             return True
@@ -274,10 +300,9 @@ class _Scanner:
         if has_uuid or ("id" in keys and len(keys) > 1):
             return True
         has_only_keys = all(KEY.match(line) for line in field_lines if line.strip())
-        is_mapping_of_ours = has_only_keys and not keys.isdisjoint(CONVERTERS)
-        if not is_mapping_of_ours and len(keys.intersection(CORE_KEYS)) < 2:
-            return False
-        return self._has_title(close + 1)
+        is_entry_mapping = has_only_keys and not keys.isdisjoint(CONVERTERS)
+        has_core_keys = len(keys.intersection(CORE_KEYS)) >= 2
+        return (is_entry_mapping or has_core_keys) and self._has_title(closing + 1)
 
     def _has_title(self, start: int) -> bool:
         """Return whether the first line of text from `start` on is a heading of level 2."""
@@ -287,61 +312,67 @@ class _Scanner:
                 return is_heading or is_underlined(self.lines[number : number + 2], 0)
         return False
 
-    def _refuse_head(self, first: int, reason: str) -> _Head:
+    def _refuse_front_matter(self, first: int, reason: str) -> _FrontMatter:
         """Report a line that is meant to begin a front matter; return a malformed front matter."""
-        self._report(first, "malformed-front-matter", reason, "Write the line again.")
-        return _Head(first)
+        self._report_finding(first, "malformed-front-matter", reason, "Write the line again.")
+        return _FrontMatter(last=first)
 
-    def _add_segment(self, begin: int, end: int, head: _Head | None) -> None:
-        """Add the segment of an entry, or of prose if `head` is None.
+    def _add_segment(self, begin: int, end: int, front_matter: _FrontMatter | None) -> None:
+        """Add the segment of an entry or, without a front matter, of prose.
 
         Args:
             begin: the first line.
             end: the line after the last.
-            head: the front matter at its beginning.
+            front_matter: the front matter at its beginning.
         """
-        if head is None or head.fields is None:
-            self._add_text(begin, end, is_broken=head is not None)
+        if front_matter is None or front_matter.fields is None:
+            self._add_text(begin, end, is_broken=front_matter is not None)
             return
-        entry = self._read_entry(head, head.fields, begin, end)
+        entry = self._read_entry(front_matter, front_matter.fields, begin, end)
         raw = self._join_lines(begin, end)
         segment = Segment(
             raw,
             line=begin + 1,
             entry=entry,
-            head=head.lines,
-            fields=head.fields,
+            head=front_matter.lines,
+            fields=front_matter.fields,
             is_broken=entry is None,
         )
         self.segments.append(segment)
 
     def _read_entry(
-        self, head: _Head, fields: tuple[Field, ...], begin: int, end: int
+        self, front_matter: _FrontMatter, fields: tuple[Field, ...], begin: int, end: int
     ) -> Entry | None:
         """Return the entry of a front matter and the text below it; None if it is malformed.
 
         Args:
-            head: the front matter.
+            front_matter: the front matter.
             fields: its fields.
             begin: the first line of the entry.
             end: the line after its last.
         """
-        values, problems = parse_values(fields, head.lines)
+        values, problems = parse_values(fields, front_matter.lines)
         for problem in problems:
-            self._report(begin + 1 + problem.line, problem.code, problem.message, problem.hint)
+            self._report_finding(
+                begin + 1 + problem.line, problem.code, problem.message, problem.hint
+            )
         if problems:
             return None
-        title, text = split_body(self.lines[head.close + 1 : end])
+        title, text = split_body(self.lines[front_matter.last + 1 : end])
         if _is_only_fields(title or "", text):
             message = "the entry has a second front matter in place of a text"
             hint = "Delete one of the two, or write the text of the entry below it."
-            self._report(head.close + 1, "front-matter-in-body", message, hint)
+            self._report_finding(front_matter.last + 1, "front-matter-in-body", message, hint)
             return None
         if title is None:
             hint = "Start its body with a line `## title`."
-            self._report(head.close, "no-title", "the entry has no title", hint, "warning")
+            self._report_finding(
+                front_matter.last, "no-title", "the entry has no title", hint, "warning"
+            )
             title = " ".join(text.partition("\n")[0].split())
-        return Entry(**values, extra=parse_extra(fields, head.lines), title=title, body=text)
+        return Entry(
+            **values, extra=parse_extra(fields, front_matter.lines), title=title, body=text
+        )
 
     def _add_text(self, begin: int, end: int, *, is_broken: bool) -> None:
         raw = self._join_lines(begin, end)
@@ -353,13 +384,13 @@ class _Scanner:
         text = "\n".join(self.raw_lines[begin:end])
         return text if end == len(self.lines) else text + "\n"
 
-    def _report(
+    def _report_finding(
         self, line: int, code: str, message: str, hint: str = "", level: Level = "error"
     ) -> None:
         self.findings.append(Finding(self.path, line + 1, code, message, hint, level))
 
 
-def _parse_head(lines: Sequence[str]) -> tuple[Field, ...]:
+def _parse_front_matter(lines: Sequence[str]) -> tuple[Field, ...]:
     """Parse the fields of a front matter.
 
     Raises:
@@ -385,23 +416,32 @@ def select_between(numbers: Sequence[int], start: int, end: int) -> Sequence[int
 
 
 def _list_field_lines(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a mapping without their common indentation.
+    """Return the lines of a YAML mapping without the indentation of its first line.
 
-    A mapping in braces has a line for each part between commas.
+    Of a mapping in braces (`{id: x, type: y}`) the parts between commas are returned instead.
     """
     text_line = find_text_line(lines)
     first_line = "" if text_line is None else lines[text_line]
     if first_line.lstrip().startswith("{"):
-        parts = ",".join(lines).split(",")
+        parts: list[str] = []
+        for line in lines:
+            parts += line.split(",")
         return [part.strip(" \t{}") for part in parts]
+
     indent = len(first_line) - len(first_line.lstrip())
-    return [line[:indent].lstrip() + line[indent:] for line in lines]
+    unindented: list[str] = []
+    for line in lines:
+        # A line that is indented less keeps its text.
+        unindented.append(line[:indent].lstrip() + line[indent:])
+    return unindented
 
 
 def _is_only_fields(title: str, text: str) -> bool:
-    """Return whether the title and body of an entry are nothing but fields of an entry.
+    """Return whether the title and body of an entry are in truth a second front matter.
 
-    The fields may be below one another or in a line.
+    They are if they begin with a key of an entry, each line begins with some key, and three keys of
+    an entry are in them, below one another or in one line. Marks of headings and lists before a
+    key do not count.
     """
     title_text = title.strip(" \t#-")
     if title_text and not ENTRY_KEY.match(title_text):
@@ -410,10 +450,10 @@ def _is_only_fields(title: str, text: str) -> bool:
     lines = [line for line in stripped_lines if line]
     if not lines or not ENTRY_KEY.match(lines[0]):
         return False
-    if not all(FIELD.match(line) for line in lines):
+    if not all(ANY_KEY.match(line) for line in lines):
         return False
-    keys = set(KEY_ANYWHERE.findall(f"{title}\n{text}"))
-    return len(keys) > 2
+    entry_keys = set(ENTRY_KEY_ANYWHERE.findall(f"{title}\n{text}"))
+    return len(entry_keys) >= 3
 
 
 def _list_keys(lines: Sequence[str]) -> set[str]:

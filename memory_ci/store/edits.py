@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -45,15 +45,16 @@ def format_entry(entry: Entry) -> str:
 
     Raises:
         UsageError: the text would not read back as the entry (entry-not-writable). It may have a
-            title of two lines, half a character, or a body with a heading of level 1 or a block
-            between two `---`, outside a code fence, that looks like another entry.
+            title of two lines, half of a UTF-16 pair, or a body with a heading of level 1 or a
+            block between two `---`, outside a code fence, that looks like another entry.
     """
     text = _write_entry(entry)
     if _reads_as(text, entry):
         return text
-    part, hint = _find_unreadable(entry)
+    unreadable_part, hint = _find_unreadable(entry)
     message = (
-        f"the entry {entry.title!r} would not read back as it is written, because of its {part}"
+        f"the entry {entry.title!r} would not read back as it is written, "
+        f"because of its {unreadable_part}"
     )
     raise UsageError(message, slug="entry-not-writable", hint=hint)
 
@@ -154,6 +155,8 @@ def _edit_segments(
 ) -> list[Segment]:
     """Return the segments of a file with entries updated and removed.
 
+    Several entries of a file may have one id; `edit_file` says which of them is meant.
+
     Args:
         file: the file.
         updated: entries in their new state.
@@ -162,41 +165,47 @@ def _edit_segments(
     Raises:
         UnreadableMemoryError: an entry is not there (entry-missing).
     """
-    # Several entries of a file may have one id: they are told apart by their segments.
-    entries: dict[int, Entry] = {}  # By index of the segment.
+    new_states: dict[int, Entry] = {}  # By index of the segment; removed entries are deleted.
     indices_by_id: dict[str, list[int]] = defaultdict(list)
     for index, segment in enumerate(file.segments):
         if segment.entry is not None:
-            entries[index] = segment.entry
+            new_states[index] = segment.entry
             indices_by_id[segment.entry.id].append(index)
 
     removed_ids = {entry.id for entry in removed}
     for entry in updated:
         indices = _find_indices(file.path, entry.id, indices_by_id)
+        is_merged = entry.id in removed_ids
         position = 0
-        if entry.id not in removed_ids:
-            position = find_old_state([entries[index] for index in indices], entry)
-        entries[indices[position]] = entry
+        if not is_merged:
+            position = find_old_state([new_states[index] for index in indices], entry)
+        new_states[indices[position]] = entry
     for entry in removed:
         indices = _find_indices(file.path, entry.id, indices_by_id)
-        indices.reverse()  # Of several with the same title and body the last is removed.
-        position = find_old_state([entries[index] for index in indices], entry)
-        del entries[indices.pop(position)]
-        indices.reverse()
+        # Of several with the same title and body the last is removed.
+        last_first = indices[::-1]
+        position = find_old_state([new_states[index] for index in last_first], entry)
+        removed_index = last_first[position]
+        indices.remove(removed_index)
+        del new_states[removed_index]
 
     segments: list[Segment] = []
     for index, segment in enumerate(file.segments):
         if segment.entry is None:
             segments.append(segment)
-        elif index in entries:
-            segments.append(_update_segment(segment, entries[index]))
+        elif index in new_states:
+            segments.append(_update_segment(segment, new_states[index]))
     return segments
 
 
 def find_old_state(candidates: Sequence[Entry], entry: Entry) -> int:
-    """Return the index of the old state of `entry` among several entries with the same id.
+    """Return the index of the entry that an update or a removal means, among some with its id.
 
-    It is the first with the same title, body and unknown keys, else 0.
+    It is the first with the same title, body and unknown keys. If none has them, it is the first.
+
+    Args:
+        candidates: the entries of a file with the id.
+        entry: the entry in its new state.
     """
     for index, old in enumerate(candidates):
         if (old.title, old.body, old.extra) == (entry.title, entry.body, entry.extra):
@@ -245,23 +254,29 @@ def _find_insertion(segments: Sequence[Segment], entry: Entry) -> int:
 
 
 def _update_segment(segment: Segment, entry: Entry) -> Segment:
-    """Return the segment of an entry in its new state; lines that need not change are kept."""
+    """Return the segment of an entry in its new state; lines that need not change are kept.
+
+    A segment has a line `---`, its front matter, another line `---`, the title and the body. If the
+    title or the body differs, both are written again, and the blank lines below them are kept.
+    """
     old_entry = segment.entry
     if old_entry is None or old_entry == entry:
         return segment
-    opening, *lines = segment.raw.split("\n")
-    head_size = len(segment.head)
-    head = edit_front_matter(lines[:head_size], segment.fields, old_entry, entry)
-    closing = lines[head_size]
-    body = lines[head_size + 1 :]
+    opening_line, *lines = segment.raw.split("\n")
+    front_matter_size = len(segment.head)
+    old_front_matter = lines[:front_matter_size]
+    new_front_matter = edit_front_matter(old_front_matter, segment.fields, old_entry, entry)
+    closing_line, *text_lines = lines[front_matter_size:]
     if (entry.title, entry.body) != (old_entry.title, old_entry.body):
-        new_lines = format_entry(entry).removesuffix("\n").split("\n")
-        new_head_size = len(format_front_matter(entry)) + 2
-        new_text = "\n".join(new_lines[new_head_size:])
-        newline = "\r\n" if opening.endswith("\r") else "\n"
-        blank_end = segment.raw[len(segment.raw.rstrip("\r\n")) :]
-        body = (new_text.replace("\n", newline) + blank_end).split("\n")
-    return Segment("\n".join([opening, *head, closing, *body]), entry=entry)
+        canonical_front_matter = ["---", *format_front_matter(entry), "---"]
+        canonical_lines = format_entry(entry).removesuffix("\n").split("\n")
+        new_text = "\n".join(canonical_lines[len(canonical_front_matter) :])
+        if opening_line.endswith("\r"):
+            new_text = new_text.replace("\n", "\r\n")
+        line_ends_below = segment.raw[len(segment.raw.rstrip("\r\n")) :]
+        text_lines = (new_text + line_ends_below).split("\n")
+    raw = "\n".join([opening_line, *new_front_matter, closing_line, *text_lines])
+    return Segment(raw, entry=entry)
 
 
 def _sort_key(entry: Entry) -> tuple[date, str]:
@@ -289,8 +304,8 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         changes: the entries to add, update, move and remove, each with the path of its file.
 
     Returns:
-        The new content of each touched file; None for a deleted file, whose entry moved or which
-        promotion left empty.
+        The new content of each touched file; None for a deleted file. A file is deleted if its only
+        entry moved to another file, or if a promotion removed its last entry.
 
     Raises:
         UnreadableMemoryError: a file cannot be edited without losing something.
@@ -317,9 +332,10 @@ def apply_changes(files: Mapping[str, bytes], changes: Sequence[Change]) -> dict
         is_promotion = file_changes[0].step == "promote"
         is_emptied = bool(removed) and is_promotion and not data.strip()
         contents[path] = None if is_emptied else data
+
     for change in changes:
         if change.moved_from is not None:
-            contents[change.moved_from] = None
+            contents[change.moved_from] = None  # The old file of an entry that moved.
     return contents
 
 
@@ -416,6 +432,13 @@ def _format_canonically(segment: Segment) -> str | None:
     return text if _is_text_of(text, entry) else None
 
 
+class _FieldBlock(NamedTuple):
+    """The canonical lines of a field with the lines of comments above it."""
+
+    key: str
+    lines: list[str]
+
+
 def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) -> list[str]:
     """Return a front matter with known keys in canonical order, then the unknown ones in theirs.
 
@@ -425,32 +448,44 @@ def _canonical_head(head: Sequence[str], fields: Sequence[Field], entry: Entry) 
     Args:
         head: the lines of the front matter.
         fields: the fields in them.
-        entry: the entry that it is of.
+        entry: the entry of this front matter.
     """
-    blocks: list[tuple[Field, list[str]]] = []  # The lines of each field, after its comments.
-    comments = head[: fields[0].first]
-    next_fields = [*(field.first for field in fields[1:]), len(head)]
-    for field, next_field in zip(fields, next_fields, strict=True):
-        end = next_field
-        while not head[end - 1].strip() or head[end - 1].startswith("#"):
-            end -= 1
-        block = [line for line in comments if line.strip()]
-        block += _canonical_field(field, head[field.first : end], entry)
-        blocks.append((field, block))
-        comments = head[end:next_field]
+    blocks: list[_FieldBlock] = []
+    lines_above = head[: fields[0].first]  # Comments and blank lines above the next field.
+    next_firsts = [*(field.first for field in fields[1:]), len(head)]
+    for field, next_first in zip(fields, next_firsts, strict=True):
+        field_end = _find_field_end(head, next_first)
+        lines = [line for line in lines_above if line.strip()]
+        lines += _canonical_field(field, head[field.first : field_end], entry)
+        blocks.append(_FieldBlock(field.key, lines))
+        lines_above = head[field_end:next_first]
 
     positions = {key: position for position, key in enumerate(CONVERTERS)}
-    blocks.sort(key=lambda pair: positions.get(pair[0].key, len(positions)))
-    lines: list[str] = []
-    for _, block in blocks:
-        lines += block
-    return lines + [line for line in comments if line.strip()]
+    blocks.sort(key=lambda block: positions.get(block.key, len(positions)))
+    canonical_lines: list[str] = []
+    for block in blocks:
+        canonical_lines += block.lines
+    comments_at_end = [line for line in lines_above if line.strip()]
+    return canonical_lines + comments_at_end
+
+
+def _find_field_end(head: Sequence[str], next_first: int) -> int:
+    """Return the line after a field, without the blank lines and comments below it.
+
+    Args:
+        head: the lines of a front matter.
+        next_first: the first line of the next field, or the end of the front matter.
+    """
+    end = next_first
+    while not head[end - 1].strip() or head[end - 1].startswith("#"):
+        end -= 1
+    return end
 
 
 def _canonical_field(field: Field, old_lines: Sequence[str], entry: Entry) -> Sequence[str]:
-    """Return the canonical lines of a field; the old ones where they cannot be replaced.
+    """Return the canonical lines of a field.
 
-    That is where the key is unknown, the value has line feeds, or a comment would be lost.
+    The old lines stay if the key is unknown, the value has line feeds, or a comment would be lost.
     """
     key = field.key
     value = field.value
@@ -462,10 +497,11 @@ def _canonical_field(field: Field, old_lines: Sequence[str], entry: Entry) -> Se
         new_lines = [f"{key}: {quote_scalar(value.strip())}"]  # With its time, if it has one.
     else:
         new_lines = format_field(key, getattr(entry, key))
-    # A `#` that is not of the value is a comment. With a backslash, which may write a `#` as an
-    # escape, any `#` is taken for one.
+
+    # If the old lines have more signs `#` than the new ones, one of them begins a comment. They
+    # cannot be counted in a value that may write `#` as an escape, such as "\x23".
     old_text = "\n".join(old_lines)
     new_text = "\n".join(new_lines)
-    has_more_signs = old_text.count("#") > new_text.count("#")
-    may_have_comment = has_more_signs or ("#" in old_text and "\\" in old_text)
-    return old_lines if may_have_comment else new_lines
+    has_comment = old_text.count("#") > new_text.count("#")
+    may_have_escape = "#" in old_text and "\\" in old_text
+    return old_lines if has_comment or may_have_escape else new_lines

@@ -54,7 +54,8 @@ def _join_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
         files: the content of the files of the month; None for an unreadable file.
 
     Returns:
-        The new content of each file that changes; None for a deleted file.
+        The new content of `target`, and None for each file whose documents are in it now. Empty if
+        the files stay as they are.
     """
     sizes: dict[str, int] = {}  # Of the files that can be read completely.
     dated_documents: set[DatedDocument] = set()
@@ -71,14 +72,18 @@ def _join_month(target: str, files: Mapping[str, bytes | None]) -> dict[str, byt
     if not joined_paths or is_target_unreadable:
         return {}
 
-    joined = join_documents(dated_documents)
-    # If one file were half of a new file, git would take the file for a rename of it. And where
-    # two branches join the month, one of them with more in it, git would find a conflict of names
-    # for which it calls no merge driver.
-    is_mostly_one_file = max(sizes.values()) * 2 >= len(joined)
-    if len(joined) > MAX_FILE_BYTES or (target not in files and is_mostly_one_file):
+    content = join_documents(dated_documents)
+    # Git takes a new file for a renamed one if half of it is the text of a deleted file. If two
+    # branches join a month and one of them has more in it, git then finds a conflict of names, for
+    # which it calls no merge driver.
+    is_new = target not in files
+    looks_renamed = is_new and max(sizes.values()) * 2 >= len(content)
+    if len(content) > MAX_FILE_BYTES or looks_renamed:
         return {}
-    return {target: joined, **dict.fromkeys(joined_paths)}
+    changes: dict[str, bytes | None] = {target: content}
+    for path in joined_paths:
+        changes[path] = None
+    return changes
 
 
 class _MergedDocument(NamedTuple):
@@ -114,7 +119,7 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
     if base_documents is None or our_documents is None or their_documents is None:
         return None
 
-    merged: list[DatedDocument] = []
+    merged_documents: list[DatedDocument] = []
     conflict_count = 0
     for document_id in {**base_documents, **our_documents, **their_documents}:
         result = _merge_document(
@@ -125,8 +130,8 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
         if result.is_conflict:
             conflict_count += 1
         if result.document is not None:
-            merged.append(result.document)
-    data = join_documents(merged)
+            merged_documents.append(result.document)
+    data = join_documents(merged_documents)
     return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
 
 

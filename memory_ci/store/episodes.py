@@ -152,11 +152,11 @@ def _format_month(time: datetime) -> str:
     return time.astimezone(UTC).isoformat()[: len("2026-11")]
 
 
-def run_path(records: Sequence[EpisodeRecord]) -> str:
-    """Return the path of the file of several episode records that one record run wrote.
+def run_file_path(records: Sequence[EpisodeRecord]) -> str:
+    """Return the path of the file for several episode records that one record run wrote.
 
     It is in the directory of the month (UTC) of the latest of them. Its name is a hash of its
-    content, so two runs write the same file or two files.
+    content: two runs that find the same records write the same file, and other runs never do.
 
     Raises:
         UsageError: a record is not valid (bad-episode).
@@ -182,12 +182,16 @@ def format_episode_records(records: Iterable[EpisodeRecord]) -> bytes:
 def list_ids(path: str, data: bytes) -> tuple[str, ...]:
     """Return the ids of the episode records in a file that a record run wrote.
 
+    A file with a single record has its id as its name. A file with several has a name that begins
+    with RUN_PREFIX: it is parsed. If it cannot be read, its name is returned instead of ids.
+
     Args:
-        path: the path: its name is the id if the file has a single record.
-        data: the content, which is read only if it may have several.
+        path: the path of the file.
+        data: its content.
     """
     name = path.rpartition("/")[2].removesuffix(".md")
-    if not name.startswith(RUN_PREFIX):
+    has_single_record = not name.startswith(RUN_PREFIX)
+    if has_single_record:
         return (name,)
     records = parse_episode_file(path, data).records
     return tuple(record.id for record in records) or (name,)
@@ -402,24 +406,24 @@ def read_documents(
 def _split_documents(lines: Sequence[str]) -> list[EpisodeDocument]:
     """Split a file at the lines `---` that begin a document.
 
-    Before the next `---` an `id:` or a time follows such a line. The next one closes the front
-    matter, unless it begins a document itself.
+    A line `---` begins a document if a line with `id:` or a time follows before the next `---`.
+    That next one closes the front matter. If it begins a document itself, the front matter is not
+    closed.
     """
     separators = [number for number, line in enumerate(lines) if _is_separator(line)]
     next_separators = [*separators, len(lines)][1:]
     closing_by_first: dict[int, int | None] = {}  # The second `---` of each document.
-    last_closing = -1
+    previous_closing: int | None = None
     for first, following in zip(separators, next_separators, strict=True):
-        if first == last_closing or not _has_opening(lines[first + 1 : following]):
+        is_closing = first == previous_closing
+        begins_document = not is_closing and _has_opening(lines[first + 1 : following])
+        if not begins_document:
             continue
         is_last = following == len(lines)
-        begins_next = _has_opening(lines[following + 1 : following + 2])
-        if is_last or begins_next:
-            closing_by_first[first] = None
-            last_closing = -1
-        else:
-            closing_by_first[first] = following
-            last_closing = following
+        next_begins_document = _has_opening(lines[following + 1 : following + 2])
+        is_closed = not is_last and not next_begins_document
+        previous_closing = following if is_closed else None
+        closing_by_first[first] = previous_closing
 
     ends = [*closing_by_first, len(lines)][1:]
     documents: list[EpisodeDocument] = []
@@ -458,12 +462,12 @@ def _parse_document(document: EpisodeDocument) -> EpisodeRecord:
             raise YamlTextError(number, "the text has a line ---, and must be one line")
     try:
         nodes = parse_nested(lines[1 : document.close])
-        return _convert(nodes, "\n".join(lines_below).strip())
+        return _convert_record(nodes, "\n".join(lines_below).strip())
     except YamlTextError as error:
         raise YamlTextError(error.line + 1, error.reason) from error
 
 
-def _convert(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
+def _convert_record(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
     """Convert a parsed front matter and the text below it to an episode or an amendment.
 
     Raises:
@@ -536,10 +540,10 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
         nodes: the front matter. Where the path leads out of it, the line is that of the last value
             on the way.
     """
-    place = BAD_PLACE.search(message)
-    if place is None:
+    path_match = BAD_PLACE.search(message)
+    if path_match is None:
         return YamlTextError(WHOLE, message)
-    path = place.group(1)
+    path = path_match.group(1)
     line = WHOLE
     container: object = nodes
     for key, index in STEP.findall(path):
@@ -552,7 +556,7 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
             break
         line = node.line
         container = node.value
-    reason = message[: place.start()]
+    reason = message[: path_match.start()]
     return YamlTextError(line, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 

@@ -28,10 +28,10 @@ from memory_ci.regex import Regex
 from memory_ci.store.yamltext import (
     Field,
     YamlTextError,
+    find_trailing_comment,
     format_scalar,
     parse_fields,
     quote_scalar,
-    trailing_comment,
 )
 from memory_ci.text import did_you_mean
 
@@ -199,18 +199,18 @@ def list_missing_keys(fields: Sequence[Field]) -> tuple[str, ...]:
     """
     present_keys = {field.key for field in fields if field.value != "" or field.key in CORE_KEYS}
     unknown_keys = {field.key for field in fields if field.key not in CONVERTERS}
-    missing: list[str] = []
+    missing_keys: list[str] = []
     for key in CORE_KEYS:
         if key in present_keys:
             continue
         is_misspelled = any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
         if key in REQUIRED or is_misspelled:
-            missing.append(key)
+            missing_keys.append(key)
     # `last_reinforced` is `created_at` by default, so one of the two dates is enough.
     has_date = "created_at" in present_keys or "last_reinforced" in present_keys
-    if not has_date and "last_reinforced" not in missing:
-        missing.append("created_at")
-    return tuple(missing)
+    if not has_date and "last_reinforced" not in missing_keys:
+        missing_keys.append("created_at")
+    return tuple(missing_keys)
 
 
 def parse_values(
@@ -241,17 +241,21 @@ def parse_values(
         except BadValueError as error:
             line = field.first + error.line
             problems.append(FieldProblem(line, "bad-value", f"{field.key}: {error}"))
-    level_fault = "" if problems else _find_level_fault(values)
-    if level_fault:
+    level_problem = "" if problems else _explain_useless_level(values)
+    if level_problem:
         line = next(field.first for field in fields if field.key == "level")
-        problems.append(FieldProblem(line, "bad-value", f"level: {level_fault}"))
+        problems.append(FieldProblem(line, "bad-value", f"level: {level_problem}"))
     if "created_at" in values:
         values.setdefault("last_reinforced", values["created_at"])
     return values, problems
 
 
-def _find_level_fault(values: Mapping[str, Any]) -> str:
-    """Return why the `level` of an entry has no effect on its `check`; "" if it has one."""
+def _explain_useless_level(values: Mapping[str, Any]) -> str:
+    """Return the reason why the `level` of an entry has no effect; "" if it has one.
+
+    The field says how a violation of the entry's `check` is reported. The reason follows the words
+    `level: ` in a message.
+    """
     if "level" not in values:
         return ""
     if "check" not in values:
@@ -262,12 +266,16 @@ def _find_level_fault(values: Mapping[str, Any]) -> str:
 
 
 def _read_value(field: Field, lines: Sequence[str]) -> object:
-    """Return the value of a field. A check has nested values and is parsed from its lines.
+    """Return the value of a field.
+
+    A check has nested values (`field.value` is None) and is parsed from its lines. A check that is
+    a plain text or list is refused by its converter, as any wrong value is.
 
     Raises:
         BadValueError: the value is not allowed.
     """
-    if field.key != "check" or field.value is not None:
+    is_nested_check = field.key == "check" and field.value is None
+    if not is_nested_check:
         return CONVERTERS[field.key](field.value)
     from memory_ci.store.checkfield import CheckError, parse_check_field  # most entries have none
 
@@ -381,11 +389,16 @@ def edit_front_matter(
     # From the last to the first, so that line numbers of the remaining replacements stay valid.
     for replacement in reversed(_plan_replacements(fields, before, after, len(lines))):
         first = replacement.first
+        # The line that is replaced, or before which new ones come; at the end, the last line.
         old_line = edited[min(first, len(edited) - 1)]
-        ending = "\r" if old_line.endswith("\r") else ""
-        if replacement.end - first == len(replacement.new_lines) == 1:
-            ending = trailing_comment(old_line.removesuffix("\r")) + ending
-        edited[first : replacement.end] = [line + ending for line in replacement.new_lines]
+        line_end = "\r" if old_line.endswith("\r") else ""
+        old_line_count = replacement.end - first
+        comment = ""
+        if old_line_count == 1 and len(replacement.new_lines) == 1:
+            comment = find_trailing_comment(old_line.removesuffix("\r"))
+        edited[first : replacement.end] = [
+            f"{line}{comment}{line_end}" for line in replacement.new_lines
+        ]
     return edited
 
 

@@ -26,15 +26,15 @@ CONTROL = Regex("[\x00-\x1f\x7f]")
 IGNORED = dict.fromkeys(
     [*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF]
 )
-ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")
+SCOPE_ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "team")
 """Scopes in the order in which their patterns are tried."""
 
 
 def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
     """Return the scope of the memory file at a path: where its entries apply.
 
-    None if no memory file is there. Any string may be a path. More files may be read than written;
-    is_canonical_path decides on the latter.
+    None if the path is not that of a memory file. Any string may be a path. This decides which
+    files are read; `is_canonical_path` decides which may be written, and allows fewer.
 
     Args:
         path: the path in the repository.
@@ -45,18 +45,20 @@ def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
     >>> classify_scope("../MEMORY.md", ScopePatterns()) is None
     True
     """
-    clean_path = posixpath.normpath(path.replace("\\", "/"))
-    if any(_is_guarded(name) for name in clean_path.split("/")):
+    normal_path = posixpath.normpath(path.replace("\\", "/"))
+    if any(_is_guarded(name) for name in normal_path.split("/")):
         return None
-    if clean_path.startswith((f"{INBOX}/", f"{EPISODES}/")):
+    if normal_path.startswith((f"{INBOX}/", f"{EPISODES}/")):
         return None
-    for name in ORDER:
-        for pattern in getattr(patterns, name):
-            match = _compile_pattern(pattern).fullmatch(clean_path)
+    for scope_name in SCOPE_ORDER:
+        scope_patterns: tuple[str, ...] = getattr(patterns, scope_name)
+        for pattern in scope_patterns:
+            match = _compile_pattern(pattern).fullmatch(normal_path)
             if match is not None:
-                return ScopeOf(name, match.groupdict().get("where", ""))
-    if LEGACY_TEAM.fullmatch(clean_path):
-        return ScopeOf("team", posixpath.dirname(clean_path))
+                directory_or_job = match.groupdict().get("where", "")
+                return ScopeOf(scope_name, directory_or_job)
+    if LEGACY_TEAM.fullmatch(normal_path):
+        return ScopeOf("team", posixpath.dirname(normal_path))
     return None
 
 
@@ -106,10 +108,10 @@ def memory_pathspecs(patterns: ScopePatterns) -> tuple[str, ...]:
 
 def list_patterns(patterns: ScopePatterns) -> list[str]:
     """Return the patterns of all scopes, in the order in which they are tried."""
-    listed: list[str] = []
-    for name in ORDER:
-        listed += getattr(patterns, name)
-    return listed
+    all_patterns: list[str] = []
+    for name in SCOPE_ORDER:
+        all_patterns += getattr(patterns, name)
+    return all_patterns
 
 
 def parse_target(target: str) -> ScopeOf:
@@ -147,16 +149,18 @@ def may_have_prose(path: str, patterns: ScopePatterns) -> bool:
 def scope_path(scope: ScopeOf, patterns: ScopePatterns) -> str | None:
     """Return the path of the file into which new entries of a scope are written.
 
-    It is that of the last pattern of the scope which names one file. None for the scope `global`,
-    which is outside the repository, for a scope without such a pattern, and for the old layout.
+    The last pattern of the scope that names a single file counts, if entries in that file would be
+    read with this scope again. None for a scope without such a pattern, for the scope `global`,
+    which is outside the repository, and for a file of the old layout (LEGACY_TEAM).
     """
-    for pattern in reversed(getattr(patterns, scope.name, ())):
+    scope_patterns: tuple[str, ...] = getattr(patterns, scope.name, ())
+    for pattern in reversed(scope_patterns):
         path = pattern.replace("{where}", scope.where)
         if is_legacy(path):
             return None
         names_one_file = "*" not in path and is_canonical_path(path)
         if names_one_file and classify_scope(path, patterns) == scope:
-            return str(path)
+            return path
     return None
 
 

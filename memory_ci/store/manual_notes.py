@@ -11,7 +11,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, create_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
 from memory_ci.store.document import (
@@ -31,10 +31,10 @@ from memory_ci.store.frontmatter import (
 from memory_ci.store.headings import is_heading_2, is_underlined, mark_fenced_lines
 from memory_ci.text import did_you_mean, spell_negations, strip_comments
 
-# The place before a heading of level 1.
-SECTION = Regex(r"^(?=# )", re.MULTILINE)
+# The empty text before a heading of level 1, at which a file is split into sections.
+SECTION_START = Regex(r"^(?=# )", re.MULTILINE)
 # A word by which a note is a directive: `never`.
-RULE = Regex(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
+DIRECTIVE_WORD = Regex(r"\b(?:always|never|must|do not|don't|avoid)\b", re.IGNORECASE)
 HINT = (
     "`memory-ci check --fix` makes an entry of it; "
     "if it is a part of the entry above, write it with ###."
@@ -57,8 +57,8 @@ class AdoptedNote(msgspec.Struct, frozen=True):
     fields: tuple[str, ...]
 
 
-def find_remarks(file: MemoryFile, *, may_have_prose: bool) -> Iterator[Finding]:
-    """Return findings on headings without front matter and on unknown keys.
+def list_note_findings(file: MemoryFile, *, may_have_prose: bool) -> Iterator[Finding]:
+    """Yield findings on headings without front matter and on unknown keys.
 
     Args:
         file: a memory file.
@@ -71,7 +71,8 @@ def find_remarks(file: MemoryFile, *, may_have_prose: bool) -> Iterator[Finding]
         absent_keys = CONVERTERS.keys() - {field.key for field in segment.fields}
         for field in segment.fields:
             if field.key not in CONVERTERS:
-                line = segment.line + 1 + field.first
+                first_field_line = segment.line + 1  # Below the line `---`.
+                line = first_field_line + field.first
                 suggestion = did_you_mean(field.key, absent_keys)
                 message = f"the key {field.key!r} is not known{suggestion}"
                 yield Finding(file.path, line, "unknown-key", message, level="warning")
@@ -80,10 +81,11 @@ def find_remarks(file: MemoryFile, *, may_have_prose: bool) -> Iterator[Finding]
 def adopt_notes(
     path: str, data: bytes, today: date, *, may_have_prose: bool, reserved_ids: Collection[str] = ()
 ) -> tuple[bytes, tuple[AdoptedNote, ...]]:
-    """Make entries of the notes in a memory file, by adding lines; none is changed.
+    """Make entries of the notes in a memory file, by adding lines; no line is changed.
 
-    Each heading of level 2 without a front matter gets one, and a front matter gets the required
-    fields that it lacks. A field under a misspelt key is not added.
+    A note is the text below a heading of level 2 that has no front matter: it gets one. A front
+    matter gets the required fields that it lacks, apart from those that it has under a misspelt
+    key.
 
     Args:
         path: the path of a memory file.
@@ -111,7 +113,7 @@ def adopt_notes(
 
 
 class _Adopter:
-    """Makes entries of the notes in a file, and remembers them."""
+    """Makes entries of the notes in a file, and collects them in `adopted`."""
 
     def __init__(self, path: str, today: date, ending: str, used_ids: set[Value]) -> None:
         self.adopted: list[AdoptedNote] = []
@@ -125,39 +127,39 @@ class _Adopter:
 
         Args:
             segment: a segment.
-            headings: the lines of its loose headings, 0-based.
+            headings: the lines of its headings that have no front matter, 0-based.
         """
         lines = segment.raw.split("\n")
         missing_keys = _list_keys_to_add(segment)
         closing = len(segment.head) + 1  # The line `---` after the front matter.
-        completed: Entry | None = None
+        completed_entry: Entry | None = None
         if missing_keys:
-            end = headings[0] if headings else None
-            completed = self._draft(lines[closing + 1 : end])
-        drafts: list[tuple[int, Entry]] = []
+            text_end = headings[0] if headings else None
+            completed_entry = self._draft_entry(lines[closing + 1 : text_end])
+        new_entries: list[tuple[int, Entry]] = []  # With the line of the heading.
         for number, end in pairwise([*headings, len(lines)]):
-            drafts.append((number, self._draft(lines[number:end])))
+            new_entries.append((number, self._draft_entry(lines[number:end])))
 
         # From the end, so that the numbers of the lines above stay right.
-        for number, entry in reversed(drafts):
+        for number, entry in reversed(new_entries):
             needs_gap = number > 0 and lines[number - 1].strip() != ""
             gap = [""] if needs_gap else []
-            self._insert(lines, number, [*gap, "---", *format_front_matter(entry), "---"])
+            self._insert_lines(lines, number, [*gap, "---", *format_front_matter(entry), "---"])
             self.adopted.append(AdoptedNote(self._path, segment.line + number, entry.title, ()))
-        if completed is not None:
-            new_lines: list[str] = []
+        if completed_entry is not None:
+            field_lines: list[str] = []
             for key in missing_keys:
-                new_lines += format_field(key, getattr(completed, key))
-            self._insert(lines, closing, new_lines)
-            note = AdoptedNote(self._path, segment.line, completed.title, missing_keys)
+                field_lines += format_field(key, getattr(completed_entry, key))
+            self._insert_lines(lines, closing, field_lines)
+            note = AdoptedNote(self._path, segment.line, completed_entry.title, missing_keys)
             self.adopted.append(note)
         return replace(segment, raw="\n".join(lines))
 
-    def _insert(self, lines: list[str], number: int, new_lines: Sequence[str]) -> None:
+    def _insert_lines(self, lines: list[str], number: int, new_lines: Sequence[str]) -> None:
         """Insert lines before the line `number`, with the line ending of the file."""
         lines[number:number] = [line + self._ending for line in new_lines]
 
-    def _draft(self, lines: Sequence[str]) -> Entry:
+    def _draft_entry(self, lines: Sequence[str]) -> Entry:
         """Return an entry with the title and the text of a note.
 
         Its type and its id are made from its words: two clones that adopt the note give it the same
@@ -168,10 +170,17 @@ class _Adopter:
         while entry_id in self._used_ids:
             entry_id = derive_id(entry_id)
         self._used_ids.add(entry_id)
-        is_rule = RULE.search(spell_negations(title or body))
+        is_rule = DIRECTIVE_WORD.search(spell_negations(title or body))
         entry_type: EntryType = "directive" if is_rule else "procedural"
-        kind: tuple[EntryType, Domain, float] = (entry_type, "task", NEW_IMPORTANCE)
-        return create_entry(entry_id, title or "", body, kind, self._today)
+        return create_entry(
+            entry_id,
+            title or "",
+            body,
+            self._today,
+            type_=entry_type,
+            domain="task",
+            importance=NEW_IMPORTANCE,
+        )
 
 
 def demote_headings(body: str) -> str:
@@ -193,25 +202,29 @@ def demote_headings(body: str) -> str:
 def _find_loose_headings(segment: Segment, *, may_have_prose: bool) -> list[int]:
     """Return the lines, 0-based in the segment, of headings of level 2 without front matter.
 
-    The first line of an entry's text is its title.
+    The first line of an entry's text is its title, and does not count. Where prose is allowed, and
+    in text that cannot be read, only headings inside of an entry count.
     """
     is_entry = bool(segment.fields)
-    if (segment.is_broken or may_have_prose) and not is_entry:
+    may_have_headings = may_have_prose or segment.is_broken
+    if may_have_headings and not is_entry:
         return []
     lines = segment.raw.replace("\r\n", "\n").split("\n")
     fenced = mark_fenced_lines(lines)
-    start = len(segment.head) + 2 if is_entry else 0
-    plain_lines = _blank_comments(_blank_fenced(lines)[start:])
+    text_start = 0
+    if is_entry:
+        text_start = len(segment.head) + 2  # Below the two lines `---`.
+    # The lines of code and comments are blank in it; so are those above the text.
+    plain_lines = [""] * text_start + _blank_comments(_blank_fenced(lines)[text_start:])
 
-    first = start
+    first = text_start
     if is_entry:  # Its title is the first line that is neither blank nor a comment.
-        while first < len(lines) and not fenced[first] and not plain_lines[first - start].strip():
+        while first < len(lines) and not fenced[first] and not plain_lines[first].strip():
             first += 1
         first += 1
     headings: list[int] = []
     for number in range(first, len(lines)):
-        index = number - start
-        if is_heading_2(plain_lines[index]) or is_underlined(plain_lines, index):
+        if is_heading_2(plain_lines[number]) or is_underlined(plain_lines, number):
             headings.append(number)
     return headings
 
@@ -223,17 +236,17 @@ def _blank_fenced(lines: Sequence[str]) -> list[str]:
 
 
 def _blank_comments(lines: Sequence[str]) -> list[str]:
-    """Return lines with HTML comments removed; their number stays.
+    """Return as many lines without the text of HTML comments.
 
-    The parser knows no comments: they open no fence, and none continues after a heading of level 1,
-    which ends an entry.
+    A comment that is not closed ends before the next heading of level 1, because that heading ends
+    an entry for the parser, which knows no comments.
     """
     text = "\n".join(lines)
     if "<!--" not in text:
         return list(lines)
-    sections = SECTION.split(text)
-    plain = "".join(strip_comments(section, keeps_lines=True) for section in sections)
-    return plain.split("\n")
+    sections = SECTION_START.split(text)
+    without_comments = "".join(strip_comments(section, keeps_lines=True) for section in sections)
+    return without_comments.split("\n")
 
 
 def _list_keys_to_add(segment: Segment) -> tuple[str, ...]:

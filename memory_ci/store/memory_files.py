@@ -12,7 +12,7 @@ from memory_ci.digests import blake2b
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
-from memory_ci.records.report import Finding, LoadedFile
+from memory_ci.records.report import Finding, KnownEntry, LoadedFile
 from memory_ci.store.canonical import parse_canonical
 from memory_ci.store.document import (
     BOM,
@@ -25,23 +25,26 @@ from memory_ci.store.headings import FENCE, mark_fenced_lines
 from memory_ci.store.layout import classify_scope, is_fragment, parse_target
 
 ENTRY_START = b"\n---\nid: "
-CONFLICT = (b"<<<<<<< ", b">>>>>>> ")
+"""The beginning of an entry that may be read alone, after the line feed of the text above it."""
+
+FIRST_LINES = ENTRY_START.removeprefix(b"\n")
+CONFLICT_MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
 class _Piece(msgspec.Struct, frozen=True):
-    """A part of a file that is read alone.
+    """A part of a file that is read alone: an entry, or the text above the first entry.
 
     Attributes:
         line: its first line in the file, 1-based.
         text: its text.
-        separators: how many lines `---` it has.
-        source: its hash if it is an entry.
+        separator_count: how many lines `---` it should have.
+        entry_hash: the hash by which an entry is recognised; b"" for the text above the first.
     """
 
     line: int
     text: bytes
-    separators: int
-    source: bytes = b""
+    separator_count: int
+    entry_hash: bytes = b""
 
 
 def load_file(
@@ -49,26 +52,28 @@ def load_file(
 ) -> LoadedFile:
     """Read the entries of a memory file. Never raises: findings name what cannot be read.
 
+    The entries of most files can be read one by one. Then those that an index has already are not
+    read again. A file in which text may affect the text after it (an open code fence, a third
+    `---`, a conflict) is read as a whole.
+
     Args:
         path: the path of the file.
         data: its content.
         patterns: which files have which scope.
-        known_hashes: hashes of entries that an index has already, and that are not read again
-            (`LoadedFile.kept`). They are used only if every other entry of the file begins with
-            `---` and its id, and nothing in it affects the text after it: no open fence, no third
-            `---`, no conflict.
+        known_hashes: hashes of entries that need not be read again; their lines are returned in
+            `LoadedFile.known_entries`.
     """
     if not is_fragment(path):
         loaded = _load_pieces(path, data, patterns, set(known_hashes))
         if loaded is not None:
             return loaded
-    return locate_entries(parse_memory_file(path, data), patterns, with_sources=True)
+    return locate_entries(parse_memory_file(path, data), patterns, with_hashes=True)
 
 
 def _load_pieces(
     path: str, data: bytes, patterns: ScopePatterns, known_hashes: set[bytes]
 ) -> LoadedFile | None:
-    """Read each entry of a file whose hash is not known alone.
+    """Read the entries of a file one by one, apart from those with a known hash.
 
     Args:
         path: the path of the file.
@@ -77,15 +82,17 @@ def _load_pieces(
         known_hashes: hashes of entries; those that are found are removed.
 
     Returns:
-        The entries that were read, and the places of the known ones; None if an entry may read
+        The entries that were read, and the lines of the known ones; None if an entry may read
         differently alone than in the whole file.
     """
     scope = classify_scope(path, patterns) or PROJECT
-    pieces, kept_entries = _split_pieces(data, scope, known_hashes)
+    pieces, known_entries = _split_pieces(data, scope, known_hashes)
+    if not pieces and not known_entries:
+        return None
     entries: list[Located] = []
     prose: list[tuple[int, str]] = []
     findings: list[Finding] = []
-    sources: dict[int, bytes] = {}
+    hash_by_line: dict[int, bytes] = {}
     for piece in pieces:
         entry = _read_canonical(piece)
         if entry is not None:
@@ -94,34 +101,35 @@ def _load_pieces(
             entries.append(located)
             findings += length_findings
             if not length_findings:
-                sources[piece.line] = piece.source
+                hash_by_line[piece.line] = piece.entry_hash
             continue
-        if not _reads_same_alone(piece.text, piece.separators):
+
+        if not _reads_same_alone(piece.text, piece.separator_count):
             return None
-        part = locate_entries(parse_memory_file(path, piece.text), patterns, with_sources=True)
-        if piece.separators and (not part.entries or part.prose):
+        loaded = locate_entries(parse_memory_file(path, piece.text), patterns, with_hashes=True)
+        is_whole_entry = bool(loaded.entries) and not loaded.prose
+        if piece.entry_hash and not is_whole_entry:
             return None  # In the whole file this text may be part of something else.
-        above = piece.line - 1
-        entries += [replace(located, line=located.line + above) for located in part.entries]
-        prose += [(line + above, text) for line, text in part.prose]
-        findings += [replace(finding, line=finding.line + above) for finding in part.findings]
-        sources.update((line + above, source) for line, source in part.sources.items())
-    if not pieces and not kept_entries:
-        return None
+        offset = piece.line - 1
+        entries += [replace(located, line=located.line + offset) for located in loaded.entries]
+        prose += [(line + offset, text) for line, text in loaded.prose]
+        findings += [replace(finding, line=finding.line + offset) for finding in loaded.findings]
+        for line, entry_hash in loaded.text_hashes.items():
+            hash_by_line[line + offset] = entry_hash
     return LoadedFile(
         path=path,
         scope=scope,
         entries=tuple(entries),
         prose=tuple(prose),
         findings=tuple(findings),
-        sources=sources,
-        kept=tuple(kept_entries),
+        text_hashes=hash_by_line,
+        known_entries=tuple(known_entries),
     )
 
 
 def _read_canonical(piece: _Piece) -> Entry | None:
     """Return the entry that a part of a file is; None if it is not in the canonical form."""
-    if not piece.source:
+    if not piece.entry_hash:
         return None
     try:
         return parse_canonical(piece.text.decode().removeprefix("---\n"))
@@ -131,7 +139,7 @@ def _read_canonical(piece: _Piece) -> Entry | None:
 
 def _split_pieces(
     data: bytes, scope: ScopeOf, known_hashes: set[bytes]
-) -> tuple[list[_Piece], list[tuple[bytes, int]]]:
+) -> tuple[list[_Piece], list[KnownEntry]]:
     """Cut a file at the beginning of each entry, and leave out the known entries.
 
     Args:
@@ -140,44 +148,47 @@ def _split_pieces(
         known_hashes: hashes of entries; those that are found are removed.
 
     Returns:
-        The text before the first entry and the entries that are not known, and the hash and line
-        of each known entry. Both are empty if the file has no entry.
+        The text above the first entry and the entries that are not known; and the known entries.
+        Both are empty if the file has no entry.
     """
-    first, *texts = (b"\n" + data).split(ENTRY_START)
+    # A line feed is put before the file so that an entry on its first line is found, too.
+    above_entries, *entry_texts = (b"\n" + data).split(ENTRY_START)
     pieces: list[_Piece] = []
-    kept_entries: list[tuple[bytes, int]] = []
-    if not texts:
-        return pieces, kept_entries
-    if first:
-        pieces.append(_Piece(line=1, text=first[1:] + b"\n", separators=0))
-    hasher = _make_hasher(scope)
-    line = first.count(b"\n") + 1
-    for text in texts:
-        source = hasher(text)
-        if source in known_hashes:
-            known_hashes.discard(source)  # A second copy is read.
-            kept_entries.append((source, line))
+    known_entries: list[KnownEntry] = []
+    if not entry_texts:
+        return pieces, known_entries
+    if above_entries:
+        text = above_entries.removeprefix(b"\n") + b"\n"
+        pieces.append(_Piece(line=1, text=text, separator_count=0))
+
+    hash_text = _make_hasher(scope)
+    line = above_entries.count(b"\n") + 1
+    for entry_text in entry_texts:
+        entry_hash = hash_text(entry_text)
+        if entry_hash in known_hashes:
+            known_hashes.discard(entry_hash)  # A second copy is read.
+            known_entries.append(KnownEntry(entry_hash, line))
         else:
-            # The front matter of an entry has two lines `---`.
-            text_of_entry = ENTRY_START.removeprefix(b"\n") + text
-            pieces.append(_Piece(line=line, text=text_of_entry, separators=2, source=source))
-        line += text.count(b"\n") + 2  # ENTRY_START has two line feeds.
-    return pieces, kept_entries
+            text = FIRST_LINES + entry_text
+            pieces.append(_Piece(line, text, separator_count=2, entry_hash=entry_hash))
+        line += (ENTRY_START + entry_text).count(b"\n")
+    return pieces, known_entries
 
 
-def _reads_same_alone(text: bytes, separators: int) -> bool:
-    """Return whether a part of a file is parsed alone as it is in the whole file.
+def _reads_same_alone(text: bytes, separator_count: int) -> bool:
+    """Return whether a part of a file means the same alone and in the whole file.
 
-    The part must not affect the text after it: it has no other `---`, no conflict marker, carriage
-    return or byte order mark, and no code fence that is not closed. It is not parsed for that.
+    It does if nothing in it can affect the text after it: it has no more lines `---` than it
+    should have (another may begin an entry), no conflict marker, carriage return or byte order
+    mark, and no code fence that is not closed. It is not parsed for that, which takes longer.
 
     Args:
         text: the part.
-        separators: how many lines `---` it should have.
+        separator_count: how many lines `---` it should have: 2 for an entry.
     """
-    if (b"\n" + text).count(b"\n---") != separators:
+    if (b"\n" + text).count(b"\n---") != separator_count:
         return False
-    for marker in (b"\r", BOM, *CONFLICT):
+    for marker in (b"\r", BOM, *CONFLICT_MARKERS):
         if marker in text:
             return False
     try:
@@ -192,56 +203,63 @@ def _reads_same_alone(text: bytes, separators: int) -> bool:
 
 
 def _make_hasher(scope: ScopeOf) -> Callable[[bytes], bytes]:
-    """Return a hash function for the text of an entry, by which it is recognised when read again.
+    """Return the function that hashes the text of an entry, by which it is recognised again.
 
-    Equal texts in different scopes have different hashes. The text is that after `id: ` up to the
-    next entry.
+    The function takes the bytes between ENTRY_START and the ENTRY_START of the next entry. Equal
+    texts in different scopes have different hashes, because the scope is the key of the hash.
     """
     key = blake2b(f"{scope.name}\n{scope.where}".encode(), digest_size=16).digest()
 
-    def hash_piece(piece: bytes) -> bytes:
-        return blake2b(piece, digest_size=16, key=key).digest()
+    def hash_text(entry_text: bytes) -> bytes:
+        return blake2b(entry_text, digest_size=16, key=key).digest()
 
-    return hash_piece
+    return hash_text
 
 
 def _hash_entries(
     file: MemoryFile, scope: ScopeOf, findings: Sequence[Finding]
 ) -> Iterator[tuple[int, bytes]]:
-    """Yield line and hash of the entries that read the same alone, and have no finding.
+    """Yield the line and the hash of each entry of a parsed file that can be recognised by it.
+
+    The hashes are those that `_split_pieces` computes without parsing. Entries with a finding have
+    none: they are read each time, so that the finding is reported each time. An entry that would
+    mean something else if it were read alone has no hash, either.
 
     Args:
         file: the file.
         scope: its scope.
         findings: the findings on it.
     """
-    hasher = _make_hasher(scope)
+    hash_text = _make_hasher(scope)
     finding_lines = sorted({finding.line for finding in findings})
-    ends = [segment.line for segment in file.segments[1:]] + [sys.maxsize]
-    entry_start = ENTRY_START.removeprefix(b"\n")
-    for segment, end in zip(file.segments, ends, strict=True):
-        has_finding = bool(select_between(finding_lines, segment.line, end))
+    next_lines = [segment.line for segment in file.segments[1:]] + [sys.maxsize]
+    for segment, next_line in zip(file.segments, next_lines, strict=True):
+        has_finding = bool(select_between(finding_lines, segment.line, next_line))
         if segment.entry is None or has_finding:
             continue
         text = segment.raw.encode()
-        if text.startswith(entry_start) and _reads_same_alone(text, separators=2):
-            piece = text.removeprefix(entry_start)
-            is_last = end == sys.maxsize
-            # The last line feed before another entry belongs to its ENTRY_START.
-            yield segment.line, hasher(piece if is_last else piece.removesuffix(b"\n"))
+        if not text.startswith(FIRST_LINES) or not _reads_same_alone(text, separator_count=2):
+            continue
+        entry_text = text.removeprefix(FIRST_LINES)
+        is_last_segment = next_line == sys.maxsize
+        if not is_last_segment:
+            # This line feed belongs to the ENTRY_START of the next entry.
+            entry_text = entry_text.removesuffix(b"\n")
+        yield segment.line, hash_text(entry_text)
 
 
 def locate_entries(
-    file: MemoryFile, patterns: ScopePatterns, *, with_sources: bool = False
+    file: MemoryFile, patterns: ScopePatterns, *, with_hashes: bool = False
 ) -> LoadedFile:
     """Return the entries of a parsed memory file, each with its line and its scope.
 
-    The scope of an entry is that of its file; an inbox fragment names its own.
+    The scope of an entry is that of its file. An inbox fragment (a new entry in a file of its own)
+    names the scope itself; a fragment that can be read but has not exactly one entry is reported.
 
     Args:
         file: the file.
         patterns: which files have which scope.
-        with_sources: hash the texts of entries (`LoadedFile.sources`), which only an index needs.
+        with_hashes: hash the texts of entries (`text_hashes`), which only an index needs.
     """
     path = file.path
     scope = classify_scope(path, patterns) or PROJECT
@@ -259,20 +277,21 @@ def locate_entries(
 
     for located in entries:
         findings += check_length(located)
-    if is_fragment(path) and not findings and len(entries) != 1:
+    can_be_read = not findings
+    if is_fragment(path) and can_be_read and len(entries) != 1:
         message = "an inbox file must hold exactly one entry"
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
         findings.append(Finding(path, 1, "bad-fragment", message, hint))
-    sources: Mapping[int, bytes] = {}
-    if with_sources and entries:
-        sources = dict(_hash_entries(file, scope, findings))
+    hash_by_line: Mapping[int, bytes] = {}
+    if with_hashes and entries:
+        hash_by_line = dict(_hash_entries(file, scope, findings))
     return LoadedFile(
         path=path,
         scope=scope,
         entries=tuple(entries),
         prose=tuple(prose),
         findings=tuple(sorted(findings, key=finding_order)),
-        sources=sources,
+        text_hashes=hash_by_line,
     )
 
 

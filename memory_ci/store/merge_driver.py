@@ -14,17 +14,17 @@ ATTRIBUTES = ".gitattributes"
 
 
 def driver_command(python: str) -> str:
-    """Return the shell command of the merge driver.
+    """Return the shell command of the merge driver, in which git replaces %O, %A, %B and %P.
 
-    Where memory-ci can no longer be imported, it is git's own merge of lines. `-P` keeps modules in
-    the merged work tree out of the interpreter's path.
+    If memory-ci can no longer be imported, git's own merge of lines runs instead. `-P` keeps
+    modules in the merged work tree out of the interpreter's path.
 
     Args:
         python: the path of the interpreter.
     """
-    ours = f"{shlex.quote(python).replace('%', '%%')} -P"
-    is_importable = f"{ours} -c 'import memory_ci' 2>/dev/null"
-    merge = f"{ours} -m memory_ci hook merge %O %A %B %P"
+    interpreter = f"{shlex.quote(python).replace('%', '%%')} -P"
+    is_importable = f"{interpreter} -c 'import memory_ci' 2>/dev/null"
+    merge = f"{interpreter} -m memory_ci hook merge %O %A %B %P"
     return f"if {is_importable}; then {merge}; else git merge-file %A %O %B || exit 1; fi"
 
 

@@ -19,10 +19,12 @@ HEADER = (
 ROOT = "root"
 """The start of a range that begins with the first commit."""
 
+# A line for a range that was read: `- <sha>..<sha> design`.
 RANGE = Regex(
     r"- (?P<since>root|[0-9a-f]{40,64})\.\.(?P<until>[0-9a-f]{40,64})(?: (?P<stage>[a-z]{1,30}))?"
 )
-WITHOUT = Regex(r"- without (?P<id>[a-z0-9][a-z0-9.+-]{0,80})")
+# A line for an episode that a person removed: `- without pr-1`.
+REMOVED_EPISODE = Regex(r"- without (?P<id>[a-z0-9][a-z0-9.+-]{0,80})")
 
 
 class RecordedRange(msgspec.Struct, frozen=True):
@@ -44,27 +46,29 @@ class Recorded(msgspec.Struct, frozen=True):
 
     Attributes:
         ranges: the ranges, in the order in which runs read them.
-        without: ids of episodes that a person removed.
+        removed_ids: ids of episodes that a person removed, and that are not shown again.
     """
 
     ranges: tuple[RecordedRange, ...] = ()
-    without: tuple[str, ...] = ()
+    removed_ids: tuple[str, ...] = ()
 
 
 def parse_recorded(data: bytes) -> Recorded:
-    """Parse the file of recorded ranges. It never raises: an unreadable line is left out."""
+    """Parse the file of recorded ranges; a line that cannot be read is left out."""
     ranges: list[RecordedRange] = []
-    without: list[str] = []
-    for line in data[:MAX_RECORDED_BYTES].decode("utf-8", "replace").splitlines():
-        range_match = RANGE.fullmatch(line.rstrip())
-        without_match = WITHOUT.fullmatch(line.rstrip())
+    removed_ids: list[str] = []
+    for raw_line in data[:MAX_RECORDED_BYTES].decode("utf-8", "replace").splitlines():
+        line = raw_line.rstrip()
+        range_match = RANGE.fullmatch(line)
         if range_match:
-            since = range_match["since"]
-            start = None if since == ROOT else since
-            ranges.append(RecordedRange(start, range_match["until"], range_match["stage"] or ""))
-        elif without_match:
-            without.append(without_match["id"])
-    return Recorded(tuple(dict.fromkeys(ranges)), tuple(dict.fromkeys(without)))
+            since = None if range_match["since"] == ROOT else range_match["since"]
+            stage = range_match["stage"] or ""
+            ranges.append(RecordedRange(since, range_match["until"], stage))
+            continue
+        removed_match = REMOVED_EPISODE.fullmatch(line)
+        if removed_match:
+            removed_ids.append(removed_match["id"])
+    return Recorded(tuple(dict.fromkeys(ranges)), tuple(dict.fromkeys(removed_ids)))
 
 
 def format_recorded(recorded: Recorded) -> bytes:
@@ -78,17 +82,17 @@ def format_recorded(recorded: Recorded) -> bytes:
     for recorded_range in recorded.ranges:
         stage = f" {recorded_range.stage}" if recorded_range.stage else ""
         lines.append(f"- {recorded_range.since or ROOT}..{recorded_range.until}{stage}\n")
-    lines += [f"- without {episode_id}\n" for episode_id in recorded.without]
+    lines += [f"- without {episode_id}\n" for episode_id in recorded.removed_ids]
     return "".join(lines).encode()
 
 
 def merge_recorded(ours: bytes, theirs: bytes) -> bytes:
-    """Merge two versions of the file of recorded ranges: all that either of them has.
+    """Merge two versions of the file: the result has each line that either of them has.
 
     A range of one side that the other side has extended remains as well; its changes count once.
     """
     our_side = parse_recorded(ours)
     their_side = parse_recorded(theirs)
     ranges = dict.fromkeys((*our_side.ranges, *their_side.ranges))
-    without = dict.fromkeys((*our_side.without, *their_side.without))
-    return format_recorded(Recorded(tuple(ranges), tuple(without)))
+    removed_ids = dict.fromkeys((*our_side.removed_ids, *their_side.removed_ids))
+    return format_recorded(Recorded(tuple(ranges), tuple(removed_ids)))

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from memory_ci.regex import Regex
-from memory_ci.text import yaml_fault
+from memory_ci.text import locate_yaml_error
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 # A line that needs no YAML parser: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`,
@@ -180,8 +180,24 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
         yield reader
         reader.close()
     except yaml.YAMLError as error:
-        number, reason = yaml_fault(error)
+        number, reason = locate_yaml_error(error)
         raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
+
+
+class _FieldStart(NamedTuple):
+    """A field whose last line is not known yet.
+
+    Attributes:
+        key: its name.
+        value: its value, as `Field` has it.
+        first: its first line, 0-based.
+        scalar_end: the line after the last block scalar (`|` or `>`) up to the end of its value.
+    """
+
+    key: str
+    value: str | tuple[str, ...] | None
+    first: int
+    scalar_end: int
 
 
 class _EventReader:
@@ -196,30 +212,32 @@ class _EventReader:
         self._scalar_end = 0  # The line after the last block scalar.
 
     def read_fields(self) -> list[Field]:
-        """Read the top-level mapping as fields."""
-        fields: list[Field] = []
-        scalar_ends: list[int] = []
+        """Read the top-level mapping as fields.
+
+        Raises:
+            YamlTextError: a key is no word, or does not start its line.
+        """
+        parts: list[_FieldStart] = []
         for key_event in self._iter_keys():
             first = key_event.start_mark.line
             if not self._is_line_key(key_event):
                 raise YamlTextError(first, "a key must be a word at the start of its line")
             value = self._read_value(self._next_event())
-            fields.append(Field(key_event.value, value, first, first))
-            scalar_ends.append(self._scalar_end)
+            parts.append(_FieldStart(key_event.value, value, first, self._scalar_end))
 
         # Where a field ends is known when the next one begins.
-        next_lines = [*(field.first for field in fields[1:]), len(self._lines)]
-        complete_fields: list[Field] = []
-        for field, next_line, scalar_end in zip(fields, next_lines, scalar_ends, strict=True):
-            last = self._find_last_line(field.first, next_line, scalar_end)
-            complete_fields.append(Field(field.key, field.value, field.first, last))
-        return complete_fields
+        next_lines = [*(part.first for part in parts[1:]), len(self._lines)]
+        fields: list[Field] = []
+        for part, next_line in zip(parts, next_lines, strict=True):
+            last = self._find_last_line(part.first, next_line, part.scalar_end)
+            fields.append(Field(part.key, part.value, part.first, last))
+        return fields
 
     def _is_line_key(self, event: Any) -> bool:  # noqa: ANN401
         """Return whether an event is a word at the start of a line, with a colon after it."""
         start = event.start_mark
         end = event.end_mark
-        if _kind(event) != "Scalar" or start.column != 0 or start.line != end.line:
+        if _get_kind(event) != "Scalar" or start.column != 0 or start.line != end.line:
             return False
         text_after: str = self._lines[end.line][end.column :]
         return text_after.lstrip().startswith(":")
@@ -249,9 +267,9 @@ class _EventReader:
         """
         next(self._events)  # The start of the stream.
         document = next(self._events)
-        if _kind(document) == "DocumentStart":
+        if _get_kind(document) == "DocumentStart":
             top = self._next_event()
-            if _kind(top) == "MappingStart":
+            if _get_kind(top) == "MappingStart":
                 if top.flow_style:
                     reason = "write one key a line, not a mapping in braces"
                     raise YamlTextError(document.start_mark.line, reason)
@@ -261,7 +279,7 @@ class _EventReader:
     def close(self) -> None:
         """Read the end of the document, which must be the last."""
         self._next_event()
-        if _kind(self._next_event()) != "StreamEnd":
+        if _get_kind(self._next_event()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
 
     def read_mapping(self, depth: int) -> dict[str, YamlNode]:
@@ -272,7 +290,7 @@ class _EventReader:
         """
         nodes: dict[str, YamlNode] = {}
         for key_event in self._iter_keys():
-            key = key_event.value if _kind(key_event) == "Scalar" else None
+            key = key_event.value if _get_kind(key_event) == "Scalar" else None
             line = key_event.start_mark.line
             if key is None:
                 raise YamlTextError(line, "a key must be a word")
@@ -284,13 +302,13 @@ class _EventReader:
     def _iter_keys(self) -> Iterator[Any]:
         """Yield the events that begin keys of a mapping; the caller takes those of its values."""
         event = self._next_event()
-        while _kind(event) != "MappingEnd":
+        while _get_kind(event) != "MappingEnd":
             yield event
             event = self._next_event()
 
     def _read_node(self, event: Any, depth: int) -> YamlNode:  # noqa: ANN401
         """Return the value that begins with `event`, which is nested in `depth` collections."""
-        kind = _kind(event)
+        kind = _get_kind(event)
         line = event.start_mark.line
         if kind == "Scalar":
             return YamlNode(str(event.value), line)
@@ -301,7 +319,7 @@ class _EventReader:
 
         items: list[YamlNode] = []
         item_event = self._next_event()
-        while _kind(item_event) != "SequenceEnd":
+        while _get_kind(item_event) != "SequenceEnd":
             items.append(self._read_node(item_event, depth + 1))
             item_event = self._next_event()
         return YamlNode(tuple(items), line)
@@ -314,7 +332,7 @@ class _EventReader:
         """
         event = next(self._events)
         line = event.start_mark.line
-        if _kind(event) == "Alias" or getattr(event, "anchor", None):
+        if _get_kind(event) == "Alias" or getattr(event, "anchor", None):
             raise YamlTextError(line, "anchors and aliases are not allowed in front matter")
         if getattr(event, "tag", None):
             raise YamlTextError(line, f"the tag {event.tag} is not allowed in front matter")
@@ -331,14 +349,14 @@ class _EventReader:
             The text of a scalar, or the texts of a list of scalars; None if values are nested
             deeper or in a mapping.
         """
-        if _kind(event) == "Scalar":
+        if _get_kind(event) == "Scalar":
             return str(event.value)
         texts: list[str] = []
-        is_flat_list = _kind(event) == "SequenceStart"
+        is_flat_list = _get_kind(event) == "SequenceStart"
         depth = 1
         while depth > 0:
             inner_event = self._next_event()
-            kind = _kind(inner_event)
+            kind = _get_kind(inner_event)
             if kind == "Scalar":
                 texts.append(inner_event.value)
             elif kind.endswith("Start"):
@@ -352,12 +370,12 @@ class _EventReader:
         return tuple(texts) if is_flat_list else None
 
 
-def _kind(event: object) -> str:
+def _get_kind(event: object) -> str:
     """Return the name of an event's class without "Event", for example "Scalar"."""
     return type(event).__name__.removesuffix("Event")
 
 
-TOKEN_DETAILS = (
+EVENT_ATTRIBUTES = (
     "value",
     "anchor",
     "tag",
@@ -370,11 +388,11 @@ TOKEN_DETAILS = (
 )
 
 
-class YamlToken(msgspec.Struct, frozen=True):
+class YamlEvent(msgspec.Struct, frozen=True):
     """An event of PyYAML: a scalar, an alias, or the start or end of a collection or document.
 
     Attributes:
-        details: its kind, then its other attributes in the order of TOKEN_DETAILS, as text.
+        details: its kind, then its other attributes in the order of EVENT_ATTRIBUTES, as text.
         start: the line and the column of its begin, 0-based.
         end: the line and the column of its end.
     """
@@ -396,35 +414,37 @@ class YamlToken(msgspec.Struct, frozen=True):
     @property
     def is_flow(self) -> bool:
         """Whether it is a collection in braces or brackets."""
-        return self.details[1 + TOKEN_DETAILS.index("flow_style")] == "True"
+        return self.details[1 + EVENT_ATTRIBUTES.index("flow_style")] == "True"
 
 
-def list_tokens(text: str) -> tuple[YamlToken, ...]:
-    """Return all events of a YAML text of any style, in order, anchors and tags included.
+def list_events(text: str) -> tuple[YamlEvent, ...]:
+    """Return all events that PyYAML parses a YAML text to, in order.
+
+    Other than `parse_fields` it takes any YAML, also with anchors and tags.
 
     Raises:
         YamlTextError: it is not valid YAML.
     """
     import yaml
 
-    tokens: list[YamlToken] = []
+    events: list[YamlEvent] = []
     try:
         event: Any
         for event in yaml.parse(text, Loader=yaml.BaseLoader):
-            details = [str(getattr(event, name, None)) for name in TOKEN_DETAILS]
+            details = [str(getattr(event, name, None)) for name in EVENT_ATTRIBUTES]
             start = (event.start_mark.line, event.start_mark.column)
             end = (event.end_mark.line, event.end_mark.column)
-            tokens.append(YamlToken((_kind(event), *details), start, end))
+            events.append(YamlEvent((_get_kind(event), *details), start, end))
     except yaml.YAMLError as error:
-        line, reason = yaml_fault(error)
+        line, reason = locate_yaml_error(error)
         raise YamlTextError(line, f"not valid YAML: {reason}") from error
-    return tuple(tokens)
+    return tuple(events)
 
 
-def trailing_comment(line: str) -> str:
+def find_trailing_comment(line: str) -> str:
     """Return the comment at the end of a `key: value` line, with the blanks before it, or "".
 
-    >>> [trailing_comment(line) for line in ("a: 1  # why", "a: 'x # y' # z", "a: x#y")]
+    >>> [find_trailing_comment(line) for line in ("a: 1  # why", "a: 'x # y' # z", "a: x#y")]
     ['  # why', ' # z', '']
     """
     value = line.partition(":")[2]
@@ -462,9 +482,9 @@ def quote_scalar(text: str) -> str:
     if not UNPRINTABLE.search(text):
         return "'" + text.replace("'", "''") + "'"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + UNPRINTABLE.sub(_escape, escaped) + '"'
+    return '"' + UNPRINTABLE.sub(_escape_character, escaped) + '"'
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     """Return the YAML escape of a character, for example `\\u0007`."""
     return f"\\u{ord(match.group()):04x}"

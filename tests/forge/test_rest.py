@@ -195,7 +195,7 @@ def test_a_run_makes_no_more_requests_than_it_may(tmp_path: Path) -> None:
 
 def test_half_of_a_budget_leaves_the_other_half_of_requests_and_of_time(time: FakeTime) -> None:
     budget = make_budget(time, requests=5, seconds=100.0)
-    with budget.half():
+    with budget.limit_to_half():
         for _ in range(3):
             budget.spend()
         with pytest.raises(EngineError, match="all requests"):

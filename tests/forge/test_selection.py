@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.forge.github import PROBLEM, EventReader
+from memory_ci.forge.github import EVENT_PROBLEM, EventReader
 from memory_ci.forge.selection import choose_forge
 from memory_ci.records.config import ForgeConfig
 from tests.forge.make import MERGE, TOKEN, make_budget, make_comment, make_pull, make_review
@@ -142,7 +142,7 @@ def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
     assert (found.title, found.permission, found.problems) == (
         "Retry only with a key",
         "unknown",
-        (PROBLEM,),
+        (EVENT_PROBLEM,),
     )
     assert forge.find_number(MERGE) == 12
     assert forge.find_pull_request(13) is None

@@ -348,7 +348,7 @@ def test_a_signal_that_is_ignored_stays_so(
 def test_the_journal_of_a_run_at_work_is_its_own(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "PAUSE", 0.0)
+    monkeypatch.setattr(journal, "MAX_UNDO_WAIT", 0.0)
     base = builder.sha()
     tip = builder.commit("Next", {"MEMORY.md": "new\n"})
     builder.git("reset", "-q", "--hard", base)

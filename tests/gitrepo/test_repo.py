@@ -247,7 +247,7 @@ def test_what_a_name_stands_for_is_asked_each_time(builder: RepoBuilder, repo: R
     new = builder.commit("Move on")
     assert (find_commit(repo, "HEAD"), is_ancestor(repo, "HEAD", old)) == (new, False)
     assert is_ancestor(repo, old, new)
-    assert repo.descents == {(old, new)}
+    assert repo.ancestor_pairs == {(old, new)}
 
 
 def test_a_commit_that_was_not_there_is_asked_for_again(

@@ -9,7 +9,7 @@ import pytest
 
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.gitrepo.repo import find_repository
-from memory_ci.gitrepo.squash_trailers import BuriedCommit, BuriedTrailers, list_patch_ids
+from memory_ci.gitrepo.squash_trailers import BuriedTrailers, OriginalCommit, list_patch_ids
 from memory_ci.records.history import MergedChange
 from tests.repos import RepoBuilder, make_repo
 
@@ -61,7 +61,7 @@ def search(builder: RepoBuilder) -> BuriedTrailers:
     return BuriedTrailers(find_repository(builder.path), builder.sha("main"))
 
 
-def find(builder: RepoBuilder, request: Collection[str] = ()) -> tuple[BuriedCommit, ...]:
+def find(builder: RepoBuilder, request: Collection[str] = ()) -> tuple[OriginalCommit, ...]:
     """What is found for the newest change of main."""
     return search(builder).find(list_changes(builder)[-1], request)
 
@@ -71,13 +71,13 @@ def find(builder: RepoBuilder, request: Collection[str] = ()) -> tuple[BuriedCom
 
 def test_a_squash_is_joined_by_its_tree(builder: RepoBuilder) -> None:
     squash(builder)
-    assert find(builder) == (BuriedCommit(builder.sha("topic~1"), "tree", (GIVEN, USED)),)
+    assert find(builder) == (OriginalCommit(builder.sha("topic~1"), "tree", (GIVEN, USED)),)
 
 
 def test_a_squash_on_a_branch_that_moved_on_is_joined_by_its_patch(builder: RepoBuilder) -> None:
     move_on(builder)
     squash(builder)
-    assert find(builder) == (BuriedCommit(builder.sha("topic~1"), "patch-id", (GIVEN, USED)),)
+    assert find(builder) == (OriginalCommit(builder.sha("topic~1"), "patch-id", (GIVEN, USED)),)
 
 
 def test_a_branch_that_took_main_in_is_known_by_its_patch_against_it(builder: RepoBuilder) -> None:
@@ -87,7 +87,7 @@ def test_a_branch_that_took_main_in_is_known_by_its_patch_against_it(builder: Re
     builder.checkout("main")
     builder.commit("More of others", {"more.py": "1\n"})
     squash(builder)
-    assert find(builder) == (BuriedCommit(builder.sha("topic~2"), "patch-id", (GIVEN, USED)),)
+    assert find(builder) == (OriginalCommit(builder.sha("topic~2"), "patch-id", (GIVEN, USED)),)
 
 
 def test_all_commits_of_a_branch_that_have_trailers_count_oldest_first(
@@ -99,8 +99,8 @@ def test_all_commits_of_a_branch_that_have_trailers_count_oldest_first(
     squash(builder)
     session = (("Memory-Session", "claude-code:79e9"),)
     assert find(builder) == (
-        BuriedCommit(builder.sha("topic~2"), "tree", (GIVEN, USED)),
-        BuriedCommit(builder.sha("topic"), "tree", session),
+        OriginalCommit(builder.sha("topic~2"), "tree", (GIVEN, USED)),
+        OriginalCommit(builder.sha("topic"), "tree", session),
     )
 
 
@@ -153,7 +153,7 @@ def test_a_request_names_commits_that_no_branch_holds(builder: RepoBuilder) -> N
         "HEAD\n^HEAD",
     ]
     builder.git("branch", "-D", "topic")
-    assert find(builder, listed) == (BuriedCommit(listed[0], "pull request", (GIVEN, USED)),)
+    assert find(builder, listed) == (OriginalCommit(listed[0], "pull request", (GIVEN, USED)),)
 
 
 def test_a_request_goes_before_what_is_merely_alike(builder: RepoBuilder) -> None:
@@ -238,7 +238,7 @@ def test_a_branch_without_changes_is_not_joined_with_a_return_to_its_tree(
 
 def test_a_merge_brings_its_commits_along(builder: RepoBuilder) -> None:
     builder.merge("topic", message="Merge pull request #1 from ann/topic")
-    assert find(builder) == (BuriedCommit(builder.sha("topic~1"), "commit", (GIVEN, USED)),)
+    assert find(builder) == (OriginalCommit(builder.sha("topic~1"), "commit", (GIVEN, USED)),)
 
 
 def test_a_merge_is_not_searched_for(builder: RepoBuilder) -> None:
@@ -329,7 +329,7 @@ def test_own_trailers_end_the_search_if_they_say_what_was_given(
     (change,) = list_changes(builder)[-1:]
     finder, started = search(builder), len(git_calls())
     assert finder.find(change, [builder.sha("topic~1")]) == (
-        BuriedCommit(own, "commit", (GIVEN, USED)),
+        OriginalCommit(own, "commit", (GIVEN, USED)),
     )
     assert len(git_calls()) == started + 1, "the test's own"
 

@@ -15,7 +15,7 @@ from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.setup.cloud import CLOUDS, SCRIPT_FILE, find_manual_step, set_up_cloud
 from memory_ci.commands.setup.command import CLOUDS as COMMAND_LINE
 from memory_ci.commands.setup.install import MADE_FILE, uninstall
-from memory_ci.gitrepo.history import list_readers
+from memory_ci.gitrepo.history import find_last_uses
 from memory_ci.store.edits import format_entry
 from memory_ci.store.steps import InstallStep
 from tests.make import make_entry
@@ -135,7 +135,7 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
     project.git("merge", "-q", "--no-ff", "-m", "Merge agent/work", "agent/work")
     project.record()
     assert "Refund in the client alone" in project.titles()
-    assert list(list_readers(project.workspace.repo, "HEAD")) == ["claude-web"]
+    assert list(find_last_uses(project.workspace.repo, "HEAD")) == ["claude-web"]
     assert any(
         "last committed by claude-web on" in line
         for line in list_health_remarks(project.workspace, "HEAD", TODAY)

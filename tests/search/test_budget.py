@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.records.retrieval import Hit, Norm
-from memory_ci.search.rank import fit, fit_norms
+from memory_ci.search.rank import fit_hits, fit_norms
 from tests.make import make_located
 
 
@@ -25,19 +25,19 @@ def sizes(hits: tuple[Hit, ...]) -> list[int]:
 
 
 def test_a_hit_that_is_too_large_is_passed_over_and_a_smaller_one_still_fits() -> None:
-    kept, dropped = fit(make_hits(40, 80, 30, 31), 100, size)
+    kept, dropped = fit_hits(make_hits(40, 80, 30, 31), 100, size)
     assert (sizes(kept), sizes(dropped)) == ([40, 30], [80, 31])
 
 
 def test_what_fits_to_the_last_character_is_kept() -> None:
-    kept, dropped = fit(make_hits(60, 40), 100, size)
+    kept, dropped = fit_hits(make_hits(60, 40), 100, size)
     assert (sizes(kept), dropped) == ([60, 40], ())
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(-5, 200))
 def test_what_is_kept_fits_and_nothing_is_lost(costs: list[int], room: int) -> None:
     hits = make_hits(*costs)
-    kept, dropped = fit(hits, room, size)
+    kept, dropped = fit_hits(hits, room, size)
     assert sum(sizes(kept)) <= max(room, 0)
     assert [hit for hit in hits if hit in kept] == list(kept)
     assert [hit for hit in hits if hit not in kept] == list(dropped)

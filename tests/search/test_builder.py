@@ -325,7 +325,7 @@ def test_a_new_file_that_another_process_put_there_is_not_thrown_away(tmp_path: 
     expected = built(make_tree(2), tmp_path / "new.db")
     with open_index(tmp_path / "index.db") as index:
         (tmp_path / "new.db").replace(tmp_path / "index.db")
-        index.replace(sqlite3.DatabaseError("damage"))
+        index.replace_by_empty(sqlite3.DatabaseError("damage"))
     tree = make_tree(2)
     assert built(tree, tmp_path / "index.db") == expected
     assert tree.asked == []

@@ -24,13 +24,13 @@ from memory_ci.search.embedders import (
     require_embedder,
 )
 from memory_ci.search.embedders.local import MAX_TOKENS, LocalEmbedder, find_model, tokenize
-from memory_ci.search.embedders.remote import HURRIED, Patience, address, cut
+from memory_ci.search.embedders.remote import AGENT_LIMITS, TimeLimits, cut_text, make_ollama_url
 from memory_ci.text import estimate_tokens
 from tests.deadlines import give_up_when
 from tests.servers import Answer, Asked, Handler, Server, drip, in_turn, json_answer, serve
 
 KEY = "not-a-real-key-0123456789"
-UNHASTY = Patience(connect=60.0, read=60.0, total=100.0, pauses=(0.0, 0.0))
+UNHASTY = TimeLimits(connect=60.0, read=60.0, total=100.0, pauses=(0.0, 0.0))
 """Longer than any answer here takes, and less than the 120 seconds that one double asks for; it tries again at once."""
 
 Reply = Callable[[Sequence[Sequence[object]]], dict[str, object]]
@@ -81,14 +81,14 @@ def texts_of(asked: Asked) -> list[str]:
 
 @contextmanager
 def asking(
-    api: Api, handler: Handler, patience: Patience = UNHASTY, model: str = ""
+    api: Api, handler: Handler, limits: TimeLimits = UNHASTY, model: str = ""
 ) -> Iterator[tuple[Embedder, Server]]:
     """An embedder that asks a double which answers with `handler`."""
     with serve(handler) as server:
         environ = {api.base: server.url + api.suffix, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
         yield (
             require_embedder(
-                RetrieveConfig(embedder=api.name, embedder_model=model), environ, patience
+                RetrieveConfig(embedder=api.name, embedder_model=model), environ, limits
             ),
             server,
         )
@@ -277,8 +277,8 @@ def test_a_silent_service_is_given_up(api: Api) -> None:
         is_given_up.wait()
         return json_answer(api.reply([[1.0]]))
 
-    patience = UNHASTY._replace(read=0.001, pauses=())
-    with asking(api, answer, patience) as (embedder, _):
+    limits = UNHASTY._replace(read=0.001, pauses=())
+    with asking(api, answer, limits) as (embedder, _):
         with pytest.raises(MemoryCIError, match="no answer in time"):
             embedder.embed(["x"])
         is_given_up.set()
@@ -328,7 +328,7 @@ def test_a_text_longer_than_the_model_reads_is_cut_at_a_word() -> None:
     "text", ["word " * 100, "x" * 500, "重试" * 200, "a重 " * 100, "", "short"]
 )
 def test_what_is_cut_fits_and_is_the_start_of_the_text(text: str) -> None:
-    kept = cut(text, 20)
+    kept = cut_text(text, 20)
     assert text.startswith(kept)
     assert estimate_tokens(kept) <= 20
     assert kept or not text
@@ -347,7 +347,7 @@ def test_what_is_cut_fits_and_is_the_start_of_the_text(text: str) -> None:
     ],
 )
 def test_the_host_of_ollama_is_read_as_ollama_reads_it(host: str, expected: str) -> None:
-    assert address(host) == expected
+    assert make_ollama_url(host) == expected
 
 
 # The choice
@@ -375,7 +375,7 @@ def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
     assert choice.mode == "degraded"
     assert f"{name.upper()}_API_KEY is not set" in choice.reason
     with pytest.raises(UsageError) as caught:
-        require_embedder(RetrieveConfig(embedder=name), {}, HURRIED)
+        require_embedder(RetrieveConfig(embedder=name), {}, AGENT_LIMITS)
     assert caught.value.slug == "no-embedder"
 
 

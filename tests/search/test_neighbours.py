@@ -13,8 +13,8 @@ from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import pack_vectors
 from memory_ci.search.neighbours import (
-    LEAST_JACCARD,
     MAX_SIMILAR,
+    MIN_JACCARD,
     Similar,
     find_by_ids,
     find_similar,
@@ -186,7 +186,7 @@ def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
         found = similar(index, 0)
     alike = sorted((jaccard(texts[0], text) for text in texts[1:]), reverse=True)
     assert [near.weight for near in found.neighbours] == [
-        share for share in alike if share >= LEAST_JACCARD
+        share for share in alike if share >= MIN_JACCARD
     ][:MAX_SIMILAR]
 
 

@@ -79,7 +79,9 @@ def test_an_entry_without_prominence_is_not_served() -> None:
 
 
 def test_ties_go_to_what_work_touched_and_nothing_else_does() -> None:
-    weights = Weights(prominence=by_importance, touched=lambda entry: int(entry.id == make_id(2)))
+    weights = Weights(
+        prominence=by_importance, touch_count=lambda entry: int(entry.id == make_id(2))
+    )
     assert numbers(rank([make_match(1), make_match(2)], weights)) == [2, 1]
     assert numbers(rank([make_match(1, 1.001), make_match(2)], weights)) == [1, 2]
 

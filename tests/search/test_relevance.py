@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from memory_ci.records.retrieval import Match
-from memory_ci.search.rank import get_place
+from memory_ci.search.rank import get_entry_place
 from memory_ci.search.strength import measure_gram_share, score_lexically
 from tests.make import make_entry, make_located
 
@@ -15,7 +15,7 @@ def make_match(number: int, lexical: float, title: str) -> Match:
 
 
 def relevances(task: str, *matches: Match, beside: dict[int, int] | None = None) -> list[float]:
-    places = [get_place(match.located) for match in matches]
+    places = [get_entry_place(match.located) for match in matches]
     neighbours = {places[one]: [places[other]] for one, other in (beside or {}).items()}
     lane = score_lexically(task, matches, neighbours)
     return [lane[place] for place in places]

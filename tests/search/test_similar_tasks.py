@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from memory_ci.records.retrieval import SimilarTask, Task
 from memory_ci.search.similar_tasks import (
-    YOUNG,
+    SMALL_HISTORY,
     TaskQuery,
-    build_prompts,
+    build_prompt_index,
     count_terms,
     find_similar,
 )
@@ -50,9 +50,9 @@ def find(asked: str | TaskQuery, *tasks: Task | str, top: int = 2) -> tuple[Simi
         for place, task in enumerate(tasks)
     ]
     corpus += [make_task(title, 50 + place) for place, title in enumerate(OTHERS)]
-    prompts = build_prompts([twice(task.title) for task in corpus])
+    prompts = build_prompt_index([twice(task.title) for task in corpus])
     return find_similar(
-        TaskQuery(asked) if isinstance(asked, str) else asked, corpus, prompts, top, is_gated=True
+        TaskQuery(asked) if isinstance(asked, str) else asked, corpus, prompts, top, is_hint=True
     )
 
 
@@ -70,7 +70,10 @@ def test_a_young_repository_answers_too(others: int) -> None:
     tasks = [make_task(title, place) for place, title in enumerate(titles)]
     asked = "charges of the payments client are not retried, failed ones get lost"
     found = find_similar(
-        TaskQuery(asked), tasks, build_prompts([twice(task.title) for task in tasks]), is_gated=True
+        TaskQuery(asked),
+        tasks,
+        build_prompt_index([twice(task.title) for task in tasks]),
+        is_hint=True,
     )
     assert labels(found) == ["#100"]
 
@@ -87,22 +90,22 @@ def test_who_asks_by_hand_is_shown_the_best_whatever_its_score() -> None:
         [RETRY, *OTHERS],
     )
     tasks = [make_task(title, place) for place, title in enumerate(corpus)]
-    prompts = build_prompts([count_terms(title) for title in corpus])
+    prompts = build_prompt_index([count_terms(title) for title in corpus])
     assert labels(find_similar(TaskQuery(asked), tasks, prompts, 1)) == ["#100"]
-    assert find_similar(TaskQuery(asked), tasks, prompts, is_gated=True) == ()
+    assert find_similar(TaskQuery(asked), tasks, prompts, is_hint=True) == ()
 
 
 def test_in_a_long_history_a_score_of_20_and_three_terms_are_asked_for() -> None:
     titles = [
         RETRY,
-        *(f"Paint wall {n} of room {n * 7 % 100} in colour {n * 3}" for n in range(YOUNG)),
+        *(f"Paint wall {n} of room {n * 7 % 100} in colour {n * 3}" for n in range(SMALL_HISTORY)),
     ]
     tasks = [make_task(title, place) for place, title in enumerate(titles)]
-    prompts = build_prompts([twice(title) for title in titles])
+    prompts = build_prompt_index([twice(title) for title in titles])
     long = "retry failed charges of payments in the client and worker"
-    ((_, score), *_) = find_similar(TaskQuery(long), tasks, prompts, 1, is_gated=True)[0].factors
+    ((_, score), *_) = find_similar(TaskQuery(long), tasks, prompts, 1, is_hint=True)[0].factors
     assert score >= 20
-    assert find_similar(TaskQuery("retry failed"), tasks, prompts, is_gated=True) == ()
+    assert find_similar(TaskQuery("retry failed"), tasks, prompts, is_hint=True) == ()
     assert labels(find_similar(TaskQuery("retry failed"), tasks, prompts)) == ["#100"]
 
 
@@ -117,7 +120,7 @@ def test_titles_weigh_more_and_paths_less_than_prose() -> None:
         {"ledger": 2.0, "x": 1.5},
         *map(twice, OTHERS),
     ]
-    found = find_similar(TaskQuery("ledger"), tasks, build_prompts(counts))
+    found = find_similar(TaskQuery("ledger"), tasks, build_prompt_index(counts))
     assert labels(found) == ["#101", "#100"]
 
 
@@ -170,7 +173,10 @@ def test_what_succeeded_comes_before_what_was_mended_before_what_failed() -> Non
 
 
 def test_work_whose_files_are_gone_counts_half() -> None:
-    gone, there = make_task(RETRY, 0, files=4, still=0), make_task(RETRY, 1, files=4, still=4)
+    gone, there = (
+        make_task(RETRY, 0, files=4, remaining_count=0),
+        make_task(RETRY, 1, files=4, remaining_count=4),
+    )
     bare = make_task(RETRY, 2)
     found = {
         one.task.label: dict(one.factors)["files"]
@@ -206,6 +212,6 @@ def test_scores_are_above_zero_and_in_order_whatever_the_words(
 ) -> None:
     tasks = [make_task(f"task {place}", place) for place in range(len(prompts))]
     found = find_similar(
-        TaskQuery(asked), tasks, build_prompts([count_terms(prompt) for prompt in prompts]), 5
+        TaskQuery(asked), tasks, build_prompt_index([count_terms(prompt) for prompt in prompts]), 5
     )
     assert all(one.score > 0 for one in found)

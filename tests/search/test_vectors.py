@@ -21,7 +21,7 @@ from memory_ci.search.embedders.local import LocalEmbedder, find_model
 from memory_ci.search.rows import text_hash
 from memory_ci.search.search import list_entries, search
 from memory_ci.search.vectors import (
-    MAX_AT_QUERY,
+    MAX_EMBEDDED_BY_QUERY,
     Nearest,
     find_nearest,
     list_missing_texts,
@@ -127,20 +127,20 @@ def test_equal_texts_share_a_vector_and_are_both_found(index: Index) -> None:
 
 
 def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
-    fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 1)))
+    fill(index, *(f"apple {n}" for n in range(MAX_EMBEDDED_BY_QUERY + 1)))
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
-    assert embedder.asked == [("query", 1), ("entry", MAX_AT_QUERY)]
+    assert embedder.asked == [("query", 1), ("entry", MAX_EMBEDDED_BY_QUERY)]
     assert (
         answer.reason
         == "32 of 33 entries have vectors (`memory-ci index --vectors` embeds the rest)"
     )
-    assert len(answer.matches) == MAX_AT_QUERY
+    assert len(answer.matches) == MAX_EMBEDDED_BY_QUERY
     assert search_vectors(index, embedder, "apple").reason == ""
 
 
 def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) -> None:
-    fill(index, *(f"apple {n}" for n in range(MAX_AT_QUERY + 8)))
+    fill(index, *(f"apple {n}" for n in range(MAX_EMBEDDED_BY_QUERY + 8)))
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
     assert embedder.asked == []

@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.extraction.entries import content_key
 from memory_ci.sessions.pending_requests import load_pending
-from memory_ci.sessions.repetitions import describe, refresh_pending, save_pending
+from memory_ci.sessions.repetitions import describe, refresh_pending, save_pending_lines
 from memory_ci.sessions.session_archive import CACHE_VERSION
 from memory_ci.store.edits import format_entry
 from tests.agents_at_work import WORDS, make_session, put_tree
@@ -271,7 +271,7 @@ def test_an_error_that_addresses_the_agent_is_not_proposed(
 def test_the_list_comes_back_as_hooks_read_it(project: Project, tmp_path: Path) -> None:
     keep_asking(project, tmp_path, *DRAFT[:3])
     keep_failing(project, tmp_path, first=4)
-    save_pending(project.workspace, find_all(project))
+    save_pending_lines(project.workspace, find_all(project))
     request, failure = load_pending(project.workspace)
     assert (request.kind, request.when) == ("request", "before:pull-request")
     assert failure.text == f"`gh pr diff --stat` fails: {UNKNOWN}. `gh pr diff --name-only` works."
@@ -282,7 +282,7 @@ def test_no_secret_is_in_the_list(project: Project, tmp_path: Path) -> None:
     keep_asking(project, tmp_path, *[f"Always use {token} to push"] * 3)
     failing = fail_in((4, 5, 6), DIFF, f"{UNKNOWN} {token}")
     keep_asking(project, tmp_path, *failing, first=4)
-    save_pending(project.workspace, find_all(project))
+    save_pending_lines(project.workspace, find_all(project))
     folder = project.path / ".git/memory-ci"
     assert all(b"ghp_a1B2" not in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 

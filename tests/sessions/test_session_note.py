@@ -9,7 +9,12 @@ import pytest
 from memory_ci.anchors.anchors import format_anchor
 from memory_ci.commands.retrieve.retrieve import list_served_ids
 from memory_ci.records.anchor import Anchor
-from memory_ci.sessions.session_note import list_served, note_cleared, note_path, note_served
+from memory_ci.sessions.session_note import (
+    list_served_fingerprints,
+    note_cleared,
+    note_path,
+    note_served,
+)
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project
@@ -76,7 +81,7 @@ def test_an_entry_comes_again_when_its_code_changed(shop: Project) -> None:
 def test_after_compaction_everything_comes_again(shop: Project) -> None:
     first = ask(shop)
     note_cleared(shop.workspace, "s1", NOW)
-    assert list_served(shop.workspace, "s1") == frozenset()
+    assert list_served_fingerprints(shop.workspace, "s1") == frozenset()
     assert ask(shop) == first
     note_cleared(shop.workspace, "unknown", NOW)
     assert not note_path(shop.workspace, "unknown").exists()

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory_ci.store.document import parse_memory_file
-from memory_ci.store.manual_notes import adopt_notes, find_remarks
+from memory_ci.store.manual_notes import adopt_notes, list_note_findings
 from tests.make import format_all_keys, make_entry
 
 TODAY = date(2026, 11, 21)
@@ -19,7 +19,7 @@ UNDERLINED = "Always run tox -e mypy\n-----\n\nBecause CI does.\n"
 
 
 def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]:
-    found = find_remarks(
+    found = list_note_findings(
         parse_memory_file("MEMORY.md", text.encode()), may_have_prose=may_have_prose
     )
     return [(finding.line, finding.code) for finding in found]
@@ -106,7 +106,9 @@ def test_prose_that_is_served_has_headings_as_it_likes_and_entries_in_it_have_no
 
 def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> None:
     text = "---\ntype: corrective\nimportance: 0.7\nstats: active\n---\n## Retry once\n"
-    (remark,) = find_remarks(parse_memory_file("MEMORY.md", text.encode()), may_have_prose=False)
+    (remark,) = list_note_findings(
+        parse_memory_file("MEMORY.md", text.encode()), may_have_prose=False
+    )
     assert (remark.line, remark.code, remark.level) == (4, "unknown-key", "warning")
     assert "did you mean 'status'?" in remark.message
     data, (adopted,) = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from memory_ci.store.yamltext import (
     YamlTextError,
+    find_trailing_comment,
     format_scalar,
     parse_fields,
     parse_simple_lines,
     parse_with_yaml,
-    trailing_comment,
 )
 
 KEYS = st.sampled_from(["id", "type", "x", "a-b", "_y", "true", "12"])
@@ -175,4 +175,4 @@ def test_a_line_break_that_only_yaml_knows_is_refused_with_its_line(char: str) -
     ],
 )
 def test_the_comment_behind_a_value_is_found(line: str, comment: str) -> None:
-    assert trailing_comment(line) == comment
+    assert find_trailing_comment(line) == comment

@@ -104,7 +104,7 @@ def pre_push(remote: str) -> None:
 @click.option(
     "--plugin",
     is_flag=True,
-    help="A hook of a plugin: silent where --user is silent, or where such a hook exists.",
+    help="A hook of a plugin: silent where --user is, or with it.",
 )
 def agent(agent: str, event_name: str, no_ask: bool, user: bool, plugin: bool) -> None:
     """Answer an event of a coding agent, whose JSON is read from standard input.

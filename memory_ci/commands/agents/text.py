@@ -33,10 +33,10 @@ def render_sessions(sessions: Sequence[Session]) -> str:
         return ""
     from memory_ci.cli.terminal import render_rows
 
-    return render_rows([HEADINGS, *(_row(session) for session in sessions)])
+    return render_rows([HEADINGS, *(_make_row(session) for session in sessions)])
 
 
-def _row(session: Session) -> tuple[str, ...]:
+def _make_row(session: Session) -> tuple[str, ...]:
     """Return the cells of the table's line for a session, under `HEADINGS`."""
     counts = session.counts
     # Sessions differ in the start of a UUID. Other ids begin with the name of a file, and differ

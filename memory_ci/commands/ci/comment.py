@@ -44,9 +44,9 @@ def comment_on_cited(
     config = workspace_at(workspace.repo, base).config
     if not config.ci.comment:
         return ""
-    cited = [finding for finding in findings if finding.code in CODES]
+    cited_findings = [finding for finding in findings if finding.code in CODES]
     try:
-        return _update_comment(workspace, config, job.number, cited, environ)
+        return _update_comment(workspace, config, job.number, cited_findings, environ)
     except EngineError as error:
         return f"no comment on the request: {error.message}"
 
@@ -55,7 +55,7 @@ def _update_comment(
     workspace: Workspace,
     config: Config,
     number: int,
-    cited: Sequence[Finding],
+    cited_findings: Sequence[Finding],
     environ: Mapping[str, str],
 ) -> str:
     """Write the comment on the forge, if its text changes.
@@ -67,7 +67,7 @@ def _update_comment(
         workspace: the repository.
         config: the configuration of the base.
         number: the number of the pull request.
-        cited: the findings on cited code.
+        cited_findings: the findings on cited code.
         environ: environment variables, which name the forge.
 
     Returns:
@@ -81,11 +81,11 @@ def _update_comment(
     if forge is None:
         return ""
     body = DONE
-    if cited:
-        body = f"{MARKER}\n{render_findings(TITLE, cited, MAX_BYTES - len(MARKER) - 1)}"
+    if cited_findings:
+        body = f"{MARKER}\n{render_findings(TITLE, cited_findings, MAX_BYTES - len(MARKER) - 1)}"
     comment = forge.find_comment(number, MARKER)
     if comment is None:
-        if not cited:
+        if not cited_findings:
             return ""
         forge.add_comment(number, body)
         return "commented on the request"

@@ -16,6 +16,7 @@ from memory_ci.commands.ci.comment import comment_on_cited
 from memory_ci.commands.ci.event import CiJob
 from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.publish.carry_over import move_plan
+from memory_ci.commands.publish.landing import Planner
 from memory_ci.commands.publish.publish import PublishOptions, find_delay, publish
 from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import fetch_sessions, plan_record, save_plan
@@ -46,7 +47,7 @@ LASTING_FAILURES = frozenset(
 )
 """Failures that do not pass by themselves, as those of a network do."""
 
-PATIENCE = timedelta(days=1)
+MAX_WAIT = timedelta(days=1)
 """How long one merge may wait before an earlier run must have failed at it too."""
 
 
@@ -135,9 +136,13 @@ def run_ci(
 ) -> CiRun:
     """Verify a change or record merged changes, as the job requires.
 
+    Recording may be done by two jobs, so that the job that may push needs no model: the first
+    writes the plan to a file (`options.extract`), and the second commits and publishes the plan
+    (`options.apply`). With neither option, one job does both. A dry run plans alone.
+
     Args:
         workspace: the repository.
-        job: the task of the job.
+        job: the task of the job; "nothing" if its event needs no work.
         options: the options of the job.
         now: the time of the job.
         environ: environment variables, which name the forge and the model.
@@ -150,19 +155,62 @@ def run_ci(
         return _verify(workspace, job, options, environ)
     if job.kind == "nothing":
         return CiRun(job)
+    make_plan = _choose_planner(workspace, options, now, environ, progress)
+    return _record(workspace, job, options, make_plan, now=now, environ=environ)
 
-    ready_plan = None if options.apply is None else parse_plan(options.apply)
 
-    def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
-        """Plan a run on a ref, or move the plan of an earlier job there."""
-        if ready_plan is not None:
-            return move_plan(workspace, ready_plan, ref)
+def _choose_planner(
+    workspace: Workspace,
+    options: CiOptions,
+    now: datetime,
+    environ: Mapping[str, str],
+    progress: OnProgress,
+) -> Planner:
+    """Return the function that makes the plan of the run for a ref.
+
+    It plans a record run. If the job performs the plan of an earlier job, it moves that plan to the
+    ref. `publish` calls it again whenever the branch has moved before the push.
+
+    Raises:
+        RepositoryError, UsageError: the errors of `parse_plan`.
+    """
+    if options.apply is not None:
+        plan_of_earlier_job = parse_plan(options.apply)
+
+        def move_earlier_plan(ref: str, _accepted: frozenset[str]) -> Plan:
+            return move_plan(workspace, plan_of_earlier_job, ref)
+
+        return move_earlier_plan
+
+    def plan_run(ref: str, accepted_keys: frozenset[str]) -> Plan:
         problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
         record_options = RecordOptions(
-            ref=ref, engine=options.engine, problems=problems, accepted=accepted
+            ref=ref, engine=options.engine, problems=problems, accepted_keys=accepted_keys
         )
         return plan_record(workspace, record_options, now.date(), progress, environ)
 
+    return plan_run
+
+
+def _record(
+    workspace: Workspace,
+    job: CiJob,
+    options: CiOptions,
+    make_plan: Planner,
+    *,
+    now: datetime,
+    environ: Mapping[str, str],
+) -> CiRun:
+    """Record merged changes: save the plan, preview it, or commit and publish it.
+
+    Args:
+        workspace: the repository.
+        job: the task of the job, with the branch.
+        options: the options of the job: `extract` saves the plan, `dry_run` previews it.
+        make_plan: makes the plan for a ref.
+        now: the time of the job.
+        environ: environment variables, which name the forge.
+    """
     ref = branch_name(workspace, job.branch)
     publish_options = PublishOptions(options.push, ref, options.now)
     if options.extract is not None:
@@ -172,13 +220,14 @@ def run_ci(
         return _save_plan(workspace, job, make_plan(ref, frozenset()), options.extract, now)
     if options.dry_run:
         plan = make_plan(ref, frozenset())
-        published = Published("none", "", subjects=preview_plan(workspace, plan, now).subjects)
-        return CiRun(job, plan=plan, published=published, stop=find_stop(workspace, plan, now))
+        preview = preview_plan(workspace, plan, now)
+        would_publish = Published("none", "", subjects=preview.subjects)
+        return CiRun(job, plan=plan, published=would_publish, stop=find_stop(workspace, plan, now))
 
     published = publish(workspace, publish_options, make_plan, now, environ)
     return CiRun(
         job,
-        plan=_trim(workspace, published.plan),
+        plan=_trim_quotes(workspace, published.plan),
         published=published,
         index=_build_index(workspace, ref),
         remarks=list_health_remarks(workspace, ref, now.date()),
@@ -189,7 +238,8 @@ def run_ci(
 def _save_plan(workspace: Workspace, job: CiJob, plan: Plan, path: Path, now: datetime) -> CiRun:
     """Write a plan to a file, for the later job that commits it.
 
-    That job fails if the run stopped. If this one failed, the plan would be lost.
+    If the run stopped before its end, the later job fails, not this one: the workflow would skip
+    the later job, and the part of the range that was read would be lost.
     """
     save_plan(plan, path)
     stop = find_stop(workspace, plan, now)
@@ -229,7 +279,7 @@ def _is_memory_only(workspace: Workspace, base: str | None) -> bool:
     return bool(paths) and all(is_memory(path) for path in paths)
 
 
-def _trim(workspace: Workspace, plan: Plan | None) -> Plan | None:
+def _trim_quotes(workspace: Workspace, plan: Plan | None) -> Plan | None:
     """Return a plan without the quotes that the configuration of its branch does not allow."""
     if plan is None:
         return None
@@ -250,22 +300,25 @@ def find_stop(workspace: Workspace, plan: Plan, now: datetime) -> Stop | None:
     """Return why the run of a plan stopped before its end, or None if it did not.
 
     It is an error if an earlier run must have stopped as well, else a warning. The job fails only
-    after a failure that does not pass by itself.
+    after a failure that does not pass by itself (`LASTING_FAILURES`).
     """
     failure = plan.engine.failure
     if not failure:
         return None
-    # A failure ends with its slug: `the model cannot be reached [engine-failed]`.
+    # The plan has the failure as a text, which ends with the slug of the error:
+    # `the model cannot be reached [engine-failed]`.
     slug = failure.rpartition("[")[2].removesuffix("]")
     fails_job = slug in LASTING_FAILURES
-    # Each merge starts a run: if two wait, or one for long, an earlier run has stopped as well.
-    waiting = list(islice(iter_waiting(workspace.repo, plan.until or plan.since, plan.base), 2))
-    is_late = any(now - change.tip.committed_at > PATIENCE for change in waiting)
-    level: Level = "error" if is_late or len(waiting) > 1 else "warning"
+    # Each merge starts a run: if two changes are unread, or one for long, an earlier run has
+    # stopped as well.
+    last_read_sha = plan.until or plan.since
+    unread_changes = list(islice(iter_unread_changes(workspace.repo, last_read_sha, plan.base), 2))
+    is_late = any(now - change.tip.committed_at > MAX_WAIT for change in unread_changes)
+    level: Level = "error" if is_late or len(unread_changes) > 1 else "warning"
     return Stop(reason=failure, hint=plan.engine.hint, level=level, fails_job=fails_job)
 
 
-def iter_waiting(repo: Repository, since: str | None, tip: str) -> Iterator[MergedChange]:
+def iter_unread_changes(repo: Repository, since: str | None, tip: str) -> Iterator[MergedChange]:
     """Yield the merged changes that no run has read, except the commits of runs themselves."""
     for change in iter_merged_changes(repo, plan_range(repo, since, tip)):
         if not find_trailers(change.tip.message, (STEP,)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime
 from urllib.parse import urlsplit
 
@@ -11,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci import __version__
-from memory_ci.commands.ci.job import CiRun, iter_waiting
+from memory_ci.commands.ci.job import CiRun, iter_unread_changes
 from memory_ci.commands.ci.outputs import list_learned
 from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo.record_commits import find_cursor, sum_costs
@@ -104,7 +103,7 @@ def _name_repository(workspace: Workspace, environ: Mapping[str, str]) -> str:
     """
     repo = workspace.repo
     remote_url = find_setting(repo, f"remote.{workspace.config.publish.remote}.url") or ""
-    is_url = "://" in remote_url  # Else as for ssh: git@example.org:owner/name.git
+    is_url = "://" in remote_url  # The other form is that of ssh: git@example.org:owner/name.git
     remote_path = urlsplit(remote_url).path if is_url else remote_url.partition(":")[2]
     names = (
         environ.get("GITHUB_REPOSITORY"),
@@ -128,19 +127,21 @@ def _measure_lag(workspace: Workspace, run: CiRun, now: datetime) -> tuple[Lag, 
     tip = find_commit(repo, "HEAD") or ""
     if run.published and run.published.tip:
         tip = run.published.tip
-    with suppress(MemoryCIError):
+    try:
         month_usd = sum_costs(repo, now.date().replace(day=1), "--first-parent", tip)
-        cursor = find_cursor(repo, tip, build_memory_test(workspace))
-        since = cursor.source if cursor else None
-        until = tip
-        if run.plan:
-            since = run.plan.until or run.plan.since
-            until = run.plan.base
-        waiting = list(iter_waiting(repo, since, until))
-        oldest = min((change.tip.committed_at for change in waiting), default=now)
-        lag = Lag(len(waiting), max(0, (now - oldest).days))
-        return lag, round(float(month_usd), 6)
-    return Lag(), 0.0
+        if run.plan:  # This run read changes, from the plan's base back to `until` or `since`.
+            last_read_sha = run.plan.until or run.plan.since
+            newest_sha = run.plan.base
+        else:
+            last_run = find_cursor(repo, tip, build_memory_test(workspace))
+            last_read_sha = last_run.source if last_run else None
+            newest_sha = tip
+        unread_changes = list(iter_unread_changes(repo, last_read_sha, newest_sha))
+    except MemoryCIError:
+        return Lag(), 0.0
+    oldest_merge = min((change.tip.committed_at for change in unread_changes), default=now)
+    lag = Lag(len(unread_changes), max(0, (now - oldest_merge).days))
+    return lag, round(float(month_usd), 6)
 
 
 def _count_served(plan: Plan | None) -> Served:
@@ -154,7 +155,7 @@ def _count_served(plan: Plan | None) -> Served:
     served_count = 0
     used_count = 0
     for episode in _list_new_episodes(plan):
-        served_ids = [served.id for served in episode.retrieved]
+        served_ids = [served_entry.id for served_entry in episode.retrieved]
         if served_ids:
             change_count += 1
             served_count += len(served_ids)
@@ -163,13 +164,13 @@ def _count_served(plan: Plan | None) -> Served:
 
 
 def _list_new_episodes(plan: Plan | None) -> list[Episode]:
-    """Return the episodes that a run writes, the records of merged changes, one for each."""
+    """Return the episodes that a run writes: a record for each merged change."""
     if plan is None:
         return []
     episodes = []
     for file in plan.episodes:
-        parsed = parse_episode_file(file.path, file.text.encode())
-        episodes += [record for record in parsed.records if isinstance(record, Episode)]
+        parsed_file = parse_episode_file(file.path, file.text.encode())
+        episodes += [record for record in parsed_file.records if isinstance(record, Episode)]
     return episodes
 
 
@@ -217,11 +218,11 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
 def _flatten(line: RunLine) -> dict[str, str | int | float]:
     """Return the texts and numbers of a line by dotted names: `memory_ci.lag.changes`."""
     attributes: dict[str, str | int | float] = {}
-    pending: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]
-    while pending:
-        name, value = pending.pop(0)
+    pending_values: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]
+    while pending_values:
+        name, value = pending_values.pop(0)
         if isinstance(value, Mapping):
-            pending += [(f"{name}.{key}", inner) for key, inner in value.items()]
+            pending_values += [(f"{name}.{key}", inner) for key, inner in value.items()]
         elif isinstance(value, str | int | float):
             attributes[name] = value
     return attributes

@@ -30,7 +30,7 @@ COMMAND = Regex(
     r"^/memory[ \t]+(?P<verb>[a-z]+)(?P<keys>(?:[ \t]+[\w-]+)+)[ \t]*$", re.MULTILINE | re.ASCII
 )
 """A line of a comment: `/memory drop 3f2ab91c 9d0c3f2a`."""
-VERBS = {
+EFFECT_OF_VERB = {
     "accept": (("candidate",), "x"),
     "drop": (("entry", "candidate"), " "),
     "restore": (("rejected",), "x"),
@@ -96,7 +96,7 @@ def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, 
                     unclear.append(line)
                 continue
             # An unknown verb applies to no kind of box, so its keys are unclear.
-            kinds, mark = VERBS.get(command["verb"], ((), ""))
+            kinds, mark = EFFECT_OF_VERB.get(command["verb"], ((), ""))
             for key in command["keys"].split()[:MAX_LINES]:
                 position = _find_mark(text, kinds, key)
                 if position is None:
@@ -107,7 +107,7 @@ def apply_comments(text: str, comments: Iterable[str]) -> tuple[str, tuple[str, 
 
 
 def _find_mark(text: str, kinds: Collection[str], prefix: str) -> int | None:
-    """Return where in a text the mark of a box is (`x` in `- [x]`).
+    """Return the position in a text of the mark of one box (`x` in `- [x]`).
 
     Args:
         text: the text.
@@ -115,7 +115,7 @@ def _find_mark(text: str, kinds: Collection[str], prefix: str) -> int | None:
         prefix: the beginning of the box's key.
 
     Returns:
-        The position; None if several boxes or none have a key that begins so.
+        The position; None if no box has such a key, or if several have.
     """
     if len(prefix) < MIN_PREFIX:
         return None

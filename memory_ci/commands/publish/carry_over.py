@@ -50,20 +50,27 @@ HEADING = (
     "not proposed again.\n"
 )
 
-COUNTERS = frozenset({"reinforcement_count", "last_reinforced"})
+USE_COUNTERS = frozenset({"reinforcement_count", "last_reinforced"})
 """Fields that a run changes; an edit of maintainers counts as kept if only these differ."""
 
-COVERED = "another run covered this plan's range meanwhile: nothing to do"
-
-Versions = Mapping[str, Sequence[tuple[str, Entry]]]
-"""The path and the content of each copy of an entry, notes of the inbox included, by id."""
+RANGE_COVERED = "another run covered this plan's range meanwhile: nothing to do"
 
 
-class Carried(NamedTuple):
-    """The files that carry over decisions of maintainers, and their contents.
+class EntryCopy(NamedTuple):
+    """An entry and the path of its file; a note of the inbox may be a second copy of it."""
+
+    path: str
+    entry: Entry
+
+
+CopiesById = Mapping[str, Sequence[EntryCopy]]
+
+
+class KeptDecisions(NamedTuple):
+    """The decisions of maintainers on the earlier memory branch that the new one keeps.
 
     Attributes:
-        files: the new content of each changed file; None for a file that is deleted.
+        files: the new content of each file that they change; None for a file that is deleted.
         entries: the entries that maintainers wrote.
         paths: the paths of the files that maintainers wrote.
     """
@@ -73,10 +80,11 @@ class Carried(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) -> Carried:
+def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) -> KeptDecisions:
     """Return the files at `base` with the decisions of maintainers that it does not have yet.
 
-    Other content of the base stays unchanged.
+    Other content of the base stays unchanged. Decisions are applied in this order: edits of
+    entries, prose around them and whole files, and lines of REJECTED_FILE.
 
     Args:
         workspace: the repository.
@@ -84,19 +92,18 @@ def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) 
         decisions: what maintainers edited, added and removed on the branch before.
     """
     snapshot = workspace.at(base)
-    entry_changes = list(_list_changes(workspace, base, decisions))
+    entry_changes = list(_list_entry_changes(workspace, base, decisions))
     paths = {change.path for change in entry_changes} | {
         file.path for file in decisions.edited_files
     }
     old_files = snapshot.read({*paths, REJECTED_FILE})
 
-    # First the entries, then the prose around them and whole files, then the rejected entries.
     new_files = apply_changes(old_files, entry_changes)
     current_files = dict(old_files)
     for path, content in new_files.items():
         current_files[path] = content or b""
-    touched_files = _list_touched_files(workspace, base, current_files, decisions)
-    new_files |= touched_files
+    other_files = _list_other_files(workspace, base, current_files, decisions)
+    new_files |= other_files
     old_rejected = old_files.get(REJECTED_FILE, b"")
     new_rejected = _update_rejected_file(old_rejected, list_rejected_keys(snapshot), decisions)
     if new_rejected != old_rejected:
@@ -107,11 +114,11 @@ def carry_over(workspace: Workspace, base: str, decisions: MaintainerDecisions) 
         if change.kind in ("add", "update"):
             written_entries[change.entry.id] = change.entry
     written_paths: list[str] = []
-    for path, content in touched_files.items():
+    for path, content in other_files.items():
         is_deleted_episode = content is None and not holds_entries(workspace, path)
         if not is_deleted_episode:
             written_paths.append(path)
-    return Carried(new_files, tuple(written_entries.values()), tuple(written_paths))
+    return KeptDecisions(new_files, tuple(written_entries.values()), tuple(written_paths))
 
 
 def _update_rejected_file(
@@ -135,93 +142,113 @@ def _update_rejected_file(
     for line in old_lines:
         if line.decode("utf-8", "replace").rstrip("\r\n") not in decisions.withdrawn_lines:
             lines.append(line)
-    for rejected in decisions.rejected_lines:
-        if rejected.split()[0] not in rejected_keys:
-            lines.append(f"{rejected}\n".encode())
+    for rejected_line in decisions.rejected_lines:
+        if rejected_line.split()[0] not in rejected_keys:
+            lines.append(f"{rejected_line}\n".encode())
     return b"".join(lines)
 
 
-def list_lost(workspace: Workspace, tip: str, decisions: MaintainerDecisions) -> tuple[str, ...]:
-    """Return the titles of entries whose edits by maintainers the new branch does not have."""
+def list_lost_titles(
+    workspace: Workspace, tip: str, decisions: MaintainerDecisions
+) -> tuple[str, ...]:
+    """Return the titles of entries that maintainers edited and that the new branch has otherwise.
+
+    Args:
+        workspace: the repository.
+        tip: the tip of the new memory branch.
+        decisions: what maintainers decided on the earlier branch.
+    """
     if not decisions.edits:
         return ()
-    places = workspace.at(tip).entries_by_id
+    located_by_id = workspace.at(tip).entries_by_id
     titles: list[str] = []
     for edit in decisions.edits:
         entry = edit.latest.entry
-        if not _is_applied(edit, places.get(entry.id)):
+        if not _is_applied(edit, located_by_id.get(entry.id)):
             titles.append(entry.title)
     return tuple(titles)
 
 
-def _is_applied(edit: Edit, place: Located | None) -> bool:
-    """Return whether an entry has the values of all fields that maintainers edited."""
-    if place is None:
+def _is_applied(edit: Edit, located: Located | None) -> bool:
+    """Return whether an entry has the values of all fields that maintainers edited.
+
+    Counts of uses are not compared, because a run raises them.
+    """
+    if located is None:
         return False
     for name, field in edit.fields.items():
-        if name not in COUNTERS and getattr(place.entry, name) != field.new_value:
+        if name not in USE_COUNTERS and getattr(located.entry, name) != field.new_value:
             return False
     return True
 
 
-def _list_changes(
+def _list_entry_changes(
     workspace: Workspace, base: str, decisions: MaintainerDecisions
 ) -> Iterator[Change]:
-    """Yield the changes for entries that maintainers edited, added or removed."""
-    places = workspace.at(base).entries_by_id
+    """Yield the changes to the base for entries that maintainers edited, added or removed.
+
+    Args:
+        workspace: the repository.
+        base: the commit that the memory branch is made on.
+        decisions: what maintainers decided on the earlier branch.
+    """
+    located_by_id = workspace.at(base).entries_by_id
     past_ids = list_past_ids(workspace, base) if decisions.edits else frozenset()
     for edit in decisions.edits:
         entry_id = edit.latest.entry.id
-        place = places.get(entry_id)
-        if place is not None:
-            yield from _change_entry(edit, place)
+        located = located_by_id.get(entry_id)
+        if located is not None:
+            yield from _change_entry(edit, located)
         elif entry_id not in past_ids:  # An entry that was removed since stays removed.
             new_values = {name: field.new_value for name, field in edit.fields.items()}
             entry = replace(edit.original, **new_values)
-            yield _consolidate("add", edit.latest.path, entry)
+            yield _make_change("add", edit.latest.path, entry)
 
     for entry in decisions.removed_entries:
-        place = places.get(entry.id)
-        # An entry that was reworded since is another one, and stays.
-        if place is not None and format_rejected_line(place.entry) == format_rejected_line(entry):
-            yield _remove(place)
+        located = located_by_id.get(entry.id)
+        if located is None:
+            continue
+        # An entry that was reworded since is not the one that they removed, and stays.
+        if format_rejected_line(located.entry) == format_rejected_line(entry):
+            yield _make_removal(located)
 
 
-def _change_entry(edit: Edit, place: Located) -> Iterator[Change]:
+def _change_entry(edit: Edit, located: Located) -> Iterator[Change]:
     """Yield the changes that make an edit of maintainers in an entry of the base.
 
-    A field gets its new value if the base still has a value that the maintainers edited. If the
-    base has another value, the field was changed there since, and keeps that.
+    A field gets its new value if the base has a value that the maintainers saw. If the base has
+    another value, the field was changed there since, and keeps that value.
 
     Args:
         edit: the edit.
-        place: the entry of the base.
+        located: the entry of the base.
     """
     new_values: dict[str, object] = {}
     for name, field in edit.fields.items():
-        if getattr(place.entry, name) in field.old_values:
+        if getattr(located.entry, name) in field.old_values:
             new_values[name] = field.new_value
-    entry = replace(place.entry, **new_values)
-    if edit.moved_from == place.path:
-        yield _remove(place)
-        yield _consolidate("add", edit.latest.path, entry)
-    elif entry != place.entry:
-        yield _consolidate("update", place.path, entry)
+    entry = replace(located.entry, **new_values)
+    if edit.moved_from == located.path:
+        yield _make_removal(located)
+        yield _make_change("add", edit.latest.path, entry)
+    elif entry != located.entry:
+        yield _make_change("update", located.path, entry)
 
 
-def _consolidate(kind: Literal["add", "update", "remove"], path: str, entry: Entry) -> Change:
+def _make_change(kind: Literal["add", "update", "remove"], path: str, entry: Entry) -> Change:
+    """Return a change; the step and the reason do not matter, because it is in no plan."""
     return Change(step="consolidate", kind=kind, path=path, entry=entry, why="")
 
 
-def _remove(place: Located) -> Change:
+def _make_removal(located: Located) -> Change:
     """Return the change that removes an entry, or deletes the file of a note in the inbox."""
-    change = _consolidate("remove", place.path, place.entry)
-    if is_fragment(place.path):
-        return replace(change, kind="drop", moved_from=place.path)
+    change = _make_change("remove", located.path, located.entry)
+    if is_fragment(located.path):
+        return replace(change, kind="drop", moved_from=located.path)
     return change
 
 
-def _list_touched_files(
+def _list_other_files(
     workspace: Workspace,
     base: str,
     files: Mapping[str, bytes],
@@ -237,21 +264,22 @@ def _list_touched_files(
         files: the memory files after the changes to entries.
         decisions: the decisions of maintainers.
     """
-    touched_files: dict[str, bytes | None] = {}
+    other_files: dict[str, bytes | None] = {}
     for file in decisions.edited_files:
-        content = files.get(file.path)
+        content = files.get(file.path)  # The file at the base, with the changes to entries.
         if holds_entries(workspace, file.path):
             if has_edited_prose(file) and list_prose_words(content) != list_prose_words(
                 file.new_content
             ):
-                touched_files[file.path] = _merge_prose(file, content or b"")
+                other_files[file.path] = _merge_prose(file, content or b"")
         elif content != file.new_content:
-            was_deleted = (
+            # A missing file whose addition is in the history was deleted there, and stays deleted.
+            was_deleted_at_base = (
                 content is None and find_addition(workspace.repo, base, file.path) is not None
             )
-            if not was_deleted:
-                touched_files[file.path] = file.new_content
-    return touched_files
+            if not was_deleted_at_base:
+                other_files[file.path] = file.new_content
+    return other_files
 
 
 def _merge_prose(file: EditedFile, content: bytes) -> bytes:
@@ -265,22 +293,30 @@ def _merge_prose(file: EditedFile, content: bytes) -> bytes:
     their_entries = {entry.id: entry for entry in their_file.entries}
     entries = {entry.id: entry for entry in parse_memory_file(file.path, content).entries}
 
-    added: list[Entry] = []
-    updated: list[Entry] = []
+    added_entries: list[Entry] = []
+    updated_entries: list[Entry] = []
     for entry_id, entry in entries.items():
         if entry_id not in their_entries:
-            added.append(entry)
+            added_entries.append(entry)
         elif their_entries[entry_id] != entry:
-            updated.append(entry)
-    removed = [entry for entry_id, entry in their_entries.items() if entry_id not in entries]
-    edited = edit_file(their_file, added=added, updated=updated, removed=removed)
-    return render_memory_file(edited)
+            updated_entries.append(entry)
+    removed_entries = [
+        entry for entry_id, entry in their_entries.items() if entry_id not in entries
+    ]
+    edited_file = edit_file(
+        their_file, added=added_entries, updated=updated_entries, removed=removed_entries
+    )
+    return render_memory_file(edited_file)
 
 
 def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
-    """Return a plan moved to the tip of `ref`, which may be newer than where it was made.
+    """Return a plan for the tip of `ref`, which may be newer than the base where it was made.
 
-    If another run read its range meanwhile, the plan has no changes.
+    1. If another run has recorded the same range since, the plan loses all changes.
+    2. If another run recorded anything else, or the configuration changed, the plan does not fit.
+    3. Learnings that the tip has already, or that people rejected, are dropped.
+    4. If an entry that the plan changes was edited since, the plan does not fit, except for raised
+       use counts.
 
     Raises:
         RepositoryError: ref-moved, if the plan does not fit the tip.
@@ -292,58 +328,64 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     if not is_in_history(repo, plan.base, tip):
         raise _make_misfit_error(plan, tip, "its history does not hold that")
 
-    # Has another run recorded work between the plan's base and the tip?
     last_run = _find_cursor(workspace, tip)
-    if last_run is not None and last_run != _find_cursor(workspace, plan.base):
-        if plan.until is None or not is_in_history(repo, plan.until, last_run.source):
+    has_other_run = last_run is not None and last_run != _find_cursor(workspace, plan.base)
+    if last_run is not None and has_other_run:
+        is_range_covered = plan.until and is_in_history(repo, plan.until, last_run.source)
+        if not is_range_covered:
             raise _make_misfit_error(plan, tip, "another run landed")
-        return _empty_plan(plan, ref, tip)
+        return _drop_changes(plan, ref, tip)
     if workspace_at(repo, plan.base).config != workspace_at(repo, tip).config:
         raise _make_misfit_error(plan, tip, "the configuration was changed")
 
     snapshot = workspace.at(tip)
-    old_versions = _list_versions(workspace, plan.base)
-    new_versions = _list_versions(workspace, tip)
-    moved = replace(
+    old_copies_by_id = _list_copies(workspace, plan.base)
+    new_copies_by_id = _list_copies(workspace, tip)
+    moved_plan = replace(
         plan,
         ref=ref,
         base=tip,
-        steps=tuple(_fit_steps(plan, old_versions, new_versions, list_rejected_keys(snapshot))),
-        episodes=tuple(_fit_episodes(plan, snapshot)),
+        steps=tuple(
+            _update_steps(plan, old_copies_by_id, new_copies_by_id, list_rejected_keys(snapshot))
+        ),
+        episodes=tuple(_list_new_episodes(plan, snapshot)),
     )
-    changed_id = _find_changed_entry(plan, moved, old_versions, new_versions)
-    if changed_id:
-        raise _make_misfit_error(plan, tip, f"the entry {changed_id[:8]} was changed")
-    return moved
+    edited_id = _find_edited_entry(plan, moved_plan, old_copies_by_id, new_copies_by_id)
+    if edited_id:
+        raise _make_misfit_error(plan, tip, f"the entry {edited_id[:8]} was changed")
+    return moved_plan
 
 
-def _find_changed_entry(
-    plan: Plan, moved: Plan, old_versions: Versions, new_versions: Versions
+def _find_edited_entry(
+    plan: Plan, moved_plan: Plan, old_copies_by_id: CopiesById, new_copies_by_id: CopiesById
 ) -> str:
-    """Return the id of an entry that a moved plan changes and that was edited since, or "".
+    """Return the id of an entry that the plan changes and that others edited meanwhile, or "".
 
-    An edited entry does not count if the plan changes its use counts alone.
+    Such an entry is no obstacle if the plan only raises its use counts and nobody edited these.
 
     Args:
         plan: the plan as it was made.
-        moved: the plan on the new tip.
-        old_versions: the entries where the plan was made.
-        new_versions: the entries of the new tip.
+        moved_plan: the plan for the new tip.
+        old_copies_by_id: the entries where the plan was made.
+        new_copies_by_id: the entries of the new tip.
     """
-    rebased_ids: set[str] = set()
+    fitting_ids: set[str] = set()
     for change in _list_plan_changes(plan):
-        if _can_rebase(change, old_versions, new_versions):
-            rebased_ids.add(change.entry.id)
-    for change in _list_plan_changes(moved):
+        if _fits_edited_entry(change, old_copies_by_id, new_copies_by_id):
+            fitting_ids.add(change.entry.id)
+    for change in _list_plan_changes(moved_plan):
         entry_id = change.entry.id
-        is_edited = old_versions.get(entry_id) != new_versions.get(entry_id)
-        if is_edited and entry_id not in rebased_ids:
+        is_edited = old_copies_by_id.get(entry_id) != new_copies_by_id.get(entry_id)
+        if is_edited and entry_id not in fitting_ids:
             return entry_id
     return ""
 
 
-def _empty_plan(plan: Plan, ref: str, base: str) -> Plan:
-    """Return a plan on a new base without its changes and without its range."""
+def _drop_changes(plan: Plan, ref: str, base: str) -> Plan:
+    """Return a plan on a new base without its changes, and without the end of its range.
+
+    So it records nothing, and the next run begins where the other run ended.
+    """
     return replace(
         plan,
         ref=ref,
@@ -367,37 +409,44 @@ def _list_plan_changes(plan: Plan) -> list[Change]:
     return [change for step in plan.steps for change in step.changes]
 
 
-def _can_rebase(change: Change, old_versions: Versions, new_versions: Versions) -> bool:
-    """Return whether the new use counts of a change fit an entry that was edited meanwhile.
+def _fits_edited_entry(
+    change: Change, old_copies_by_id: CopiesById, new_copies_by_id: CopiesById
+) -> bool:
+    """Return whether a change that raises use counts fits an entry that was edited meanwhile.
 
-    They do if nobody edited the counts, and the entry is in the same file and in no other.
+    It does if nobody edited the counts, and the entry is in the same file and in no other.
 
     Args:
         change: a change of the plan.
-        old_versions: the entries where the plan was made.
-        new_versions: the entries of the new tip.
+        old_copies_by_id: the entries where the plan was made.
+        new_copies_by_id: the entries of the new tip.
     """
-    old_copies = old_versions.get(change.entry.id, ())
-    new_copies = new_versions.get(change.entry.id, ())
+    old_copies = old_copies_by_id.get(change.entry.id, ())
+    new_copies = new_copies_by_id.get(change.entry.id, ())
     if change.step != "reinforce" or len(old_copies) != 1 or len(new_copies) != 1:
         return False
-    old_path, old_entry = old_copies[0]
-    new_path, new_entry = new_copies[0]
-    is_in_place = old_path == new_path == change.path
-    return is_in_place and _counters_of(old_entry) == _counters_of(new_entry)
+    old_copy, new_copy = old_copies[0], new_copies[0]
+    is_in_same_file = old_copy.path == new_copy.path == change.path
+    has_same_counts = _read_use_counters(old_copy.entry) == _read_use_counters(new_copy.entry)
+    return is_in_same_file and has_same_counts
 
 
-def _fit_steps(
-    plan: Plan, old_versions: Versions, new_versions: Versions, rejected_keys: frozenset[str]
+def _update_steps(
+    plan: Plan,
+    old_copies_by_id: CopiesById,
+    new_copies_by_id: CopiesById,
+    rejected_keys: frozenset[str],
 ) -> Iterator[PlannedStep]:
-    """Yield the steps of a plan with the changes that apply to the entries of the new tip.
+    """Yield the steps of a plan, updated for the entries of the new tip.
 
-    Learnings that memory has meanwhile, or that maintainers rejected, are left out.
+    Learnings that the tip has already, or that maintainers rejected, are dropped. Raised use counts
+    are put into the entry as it is at the tip. All other changes are kept; `_find_edited_entry`
+    finds those that do not fit.
 
     Args:
         plan: the plan.
-        old_versions: the entries where the plan was made.
-        new_versions: the entries of the new tip.
+        old_copies_by_id: the entries where the plan was made.
+        new_copies_by_id: the entries of the new tip.
         rejected_keys: content keys of the entries that maintainers rejected.
     """
     for step in plan.steps:
@@ -406,17 +455,18 @@ def _fit_steps(
             entry = change.entry
             if change.step == "extract":
                 is_rejected = content_key(entry.title, entry.body) in rejected_keys
-                if entry.id in new_versions or is_rejected:
+                if entry.id in new_copies_by_id or is_rejected:
                     continue
-            elif _can_rebase(change, old_versions, new_versions):
-                _, new_entry = new_versions[entry.id][0]
-                change = replace(change, entry=replace(new_entry, **_counters_of(entry)))
+            elif _fits_edited_entry(change, old_copies_by_id, new_copies_by_id):
+                entry_at_tip = new_copies_by_id[entry.id][0].entry
+                counted_entry = replace(entry_at_tip, **_read_use_counters(entry))
+                change = replace(change, entry=counted_entry)
             changes.append(change)
         if changes:
             yield replace(step, changes=tuple(changes))
 
 
-def _fit_episodes(plan: Plan, snapshot: Snapshot) -> Iterator[EpisodeFile]:
+def _list_new_episodes(plan: Plan, snapshot: Snapshot) -> Iterator[EpisodeFile]:
     """Yield the episode files of a plan that are neither in memory nor rejected."""
     existing_paths = snapshot.read(file.path for file in plan.episodes).keys()
     rejected_paths = list_rejected_paths(snapshot)
@@ -431,16 +481,16 @@ def _find_cursor(workspace: Workspace, rev: str) -> Cursor | None:
     return find_cursor(workspace.repo, rev, build_memory_test(workspace_then))
 
 
-def _counters_of(entry: Entry) -> dict[str, Any]:
-    return {name: getattr(entry, name) for name in COUNTERS}
+def _read_use_counters(entry: Entry) -> dict[str, Any]:
+    return {name: getattr(entry, name) for name in USE_COUNTERS}
 
 
-def _list_versions(workspace: Workspace, rev: str) -> Versions:
+def _list_copies(workspace: Workspace, rev: str) -> CopiesById:
     """Return all copies of each entry at a revision, by id."""
-    versions: defaultdict[str, list[tuple[str, Entry]]] = defaultdict(list)
-    for place in workspace_at(workspace.repo, rev).at(rev).memory.located:
-        versions[place.entry.id].append((place.path, place.entry))
-    return dict(versions)
+    copies: defaultdict[str, list[EntryCopy]] = defaultdict(list)
+    for located in workspace_at(workspace.repo, rev).at(rev).memory.located:
+        copies[located.entry.id].append(EntryCopy(located.path, located.entry))
+    return dict(copies)
 
 
 def _make_misfit_error(plan: Plan, tip: str, reason: str) -> RepositoryError:

@@ -16,7 +16,7 @@ from random import SystemRandom
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.publish.carry_over import COVERED, is_covered
+from memory_ci.commands.publish.carry_over import RANGE_COVERED, is_covered
 from memory_ci.commands.publish.text import TITLE
 from memory_ci.errors import EngineError, RepositoryError, UsageError
 from memory_ci.forge.proposals import GitHubCommitter, Proposal, Proposals
@@ -47,7 +47,7 @@ BY_PUSH = {"GITHUB_EVENT_NAME": "push", "CI_PIPELINE_SOURCE": "push"}
 BY_HAND = {"GITHUB_EVENT_NAME": "workflow_dispatch", "CI_PIPELINE_SOURCE": "web"}
 """Variables of a job that a person started; it does not wait until it is due."""
 
-OWN_PUSH = "nothing but memory was pushed: nothing to do"
+STARTED_BY_OWN_PUSH = "nothing but memory was pushed: nothing to do"
 
 Planner = Callable[[str, frozenset[str]], Plan]
 """Plans a run, as `commands.record.run.plan_record`.
@@ -127,9 +127,10 @@ class Run(msgspec.Struct, frozen=True):
         now: the time of the commits.
         environ: the environment of the job.
         pace: how often it is tried.
-        accepted: content keys of the candidates that a person accepted.
-        at_once: publish now, whatever `publish.every` says.
-        is_asked: the caller named the range.
+        accepted_keys: content keys of the candidates that a person accepted.
+        is_by_person: a person started the run, so it is published now, whatever `publish.every`
+            says.
+        is_range_named: the caller named the range.
     """
 
     workspace: Workspace
@@ -139,9 +140,9 @@ class Run(msgspec.Struct, frozen=True):
     now: datetime
     environ: Mapping[str, str]
     pace: Pace
-    accepted: frozenset[str] = frozenset()
-    at_once: bool = False
-    is_asked: bool = False
+    accepted_keys: frozenset[str] = frozenset()
+    is_by_person: bool = False
+    is_range_named: bool = False
 
     @property
     def in_actions(self) -> bool:
@@ -186,19 +187,23 @@ def _try_to_land(run: Run, mode: str, send: Send, ref: str) -> Published | None:
     """
     base = fetch(run, run.branch, ref)
     if is_own_push(run, base):
-        return Published(mode, base, reason=OWN_PUSH)
+        return Published(mode, base, reason=STARTED_BY_OWN_PUSH)
     workspace = workspace_at(run.workspace.repo, base)
     refuse_mode(workspace.config.publish, mode)
-    wait = "" if run.at_once else find_calendar_wait(workspace, (base,), run.now)
-    if wait:
-        return Published(mode, base, reason=wait, is_paused=True)
+    # By the setting `publish.every` a run may have to wait for a day, or for enough entries.
+    if not run.is_by_person:
+        calendar_wait = find_calendar_wait(workspace, (base,), run.now)
+        if calendar_wait:
+            return Published(mode, base, reason=calendar_wait, is_paused=True)
 
     plan, applied = plan_and_commit(run, ref)
     outcome = PushOutcome("done")
-    if applied.tip != base:
-        shortage = "" if run.at_once else find_entry_shortage(workspace, base, applied.tip)
-        if shortage:
-            return Published(mode, base, reason=shortage, plan=plan, is_paused=True)
+    has_commits = applied.tip != base
+    if has_commits:
+        if not run.is_by_person:
+            shortage = find_entry_shortage(workspace, base, applied.tip)
+            if shortage:
+                return Published(mode, base, reason=shortage, plan=plan, is_paused=True)
         outcome = send(base, applied.tip)
     if outcome.state == "refused":
         raise make_refusal(run.branch, outcome)
@@ -206,13 +211,14 @@ def _try_to_land(run: Run, mode: str, send: Send, ref: str) -> Published | None:
         return None
 
     tip = applied.tip
-    if outcome.detail:  # The forge made the commits, and this is the last one.
+    created_sha = outcome.detail  # The last commit if the forge made them, "" otherwise.
+    if created_sha:
         fetch(run, run.branch, ref)
-        tip = outcome.detail
+        tip = created_sha
     published = Published(
         mode,
         tip,
-        reason=COVERED if is_covered(plan) else "",
+        reason=RANGE_COVERED if is_covered(plan) else "",  # Another run has read the range.
         plan=plan,
         subjects=applied.subjects,
         is_followed=fast_forward(run.workspace.repo, HEADS + run.branch, tip),
@@ -317,12 +323,12 @@ def _plan_with_history(run: Run, ref: str) -> Plan:
     """Plan a run; in a shallow clone, fetch older history until it holds the range."""
     for step in DEEPER:
         try:
-            return run.make_plan(ref, run.accepted)
+            return run.make_plan(ref, run.accepted_keys)
         except RepositoryError as error:
             if error.slug != "shallow-clone":
                 raise
         deepen(run.workspace.repo, run.remote, run.branch, step)
-    return run.make_plan(ref, run.accepted)
+    return run.make_plan(ref, run.accepted_keys)
 
 
 def commit_files(
@@ -367,7 +373,12 @@ def is_started(environ: Mapping[str, str], variables: Mapping[str, str]) -> bool
 def is_own_push(run: Run, tip: str) -> bool:
     """Return whether a push of memory-ci's own commits started this job of CI.
 
-    That is so if every commit since the last run's end is one of memory-ci and changes only memory.
+    That is so if the job was started by a push, and every commit since the end of the last run was
+    made by memory-ci and changes only memory. The commits of memory-ci have the trailer `STEP`.
+
+    Args:
+        run: the run.
+        tip: the tip of the branch.
     """
     if not is_started(run.environ, BY_PUSH):
         return False
@@ -377,11 +388,12 @@ def is_own_push(run: Run, tip: str) -> bool:
     if cursor is None:
         return False
 
-    exclusion = f"^{cursor.source}"
-    options = (*FILE_OPTIONS, "--no-renames", "--end-of-options", tip, exclusion, "--")
+    last_run_end = cursor.source
+    options = (*FILE_OPTIONS, "--no-renames", "--end-of-options", tip, f"^{last_run_end}", "--")
     for commit, _ in read_log(repo, *options):
-        is_by_us = bool(find_trailers(commit.message, (STEP,)))
-        if not is_by_us or not all(is_memory(file.path) for file in commit.files):
+        is_by_memory_ci = bool(find_trailers(commit.message, (STEP,)))
+        changes_only_memory = all(is_memory(file.path) for file in commit.files)
+        if not is_by_memory_ci or not changes_only_memory:
             return False
     return True
 
@@ -401,20 +413,20 @@ def find_calendar_wait(workspace: Workspace, tips: Sequence[str], now: datetime)
         return ""
 
     is_memory = build_memory_test(workspace)
-    dates: list[date] = []
+    run_days: list[date] = []
     for tip in tips:
-        cursor = find_cursor(workspace.repo, tip, is_memory)
-        if cursor:
-            dates.append(read_commit_time(workspace.repo, cursor.commit).date())
-    if not dates:
+        last_run = find_cursor(workspace.repo, tip, is_memory)
+        if last_run:
+            run_days.append(read_commit_time(workspace.repo, last_run.commit).date())
+    if not run_days:
         return ""
 
-    last = max(dates)
-    days = 1 if every == "day" else 7 - last.weekday()
-    due = last + timedelta(days=days)
-    if now.astimezone(UTC).date() >= due:
+    last_day = max(run_days)
+    wait_days = 1 if every == "day" else 7 - last_day.weekday()  # Until the next Monday.
+    due_day = last_day + timedelta(days=wait_days)
+    if now.astimezone(UTC).date() >= due_day:
         return ""
-    return f"publish.every: {every}: next on {due}"
+    return f"publish.every: {every}: next on {due_day}"
 
 
 def find_entry_shortage(workspace: Workspace, base: str, tip: str) -> str:
@@ -432,11 +444,18 @@ def find_entry_shortage(workspace: Workspace, base: str, tip: str) -> str:
     return f"publish.every: {every}: next at {every}, {len(new_ids)} so far"
 
 
-def find_review_hold(forge: Proposals | None, request: Proposal | None, *, at_once: bool) -> str:
+def find_review_hold(
+    forge: Proposals | None, request: Proposal | None, *, is_by_person: bool
+) -> str:
     """Return why the branch of a pull request must not move, because of its review, or "".
 
     A person who starts the run may move a branch under review, but not an approved one, because a
     push would dismiss the approval.
+
+    Args:
+        forge: the forge; None if none can be reached, which allows the move.
+        request: the open pull request, if there is one.
+        is_by_person: whether a person started the run.
 
     Raises:
         EngineError: `forge-…`.
@@ -444,7 +463,7 @@ def find_review_hold(forge: Proposals | None, request: Proposal | None, *, at_on
     if forge is None or request is None:
         return ""
     review = forge.find_review(request)
-    if not review or (at_once and review != "approved"):
+    if not review or (is_by_person and review != "approved"):
         return ""
     state = "is approved" if review == "approved" else f"is under review ({review})"
     return (
@@ -480,9 +499,10 @@ def make_contention(branch: str) -> EngineError:
 
 
 def list_gitlab_options(environ: Mapping[str, str], base: str) -> tuple[str, ...]:
-    """Return the push options that ask GitLab for a merge request into `base`.
+    """Return the push options that make GitLab open a merge request into `base`.
 
-    An open merge request gets the same title and description again.
+    GitLab reads them with the push. If the merge request is open already, GitLab sets its title and
+    description again. Outside a job of GitLab's CI there are none: other hosts may refuse options.
     """
     if "GITLAB_CI" not in environ:
         return ()

@@ -9,27 +9,21 @@ each run makes it again on the newest base. Edits of maintainers on that branch 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.publish.carry_over import (
-    COVERED,
-    Carried,
-    carry_over,
-    is_covered,
-    list_lost,
-)
+from memory_ci.commands.publish.branch_builder import build_branch
+from memory_ci.commands.publish.carry_over import RANGE_COVERED, is_covered
 from memory_ci.commands.publish.landing import (
     BY_HAND,
-    OWN_PUSH,
+    STARTED_BY_OWN_PUSH,
     Pace,
     Planner,
     Run,
-    commit_files,
     fetch,
     find_calendar_wait,
     find_entry_shortage,
@@ -40,22 +34,19 @@ from memory_ci.commands.publish.landing import (
     list_gitlab_options,
     make_contention,
     make_refusal,
-    plan_and_commit,
     refuse_mode,
     send_by_api,
     send_by_push,
     with_branch_name,
 )
 from memory_ci.commands.publish.pull_request import (
-    Built,
+    BuiltBranch,
     RequestState,
     close_request,
     find_decline,
     find_request_state,
     update_request,
 )
-from memory_ci.commands.review.priority import ASKED
-from memory_ci.commands.review.queue import KEPT, PROPOSED, find_week, list_questions, note_asked
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.forge.selection import choose_committer
 from memory_ci.gitrepo.merges import private_ref
@@ -65,7 +56,7 @@ from memory_ci.gitrepo.network import (
     find_remote_tip,
     push_tip,
 )
-from memory_ci.gitrepo.record_commits import STEP, find_cursor
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_objects,
@@ -73,8 +64,7 @@ from memory_ci.gitrepo.repo import (
     is_ancestor,
 )
 from memory_ci.memory.apply import apply_plan
-from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected
-from memory_ci.memory.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
+from memory_ci.memory.maintainer_decisions import read_decisions
 from memory_ci.memory.workspace import (
     PRIVATE_REFS,
     Workspace,
@@ -87,11 +77,8 @@ from memory_ci.records.names import HEADS
 from memory_ci.records.plan import Published
 from memory_ci.text import plural
 
-REFUSALS = frozenset({"push-refused", "forge-refused"})
+REFUSAL_SLUGS = frozenset({"push-refused", "forge-refused"})
 """Errors after which the mode `auto` or `api` tries a pull request."""
-
-ASKING = f"memory: note what this week asks\n\n{STEP}: ask\n"
-CARRIED = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
 
 
 class PublishOptions(msgspec.Struct, frozen=True):
@@ -101,13 +88,13 @@ class PublishOptions(msgspec.Struct, frozen=True):
         mode: the mode; None for the mode that the branch's configuration names.
         ref: the branch; None for the checked-out branch.
         at_once: publish now, whatever `publish.every` says.
-        is_asked: the caller named the range, so the request is made of that range alone.
+        is_range_named: the caller named the range, so the request is made of that range alone.
     """
 
     mode: PublishMode | None = None
     ref: str | None = None
     at_once: bool = False
-    is_asked: bool = False
+    is_range_named: bool = False
 
 
 class MemoryBranch(NamedTuple):
@@ -179,17 +166,17 @@ def publish(
     ref = branch_name(workspace, options.ref)
     if mode == "none":
         return _commit_locally(workspace, ref, make_plan, now, environ)
-    run = _start(workspace, replace(options, ref=ref), make_plan, now, environ, pace=pace)
+    run = _make_run(workspace, replace(options, ref=ref), make_plan, now, environ, pace=pace)
     if mode == "pr":
-        return _propose(run)
+        return _propose_by_request(run)
     try:
         if mode == "api":
             return _publish_by_api(run)
         return land(run, "push", partial(send_by_push, run))
     except MemoryCIError as error:
-        if error.slug not in REFUSALS or mode == "push":
+        if error.slug not in REFUSAL_SLUGS or mode == "push":
             raise
-        return _propose(run, error.message)
+        return _propose_by_request(run, error.message)
 
 
 def _commit_locally(
@@ -200,9 +187,11 @@ def _commit_locally(
     environ: Mapping[str, str],
 ) -> Published:
     """Plan a run and commit it on the local branch; nothing is pushed."""
-    plan = make_plan(ref, frozenset())
+    accepted_keys: frozenset[str] = frozenset()  # People accept candidates in a pull request alone.
+    plan = make_plan(ref, accepted_keys)
     applied = apply_plan(workspace, plan, now, in_actions="GITHUB_ACTIONS" in environ)
-    reason = COVERED if is_covered(plan) else ""
+    # A plan of another job is covered if a run has recorded its range since.
+    reason = RANGE_COVERED if is_covered(plan) else ""
     return Published(
         mode="none",
         tip=applied.tip,
@@ -219,7 +208,7 @@ def _publish_by_api(run: Run) -> Published:
     committer = choose_committer(run.environ, cache)
     if committer is None:
         reason = "api needs GITHUB_REPOSITORY and GITHUB_TOKEN: a pull request instead"
-        return _propose(run, reason)
+        return _propose_by_request(run, reason)
     return land(run, "api", partial(send_by_api, run, committer))
 
 
@@ -232,7 +221,7 @@ def find_delay(
 ) -> str:
     """Return why a run would publish nothing now, or "".
 
-    It is called before a model is asked and paid for. Args as in `publish`.
+    It is called before a model is asked and paid for. The arguments are those of `publish`.
 
     Raises:
         RepositoryError: no-remote.
@@ -240,13 +229,14 @@ def find_delay(
     """
     if publish_mode(workspace, options) == "none":
         return ""
-    run = _start(workspace, options, make_plan, now, environ)
+    run = _make_run(workspace, options, make_plan, now, environ)
     repo = workspace.repo
+    # The tips of the base and of the memory branch are fetched into refs that are deleted again.
     with private_ref(repo, PRIVATE_REFS) as base_ref, private_ref(repo, PRIVATE_REFS) as branch_ref:
-        return _find_pause_before_plan(run, _read_branch(run, base_ref, branch_ref))
+        return _find_pause_before_plan(run, _fetch_branch(run, base_ref, branch_ref))
 
 
-def _start(
+def _make_run(
     workspace: Workspace,
     options: PublishOptions,
     make_plan: Planner,
@@ -255,7 +245,9 @@ def _start(
     *,
     pace: Pace | None = None,
 ) -> Run:
-    """Return a run on the remote that the branch's configuration names. Args as in `publish`.
+    """Return the data of a run on the remote that the branch's configuration names.
+
+    Nothing is fetched or planned. The arguments are those of `publish`.
 
     Raises:
         RepositoryError: no-remote. Git itself would take the unknown name for a directory.
@@ -274,8 +266,8 @@ def _start(
         now=now,
         environ=environ,
         pace=pace or Pace(),
-        at_once=options.at_once or is_started(environ, BY_HAND),
-        is_asked=options.is_asked,
+        is_by_person=options.at_once or is_started(environ, BY_HAND),
+        is_range_named=options.is_range_named,
     )
 
 
@@ -285,13 +277,17 @@ def _read_settings(workspace: Workspace, ref: str) -> PublishConfig:
     return workspace_at(workspace.repo, ref if has_branch else "HEAD").config.publish
 
 
-def _read_branch(run: Run, base_ref: str, branch_ref: str) -> MemoryBranch:
+def _fetch_branch(run: Run, base_ref: str, branch_ref: str) -> MemoryBranch:
     """Fetch the base and the memory branch, and find its pull request.
 
     Args:
         run: the run.
         base_ref: the private ref into which the base is fetched.
         branch_ref: the private ref into which the memory branch is fetched.
+
+    Raises:
+        UsageError: policy-forbids, if the configuration forbids pull requests.
+        EngineError: remote-failed, `forge-…`.
     """
     repo = run.workspace.repo
     base = fetch(run, run.branch, base_ref)
@@ -304,7 +300,7 @@ def _read_branch(run: Run, base_ref: str, branch_ref: str) -> MemoryBranch:
     return MemoryBranch(Workspace(repo, config), base, tip, request)
 
 
-def _propose(run: Run, reason: str = "") -> Published:
+def _propose_by_request(run: Run, reason: str = "") -> Published:
     """Plan the run, and update the memory branch and its pull request.
 
     Both are removed if there is nothing to propose. If somebody else moves the branch meanwhile,
@@ -324,25 +320,26 @@ def _propose(run: Run, reason: str = "") -> Published:
             private_ref(repo, PRIVATE_REFS) as base_ref,
             private_ref(repo, PRIVATE_REFS) as branch_ref,
         ):
-            branch = _read_branch(run, base_ref, branch_ref)
-            published = _find_paused_outcome(run, branch)
+            branch = _fetch_branch(run, base_ref, branch_ref)
+            published = _find_early_outcome(run, branch)
             if published is None:
-                published = _update(run, branch, base_ref, reason)
+                published = _rebuild_branch(run, branch, base_ref, reason)
             if published is not None:
                 return with_branch_name(run, replace(published, tries=tries))
     raise make_contention(run.branch)
 
 
-def _find_paused_outcome(run: Run, branch: MemoryBranch) -> Published | None:
+def _find_early_outcome(run: Run, branch: MemoryBranch) -> Published | None:
     """Return the outcome of a run that must not propose anything now, None if it may.
 
-    It must not if a push of memory alone started it, or if it is not due yet. After the merge of a
-    request in which people unticked entries there is work nevertheless: the entries are removed.
+    It must not if a push of memory alone started it, if it is not due yet by `publish.every`, or if
+    the request is under review. But after the merge of a request in which people unticked entries,
+    a push of memory alone is a reason to run: the entries are removed.
     """
     request = branch.request
     has_removals = request.open is None and bool(request.boxes.unticked_ids)
     if is_own_push(run, branch.base) and not has_removals:
-        return Published("pr", branch.base, reason=OWN_PUSH)
+        return Published("pr", branch.base, reason=STARTED_BY_OWN_PUSH)
     pause = _find_pause_before_plan(run, branch)
     if not pause:
         return None
@@ -358,7 +355,7 @@ def _find_paused_outcome(run: Run, branch: MemoryBranch) -> Published | None:
     )
 
 
-def _update(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Published | None:
+def _rebuild_branch(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Published | None:
     """Make the memory branch again, push it, and update its pull request.
 
     Args:
@@ -371,13 +368,16 @@ def _update(run: Run, branch: MemoryBranch, base_ref: str, reason: str) -> Publi
         The outcome; None if the branch moved on the remote meanwhile.
     """
     tip, boxes = branch.tip or branch.base, branch.request.boxes
-    # What a person had learned from a named range stays on the branch: this run reads another.
+    # The branch may hold entries that a person had learned from a range that they named. This run
+    # reads another range, so these entries are kept as decisions are.
     decisions = read_decisions(
-        branch.workspace, branch.base, tip, boxes, keep_asked_ranges=not run.is_asked
+        branch.workspace, branch.base, tip, boxes, keep_asked_ranges=not run.is_range_named
     )
     if decisions.obstacle:
         return _leave_branch(tip, decisions.obstacle)
-    built = _build(replace(run, accepted=boxes.accepted_keys), base_ref, branch.base, decisions)
+    built = build_branch(
+        replace(run, accepted_keys=boxes.accepted_keys), base_ref, branch.base, decisions
+    )
     if isinstance(built, str):
         return _leave_branch(tip, built)
     return _push_and_propose(run, branch, built, reason)
@@ -389,122 +389,33 @@ def _leave_branch(tip: str, why: str) -> Published:
 
 
 def _find_pause_before_plan(run: Run, branch: MemoryBranch) -> str:
-    """Return why nothing is proposed now, or "": it is not due, or the request is under review.
+    """Return why nothing is proposed now, or "".
 
-    It is called before anything is planned.
+    The run is not due yet by `publish.every`, or people are reviewing the open request. It is
+    called before anything is planned.
 
     Raises:
         EngineError: `forge-…`.
     """
-    wait = "" if run.at_once else find_calendar_wait(branch.workspace, branch.tips, run.now)
-    if wait or branch.tip is None:
-        return wait
-    return find_review_hold(branch.request.forge, branch.request.open, at_once=run.at_once)
-
-
-def _build(run: Run, ref: str, base: str, decisions: MaintainerDecisions) -> Built | str:
-    """Make the commits of the memory branch: maintainers' decisions, the run, the questions.
-
-    The run is planned on top of the decisions, so that it does not propose removed entries again.
-
-    Args:
-        run: the run.
-        ref: the private ref at the base, on which the commits are made.
-        base: the commit that the branch begins at.
-        decisions: the decisions of maintainers on the branch before.
-
-    Returns:
-        The built commits, or why they cannot be built.
-    """
-    workspace = workspace_at(run.workspace.repo, base)
-    # Lines on questions that were asked are written with the new questions, at the end.
-    asked = tuple(line for line in decisions.rejected_lines if ASKED.match(line))
-    rejected = tuple(line for line in decisions.rejected_lines if line not in asked)
-    carried = _carry(run, workspace, ref, base, decisions._replace(rejected_lines=rejected))
-    # The commit of the decisions is no merged work, so the range ends before it, at the base.
-    until = base if carried.files else None
-    try:
-        plan, applied = plan_and_commit(run, ref, until)
-    except RepositoryError as error:
-        if error.slug != "ref-moved" or not carried.files:
-            raise
-        # A plan of another job was not made with the maintainers' decisions.
-        return error.message
-    lost = list_lost(workspace, applied.tip, decisions)
-    built = Built(
-        base=base,
-        tip=applied.tip,
-        plan=plan,
-        subjects=applied.subjects,
-        rejected=decisions.rejected_lines,
-        carried=carried,
-        lost=lost,
+    if not run.is_by_person:
+        calendar_wait = find_calendar_wait(branch.workspace, branch.tips, run.now)
+        if calendar_wait:
+            return calendar_wait
+    if branch.tip is None:
+        return ""
+    return find_review_hold(
+        branch.request.forge, branch.request.open, is_by_person=run.is_by_person
     )
-    if built.tip == base:
-        return built
-    return _add_questions(run, workspace, ref, built, asked)
-
-
-def _add_questions(
-    run: Run, workspace: Workspace, ref: str, built: Built, asked: tuple[str, ...]
-) -> Built:
-    """Choose this week's questions to people, and commit the lines that record them.
-
-    Args:
-        run: the run.
-        workspace: the repository, with the configuration at the base.
-        ref: the private ref with the built commits.
-        built: the built commits.
-        asked: the lines that record earlier questions on the branch.
-
-    Returns:
-        The built commits with the commit of the lines, and the questions.
-    """
-    today, tip = run.now.astimezone(UTC).date(), built.tip
-    # A job of CI has no global memory, the checkout of a person, to promote entries to.
-    kinds = PROPOSED | KEPT - {"promotion"}
-    questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
-    week = find_week(workspace, tip, questions, today, asked)
-    new_content = note_asked(workspace, tip, week.shown, (), today, more=asked)
-    old_content = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    if new_content != old_content and (week.shown or asked):
-        files = {REJECTED_FILE: new_content}
-        tip = commit_files(
-            workspace, ref, tip, files, message=ASKING, now=run.now, in_actions=run.in_actions
-        )
-    lines = [line for line in read_rejected(workspace.at(tip)) if ASKED.match(line)]
-    rejected = tuple(dict.fromkeys((*built.rejected, *lines)))
-    return built._replace(tip=tip, questions=week.shown, rejected=rejected)
-
-
-def _carry(
-    run: Run, workspace: Workspace, ref: str, base: str, decisions: MaintainerDecisions
-) -> Carried:
-    """Commit what maintainers edited and removed on the memory branch before, on a ref at `base`.
-
-    Returns:
-        The committed files, none if the base has all of the decisions.
-    """
-    carried = carry_over(workspace, base, decisions)
-    if carried.files:
-        commit_files(
-            workspace,
-            ref,
-            base,
-            carried.files,
-            message=CARRIED,
-            now=run.now,
-            in_actions=run.in_actions,
-        )
-    return carried
 
 
 def _push_and_propose(
-    run: Run, branch: MemoryBranch, built: Built, reason: str
+    run: Run, branch: MemoryBranch, built: BuiltBranch, reason: str
 ) -> Published | None:
     """Push the built commits and update the pull request, or leave both unchanged.
 
-    A branch that adds nothing is deleted, and its request is closed.
+    They stay unchanged if another run is ahead of this one, if the run is not due yet, or if people
+    declined the same proposals before. A branch that adds nothing is deleted, and its request is
+    closed.
 
     Args:
         run: the run.
@@ -520,16 +431,16 @@ def _push_and_propose(
         EngineError: `forge-…`.
     """
     adds_something = built.tip != built.base
-    pause = ""
-    why_left = COVERED if is_covered(built.plan) else _find_newer(branch, built)
-    if not why_left:
-        pause = _find_pause_after_plan(run, branch, built)
-        why_left = pause
-    if adds_something and not why_left:
-        why_left = find_decline(built, branch.request)
-    if why_left:
-        tip = branch.tip or built.base
-        return Published("pr", tip, reason=why_left, plan=built.plan, is_paused=bool(pause))
+    old_tip = branch.tip or built.base
+    staleness = RANGE_COVERED if is_covered(built.plan) else _find_staleness(branch, built)
+    if staleness:
+        return Published("pr", old_tip, reason=staleness, plan=built.plan)
+    pause = _find_pause_after_plan(run, branch, built)
+    if pause:
+        return Published("pr", old_tip, reason=pause, plan=built.plan, is_paused=True)
+    decline = find_decline(built, branch.request) if adds_something else ""
+    if decline:
+        return Published("pr", old_tip, reason=decline, plan=built.plan)
     # Deleting the branch closes its request as well, but as if a person had declined it. So the
     # request is closed first, with a note in its text.
     url = "" if adds_something else close_request(branch.request)
@@ -539,8 +450,8 @@ def _push_and_propose(
     if outcome.state == "moved":
         return None
     reasons = [reason] if reason else []
-    if built.lost:
-        edits = plural(len(built.lost), "edit")
+    if built.lost_titles:
+        edits = plural(len(built.lost_titles), "edit")
         reasons.append(f"{edits} of the branch could not be kept: see the pull request")
     tip = outcome.detail or built.tip
     published = Published(
@@ -554,24 +465,27 @@ def _push_and_propose(
     return update_request(run, branch.settings, built, published, branch.request)
 
 
-def _find_pause_after_plan(run: Run, branch: MemoryBranch, built: Built) -> str:
+def _find_pause_after_plan(run: Run, branch: MemoryBranch, built: BuiltBranch) -> str:
     """Return why the branch must not move after the run was planned, or "".
 
     There may be too few entries, or a review was submitted meanwhile.
     """
-    if built.tip != built.base and not run.at_once:
+    if built.tip != built.base and not run.is_by_person:
         shortage = find_entry_shortage(branch.workspace, branch.tip or built.base, built.tip)
         if shortage:
             return shortage
     if branch.tip is None:
         return ""
-    return find_review_hold(branch.request.forge, branch.request.open, at_once=run.at_once)
+    return find_review_hold(
+        branch.request.forge, branch.request.open, is_by_person=run.is_by_person
+    )
 
 
-def _find_newer(branch: MemoryBranch, built: Built) -> str:
-    """Return why the branch is newer than the plan, or "".
+def _find_staleness(branch: MemoryBranch, built: BuiltBranch) -> str:
+    """Return why the plan must not replace the existing branch, or "".
 
-    Either the run stopped before the end of its range, or a run that ended later made the branch.
+    Either the run stopped before the end of its range, so that its plan is incomplete, or a run
+    that ended later made the branch.
     """
     if branch.tip is None:
         return ""
@@ -587,7 +501,7 @@ def _find_newer(branch: MemoryBranch, built: Built) -> str:
     return "a newer run made the branch: it is left as it is"
 
 
-def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
+def _push(run: Run, branch: MemoryBranch, built: BuiltBranch) -> PushOutcome:
     """Move the memory branch on the remote, or delete it if it adds nothing.
 
     A branch with the same files is left as it is.
@@ -595,14 +509,18 @@ def _push(run: Run, branch: MemoryBranch, built: Built) -> PushOutcome:
     Returns:
         The outcome; its `detail` is the tip of a branch that is left unchanged.
     """
-    repo, name, old = run.workspace.repo, branch.settings.publish.branch, branch.tip
+    repo, name, old_tip = run.workspace.repo, branch.settings.publish.branch, branch.tip
     if built.tip == built.base:
-        return PushOutcome("done") if old is None else push_tip(repo, run.remote, name, None, old)
-    if old and is_ancestor(repo, built.base, old):
-        old_tree, new_tree = find_objects(repo, [f"{old}^{{tree}}", f"{built.tip}^{{tree}}"])
+        return (
+            PushOutcome("done")
+            if old_tip is None
+            else push_tip(repo, run.remote, name, None, old_tip)
+        )
+    if old_tip and is_ancestor(repo, built.base, old_tip):
+        old_tree, new_tree = find_objects(repo, [f"{old_tip}^{{tree}}", f"{built.tip}^{{tree}}"])
         if old_tree == new_tree:
-            return PushOutcome("done", old)
+            return PushOutcome("done", old_tip)
     options: Sequence[str] = ()
     if branch.request.forge is None:
         options = list_gitlab_options(run.environ, run.branch)
-    return push_tip(repo, run.remote, name, built.tip, old, options=options)
+    return push_tip(repo, run.remote, name, built.tip, old_tip, options=options)

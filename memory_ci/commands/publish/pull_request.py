@@ -22,19 +22,20 @@ from memory_ci.commands.publish.answered_text import (
     parse_last_comment,
 )
 from memory_ci.commands.publish.answers import compare_answers
-from memory_ci.commands.publish.carry_over import Carried
+from memory_ci.commands.publish.carry_over import KeptDecisions
 from memory_ci.commands.publish.landing import Run
 from memory_ci.commands.publish.text import (
     TITLE,
     Declined,
     Effect,
+    KeptItem,
     Links,
     Proposed,
     render_closed,
     render_pull_request,
     render_title,
 )
-from memory_ci.commands.review.priority import ASKED
+from memory_ci.commands.review.priority import ASKED_LINE
 from memory_ci.errors import EngineError
 from memory_ci.extraction.entries import content_key
 from memory_ci.extraction.suggestions import list_suggestions
@@ -66,7 +67,7 @@ NEEDED = {
 """The permission that may be missing on the forge, by the key of the configuration."""
 
 
-class Built(NamedTuple):
+class BuiltBranch(NamedTuple):
     """The memory branch as this run made it, on the tip of its base.
 
     Attributes:
@@ -74,9 +75,10 @@ class Built(NamedTuple):
         tip: the newest commit of the branch.
         plan: the changes of the run to `base`.
         subjects: the subjects of its commits.
-        rejected: what maintainers took out of the request, as lines of the file of rejections.
-        carried: what maintainers wrote on the branch.
-        lost: titles of maintainers' edits that could not be preserved.
+        rejected_lines: what maintainers took out of the request, as lines of the file of
+            rejections.
+        kept_decisions: what maintainers wrote on the earlier branch.
+        lost_titles: titles of entries whose edits by maintainers could not be preserved.
         questions: the questions of the week.
     """
 
@@ -84,9 +86,9 @@ class Built(NamedTuple):
     tip: str
     plan: Plan
     subjects: tuple[str, ...]
-    rejected: tuple[str, ...] = ()
-    carried: Carried = Carried()
-    lost: tuple[str, ...] = ()
+    rejected_lines: tuple[str, ...] = ()
+    kept_decisions: KeptDecisions = KeptDecisions()
+    lost_titles: tuple[str, ...] = ()
     questions: tuple[Question, ...] = ()
 
 
@@ -97,17 +99,17 @@ class RequestState(NamedTuple):
         forge: the forge; None if none can be reached.
         open: the open request.
         closed: the request that was closed last, if none is open.
-        text: the text of the open request, with boxes ticked as comments ask for.
-        read: the number of the newest comment that was read.
-        unclear: the lines of comments that are no command.
+        text: the text of the open request, with boxes ticked and unticked as comments ask for.
+        last_comment: the number of the newest comment that was read.
+        unclear_lines: the lines of comments that begin with `/memory` and are no valid command.
     """
 
     forge: Proposals | None
     open: Proposal | None = None
     closed: Proposal | None = None
     text: str = ""
-    read: int = 0
-    unclear: tuple[str, ...] = ()
+    last_comment: int = 0
+    unclear_lines: tuple[str, ...] = ()
 
     @property
     def declined(self) -> Proposal | None:
@@ -127,6 +129,13 @@ class RequestState(NamedTuple):
 def find_request_state(run: Run, settings: Config) -> RequestState:
     """Find the pull request of the memory branch, with the boxes that people ticked in it.
 
+    People tick boxes in the text of the request, or write commands in comments (`/memory drop …`).
+    New commands are applied to the text here.
+
+    Args:
+        run: the run.
+        settings: the configuration at the base.
+
     Raises:
         EngineError: `forge-…`.
     """
@@ -136,31 +145,37 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
         return RequestState(None)
     request = forge.find(settings.publish.branch, run.branch)
     if request is None:
-        closed = forge.find_closed(settings.publish.branch, run.branch)
-        return RequestState(forge, closed=closed)
+        closed_request = forge.find_closed(settings.publish.branch, run.branch)
+        return RequestState(forge, closed=closed_request)
     last_read = parse_last_comment(request.body)
     comments = forge.list_commands(request, last_read)
-    text, unclear = apply_comments(request.body, (comment.body for comment in comments))
-    newest = max((last_read, *(comment.id for comment in comments)))
-    return RequestState(forge, open=request, text=text, read=newest, unclear=unclear)
+    text, unclear_lines = apply_comments(request.body, (comment.body for comment in comments))
+    newest_id = max((last_read, *(comment.id for comment in comments)))
+    return RequestState(
+        forge, open=request, text=text, last_comment=newest_id, unclear_lines=unclear_lines
+    )
 
 
-def find_decline(built: Built, request: RequestState) -> str:
-    """Return that people declined all of this before, as the reason to propose nothing, or "".
+def find_decline(built: BuiltBranch, request: RequestState) -> str:
+    """Return the reason to propose nothing if people declined all of it before, else "".
 
-    They did if they closed a request without a merge that proposed all of it already.
+    They declined it if they closed an earlier request without a merge, and that request proposed
+    everything that the new branch would propose.
     """
-    declined = request.declined
-    if declined is None or not list_keys(built) <= parse_keys(declined.body):
+    declined_request = request.declined
+    if declined_request is None:
+        return ""
+    proposes_something_new = not list_keys(built) <= parse_keys(declined_request.body)
+    if proposes_something_new:
         return ""
     return (
-        f"pull request {declined.number} {CLOSED}, "
+        f"pull request {declined_request.number} {CLOSED}, "
         "and there is nothing to propose that it did not hold"
     )
 
 
 def update_request(
-    run: Run, settings: Config, built: Built, published: Published, request: RequestState
+    run: Run, settings: Config, built: BuiltBranch, published: Published, request: RequestState
 ) -> Published:
     """Open or update the pull request, and return the outcome of the run with its address.
 
@@ -180,9 +195,9 @@ def update_request(
         return replace(published, reason="nothing to propose")
     forge = request.forge
     if forge is None:
-        return replace(published, reason=_say_branch_only(run, settings.publish))
+        return replace(published, reason=_explain_missing_request(run, settings.publish))
 
-    proposed = _make_proposed(run, settings, built, request)
+    proposed = _collect_request_facts(run, settings, built, request)
     title = render_title(proposed)
     body = render_pull_request(proposed)
     proposal = request.open
@@ -201,7 +216,7 @@ def update_request(
     )
 
 
-def _say_branch_only(run: Run, publish: PublishConfig) -> str:
+def _explain_missing_request(run: Run, publish: PublishConfig) -> str:
     """Return the message that the branch was pushed and that its request must be opened by hand."""
     remaining = "open its pull request by hand"
     if "GITLAB_CI" in run.environ:
@@ -257,49 +272,55 @@ def close_request(request: RequestState) -> str:
 # -- the keys of what a request holds
 
 
-def list_keys(built: Built) -> frozenset[str]:
+def list_keys(built: BuiltBranch) -> frozenset[str]:
     """Return the keys of all that a request proposes, which are short hashes.
 
     Beyond `MAX_KEYS` one key, the hash of the other keys, replaces the rest.
     """
     keys = sorted({key for key, _ in _list_proposed_items(built)})
-    rest = keys[MAX_KEYS:]
-    if not rest:
+    other_keys = keys[MAX_KEYS:]
+    if not other_keys:
         return frozenset(keys)
-    return frozenset((*keys[:MAX_KEYS], _key(" ".join(rest))))
+    return frozenset((*keys[:MAX_KEYS], _compute_key(" ".join(other_keys))))
 
 
-def _list_proposed_items(built: Built) -> Iterator[tuple[str, str]]:
+def _list_proposed_items(built: BuiltBranch) -> Iterator[tuple[str, str]]:
     """Yield the key and the title of each thing that a request proposes.
 
-    These are the changes of entries, what maintainers wrote, and the files of episodes.
+    These are the changes of entries, what maintainers wrote, and the files of episodes. A run may
+    also only record that it read merged changes, whose episodes need no file.
     """
     for step in built.plan.steps:
         for change in step.changes:
-            yield _key_entry(step.step, change.entry), change.entry.title
-    for entry in built.carried.entries:
-        yield _key_entry("written", entry), entry.title
-    for path in built.carried.paths:
-        yield _key(f"written {path}"), path
+            yield _compute_entry_key(step.step, change.entry), change.entry.title
+    for entry in built.kept_decisions.entries:
+        yield _compute_entry_key("written", entry), entry.title
+    for path in built.kept_decisions.paths:
+        yield _compute_key(f"written {path}"), path
     for file in built.plan.episodes:
-        yield _key(f"episode {file.path}"), file.path
+        yield _compute_key(f"episode {file.path}"), file.path
     if built.plan.unwritten.changes:
-        yield _key(f"read {built.plan.until}"), "merged changes that were read"
+        yield _compute_key(f"read {built.plan.until}"), "merged changes that were read"
 
 
-def _key_entry(step: str, entry: Entry) -> str:
-    return _key(f"{step} {content_key(entry.title, entry.body)}")
+def _compute_entry_key(step: str, entry: Entry) -> str:
+    return _compute_key(f"{step} {content_key(entry.title, entry.body)}")
 
 
-def _key(text: str) -> str:
+def _compute_key(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_LENGTH]
 
 
 # -- the text of a request
 
 
-def _make_proposed(run: Run, settings: Config, built: Built, request: RequestState) -> Proposed:
+def _collect_request_facts(
+    run: Run, settings: Config, built: BuiltBranch, request: RequestState
+) -> Proposed:
     """Return the facts for the text of the pull request.
+
+    The text has a box for each candidate; a candidate that a person accepted is already among the
+    added entries, and is not listed again.
 
     Args:
         run: the run.
@@ -308,38 +329,42 @@ def _make_proposed(run: Run, settings: Config, built: Built, request: RequestSta
         request: the request as it was found.
     """
     workspace = Workspace(run.workspace.repo, settings)
-    added: list[Entry] = []
+    added_entries: list[Entry] = []
     for step in built.plan.steps:
-        added += [change.entry for change in step.changes if change.kind == "add"]
+        added_entries += [change.entry for change in step.changes if change.kind == "add"]
     suggestions = _list_proposed_suggestions(settings, built)
-    accepted = _find_accepted(suggestions, added)
+    accepted_keys = _find_accepted_keys(suggestions, added_entries)
+    open_suggestions = [item for item in suggestions if item.key not in accepted_keys.values()]
+    # Questions about candidates are listed as suggestions.
+    other_questions = [item for item in built.questions if item.kind not in LISTED]
+    rejections = [line for line in built.rejected_lines if not _is_bookkeeping(line)]
     today = run.now.astimezone(UTC).date()
     return Proposed(
         plan=trim_plan_quotes(built.plan, settings.evidence.quotes),
-        carried=_list_carried(built.carried),
-        rejected=tuple(line for line in built.rejected if not _is_bookkeeping(line)),
-        lost=built.lost,
+        kept_items=_list_kept_items(built.kept_decisions),
+        rejected_lines=tuple(rejections),
+        lost_titles=built.lost_titles,
         effect=_measure_effect(workspace, built),
         links=_make_links(run.environ),
         keys=tuple(sorted(list_keys(built))),
-        accepted=accepted,
-        suggestions=tuple(item for item in suggestions if item.key not in accepted.values()),
-        questions=tuple(item for item in built.questions if item.kind not in LISTED),
+        accepted_keys=accepted_keys,
+        suggestions=tuple(open_suggestions),
+        questions=tuple(other_questions),
         declined=_find_declined(built, request),
-        answers=compare_answers(workspace, built.base, built.tip, added, today),
-        last_comment=request.read,
-        unclear=request.unclear,
+        answers=compare_answers(workspace, built.base, built.tip, added_entries, today),
+        last_comment=request.last_comment,
+        unclear_lines=request.unclear_lines,
     )
 
 
-def _list_carried(carried: Carried) -> tuple[tuple[str, str], ...]:
-    """Return the title and id of each entry that maintainers wrote, then the paths of files."""
-    entries = [(entry.title, entry.id) for entry in carried.entries]
-    files = [(path, "") for path in carried.paths]
+def _list_kept_items(decisions: KeptDecisions) -> tuple[KeptItem, ...]:
+    """Return the entries that maintainers wrote, then the files."""
+    entries = [KeptItem(entry.title, entry.id) for entry in decisions.entries]
+    files = [KeptItem(path) for path in decisions.paths]
     return (*entries, *files)
 
 
-def _measure_effect(workspace: Workspace, built: Built) -> Effect:
+def _measure_effect(workspace: Workspace, built: BuiltBranch) -> Effect:
     """Return the size of memory before and after the request."""
     count_before, chars_before = _measure_memory(workspace, built.base)
     count_after, chars_after = _measure_memory(workspace, built.tip)
@@ -347,7 +372,7 @@ def _measure_effect(workspace: Workspace, built: Built) -> Effect:
     return Effect(count_before, chars_before, count_after, chars_after, budget)
 
 
-def _list_proposed_suggestions(settings: Config, built: Built) -> list[Suggestion]:
+def _list_proposed_suggestions(settings: Config, built: BuiltBranch) -> list[Suggestion]:
     """Return the candidates that a person accepted, and those that this week asks about.
 
     They have no quotes if the configuration does not allow to keep them.
@@ -361,22 +386,27 @@ def _list_proposed_suggestions(settings: Config, built: Built) -> list[Suggestio
     return [replace(item, candidate=replace(item.candidate, quotes=())) for item in suggestions]
 
 
-def _find_accepted(suggestions: Iterable[Suggestion], added: Iterable[Entry]) -> dict[str, str]:
-    """Return the keys of accepted candidates by the ids of the entries that they became."""
-    ids_by_content = {content_key(entry.title, entry.body): entry.id for entry in added}
-    keys_by_id: dict[str, str] = {}
+def _find_accepted_keys(
+    suggestions: Iterable[Suggestion], added_entries: Iterable[Entry]
+) -> dict[str, str]:
+    """Return the keys of accepted candidates by the ids of the entries that they became.
+
+    The key of a candidate is the content key (a hash of title and body) of its entry.
+    """
+    entry_id_by_key = {content_key(entry.title, entry.body): entry.id for entry in added_entries}
+    keys_by_entry_id: dict[str, str] = {}
     for suggestion in suggestions:
-        if suggestion.is_accepted and suggestion.key in ids_by_content:
-            keys_by_id[ids_by_content[suggestion.key]] = suggestion.key
-    return keys_by_id
+        if suggestion.is_accepted and suggestion.key in entry_id_by_key:
+            keys_by_entry_id[entry_id_by_key[suggestion.key]] = suggestion.key
+    return keys_by_entry_id
 
 
 def _is_bookkeeping(line: str) -> bool:
     """Return whether a line of the file of rejections is no rejection of a maintainer."""
-    return bool(TOMBSTONE.match(line) or ASKED.match(line))
+    return bool(TOMBSTONE.match(line) or ASKED_LINE.match(line))
 
 
-def _find_declined(built: Built, request: RequestState) -> Declined | None:
+def _find_declined(built: BuiltBranch, request: RequestState) -> Declined | None:
     """Return the request that people declined, with the titles that are proposed again."""
     if request.declined is None:
         return None
@@ -400,5 +430,5 @@ def _make_links(environ: Mapping[str, str]) -> Links:
 def _measure_memory(workspace: Workspace, rev: str) -> tuple[int, int]:
     """Return how many active entries a tree has, and how many characters they take."""
     entries = [located.entry for located in workspace.at(rev).memory.located]
-    active = [entry for entry in entries if entry.status == "active"]
-    return len(active), sum(len(format_entry(entry)) for entry in active)
+    active_entries = [entry for entry in entries if entry.status == "active"]
+    return len(active_entries), sum(len(format_entry(entry)) for entry in active_entries)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -104,15 +105,15 @@ class TaskAnswers(msgspec.Struct, frozen=True):
 
     Attributes:
         task: the task.
-        gained: titles of the entries that are served after it only.
-        lost: titles of the entries that are served before it only.
-        unchanged: the number of entries that are served before and after it.
+        gained_titles: titles of the entries that are served after it only.
+        lost_titles: titles of the entries that are served before it only.
+        unchanged_count: the number of entries that are served before and after it.
     """
 
     task: Task
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
-    unchanged: int
+    gained_titles: tuple[str, ...]
+    lost_titles: tuple[str, ...]
+    unchanged_count: int
 
 
 class Declined(msgspec.Struct, frozen=True):
@@ -122,42 +123,54 @@ class Declined(msgspec.Struct, frozen=True):
     titles: tuple[str, ...]
 
 
+class KeptItem(NamedTuple):
+    """An entry or a file of the earlier branch that stays on the memory branch.
+
+    Attributes:
+        title: the title of the entry, or the path of the file.
+        entry_id: the id of the entry; "" for a file.
+    """
+
+    title: str
+    entry_id: str = ""
+
+
 class Proposed(msgspec.Struct, frozen=True):
     """The content of the text of a memory pull request.
 
     Attributes:
         plan: the changes to memory.
-        carried: title and id of the entries, and path and "" of the files, that stay on the branch:
-            those that people wrote, and learnings of a range that an earlier run was asked for.
-        rejected: lines of the file of rejections.
+        kept_items: the entries and files that stay on the branch: those that people wrote, and
+            learnings of a range that an earlier run was asked for.
+        rejected_lines: lines of the file of rejections.
         effect: the effect on the budget.
         links: the addresses of the forge.
         keys: the keys of all that is proposed, which a later run compares if this pull request is
             closed.
         declined: an earlier pull request that was closed without a merge.
-        lost: titles of entries that maintainers wrote and that are different here.
+        lost_titles: titles of entries that maintainers wrote and that are different here.
         suggestions: candidates that a person may accept.
         questions: the questions of the week that are about no candidate.
-        accepted: the keys of accepted candidates, by the ids of the entries that they became.
+        accepted_keys: the keys of accepted candidates, by the ids of the entries that they became.
         answers: what changes for past tasks.
         last_comment: the number of the last comment that was applied.
-        unclear: lines of comments that could not be applied.
+        unclear_lines: lines of comments that could not be applied.
     """
 
     plan: Plan
-    carried: tuple[tuple[str, str], ...]
-    rejected: tuple[str, ...]
+    kept_items: tuple[KeptItem, ...]
+    rejected_lines: tuple[str, ...]
     effect: Effect
     links: Links
     keys: tuple[str, ...] = ()
     declined: Declined | None = None
-    lost: tuple[str, ...] = ()
+    lost_titles: tuple[str, ...] = ()
     suggestions: tuple[Suggestion, ...] = ()
     questions: tuple[Question, ...] = ()
-    accepted: Mapping[str, str] = {}
+    accepted_keys: Mapping[str, str] = {}
     answers: tuple[TaskAnswers, ...] = ()
     last_comment: int = 0
-    unclear: tuple[str, ...] = ()
+    unclear_lines: tuple[str, ...] = ()
 
     @property
     def changes(self) -> list[Change]:
@@ -167,20 +180,21 @@ class Proposed(msgspec.Struct, frozen=True):
 
 def render_pull_request(proposed: Proposed) -> str:
     """Render the text of a pull request as Markdown; the same input gives the same text."""
-    return cut_lines(_list_lines(proposed), MAX_BYTES, CUT)
+    return cut_lines(_list_text_lines(proposed), MAX_BYTES, CUT)
 
 
 def _render_keys(keys: Iterable[str]) -> str:
     """Return the hidden first line of a request's text, which `parse_keys` reads."""
-    joined = "".join(f" {key}" for key in keys)
-    return f"<!-- memory-ci holds:{joined} -->"
+    joined_keys = "".join(f" {key}" for key in keys)
+    return f"<!-- memory-ci holds:{joined_keys} -->"
 
 
 def render_title(proposed: Proposed) -> str:
     """Return a title such as `memory: run migrations before the seed, and 3 more`.
 
     It names a learning, so that two requests have different titles. A squash puts the title into a
-    commit message, so nothing in it acts on a forge, and a learning with a credential is not named.
+    commit message. So references such as `#128` and `@ada`, which make a forge link or notify, are
+    removed from it, and a learning with a credential is not named.
     """
     names = list(dict.fromkeys(_name_entries(proposed) or _name_episodes(proposed.plan)))
     safe_names = [name for name in names if not find_secrets(name)]
@@ -197,7 +211,7 @@ def _name_entries(proposed: Proposed) -> list[str]:
 
     Entries and files that stay on the branch come first, then the changes by section.
     """
-    names = [title for title, _ in proposed.carried]
+    names = [item.title for item in proposed.kept_items]
     for section, prefix in TITLE_PREFIXES.items():
         for change in proposed.changes:
             if _find_section(change) == section:
@@ -240,12 +254,16 @@ def render_closed(text: str) -> str:
 # -- the sections of the text
 
 
-def _list_lines(proposed: Proposed) -> Iterator[str]:
-    """Yield the lines of the request's text, section by section."""
+def _list_text_lines(proposed: Proposed) -> Iterator[str]:
+    """Yield the lines of the request's text, section by section.
+
+    The first two lines are HTML comments, which later runs read: the keys of all that is proposed,
+    and the number of the last comment that was applied.
+    """
     yield _render_keys(proposed.keys)
     yield f"<!-- memory-ci read comments: {proposed.last_comment} -->"
     yield from INTRODUCTION
-    yield from _list_titles("Comments that no box answers to", proposed.unclear)
+    yield from _list_titles("Comments that no box answers to", proposed.unclear_lines)
     yield from _list_added(proposed)
     yield from _list_answers(proposed.answers, proposed.links)
     for section in SECTIONS:
@@ -253,13 +271,13 @@ def _list_lines(proposed: Proposed) -> Iterator[str]:
         lines = [f"- {_render_change(change)}" for change in changes]
         yield from _list_section(f"{section}: {plural(len(lines), 'entry')}", lines)
     yield from _list_episodes(proposed.plan)
-    yield from _list_carried(proposed.carried)
+    yield from _list_kept_items(proposed.kept_items)
     yield from _list_titles(
         "Edits on this branch that were dropped: the base or this run decided otherwise",
-        proposed.lost,
+        proposed.lost_titles,
     )
-    yield from _list_rejected(proposed.rejected)
-    yield from _list_waiting(proposed)
+    yield from _list_rejected(proposed.rejected_lines)
+    yield from _list_questions(proposed)
     if proposed.declined is not None:
         yield from _list_declined(proposed.declined, proposed.links)
     yield ""
@@ -301,7 +319,7 @@ def _list_added(proposed: Proposed) -> Iterator[str]:
         if _find_section(change) != "Added":
             continue
         entry = change.entry
-        candidate_key = proposed.accepted.get(entry.id)
+        candidate_key = proposed.accepted_keys.get(entry.id)
         subject = f"candidate {candidate_key}" if candidate_key else f"entry {entry.id}"
         line = f"- [x] {_render_change(change)} {code_span(entry.id)} <!-- {subject} -->"
 
@@ -331,21 +349,25 @@ def _render_quote(quote: str) -> str:
 
 
 def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]:
-    """Yield which entries agents with past tasks are shown, before and after the request."""
+    """Yield which entries are served for past tasks, before and after the request is merged.
+
+    For each task: how many entries stay the same, the titles that are served in addition, and the
+    titles that are no longer served.
+    """
     if not answers:
         return
     yield from ("", "### Entries served to agents: before and after", "")
     yield from ("The most similar past tasks, retrieved again:", "")
     for answer in answers:
         title = code_span(shorten(answer.task.title, TITLE_WIDTH))
-        unchanged = "nothing before"
-        if answer.unchanged:
-            unchanged = f"{plural(answer.unchanged, 'entry')} as before"
-        yield f"- {title} ({_link_task(answer.task, links)}): {unchanged}"
-        for gained in answer.gained:
-            yield f"  - also given: {code_span(shorten(gained, TITLE_WIDTH))}"
-        for lost in answer.lost:
-            yield f"  - no longer given: {code_span(shorten(lost, TITLE_WIDTH))}"
+        comparison = "nothing before"
+        if answer.unchanged_count:
+            comparison = f"{plural(answer.unchanged_count, 'entry')} as before"
+        yield f"- {title} ({_link_task(answer.task, links)}): {comparison}"
+        for gained_title in answer.gained_titles:
+            yield f"  - also given: {code_span(shorten(gained_title, TITLE_WIDTH))}"
+        for lost_title in answer.lost_titles:
+            yield f"  - no longer given: {code_span(shorten(lost_title, TITLE_WIDTH))}"
 
 
 def _link_task(task: Task, links: Links) -> str:
@@ -363,7 +385,10 @@ def _render_change(change: Change) -> str:
 
 
 def _list_episodes(plan: Plan) -> Iterator[str]:
-    """Yield the files of new episodes, and how many changes need none."""
+    """Yield the files of new episodes (records of merged changes), and how many need no file.
+
+    Files of past months may be combined as well, into one file a month.
+    """
     lines = [f"- {code_span(file.path)}" for file in plan.episodes]
     yield from _list_section(f"Episodes: {len(lines)}", lines, SHOWN_EPISODES)
     if plan.unwritten.changes:
@@ -375,22 +400,25 @@ def _list_episodes(plan: Plan) -> Iterator[str]:
         yield f"Months of episodes that ended before {plan.fold_before} become one file each."
 
 
-def _list_carried(carried: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _list_kept_items(items: Sequence[KeptItem]) -> Iterator[str]:
     """Yield a ticked box for each entry that stays on the branch; a file has no box."""
     lines: list[str] = []
-    for title, entry_id in carried:
-        label = code_span(shorten(title, TITLE_WIDTH))
-        lines.append(f"- [x] {label} <!-- entry {entry_id} -->" if entry_id else f"- {label}")
+    for item in items:
+        label = code_span(shorten(item.title, TITLE_WIDTH))
+        if item.entry_id:
+            lines.append(f"- [x] {label} <!-- entry {item.entry_id} -->")
+        else:
+            lines.append(f"- {label}")
     yield from _list_section("Kept from this branch", lines)
 
 
-def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
+def _list_rejected(rejected_lines: Sequence[str]) -> Iterator[str]:
     """Yield a box for each rejected entry, which restores it when ticked; episodes have no box.
 
     A line is the key of an entry and its title, or the path of an episode.
     """
     lines: list[str] = []
-    for rejected_line in rejected[:SHOWN]:
+    for rejected_line in rejected_lines[:SHOWN]:
         key, _, title = rejected_line.partition(" ")
         if title:
             hint = f"(tick it, or restore {code_span(key[:8])}) <!-- rejected {key} -->"
@@ -400,16 +428,18 @@ def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
     yield from _list_section("Not proposed again", lines)
 
 
-def _list_waiting(proposed: Proposed) -> Iterator[str]:
-    """Yield this week's questions: candidates with a box to tick, entries with one to untick.
+def _list_questions(proposed: Proposed) -> Iterator[str]:
+    """Yield this week's questions, each with a box.
 
-    A candidate that was withheld has no box, because nobody may write it unchanged.
+    A candidate has a box to tick, so that it becomes an entry. A question about an entry has a
+    ticked box, so that the entry is removed if a person unticks it. A question without an entry is
+    about a candidate that was withheld: it has no box, because nobody may write it unchanged.
     """
     if not proposed.suggestions and not proposed.questions:
         return
     yield from ("", "### Waiting for you", "", *WAITING_INTRODUCTION, "")
     for suggestion in proposed.suggestions:
-        yield from _list_suggestion(suggestion, proposed.links)
+        yield from _list_candidate_box(suggestion, proposed.links)
     for question in proposed.questions:
         title = code_span(shorten(question.title, TITLE_WIDTH))
         if question.located:
@@ -419,17 +449,20 @@ def _list_waiting(proposed: Proposed) -> Iterator[str]:
         yield f"  - {question.kind}: {code_span(shorten(question.why, QUOTE_WIDTH))}"
 
 
-def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
-    """Yield the box of a candidate, with its quote and where it comes from."""
+def _list_candidate_box(suggestion: Suggestion, links: Links) -> Iterator[str]:
+    """Yield the box of a suggested candidate, with its quote and where it comes from.
+
+    A candidate with a proposal is a check of later changes: its box has other words.
+    """
     candidate = suggestion.candidate
     if candidate.proposal is not None:
-        yield from _list_check(suggestion, candidate.proposal)
+        yield from _list_check_box(suggestion, candidate.proposal)
         return
     key = suggestion.key
     mark = "x" if suggestion.is_accepted else " "
     title = code_span(shorten(candidate.title, TITLE_WIDTH))
-    count = len(suggestion.changes)
-    times = f" (said in {count} changes)" if count > 1 else ""
+    change_count = len(suggestion.changes)
+    times = f" (said in {change_count} changes)" if change_count > 1 else ""
     yield f"- [{mark}] {title}{times} {code_span(key[:8])} <!-- candidate {key} -->"
 
     details = _link_origins(candidate.source, links)
@@ -438,7 +471,7 @@ def _list_suggestion(suggestion: Suggestion, links: Links) -> Iterator[str]:
     yield f"  - {', '.join(details)}; {code_span(suggestion.reason)}"
 
 
-def _list_check(suggestion: Suggestion, proposal: CheckProposal) -> Iterator[str]:
+def _list_check_box(suggestion: Suggestion, proposal: CheckProposal) -> Iterator[str]:
     """Yield the box of a proposed check, and lines on the merged changes that violate it."""
     mark = "x" if suggestion.is_accepted else " "
     key = suggestion.key

@@ -74,7 +74,7 @@ class UseFinder:
         self,
         merged: MergedChange,
         member_commits: Sequence[Commit],
-        gathered: GatheredEvents,
+        gathered_events: GatheredEvents,
         judged_candidates: Sequence[Judged],
     ) -> ChangeUses:
         """Return the entries that a change was served, used and restated.
@@ -86,18 +86,18 @@ class UseFinder:
         Args:
             merged: the change.
             member_commits: its commits by people who may write to the repository.
-            gathered: its sessions and its pull request.
+            gathered_events: its sessions and its pull request.
             judged_candidates: its candidates for entries, with their verdicts.
         """
         is_by_member = merged.tip in member_commits
-        texts = self._list_trailer_texts(merged, member_commits, gathered.request)
+        texts = self._list_trailer_texts(merged, member_commits, gathered_events.request)
         # Ids as people write them, mostly shortened.
         served_short_ids = list_ids(texts, SERVED_TRAILER)
         used_short_ids = list_ids(texts, USED_TRAILER)
         self.has_trailers |= bool(served_short_ids or used_short_ids)
         served_ids = self.list_entry_ids(served_short_ids)
         if is_by_member:
-            used_short_ids += tuple(self._list_named_by_agent(gathered, served_ids))
+            used_short_ids += tuple(self._list_named_by_agent(gathered_events, served_ids))
         restated_ids: set[str] = set()
         for judged in judged_candidates:
             if judged.verdict == "restates" and judged.entry_id and not self._is_copy(judged):
@@ -111,9 +111,9 @@ class UseFinder:
 
     def find_declined(self, request: PullRequest) -> ChangeUses:
         """Return the entries that a declined pull request names in trailers of its text."""
-        served = self.list_entry_ids(list_ids([request.body], SERVED_TRAILER))
-        used = self.list_entry_ids(list_ids([request.body], USED_TRAILER))
-        return ChangeUses(served, frozenset(used))
+        served_ids = self.list_entry_ids(list_ids([request.body], SERVED_TRAILER))
+        used_ids = self.list_entry_ids(list_ids([request.body], USED_TRAILER))
+        return ChangeUses(served_ids, frozenset(used_ids))
 
     def list_entry_ids(self, short_ids: Iterable[str]) -> tuple[str, ...]:
         """Return the full ids of existing entries for ids as people write them, each once."""
@@ -148,10 +148,10 @@ class UseFinder:
         return texts
 
     def _list_named_by_agent(
-        self, gathered: GatheredEvents, served_ids: Sequence[str]
+        self, gathered_events: GatheredEvents, served_ids: Sequence[str]
     ) -> Iterator[str]:
         """Yield the ids, as written, of served entries that the agent names in its own text."""
-        for event in gathered.events:
+        for event in gathered_events.events:
             if event.actor == "agent" and event.kind == "text":
                 for short_id in list_named_ids(event.text):
                     if find_id(self._draft.entries, short_id) in served_ids:

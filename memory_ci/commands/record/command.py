@@ -247,12 +247,12 @@ class _RunPlanner:
         self._must_fetch_sessions = fetch_sessions
         self._must_confirm_episodes = confirm_episodes
 
-    def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
+    def plan(self, ref: str | None, accepted_keys: frozenset[str]) -> Plan:
         """Return the plan of the run on the tip of a branch.
 
         Args:
             ref: the branch; None for the checked-out branch.
-            accepted: content keys of the candidates that a person accepted.
+            accepted_keys: content keys of the candidates that a person accepted.
 
         Raises:
             UsageError: nothing-committed, many-episodes.
@@ -264,7 +264,7 @@ class _RunPlanner:
 
         workspace = self._workspace
         ref, base = branch_tip(workspace, ref)
-        options = replace(self._options, ref=ref, base=base, accepted=accepted)
+        options = replace(self._options, ref=ref, base=base, accepted_keys=accepted_keys)
         check_range(workspace, options, base)
         if self._must_fetch_sessions:
             problems = fetch_sessions(workspace, ref, os.environ, base)
@@ -341,13 +341,14 @@ def _show_run(
     from memory_ci.commands.record.brief import list_published, render_brief
     from memory_ci.memory.episode_files import list_written
 
-    written = list_written(workspace, plan) if plan is not None else ()
+    episode_paths = list_written(workspace, plan) if plan is not None else ()
     if verbose:
-        text = render_plan(plan, written) if plan is not None else ""
-        outcome = list_published(plan, published)
-        say(text + "".join(f"{printable(line)}\n" for line in outcome))
+        text = render_plan(plan, episode_paths) if plan is not None else ""
+        published_lines = list_published(plan, published)
+        say(text + "".join(f"{printable(line)}\n" for line in published_lines))
     else:
-        say(render_brief(plan, written, published, terminal_width(sys.stdout, os.environ)))
+        width = terminal_width(sys.stdout, os.environ)
+        say(render_brief(plan, episode_paths, published, width))
 
 
 def _list_run_fields(
@@ -475,7 +476,7 @@ def learn_command(
         if pending is not None:
             show({"offer": offer, "pending": pending}, [str(pending)], as_json)
             return
-        publishing = PublishOptions(push, options.ref, at_once=True, is_asked=True)
+        publishing = PublishOptions(push, options.ref, at_once=True, is_range_named=True)
         make_plan = partial(run.plan, progress=advance)
         published = publish(workspace, publishing, make_plan, now(), os.environ)
     if published.plan is not None:

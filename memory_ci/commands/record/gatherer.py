@@ -202,17 +202,17 @@ class Gatherer:
             sources += request_source
             events += request_events
         session_events: list[Event] = []
-        for joined in self._finder.find(merged, request):
+        for joined_session in self._finder.find_sessions(merged, request):
             sources.append(
                 Join(
                     change=merged.label,
                     kind="session",
-                    id=joined.session.key,
-                    how=joined.how,
-                    events=len(joined.events),
+                    id=joined_session.session.key,
+                    how=joined_session.reason,
+                    events=len(joined_session.events),
                 )
             )
-            session_events += joined.events
+            session_events += joined_session.events
         if len(events) > len(merged.commits) or session_events:
             events.append(diff_event(merged))
         return _number_events([*events, *sort_events(session_events)], sources, request)
@@ -272,13 +272,13 @@ class Gatherer:
             if request.branch != own_branch and not request.is_bot:
                 by_people.append(request)
 
-        chosen = choose_declined(by_people, window)
-        completed = self._forge.complete_closed(chosen[:MAX_DECLINED])
-        unread = chosen[len(completed.items) :]
-        if unread:
-            reason = completed.problem or f"a run reads {MAX_DECLINED}"
-            self._problems.append(_describe_unread(unread, reason))
-        return completed.items
+        chosen_requests = choose_declined(by_people, window)
+        completed_requests = self._forge.complete_closed(chosen_requests[:MAX_DECLINED])
+        unread_requests = chosen_requests[len(completed_requests.items) :]
+        if unread_requests:
+            reason = completed_requests.problem or f"a run reads {MAX_DECLINED}"
+            self._problems.append(_describe_unread(unread_requests, reason))
+        return completed_requests.items
 
     def is_by_member(
         self, commit: Commit, merged: MergedChange, request: PullRequest | None

@@ -168,20 +168,20 @@ class LearnRun:
         result = backfill.send(wait, unanswered_run=self._unanswered_run)
         return result if isinstance(result, Pending) else None
 
-    def plan(self, ref: str, accepted: frozenset[str], progress: OnProgress) -> Plan:
+    def plan(self, ref: str, accepted_keys: frozenset[str], progress: OnProgress) -> Plan:
         """Return the plan of the record run with all replies of the model.
 
         A model that takes batches must have ended them (`send`); any other model is asked now.
 
         Args:
             ref: the branch to plan on.
-            accepted: content keys of the candidates that a person accepted.
+            accepted_keys: content keys of the candidates that a person accepted.
             progress: called as merged work is read.
 
         Raises:
             EngineError: learn-stopped, if the model failed at a request.
         """
-        options = replace(self._options, ref=ref, base=None, accepted=accepted)
+        options = replace(self._options, ref=ref, base=None, accepted_keys=accepted_keys)
         model = self._choose_model()
         if has_batches(model):
             model.close()

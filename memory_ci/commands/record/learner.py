@@ -7,8 +7,8 @@ as an entry, or why not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from memory_ci.commands.record.documents import Documents
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import GatheredEvents, RecordRun, find_declined_window
 from memory_ci.commands.record.run_results import RunResults
+from memory_ci.commands.record.work_item import WorkItem, describe_change, find_misspelt_marks
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
 from memory_ci.evidence.ingestion import collect
@@ -40,17 +41,14 @@ from memory_ci.extraction.judge import (
     judge_reply,
     list_shown_by_tools,
 )
-from memory_ci.extraction.markers import find_misspelt
 from memory_ci.extraction.settlement import settle
 from memory_ci.extraction.tombstones import Tombstones
-from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
 from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
 from memory_ci.memory.commit_texts import start_of
-from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
@@ -88,27 +86,6 @@ def ignore_progress(_done: int, _total: int) -> None:
     """Show nothing, where nobody waits for the progress."""
 
 
-class WorkItem(NamedTuple):
-    """One piece of work that is learned from.
-
-    Attributes:
-        label: its name for people, such as `#128`.
-        tip: the last commit of a merged change; "" for a declined request, or for a checkpoint that
-            belongs to no change.
-        day: when it was merged or closed.
-        names: title, branch and labels, with credentials masked.
-        start: the commit that it is based on.
-        is_declined: whether it was closed without a merge.
-    """
-
-    label: str
-    tip: str
-    day: date
-    names: str = ""
-    start: str | None = None
-    is_declined: bool = False
-
-
 class LearnedWork(NamedTuple):
     """The candidates found in one piece of work, and the entries to write.
 
@@ -119,34 +96,6 @@ class LearnedWork(NamedTuple):
 
     judged_candidates: tuple[Judged, ...]
     additions: list[Change]
-
-
-def _find_misspelt_marks(commits: Iterable[Commit]) -> Iterator[Finding]:
-    """Yield a notice for each line of a commit message that looks like a misspelt mark."""
-    for commit in commits:
-        for label, mark in find_misspelt(commit.message):
-            message = (
-                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is ignored: "
-                f"it should be `{mark}:`"
-            )
-            hint = "Keep it with `memory-ci add`."
-            yield Finding(".", 1, "misspelt-mark", message, hint, "notice")
-
-
-def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkItem:
-    """Return the work item of a merged change, named by its pull request or else its branch."""
-    if request:
-        names = [title_of(merged), request.title, request.branch, *request.labels]
-    else:
-        names = [title_of(merged), find_branch(merged.tip.message)]
-    words = "\n".join(names).replace("/", " ")
-    return WorkItem(
-        label=merged.label,
-        tip=merged.tip.sha,
-        day=merged_on(merged),
-        names=redact(words).text,
-        start=start_of(merged),
-    )
 
 
 class Learner:
@@ -181,6 +130,7 @@ class Learner:
         self._tombstones = tombstones
         self._use_finder = UseFinder(run)
         self._documents = Documents(run.base)
+        # Learnings of the changes so far that only the output of tools showed, not a person.
         self._shown_by_tools: list[ShownByTools] = []
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -239,14 +189,14 @@ class Learner:
         failure_count = 0
         for index, request in enumerate(requests):
             if self.results.model_failure is not None or failure_count == MAX_FAILURES:
-                unread = plural(len(requests) - index, "closed request")
-                self.results.problems.append(f"{unread} not read: the run had stopped asking")
+                unread_text = plural(len(requests) - index, "closed request")
+                self.results.problems.append(f"{unread_text} not read: the run had stopped asking")
                 return
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
             work = WorkItem(label=f"#{request.number}", tip="", day=day, is_declined=True)
-            gathered = self._run.gatherer.gather_declined(request)
+            gathered_events = self._run.gatherer.gather_declined(request)
             try:
-                additions = self._learn_from_work(work, gathered).additions
+                additions = self._learn_from_work(work, gathered_events).additions
             except EngineError as error:
                 failure_count += 1
                 reason = f"{error.message} [{error.slug}]"
@@ -264,11 +214,11 @@ class Learner:
         if self.results.model_failure is not None:
             return
         gatherer = self._run.gatherer
-        for unmerged, gathered in gatherer.gather_unmerged():
-            branch_words = redact(unmerged.branch.replace("/", " ")).text
-            day = unmerged.at.astimezone(UTC).date()
-            work = WorkItem(label=unmerged.label, tip="", day=day, names=branch_words)
-            yield from self._draft.apply(self._learn_from_work(work, gathered).additions)
+        for unmerged_work, gathered_events in gatherer.gather_unmerged():
+            branch_words = redact(unmerged_work.branch.replace("/", " ")).text
+            day = unmerged_work.at.astimezone(UTC).date()
+            work = WorkItem(label=unmerged_work.label, tip="", day=day, names=branch_words)
+            yield from self._draft.apply(self._learn_from_work(work, gathered_events).additions)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()
         if checkpoints_message:
@@ -290,16 +240,18 @@ class Learner:
         Raises:
             EngineError: if the model or the forge fails.
         """
-        gathered = self._run.gatherer.gather(merged)
-        work = _describe_change(merged, gathered.request)
-        judged_candidates, additions = self._learn_from_work(work, gathered)
+        gathered_events = self._run.gatherer.gather(merged)
+        work = describe_change(merged, gathered_events.request)
+        judged_candidates, additions = self._learn_from_work(work, gathered_events)
 
-        member_commits = self._select_member_commits(merged, gathered.request)
-        self.results.findings += _find_misspelt_marks(member_commits)
-        change_uses = self._use_finder.find(merged, member_commits, gathered, judged_candidates)
+        member_commits = self._select_member_commits(merged, gathered_events.request)
+        self.results.findings += find_misspelt_marks(member_commits)
+        change_uses = self._use_finder.find(
+            merged, member_commits, gathered_events, judged_candidates
+        )
         self.results.has_use_trailers = self._use_finder.has_trailers
         paths = [file.path for commit in member_commits for file in commit.files]
-        confirmed_ids = self.writer.list_confirmed(paths, gathered.request)
+        confirmed_ids = self.writer.list_confirmed(paths, gathered_events.request)
         change_uses = replace(change_uses, confirmed=confirmed_ids)
         counted_use = Use(
             label=merged.label,
@@ -309,11 +261,11 @@ class Learner:
             restated=change_uses.restated,
         )
         self.results.counted_uses.append((merged, counted_use))
-        self.writer.add_merged(merged, gathered, change_uses, judged_candidates)
+        self.writer.add_merged(merged, gathered_events, change_uses, judged_candidates)
 
         is_by_member = merged.tip in member_commits
         if is_by_member:
-            additions += self._plan_session_notes(merged.label, gathered)
+            additions += self._plan_session_notes(merged.label, gathered_events)
         return additions
 
     def _select_member_commits(
@@ -336,7 +288,7 @@ class Learner:
             self.results.findings += find_claimed_uses(commit, "notice")
         return [commit for commit in member_commits if commit.sha[:SHA_WIDTH] not in outsiders]
 
-    def _plan_session_notes(self, label: str, gathered: GatheredEvents) -> Iterator[Change]:
+    def _plan_session_notes(self, label: str, gathered_events: GatheredEvents) -> Iterator[Change]:
         """Yield additions of the notes that an agent wrote in a session and nobody committed.
 
         Left out are notes that memory holds or held, and notes that repeat an entry. A note becomes
@@ -345,9 +297,9 @@ class Learner:
 
         Args:
             label: the name of the merged change, such as `#128`.
-            gathered: the change's sessions.
+            gathered_events: the change's sessions.
         """
-        session_keys = [source.id for source in gathered.sources if source.kind == "session"]
+        session_keys = [source.id for source in gathered_events.sources if source.kind == "session"]
         for session_key, entry in read_session_notes(self._run.base, session_keys):
             written_keys = {*self._past_keys, *self._all_past_ids, *self._draft.by_id}
             if {entry.id, content_key(entry.title, entry.body)} & written_keys:
@@ -396,7 +348,7 @@ class Learner:
         """The ids of all entries that history ever held."""
         return list_past_ids(self._run.workspace, self._run.base.sha)
 
-    def _learn_from_work(self, work: WorkItem, gathered: GatheredEvents) -> LearnedWork:
+    def _learn_from_work(self, work: WorkItem, gathered_events: GatheredEvents) -> LearnedWork:
         """Find and judge all candidates of one piece of work, and plan entries for the good ones.
 
         Text that was removed from memory for good (tombstones hold its hashes) is masked in the
@@ -404,24 +356,30 @@ class Learner:
 
         Args:
             work: the piece of work.
-            gathered: its events.
+            gathered_events: its events.
 
         Raises:
             EngineError: if the model fails; then nothing of the work is added to the results.
             UnreadableMemoryError: no-scope-file.
         """
         tombstones = self._tombstones
-        events = tombstones.mask_all(gathered.events)
+        events = tombstones.mask_all(gathered_events.events)
         evidence = collect(events, self._config.extraction, tombstones.mask(work.names))
-        found = self._find_candidates(work, evidence)
-        allowed = [judged for judged in found if not tombstones.refuses_candidate(judged.candidate)]
-        self.results.joined_sources += gathered.sources
+        found_candidates = self._find_candidates(work, evidence)
+        allowed_candidates = [
+            judged
+            for judged in found_candidates
+            if not tombstones.refuses_candidate(judged.candidate)
+        ]
+        self.results.joined_sources += gathered_events.sources
         self.results.redaction_count += evidence.redactions
         self.results.left_out_events.update(left_out.reason for left_out in evidence.left_out)
-        judged_candidates = self._cite_touched_code(self._decide_verdicts(allowed))
+        judged_candidates = self._cite_touched_code(self._decide_verdicts(allowed_candidates))
         self.results.judged_candidates += judged_candidates
-        written = [judged.candidate for judged in judged_candidates if judged.verdict == "written"]
-        return LearnedWork(judged_candidates, self._plan_additions(work, written))
+        written_candidates = [
+            judged.candidate for judged in judged_candidates if judged.verdict == "written"
+        ]
+        return LearnedWork(judged_candidates, self._plan_additions(work, written_candidates))
 
     def _plan_additions(self, work: WorkItem, candidates: Sequence[Candidate]) -> list[Change]:
         """Return the additions of the entries of candidates, each to the file of its scope.
@@ -431,9 +389,9 @@ class Learner:
         """
         paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in candidates]
         entries = [self._build_entry(candidate, work) for candidate in candidates]
-        cited = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
+        cited_entries = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
         changes: list[Change] = []
-        for candidate, path, entry in zip(candidates, paths, cited, strict=True):
+        for candidate, path, entry in zip(candidates, paths, cited_entries, strict=True):
             if path is None:
                 message = (
                     f"{candidate.scope} memory has no file that could be written: "
@@ -492,8 +450,10 @@ class Learner:
             return judged
         if content_key(candidate.title, candidate.body) not in self._accepted_keys:
             return judged
-        accepted = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
-        return replace(judged, verdict="written", reason="accepted by a person", candidate=accepted)
+        accepted_candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
+        return replace(
+            judged, verdict="written", reason="accepted by a person", candidate=accepted_candidate
+        )
 
     def _is_written_before(self, candidate: Candidate) -> bool:
         """Return whether memory holds a candidate's entry, or held it before this run."""
@@ -515,14 +475,14 @@ class Learner:
         chosen_cites = cite_touched(
             self._run.workspace, list(zip(texts, touched_cites, strict=True))
         )
-        cited: list[Judged] = []
+        cited_candidates: list[Judged] = []
         for judged, text, cites in zip(judged_candidates, texts, chosen_cites, strict=True):
             candidate = judged.candidate
             names_code = NAMES_CODE.search(text) or list_mentions(text)
             is_conduct = candidate.type == "directive" and not names_code
             candidate = replace(candidate, cites=() if is_conduct else cites)
-            cited.append(replace(judged, candidate=candidate))
-        return tuple(cited)
+            cited_candidates.append(replace(judged, candidate=candidate))
+        return tuple(cited_candidates)
 
     def _find_candidates(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """Return the candidates that the rules and the model find in evidence, with verdicts.
@@ -567,6 +527,13 @@ class Learner:
         if project and self._draft.path_of(ScopeOf("team", project)) is not None:
             scope = f"team:{project}"
         changed_paths = list_changed_files(evidence.pieces)
+
+        def find_fault_of_candidate(candidate: Candidate) -> str | None:
+            return find_fault(self._build_entry(candidate, work))
+
+        def find_restating_document(candidate: Candidate) -> str | None:
+            return self._documents.find_restating(candidate.title, changed_paths)
+
         return JudgedCase(
             label=work.label,
             project=scope,
@@ -574,10 +541,8 @@ class Learner:
             is_declined=work.is_declined,
             pieces=evidence.pieces,
             existing=self._draft.entries,
-            find_fault=lambda candidate: find_fault(self._build_entry(candidate, work)),
-            find_document=lambda candidate: self._documents.find_restating(
-                candidate.title, changed_paths
-            ),
+            find_fault=find_fault_of_candidate,
+            find_document=find_restating_document,
             list_known=self._list_entries_in_scope,
             shown_by_tools=tuple(self._shown_by_tools),
         )

@@ -27,19 +27,19 @@ MAX_TITLE = 150  # Characters of a request in the words of a model.
 MIN_SHARED_TERMS = 0.6  # The share of a title's terms that people have said.
 
 
-def title_requests(client: ModelClient, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
+def title_requests(client: ModelClient, repetitions: Iterable[Repeated]) -> Iterator[Repeated]:
     """Yield the requests that a model takes for rules of conduct, with its words as their titles.
 
     Commands that fail again and again are in the list as well, and are yielded unchanged.
 
     Args:
         client: asks the model.
-        repeated: the repeated requests and the failing commands.
+        repetitions: the repeated requests and the failing commands.
 
     Raises:
         EngineError: as the engine does.
     """
-    for item in repeated:
+    for item in repetitions:
         repetition = item.candidate.repetition
         if repetition is None or repetition.kind != "request":
             yield item

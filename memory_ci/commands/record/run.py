@@ -128,14 +128,16 @@ def plan_record(
     results.findings += find_uncommitted(base, ref)
     with closing(run.model):
         additions = _extract(run, learner, progress)
-        repeated = _learn_repeated(run, options, results)
-        additions += repeated.additions
+        repetitions = _learn_repeated(run, options, results)
+        additions += repetitions.additions
         report("Comparing entries")
         same_entries = _find_same_entries(run, results, additions)
     plan = _describe_range(run, options, results, ref)
     if plan.until is not None:
-        planned = PlannedChanges(inbox_moves, additions, repeated.check_updates, same_entries)
-        plan = _add_steps(plan, run, learner, planned)
+        planned_changes = PlannedChanges(
+            inbox_moves, additions, repetitions.check_updates, same_entries
+        )
+        plan = _add_steps(plan, run, learner, planned_changes)
         if run.workspace.config.episodes.write:
             report("Noting episodes")
             plan = _add_episodes(plan, run, learner)
@@ -227,7 +229,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
         run,
         writer,
         past_keys=past_keys,
-        accepted_keys=options.accepted,
+        accepted_keys=options.accepted_keys,
         tombstones=tombstones_at(base),
     )
 
@@ -277,9 +279,9 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, results: RunResults)
     new entries to the draft of memory.
     """
     report("Looking for earlier requests of people")
-    judged_requests = judge_repeated(run, options.accepted, results.problems)
+    judged_requests = judge_repeated(run, options.accepted_keys, results.problems)
     report("Trying checks on history")
-    judged_checks = judge_checks(run, judged_requests, options.accepted, results.problems)
+    judged_checks = judge_checks(run, judged_requests, options.accepted_keys, results.problems)
     titles_with_check = {
         judged.candidate.title for judged in judged_checks if judged.verdict == "written"
     }
@@ -308,7 +310,7 @@ def _find_start_time(run: RecordRun) -> datetime:
 
 
 def _find_same_entries(
-    run: RecordRun, results: RunResults, extracted: Sequence[Change]
+    run: RecordRun, results: RunResults, additions: Sequence[Change]
 ) -> tuple[frozenset[str], ...]:
     """Return groups of entries, as ids, that say the same according to the model.
 
@@ -317,7 +319,7 @@ def _find_same_entries(
     if run.client is None or results.model_failure is not None:
         return ()
     try:
-        return find_same(run.client, run.draft.located, {change.entry.id for change in extracted})
+        return find_same(run.client, run.draft.located, {change.entry.id for change in additions})
     except EngineError as error:
         results.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
         return ()
@@ -367,7 +369,7 @@ def _add_steps(
     plan: Plan,
     run: RecordRun,
     learner: Learner,
-    planned: PlannedChanges,
+    planned_changes: PlannedChanges,
 ) -> Plan:
     """Return the plan with the changes of entries, grouped by the commits that will hold them.
 
@@ -379,7 +381,8 @@ def _add_steps(
         plan: the plan with its range.
         run: the run.
         learner: the learner, which has read the range.
-        planned: the changes that are in the draft of memory already, and those to plan in upkeep.
+        planned_changes: the changes that are in the draft of memory already, and those to plan in
+            upkeep.
     """
     results = learner.results
     reinforced = _reinforce(run, results)
@@ -388,8 +391,8 @@ def _add_steps(
 
     steps: list[PlannedStep] = []
     changes_by_step: dict[Step, tuple[Change, ...]] = {
-        "fold": planned.inbox_moves,
-        "extract": planned.additions,
+        "fold": planned_changes.inbox_moves,
+        "extract": planned_changes.additions,
         "reinforce": reinforced.changes,
     }
     for step, changes in changes_by_step.items():
@@ -400,8 +403,8 @@ def _add_steps(
         since=run.since,
         today=run.today,
         reverts=reverts.proved,
-        same_entries=planned.same_entries,
-        check_updates=planned.check_updates,
+        same_entries=planned_changes.same_entries,
+        check_updates=planned_changes.check_updates,
         archive=run.gatherer.archive if counts_repetitions else None,
     )
     steps += plan_upkeep(upkeep, run.draft, STEPS)

@@ -216,9 +216,9 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
         changes += plan_ended(base, draft.located, upkeep.archive)
     if upkeep.stale_after is not None:
         verdicts = judge_anchors(base.workspace, draft.located, base.sha)
-        gone = find_days_gone(base.workspace, draft.located, verdicts, base.sha)
+        days_gone = find_days_gone(base.workspace, draft.located, verdicts, base.sha)
         changes += plan_stale_retirement(
-            draft.located, verdicts, gone, upkeep.today, upkeep.stale_after
+            draft.located, verdicts, days_gone, upkeep.today, upkeep.stale_after
         )
     first_by_id: dict[str, Change] = {}
     for change in changes:
@@ -303,8 +303,8 @@ def plan_upkeep_alone(
     needs_sessions = "retire" in steps and workspace.config.extraction.repeated != "off"
     archive = read_archive(workspace, base) if needs_sessions else None
     upkeep = Upkeep(since, today, stale_after=stale_after, archive=archive)
-    planned = tuple(plan_upkeep(upkeep, draft, steps))
-    return make_upkeep_plan(ref, base, planned, draft.base.memory.findings)
+    planned_steps = tuple(plan_upkeep(upkeep, draft, steps))
+    return make_upkeep_plan(ref, base, planned_steps, draft.base.memory.findings)
 
 
 def make_upkeep_plan(
@@ -404,16 +404,16 @@ def _pair_similar_titles(
     for located in located_entries:
         words = content_words(located.entry.title)
         stems[located.entry.id] = frozenset(stem(word) for word in words)
-    active = [
+    active_entries = [
         (located.path, located.entry.id)
         for located in located_entries
         if located.entry.status == "active"
     ]
     pairs: list[tuple[str, str]] = []
-    for path, new_id in active:
+    for path, new_id in active_entries:
         if new_id not in new_ids:
             continue
-        for other_path, other_id in active:
+        for other_path, other_id in active_entries:
             if path != other_path or new_id == other_id:
                 continue
             # Two new entries meet twice, once from each side.

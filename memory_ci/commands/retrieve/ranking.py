@@ -27,13 +27,13 @@ from memory_ci.records.retrieval import Hit, Match, Mode, Strength, Withheld
 from memory_ci.search.database import Index
 from memory_ci.search.query import Corpus, build_terms
 from memory_ci.search.rank import (
-    Lane,
-    Place,
+    EntryPlace,
+    EntryScores,
     Traits,
     Weights,
     diversify,
-    fuse,
-    get_place,
+    fuse_scores,
+    get_entry_place,
     order_corrections,
     rank,
 )
@@ -98,8 +98,8 @@ class Ranked(msgspec.Struct, frozen=True):
     strength: Strength
     margin: float
     feedback: FeedbackWeights
-    relevance: Lane
-    cosines: Lane = {}
+    relevance: EntryScores
+    cosines: EntryScores = {}
     mode: Mode = "lexical"
     reason: str = ""
 
@@ -114,7 +114,7 @@ class _VectorLane(msgspec.Struct, frozen=True):
         reason: why it did not, or not fully.
     """
 
-    cosines: Lane = {}
+    cosines: EntryScores = {}
     new_matches: tuple[Match, ...] = ()
     mode: Mode = "lexical"
     reason: str = ""
@@ -159,10 +159,10 @@ def rank_task(
     if vectors.cosines:
         # A cosine above COSINE_SHIFT says that the task is nearer than its words say.
         margin += max(vectors.cosines.values()) - COSINE_SHIFT
-        relevance = fuse(relevance, vectors.cosines)
+        relevance = fuse_scores(relevance, vectors.cosines)
 
     all_matches = (*matches, *vectors.new_matches)
-    entries = {get_place(match.located): match.located.entry for match in all_matches}
+    entries = {get_entry_place(match.located): match.located.entry for match in all_matches}
     feedback_weights = find_feedback_weights(index, entries.values(), today)
     weights = make_weights(options, feedback_weights)
     hits = _rank_matches(all_matches, weights, relevance, vectors.cosines, feedback_weights)
@@ -183,7 +183,7 @@ def rank_task(
 def _search_vectors(
     index: Index,
     task: str,
-    scores_by_words: Lane,
+    scores_by_words: EntryScores,
     filters: Filters,
     *,
     embedder: EmbedderChoice | None,
@@ -245,9 +245,9 @@ def rank_about(
     ]
 
     matches = tuple(Match(located, lexical=1.0) for located in (*citing_entries, *team_entries))
-    relevance = {get_place(located): 1.0 for located in citing_entries}
+    relevance = {get_entry_place(located): 1.0 for located in citing_entries}
     for located in team_entries:
-        relevance[get_place(located)] = TEAM_RELEVANCE
+        relevance[get_entry_place(located)] = TEAM_RELEVANCE
     entries = [match.located.entry for match in matches]
     feedback_weights = find_feedback_weights(index, entries, today)
     weights = make_weights(options, feedback_weights)
@@ -267,13 +267,12 @@ def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
     """Return the entries that cite a path, each once."""
     from memory_ci.anchors.anchors import parse_anchor  # Here, for it takes 3 ms.
 
-    citing_entries: dict[Located, None] = {}
-    for located in list_entries_naming_path(index, path, **filters):
-        for cite in located.entry.cites:
-            anchor = parse_anchor(cite)
-            if anchor is not None and anchor.path == path:
-                citing_entries[located] = None
-    return list(citing_entries)
+    citing_entries: list[Located] = []
+    for located in list_entries_naming_path(index, path, **filters):  # In any part of a cite.
+        anchors = [parse_anchor(cite) for cite in located.entry.cites]
+        if any(anchor is not None and anchor.path == path for anchor in anchors):
+            citing_entries.append(located)
+    return list(dict.fromkeys(citing_entries))
 
 
 def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
@@ -286,8 +285,8 @@ def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
 def _rank_matches(
     matches: Sequence[Match],
     weights: Weights,
-    relevance: Lane,
-    cosines: Lane,
+    relevance: EntryScores,
+    cosines: EntryScores,
     feedback_weights: FeedbackWeights,
 ) -> list[Hit]:
     """Return matches as hits, best first, with their cosine and their number of feedback events.
@@ -301,7 +300,7 @@ def _rank_matches(
     """
     hits = []
     for hit in rank(matches, weights, relevance):
-        cosine = cosines.get(get_place(hit.located))
+        cosine = cosines.get(get_entry_place(hit.located))
         if cosine is not None:
             hit = replace(hit, lanes=(*hit.lanes, ("vectors", cosine)))
         hits.append(feedback_weights.mark(hit))
@@ -310,8 +309,8 @@ def _rank_matches(
 
 def rank_by_truth(ranked: Ranked, truth_of: TruthOf) -> list[Hit]:
     """Rank the candidates again with their truth factor, and drop those whose factor is 0."""
-    places = {get_place(hit.located) for hit in ranked.hits}
-    matches = [match for match in ranked.matches if get_place(match.located) in places]
+    places = {get_entry_place(hit.located) for hit in ranked.hits}
+    matches = [match for match in ranked.matches if get_entry_place(match.located) in places]
     weights = replace(ranked.weights, truth=truth_of)
     return _rank_matches(matches, weights, ranked.relevance, ranked.cosines, ranked.feedback)
 
@@ -326,8 +325,8 @@ def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withhe
     Returns:
         The best `limit` hits, and the hits that are withheld because another hit supersedes them.
     """
-    ordered_hits, superseded = order_corrections(diversify(hits), _list_contradicted_ids)
-    return ordered_hits[:limit], superseded
+    ordered_hits, superseded_hits = order_corrections(diversify(hits), _list_contradicted_ids)
+    return ordered_hits[:limit], superseded_hits
 
 
 def _list_contradicted_ids(entry: Entry) -> list[str]:
@@ -357,7 +356,7 @@ def make_weights(options: RetrieveOptions, feedback_weights: FeedbackWeights) ->
         prominence=weigh_prominence,
         traits=feedback_weights.traits,
         utility=feedback_weights.utility,
-        touched=feedback_weights.touched,
+        touch_count=feedback_weights.touched,
         session=options.session,
     )
 
@@ -432,20 +431,20 @@ def _find_successors(index: Index, entries: Iterable[Entry]) -> Successors:
     Only superseded entries that no file has any more are listed: feedback on them counts for the
     entries that replaced them.
     """
-    superseding = [entry for entry in entries if entry.supersedes]
-    if not superseding:
+    superseding_entries = [entry for entry in entries if entry.supersedes]
+    if not superseding_entries:
         return {}
     from memory_ci.lifecycle.episodes import find_successors
 
     superseded_ids: list[str] = []
-    for entry in superseding:
+    for entry in superseding_entries:
         superseded_ids += entry.supersedes
-    return find_successors(superseding, list_existing_ids(index, superseded_ids))
+    return find_successors(superseding_entries, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
     index: Index, matches: Iterable[Match]
-) -> Mapping[Place, Sequence[Place]]:
+) -> Mapping[EntryPlace, Sequence[EntryPlace]]:
     """Return for each matching note of a session the matching notes before and after it.
 
     A place is the path and line of a note. Notes about code stand for themselves: they have no
@@ -455,8 +454,8 @@ def _find_session_neighbours(
     for match in matches:
         names_code = can_be_compared_with_code(match.located)
         if match.located.entry.session and not names_code:
-            matching_places.add(get_place(match.located))
-    neighbours: defaultdict[Place, list[Place]] = defaultdict(list)
+            matching_places.add(get_entry_place(match.located))
+    neighbours: defaultdict[EntryPlace, list[EntryPlace]] = defaultdict(list)
     if len(matching_places) < 2:
         return neighbours
 
@@ -521,5 +520,5 @@ def judge_hits(
     for hit in reranked:
         verdicts = verdicts_by_entry.get(hit.located.entry, ())
         judged_hits.append(replace(hit, verdicts=verdicts))
-    withheld = () if serves_stale else list_gone(hits, verdicts_by_entry)
-    return judged_hits, withheld
+    withheld_hits = () if serves_stale else list_gone(hits, verdicts_by_entry)
+    return judged_hits, withheld_hits

@@ -37,9 +37,9 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hints, Hit, Retrieval, Withheld
 from memory_ci.search.query import build_terms
-from memory_ci.search.rank import fit
+from memory_ci.search.rank import fit_hits
 from memory_ci.search.search import list_findings
-from memory_ci.search.strength import MAX_HITS, drop_weak, list_near
+from memory_ci.search.strength import MAX_HITS, drop_weak, list_strong
 from memory_ci.text import plural
 
 if TYPE_CHECKING:
@@ -254,15 +254,17 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     options = job.options
     workspace = job.view.workspace
     rerank = partial(ranking.rank_by_truth, ranked)
-    judged, gone = ranking.judge_hits(
+    judged_hits, gone_hits = ranking.judge_hits(
         workspace, ranked.hits, tree, rerank, serves_stale=options.stale
     )
-    ordered, superseded = ranking.order_hits(judged, max(job.request.limit, DEFAULT_LIMIT))
+    ordered_hits, superseded_hits = ranking.order_hits(
+        judged_hits, max(job.request.limit, DEFAULT_LIMIT)
+    )
     limit = job.request.limit
     if options.about is not None and options.limit is None:
         limit = MAX_ENTRIES_OF_FILE
 
-    close_hits = ordered[:limit]
+    close_hits = ordered_hits[:limit]
     weak_count = 0
     over_limit_count = 0
     serves_weak_hits = options.all_matches or options.about is not None
@@ -270,13 +272,13 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
         is_memory_close = ranked.margin >= 0  # Else only hits on touched paths are served.
         close_hits = _list_close_hits(job, close_hits, is_memory_close=is_memory_close)
         if is_memory_close:
-            over_limit_count = sum(hit not in close_hits for hit in list_near(ordered))
-        weak_count = len(ordered) - len(close_hits) - over_limit_count
+            over_limit_count = sum(hit not in close_hits for hit in list_strong(ordered_hits))
+        weak_count = len(ordered_hits) - len(close_hits) - over_limit_count
     new_hits = [hit for hit in close_hits if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_add_last_edits(workspace, new_hits, tree)),
-        gone=gone,
-        superseded=superseded,
+        gone=gone_hits,
+        superseded=superseded_hits,
         weak_count=weak_count,
         over_limit_count=over_limit_count,
         served_before_count=len(close_hits) - len(new_hits),
@@ -344,11 +346,11 @@ def _fit_to_budget(
         selection: the hits that are worth serving.
         entry_chars: how many characters all entries have.
     """
-    served_hits, dropped_hits = fit(selection.hits, entry_chars, entry_cost)
+    served_hits, dropped_hits = fit_hits(selection.hits, entry_chars, entry_cost)
     # A line names dropped hits (at most `MAX_LEFT_OUT` characters). `entry_chars` may allow for it.
     is_line_reserved = norms.dropped or job.request.adds_related
     if dropped_hits and not is_line_reserved:
-        served_hits, dropped_hits = fit(selection.hits, entry_chars - MAX_LEFT_OUT, entry_cost)
+        served_hits, dropped_hits = fit_hits(selection.hits, entry_chars - MAX_LEFT_OUT, entry_cost)
 
     # A norm that did not fit its own budget may be served as a hit.
     served_ids = {hit.located.entry.id for hit in served_hits}
@@ -480,9 +482,11 @@ def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
     from memory_ci.commands.retrieve.similar import find_hints  # Here, for it takes 3 ms.
 
     hints = find_hints(workspace, retrieval.task, options.paths or (), job.session.is_new)
-    extended = replace(retrieval, hints=drop_changes_of_entries(hints, retrieval.hits))
-    total_chars = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)
-    return extended if total_chars <= job.request.max_chars else retrieval
+    extended_retrieval = replace(retrieval, hints=drop_changes_of_entries(hints, retrieval.hits))
+    total_chars = context_cost(extended_retrieval) + sum(
+        entry_cost(hit) for hit in extended_retrieval.hits
+    )
+    return extended_retrieval if total_chars <= job.request.max_chars else retrieval
 
 
 def drop_changes_of_entries(hints: Hints, hits: Sequence[Hit]) -> Hints:
@@ -548,10 +552,10 @@ def _return_unchanged(retrieval: Retrieval, *_: Any, **__: Any) -> Retrieval:  #
 
 def list_noted_ids(retrieval: Retrieval) -> tuple[str, ...]:
     """Return the ids to note as served, or the mark of a session that is held out."""
-    from memory_ci.sessions.served_ids import HELD_OUT
+    from memory_ci.sessions.served_ids import HELD_OUT_PREFIX
 
     if retrieval.held_out:
-        return (f"{HELD_OUT}{retrieval.held_out}",)
+        return (f"{HELD_OUT_PREFIX}{retrieval.held_out}",)
     return list_served_ids(retrieval)
 
 

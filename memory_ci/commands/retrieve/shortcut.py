@@ -136,10 +136,10 @@ def _was_file_served(options: Mapping[str, Any]) -> bool:
         return False
     if options["at"] is not None or options["base"] is not None:
         return False
-    from memory_ci.sessions.session_note import bare_workspace, list_unserved
+    from memory_ci.sessions.session_note import bare_workspace, list_unserved_files
 
     path = Path(options["about"])
-    return not list_unserved(bare_workspace(Path.cwd()), options["session"], [path])
+    return not list_unserved_files(bare_workspace(Path.cwd()), options["session"], [path])
 
 
 def _make_reminder(current_workspace: Workspace, session: str | None) -> str:

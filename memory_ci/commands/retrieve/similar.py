@@ -81,8 +81,8 @@ def recall_tasks(workspace: Workspace, task: str) -> RecalledTasks:
         tips = read_tips(workspace.repo)
         if tips.commit is not None:
             tasks = load_tasks(workspace, tips.commit)
-            similar = _find_similar(tasks, task, tips, MAX_TASKS, only_close=True)
-            return RecalledTasks(similar, tasks)
+            similar_changes = _find_similar(tasks, task, tips, MAX_TASKS, only_close=True)
+            return RecalledTasks(similar_changes, tasks)
     return RecalledTasks((), None)
 
 
@@ -110,7 +110,7 @@ def _find_similar(
                 title = change.title
                 break
         query = TaskQuery(title, number=number)
-    return find_similar(query, past_changes.tasks, past_changes.prompts, top, is_gated=only_close)
+    return find_similar(query, past_changes.tasks, past_changes.prompts, top, is_hint=only_close)
 
 
 def find_hints(

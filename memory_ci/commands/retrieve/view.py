@@ -67,11 +67,11 @@ def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSessio
     """
     if options.session is None or options.all_matches or asks_for_other_memory(options):
         return CallerSession()
-    from memory_ci.sessions.session_note import is_held_out, list_served, mark_session
+    from memory_ci.sessions.session_note import is_held_out, list_served_fingerprints, mark_session
 
     mark = mark_session(options.session)
     held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
-    return CallerSession(held_out, list_served(workspace, options.session))
+    return CallerSession(held_out, list_served_fingerprints(workspace, options.session))
 
 
 def asks_for_other_memory(options: RetrieveOptions) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.review.queue import Queue
     from memory_ci.commands.review.review import AnsweredReview, Answers
     from memory_ci.memory.workspace import Workspace
-    from memory_ci.records.candidate import Answer, Question, QuestionKind, Suggestion
+    from memory_ci.records.candidate import Answer, Question, Suggestion
 
 entries = partial(option, multiple=True, metavar="N|ID", shell_complete=complete_id)
 
@@ -54,7 +54,7 @@ def review_command(
     stale: bool,
     show_all: bool,
     since: str | None,
-    **arguments: Any,  # noqa: ANN401 - those of `_run`, each as its option makes it
+    **arguments: Any,  # noqa: ANN401 - the other options, with the names of `_run`'s parameters
 ) -> None:
     """Answer questions about entries of memory: a few a week, the most useful first.
 
@@ -81,7 +81,7 @@ def review_command(
     """
     if candidates and stale:
         raise click.UsageError("--candidates and --stale are two views: choose one.")
-    view = _View(kinds=LISTED if candidates else None, stale=stale, show_all=show_all, since=since)
+    view = _View(only_candidates=candidates, only_stale=stale, show_all=show_all, since=since)
     _run(view, **arguments)
 
 
@@ -89,25 +89,25 @@ class _View(NamedTuple):
     """A selection of questions.
 
     Attributes:
-        kinds: kinds of candidates, if only candidates are listed; None for all questions.
-        stale: list entries whose code has changed alone.
+        only_candidates: list only candidates, found in merged work (`--candidates`).
+        only_stale: list only entries whose code has changed (`--stale`).
         show_all: list all questions, or all candidates, not the first few.
         since: read the work after this revision or age for candidates; None for the last run's.
     """
 
-    kinds: Collection[QuestionKind] | None
-    stale: bool
+    only_candidates: bool
+    only_stale: bool
     show_all: bool
     since: str | None
 
     @property
     def is_week(self) -> bool:
-        """Whether the questions of this week are listed."""
-        return not self.stale and self.kinds is None and not self.show_all
+        """Whether the questions of this week are listed, a few of all kinds."""
+        return not (self.only_stale or self.only_candidates or self.show_all)
 
     def select(self, queue: Queue) -> Sequence[Question]:
         """Return the questions that are listed, in the order of their numbers."""
-        return queue.week.shown if self.is_week else queue.found
+        return queue.week.questions if self.is_week else queue.questions
 
 
 def _run(
@@ -123,6 +123,9 @@ def _run(
 ) -> None:
     """List questions, or commit the answers to them.
 
+    Answers come from the options. If there are none, a person at a terminal is asked, unless only
+    candidates or JSON were requested.
+
     Args:
         view: the questions to list.
         accept: numbers of questions whose candidate is accepted.
@@ -136,58 +139,69 @@ def _run(
     from memory_ci.commands.review.dialog import ask_each
     from memory_ci.commands.review.review import answer, try_answer
 
-    repository = open_current_workspace()
-    queue = _read_queue(repository, view)
+    workspace = open_current_workspace()
+    queue = _read_queue(workspace, view)
     listed = view.select(queue)
-    names: dict[Answer, tuple[str, ...]] = {
+    names_by_verb: dict[Answer, tuple[str, ...]] = {
         "accept": accept,
         "keep": keep,
         "retire": retire,
         "never": never,
     }
-    answers = _parse_answers(listed, names, edit=edit)
-    # A person is asked at a terminal, unless the options answer or select something already.
-    has_choice = bool(answers.by_verb) or as_json or view.kinds is not None
-    is_asked = not has_choice and not has_input()
-    if is_asked:
-        answers = ask_each(listed, _edit, partial(try_answer, repository, now().date()))
+    answers = _parse_answers(listed, names_by_verb, edit=edit)
+    is_answered_by_options = bool(answers.by_verb)
+    is_person_at_terminal = not has_input()
+    asks_person = (
+        is_person_at_terminal
+        and not is_answered_by_options
+        and not as_json
+        and not view.only_candidates
+    )
+    if asks_person:
+        answers = ask_each(listed, _edit, partial(try_answer, workspace, now().date()))
     in_actions = "GITHUB_ACTIONS" in os.environ
-    done = answer(repository, queue, answers, now(), dry_run=dry_run, in_actions=in_actions)
+    review = answer(workspace, queue, answers, now(), dry_run=dry_run, in_actions=in_actions)
 
     if answers.by_verb or answers.skipped:
-        lines = list(_render_done(done, dry_run=dry_run))
-    elif listed and is_asked:
+        lines = list(_render_effects(review, dry_run=dry_run))
+    elif listed and asks_person:
         lines = ["Nothing was answered."]
     else:
         lines = list(_render_list(queue, view, listed))
 
-    show(_list_fields(queue, view, done, dry_run=dry_run), map(printable, lines), as_json)
+    show(_list_fields(queue, view, review, dry_run=dry_run), map(printable, lines), as_json)
 
 
 def _list_fields(
-    queue: Queue, view: _View, done: AnsweredReview, *, dry_run: bool
+    queue: Queue, view: _View, review: AnsweredReview, *, dry_run: bool
 ) -> dict[str, object]:
-    """Return the JSON fields of a review: its range, its effects, and the listed questions."""
-    fields: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": done.notes}
-    fields["applied"] = None if dry_run else done.applied
+    """Return the JSON fields of a review.
+
+    - always: the range of work that was read, the notes and commits that the answers made;
+    - with `--candidates`: a row for each candidate;
+    - else: the questions (`stale` or `questions`), how many wait for later weeks, and the plan.
+    """
+    fields: dict[str, object] = {"since": queue.since, "base": queue.base, "notes": review.notes}
+    fields["applied"] = None if dry_run else review.applied
     listed = view.select(queue)
-    if view.kinds:
-        fields["candidates"] = [_row_of(question) for question in listed]
+    if view.only_candidates:
+        fields["candidates"] = [_make_candidate_row(question) for question in listed]
     else:
-        fields["stale" if view.stale else "questions"] = listed
-        fields["waiting"] = queue.week.waiting
-        fields["plan"] = done.plan
+        fields["stale" if view.only_stale else "questions"] = listed
+        fields["waiting"] = queue.week.waiting_count
+        fields["plan"] = review.plan
     return fields
 
 
-def _row_of(question: Question) -> dict[str, object]:
-    """Return the JSON row of a candidate.
+def _make_candidate_row(question: Question) -> dict[str, object]:
+    """Return the JSON row of a question about a candidate.
 
-    It also has the fields of the candidate's repetition or check, if there is one.
+    It has the fields of the suggestion, and those of the candidate's repetition or proposed check,
+    if there is one.
     """
-    row: dict[str, object] = {"kind": question.kind, **msgspec.to_builtins(question.suggestion)}
     if question.suggestion is None:
-        return row
+        raise ValueError(f"{question.kind} is no question about a candidate")
+    row: dict[str, object] = {"kind": question.kind, **msgspec.to_builtins(question.suggestion)}
     candidate = question.suggestion.candidate
     for details in (candidate.repetition, candidate.proposal):
         if details is not None:
@@ -222,76 +236,95 @@ def _parse_answers(
     return Answers(by_verb, texts)
 
 
-def _read_queue(repository: Workspace, view: _View) -> Queue:
-    """Return the questions of a view; candidates are those since the last record run."""
+def _read_queue(workspace: Workspace, view: _View) -> Queue:
+    """Return the questions of a view.
+
+    Without `--since`, `--candidates` looks at the work of the last record run and after it, and the
+    view of all kinds at the work of the last 90 days.
+    """
     from memory_ci.commands.record.run import fetch_sessions
     from memory_ci.commands.record.run_options import RecordOptions
-    from memory_ci.commands.review.queue import KEPT, PROPOSED, STALE, find_last_start, list_queue
+    from memory_ci.commands.review.queue import (
+        CANDIDATE_KINDS,
+        ENTRY_KINDS,
+        STALE_CODE_KINDS,
+        find_last_start,
+        list_queue,
+    )
 
-    wanted = view.kinds or PROPOSED | KEPT
-    if view.stale:
-        wanted = STALE
+    kinds = CANDIDATE_KINDS | ENTRY_KINDS
     since = view.since
-    if view.kinds and since is None:
-        since = find_last_start(repository, None)
+    if view.only_stale:
+        kinds = STALE_CODE_KINDS
+    elif view.only_candidates:
+        kinds = LISTED
+        if since is None:
+            since = find_last_start(workspace, None)
     with progress("Reading merged work") as advance:
         problems: tuple[str, ...] = ()
-        if not view.stale:
-            problems = fetch_sessions(repository, None, os.environ)
+        if not view.only_stale:
+            problems = fetch_sessions(workspace, None, os.environ)
         options = RecordOptions(since=since, problems=problems)
-        return list_queue(repository, options, now(), os.environ, wanted, progress=advance)
+        return list_queue(workspace, options, now(), os.environ, kinds, progress=advance)
 
 
 def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Iterator[str]:
-    """Yield the lines of the listed questions, or one line if the list is empty."""
+    """Yield the lines of the listed questions, or one line if the list is empty.
+
+    Of candidates the best are printed, unless all are requested. The list of a week ends with the
+    number of questions that wait for later weeks.
+    """
     if not listed:
         yield _render_empty_list(queue, view)
-    elif view.kinds:
-        count = len(listed) if view.show_all else MAX_SUGGESTIONS
-        yield from render_questions(listed[:count], max(len(listed) - count, 0))
+    elif view.only_candidates:
+        printed_count = len(listed) if view.show_all else MAX_SUGGESTIONS
+        hidden_count = max(len(listed) - printed_count, 0)
+        yield from render_questions(listed[:printed_count], hidden_count)
     else:
-        yield from render_questions(listed, queue.week.waiting if view.is_week else 0)
+        waiting_count = queue.week.waiting_count if view.is_week else 0
+        yield from render_questions(listed, waiting_count)
 
 
 def _render_empty_list(queue: Queue, view: _View) -> str:
-    """Return the line that is printed if there are no questions of the kinds that were requested.
+    """Return the line that is printed if a view has no questions.
 
     Args:
-        queue: the questions, without any of these kinds, and the range of work that was read.
-        view: the options of the command. With `--candidates` it names kinds and may name a range.
+        queue: the questions of the view, which are none, how many wait for later weeks, and the
+            range of work that was read.
+        view: the options of the command.
     """
-    if view.stale:
+    if view.only_stale:
         return "No entry is stale."
-    if not view.kinds:
-        return _render_no_questions(queue.week.waiting)
+    if not view.only_candidates:
+        return _render_no_questions(queue.week.waiting_count)
     since = f" after {queue.since[:10]}" if queue.since else ""
     advice = " `--since 90d` looks further back." if view.since is None else ""
     return f"No candidates in the work{since}.{advice}"
 
 
-def _render_no_questions(waiting: int) -> str:
-    """Return the line for a week without questions; `waiting` are left for later weeks."""
-    if not waiting:
+def _render_no_questions(waiting_count: int) -> str:
+    """Return the line for a week without questions; `waiting_count` are left for later weeks."""
+    if not waiting_count:
         return "Nothing waits for you this week."
-    later = f"{plural(waiting, 'question')} for later: --all lists them."
+    later = f"{plural(waiting_count, 'question')} for later: --all lists them."
     return f"Nothing more waits for you this week. {later}"
 
 
-def _render_done(done: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
+def _render_effects(review: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
     """Yield lines on what answers wrote, promoted and committed, or would with `dry_run`."""
     wrote, promoted, committed = "Wrote", "Promoted", "Committed"
     if dry_run:
         wrote, promoted, committed = "Would write", "Would promote", "Would commit"
-    branch = short_branch(done.plan.ref)
-    for note in done.notes:
+    branch = short_branch(review.plan.ref)
+    for note in review.notes:
         yield f"{wrote} {note.path}"
-    for entry in done.promoted:
+    for entry in review.promoted:
         yield f"{promoted} {entry.id[:8]} {entry.title}"
-    for subject in done.applied.subjects:
+    for subject in review.applied.subjects:
         yield f"{committed} on {branch}: {subject}"
 
 
-def _find_question(listed: Sequence[Question], word: str) -> Question:
+def _find_question(listed: Sequence[Question], name: str) -> Question:
     """Return the question that a word names: by its number, or by the start of its entry's id.
 
     The start of an id has at least 4 characters.
@@ -299,22 +332,22 @@ def _find_question(listed: Sequence[Question], word: str) -> Question:
     Raises:
         UsageError: unknown-candidate.
     """
-    if word.isdecimal() and 0 < int(word) <= len(listed):
-        return listed[int(word) - 1]
-    matching: list[Question] = []
-    is_id = len(word) > 3
+    if name.isdecimal() and 0 < int(name) <= len(listed):
+        return listed[int(name) - 1]
+    matching_questions: list[Question] = []
+    is_id = len(name) > 3
     for question in listed:
-        if is_id and question.located and question.located.entry.id.startswith(word.lower()):
-            matching.append(question)
-    if len(matching) != 1:
+        if is_id and question.located and question.located.entry.id.startswith(name.lower()):
+            matching_questions.append(question)
+    if len(matching_questions) != 1:
         count = plural(len(listed), "question")
-        message = f"there is no question {printable(word)} here: {count} found"
+        message = f"there is no question {printable(name)} here: {count} found"
         hint = "Look again: the numbers are those of the same list."
         raise UsageError(message, slug="unknown-candidate", hint=hint)
-    return matching[0]
+    return matching_questions[0]
 
 
-def _text_of(question: Question) -> str:
+def _format_editable_text(question: Question) -> str:
     """Return the text that a person edits: the title, an empty line, and the body."""
     body = ""
     if question.suggestion:
@@ -332,7 +365,7 @@ def _edit(question: Question) -> str:
     """
     text: str | None = None
     with suppress(click.ClickException):
-        text = click.edit(_text_of(question), extension=".md")
+        text = click.edit(_format_editable_text(question), extension=".md")
     if text is None or not text.strip():
         message = f'the editor saved no text, so "{question.title}" is not accepted'
         hint = "Nothing was written. Save it, if only as it is."
@@ -340,12 +373,12 @@ def _edit(question: Question) -> str:
     return decode_argument(text)
 
 
-def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
+def render_questions(listed: Sequence[Question], later_count: int) -> Iterator[str]:
     """Yield the lines of numbered questions, and a line on the options that answer them.
 
     Args:
         listed: the questions, numbered from 1.
-        later: how many more there are that are not listed.
+        later_count: how many more there are that are not listed.
     """
     for number, question in enumerate(listed, start=1):
         yield from _render_question(number, question)
@@ -358,7 +391,7 @@ def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
     if "keep" in verbs:
         advice.append("keep or retire an entry with --keep N or --retire N")
     advice.append("decline for good with --never N")
-    more = f"{later} more with --all. " if later else ""
+    more = f"{later_count} more with --all. " if later_count else ""
     yield from ("", f"{more}{', '.join(advice)}.")
 
 
@@ -372,8 +405,8 @@ def _render_question(number: int, question: Question) -> Iterator[str]:
 def _describe_question(question: Question) -> Iterator[str]:
     """Yield the lines of a question: its title, the reason to ask, and where it comes from."""
     if question.located:
-        place = question.located
-        yield f"{place.entry.id[:8]} {question.title} ({place.path}:{place.line})"
+        located = question.located
+        yield f"{located.entry.id[:8]} {question.title} ({located.path}:{located.line})"
         yield question.why if question.verdicts else f"{question.kind}: {question.why}"
     elif question.suggestion:
         yield question.title
@@ -381,7 +414,12 @@ def _describe_question(question: Question) -> Iterator[str]:
 
 
 def _describe_suggestion(suggestion: Suggestion, question: Question) -> Iterator[str]:
-    """Yield the lines on a candidate: its check, its repetitions, or the sentence it quotes."""
+    """Yield the lines on a suggested candidate.
+
+    - A check of later changes: what it tests, and past changes that violate it.
+    - A request that people repeated: in which sessions, with quotes.
+    - Any other candidate: the sentence that it quotes, if its title is another, and its source.
+    """
     from memory_ci.commands.review.dialog import describe_repetition, name_changes
 
     candidate = suggestion.candidate

@@ -15,7 +15,7 @@ from memory_ci.records.candidate import Answer, Question, QuestionKind, Repetiti
 MAX_CHANGES = 3
 """Changes that a question names."""
 
-ASKED: dict[QuestionKind, str] = {
+PROMPT_BY_KIND: dict[QuestionKind, str] = {
     "request": "Make it a rule?",
     "failure": "Warn agents before they run it?",
     "check": "Remind agents of it before they commit?",
@@ -32,7 +32,7 @@ SKIPPING_KEYS = "sd"
 Edit = Callable[[Question], str]
 """Returns the text of a question as a person rewords it."""
 
-Try = Callable[[Question, Answer, str | None], None]
+TryAnswer = Callable[[Question, Answer, str | None], None]
 """Raises the error that an answer, with other words or None, would lead to when it is written."""
 
 
@@ -48,7 +48,7 @@ class _Reply(NamedTuple):
     text: str | None = None
 
 
-def ask_each(listed: Sequence[Question], edit: Edit, attempt: Try) -> Answers:
+def ask_each(listed: Sequence[Question], edit: Edit, try_answer: TryAnswer) -> Answers:
     """Ask a person each question in turn, until none is left or the person stops.
 
     A question whose answer cannot be written is asked again, so that no other answer is lost.
@@ -56,53 +56,57 @@ def ask_each(listed: Sequence[Question], edit: Edit, attempt: Try) -> Answers:
     Args:
         listed: the questions.
         edit: lets the person reword the text of a question.
-        attempt: raises the error that writing an answer would raise.
+        try_answer: raises the error that writing an answer would raise.
     """
     by_verb: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
-    skipped: list[Question] = []
+    skipped_questions: list[Question] = []
     key_for_rest = ""
     for number, question in enumerate(listed, start=1):
-        reply = _find_reply(question, key_for_rest, attempt)
+        reply = _find_reply(question, key_for_rest, try_answer)
         if reply is None:
             say(f"{number} of {len(listed)}\n\n{_describe(question)}\n")
-            reply = _ask(question, edit, attempt)
+            reply = _ask(question, edit, try_answer)
             if reply.key in KEYS_FOR_REST:
                 key_for_rest = reply.key
         if reply.key == "q":
             break
         if reply.key in SKIPPING_KEYS:
-            skipped.append(question)
+            skipped_questions.append(question)
             continue
         if reply.text is not None:
             texts[question.key] = reply.text
-        by_verb.setdefault(_verb_of(question, reply.key), []).append(question)
-    return Answers(by_verb, texts, skipped)
+        by_verb.setdefault(_choose_verb(question, reply.key), []).append(question)
+    return Answers(by_verb, texts, skipped_questions)
 
 
-def _find_reply(question: Question, key_for_rest: str, attempt: Try) -> _Reply | None:
-    """Return the reply that a person gave to all questions that follow, None to ask this one.
+def _find_reply(question: Question, key_for_rest: str, try_answer: TryAnswer) -> _Reply | None:
+    """Return the reply to a question that a person has given in advance, None to ask it.
 
-    A "yes" to all does not cover a candidate that was withheld, because its words may instruct a
-    model: a person must see them. A question whose answer cannot be written is asked as well.
+    The person may have typed "yes" or "skip" for all questions that follow. "Yes" does not cover a
+    candidate that was withheld, because its words may instruct a model: a person must see them. A
+    question whose answer cannot be written is asked as well, which is tried here.
 
     Args:
         question: the question.
         key_for_rest: the key for all that follow: `a` (yes) or `d` (skip), "" for none.
-        attempt: raises the error that writing an answer would raise.
+        try_answer: raises the error that writing an answer would raise.
     """
-    if key_for_rest != "a":
-        return _Reply(key_for_rest) if key_for_rest else None
+    if not key_for_rest:
+        return None
+    is_skip = key_for_rest == "d"
+    if is_skip:
+        return _Reply(key_for_rest)
     if question.kind == "quarantined":
         return None
     try:
-        attempt(question, _verb_of(question, key_for_rest), None)
+        try_answer(question, _choose_verb(question, key_for_rest), None)
     except MemoryCIError:
         return None
     return _Reply(key_for_rest)
 
 
-def _ask(question: Question, edit: Edit, attempt: Try) -> _Reply:
+def _ask(question: Question, edit: Edit, try_answer: TryAnswer) -> _Reply:
     """Ask a question until the answer can be written; errors are printed."""
     while True:
         key = _ask_key(question)
@@ -110,7 +114,7 @@ def _ask(question: Question, edit: Edit, attempt: Try) -> _Reply:
             return _Reply(key)
         try:
             text = edit(question) if key == "e" else None
-            attempt(question, _verb_of(question, key), text)
+            try_answer(question, _choose_verb(question, key), text)
         except MemoryCIError as error:
             hint = f" {error.hint}" if error.hint else ""
             say(printable(f"{error.message}.{hint}"), err=True)
@@ -118,29 +122,30 @@ def _ask(question: Question, edit: Edit, attempt: Try) -> _Reply:
             return _Reply(key, text)
 
 
-def _verb_of(question: Question, key: str) -> Answer:
+def _choose_verb(question: Question, key: str) -> Answer:
     """Return the answer that a key gives to a question.
 
-    The answers of a question are yes, no, and for an entry also `never`: do not ask again.
+    The answers of a question are a yes (accept or keep), then a no (never or retire), and for an
+    entry also `never`, by the key `x`. The keys `y`, `e` and `a` mean yes.
     """
+    answer_yes, answer_no = question.answers[:2]
     if key == "x":
         return "never"
-    if key == "n":
-        return question.answers[1]
-    return question.answers[0]
+    return answer_no if key == "n" else answer_yes
 
 
 def _ask_key(question: Question) -> str:
     """Ask for a key until the person chooses one of the question's keys, and return it.
 
-    An empty answer leaves the question for later; the end of the input quits, as in git.
+    An empty answer means `s`, which leaves the question for later. The end of the input means `q`,
+    which quits, as in git. Any other key prints what the keys mean.
     """
     keys = _list_keys(question)
-    asked = "Does it still hold?"
+    prompt = "Does it still hold?"
     if question.answers[0] == "accept":
-        asked = ASKED.get(question.kind, "Keep it as a learning?")
+        prompt = PROMPT_BY_KIND.get(question.kind, "Keep it as a learning?")
     while True:
-        key = ask_text(f"{asked} [{','.join(keys)},?]", at_end="q").lower() or "s"
+        key = ask_text(f"{prompt} [{','.join(keys)},?]", at_end="q").lower() or "s"
         if key in keys:
             return key
         say("".join(f"{name} - {meaning}\n" for name, meaning in keys.items()), err=True)
@@ -159,7 +164,7 @@ def _list_keys(question: Question) -> dict[str, str]:
             "y": "yes, write it into memory",
             "n": "no, and never ask it again",
         }
-    if _takes_words(question):
+    if _may_be_reworded(question):
         keys["e"] = "edit it first; what you save is written"
     return {
         **keys,
@@ -170,11 +175,12 @@ def _list_keys(question: Question) -> dict[str, str]:
     }
 
 
-def _takes_words(question: Question) -> bool:
-    """Return whether a person may reword the text of a question.
+def _may_be_reworded(question: Question) -> bool:
+    """Return whether a person may reword the text of a question before it is written.
 
-    It is not so for an entry that is copied to the global memory or gets a check: it stays as it
-    is.
+    They may reword a candidate and an entry that still holds. But two questions are about an entry
+    whose text does not change: whether to copy it to the global memory, and whether to add a
+    proposed check to it (`source == "entry"`).
     """
     proposal = question.suggestion.candidate.proposal if question.suggestion else None
     is_of_entry = proposal is not None and proposal.source == "entry"
@@ -194,10 +200,12 @@ def _describe(question: Question) -> str:
 def _describe_reason(question: Question) -> Iterator[list[str]]:
     """Yield the paragraphs of a question as lists of lines: the reason to ask, then the proof."""
     if question.located:
-        place = question.located
-        yield [question.why if question.verdicts else f"{question.kind}: {question.why}"]
-        yield place.entry.body.splitlines()
-        yield [f"{place.entry.id[:8]} in {place.path}:{place.line}"]
+        located = question.located
+        # Verdicts on cited code say by themselves what is wrong; other reasons need their kind.
+        is_about_code = bool(question.verdicts)
+        yield [question.why if is_about_code else f"{question.kind}: {question.why}"]
+        yield located.entry.body.splitlines()
+        yield [f"{located.entry.id[:8]} in {located.path}:{located.line}"]
     elif question.suggestion:
         candidate = question.suggestion.candidate
         if candidate.proposal is not None:
@@ -222,7 +230,10 @@ def name_changes(changes: Sequence[str]) -> str:
 
 
 def describe_repetition(why: str, repetition: Repetition) -> Iterator[str]:
-    """Yield lines on a repeated request: the reason to ask, when agents would be told, the quotes.
+    """Yield lines on a repeated request: the reason to ask, then the quotes from sessions.
+
+    If agents would be served the rule later than at the start of their work, the first line says
+    when, such as `before:commit`.
 
     Args:
         why: the reason to ask.

@@ -15,13 +15,15 @@ from typing import NamedTuple
 from memory_ci.records.candidate import Question, QuestionKind
 from memory_ci.regex import Regex
 
-ASKED = Regex(r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII)
+ASKED_LINE = Regex(
+    r"(?P<state>asked|answered):(?P<day>\d{4}-\d\d-\d\d):(?P<key>[0-9a-f]+)", re.ASCII
+)
 """The record of one question: `asked:2026-11-16:3f2ab91c`."""
 
 PAUSE_DAYS = 90
 """Days after which a question may be asked again."""
 
-DOUBT: Mapping[QuestionKind, float] = {
+CHANGE_PROBABILITY: Mapping[QuestionKind, float] = {
     "contradiction": 0.75,
     "changed": 0.5,
     "unused": 0.5,
@@ -29,9 +31,10 @@ DOUBT: Mapping[QuestionKind, float] = {
     "gone": 0.25,
     "quarantined": 0.1,
 }
-"""The probability that an answer changes what agents are served, if nothing was counted.
+"""The probability that an answer changes what agents are served, by the kind of question.
 
-An entry whose code is gone is already withheld.
+The values were chosen by hand. The code of an entry that is "gone" has the entry withheld already,
+and words that are "quarantined" mostly deserve it.
 """
 
 
@@ -39,12 +42,12 @@ class Week(NamedTuple):
     """The questions of one week.
 
     Attributes:
-        shown: the questions, the most useful first.
-        waiting: how many more may be asked later.
+        questions: the questions, the most useful first.
+        waiting_count: how many more may be asked later.
     """
 
-    shown: tuple[Question, ...] = ()
-    waiting: int = 0
+    questions: tuple[Question, ...] = ()
+    waiting_count: int = 0
 
 
 class AskedLine(NamedTuple):
@@ -54,21 +57,24 @@ class AskedLine(NamedTuple):
     state: str
 
 
-def expected_use(importance: float, count: int) -> float:
+def estimate_use(importance: float, count: int) -> float:
     """Return how often agents are expected to be shown an entry, in relation to other entries.
 
     Args:
         importance: its importance, from 0 to 1.
         count: how often it was served, or in how many more changes it was said.
 
-    >>> expected_use(0.5, 0), expected_use(0.5, 3)
+    >>> estimate_use(0.5, 0), estimate_use(0.5, 3)
     (0.5, 1.5)
     """
     return importance * (1 + math.log2(1 + count))
 
 
-def doubt_of(weight: float) -> float:
-    """Return the doubt of a candidate: the more speaks for it, the likelier somebody accepts it."""
+def estimate_acceptance(weight: float) -> float:
+    """Return the probability that a person accepts a candidate, which grows with its weight.
+
+    The weight measures the evidence for the candidate.
+    """
     return weight / (1 + weight)
 
 
@@ -77,58 +83,68 @@ def choose_week(
 ) -> Week:
     """Return the questions of this week.
 
-    These are the unanswered questions of this week, and new ones while fewer than `per_week` were
-    asked. A question that was asked before counts as new again after `PAUSE_DAYS`.
+    These are the questions that were asked this week and not answered, and new ones while fewer
+    than `per_week` were asked. A question that was asked before counts as new again after
+    `PAUSE_DAYS`.
 
     Args:
         questions: all questions.
-        lines: the record of earlier questions.
+        lines: the records of earlier questions.
         today: the day.
         per_week: how many questions a week asks.
     """
-    asked = _parse_asked_lines(lines)
+    record_by_key = _parse_asked_lines(lines)
     week_start = today - timedelta(days=today.weekday())
-    pending: list[Question] = []
-    due: list[Question] = []
+    unanswered_questions: list[Question] = []
+    new_questions: list[Question] = []
 
     def by_urgency(question: Question) -> tuple[float, str]:
         return -question.score, question.key
 
     for question in sorted(questions, key=by_urgency):
-        line = asked.get(question.key)
-        if line is not None and line.day >= week_start and line.state == "asked":
-            pending.append(question)
-        if line is None or (today - line.day).days >= PAUSE_DAYS:
-            due.append(question)
-    asked_this_week = [line for line in asked.values() if line.day >= week_start]
-    available = max(0, per_week - len(asked_this_week))
-    return Week((*pending, *due[:available]), len(due[available:]))
+        record = record_by_key.get(question.key)
+        if record is None or (today - record.day).days >= PAUSE_DAYS:
+            new_questions.append(question)
+        elif record.day >= week_start and record.state == "asked":
+            unanswered_questions.append(question)
+    asked_this_week = [record for record in record_by_key.values() if record.day >= week_start]
+    free_count = max(0, per_week - len(asked_this_week))
+    return Week(
+        questions=(*unanswered_questions, *new_questions[:free_count]),
+        waiting_count=len(new_questions[free_count:]),
+    )
 
 
-def record_week(
-    lines: Collection[str], asked: Iterable[Question], answered: Set[str], today: date
+def record_questions(
+    lines: Collection[str],
+    asked_questions: Iterable[Question],
+    answered_keys: Set[str],
+    today: date,
 ) -> list[str]:
     """Return the lines of the file with the records of the questions asked and answered today.
 
-    Records that are older than `PAUSE_DAYS` are dropped.
+    The file has other lines as well, which are kept. Records that are older than `PAUSE_DAYS` are
+    dropped.
 
     Args:
         lines: the lines of the file.
-        asked: the questions that were asked.
-        answered: the keys of those that somebody answered.
+        asked_questions: the questions that were asked.
+        answered_keys: the keys of the questions among them that somebody answered.
         today: the day.
     """
-    current: dict[str, AskedLine] = {}
-    for key, line in _parse_asked_lines(lines).items():
-        if (today - line.day).days < PAUSE_DAYS:
-            current[key] = line
-    for question in asked:
-        line = current.get(question.key, AskedLine(today, "asked"))
-        if question.key in answered:
-            line = line._replace(state="answered")
-        current[question.key] = line
-    other_lines = [line for line in lines if not ASKED.fullmatch(line)]
-    asked_lines = sorted(f"{line.state}:{line.day}:{key}" for key, line in current.items())
+    record_by_key: dict[str, AskedLine] = {}
+    for key, record in _parse_asked_lines(lines).items():
+        if (today - record.day).days < PAUSE_DAYS:
+            record_by_key[key] = record
+    for question in asked_questions:
+        record = record_by_key.get(question.key, AskedLine(today, "asked"))
+        if question.key in answered_keys:
+            record = record._replace(state="answered")
+        record_by_key[question.key] = record
+    other_lines = [line for line in lines if not ASKED_LINE.fullmatch(line)]
+    asked_lines = sorted(
+        f"{record.state}:{record.day}:{key}" for key, record in record_by_key.items()
+    )
     return other_lines + asked_lines
 
 
@@ -139,7 +155,7 @@ def _parse_asked_lines(lines: Iterable[str]) -> dict[str, AskedLine]:
     """
     last_records: dict[str, AskedLine] = {}
     for text in lines:
-        match = ASKED.fullmatch(text)
+        match = ASKED_LINE.fullmatch(text)
         if match is None:
             continue
         try:

@@ -23,13 +23,13 @@ from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.record.upkeep import list_own_names
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.commands.review.priority import (
-    DOUBT,
+    CHANGE_PROBABILITY,
     PAUSE_DAYS,
     Week,
     choose_week,
-    doubt_of,
-    expected_use,
-    record_week,
+    estimate_acceptance,
+    estimate_use,
+    record_questions,
 )
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
@@ -53,25 +53,27 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_unasked
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.ended_rules import MAX_TIME_UNASKED, find_withdrawal, is_unasked
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
 
-MOST_PASSED = 0.3  # The share of ignored and skipped changes above which a check is asked about.
-LEAST_JUDGED = 5  # Changes that a check must have been about.
+MAX_IGNORED_SHARE = (
+    0.3  # The share of ignored and skipped changes above which a check is asked about.
+)
+MIN_JUDGED_CHANGES = 5  # Changes that a check must have been about.
 MAX_QUOTED = 120  # Characters of words that a question quotes.
 
-PROPOSED: frozenset[QuestionKind] = LISTED | {"quarantined"}
+CANDIDATE_KINDS: frozenset[QuestionKind] = LISTED | {"quarantined"}
 """Questions about candidates that were not written."""
 
-STALE: frozenset[QuestionKind] = frozenset({"changed", "gone"})
+STALE_CODE_KINDS: frozenset[QuestionKind] = frozenset({"changed", "gone"})
 """Questions about entries whose code has changed."""
 
-DOUBTED: frozenset[QuestionKind] = frozenset({"contradiction", "unused"})
+DOUBTED_KINDS: frozenset[QuestionKind] = frozenset({"contradiction", "unused"})
 """Questions about entries that people contradict or nobody needs."""
 
-KEPT: frozenset[QuestionKind] = STALE | {"contradiction", "unused", "promotion"}
+ENTRY_KINDS: frozenset[QuestionKind] = STALE_CODE_KINDS | {"contradiction", "unused", "promotion"}
 """Questions about entries."""
 
 
@@ -82,14 +84,14 @@ class Queue(msgspec.Struct, frozen=True):
         ref: the branch.
         base: the commit.
         since: where the work begins that was read for candidates; None for the first commit.
-        found: all questions.
+        questions: all questions.
         week: the questions of this week.
     """
 
     ref: str
     base: str
     since: str | None
-    found: tuple[Question, ...]
+    questions: tuple[Question, ...]
     week: Week
 
 
@@ -98,7 +100,7 @@ def list_queue(
     options: RecordOptions,
     now: datetime,
     environ: Mapping[str, str],
-    kinds: Collection[QuestionKind] = PROPOSED | KEPT,
+    kinds: Collection[QuestionKind] = CANDIDATE_KINDS | ENTRY_KINDS,
     *,
     progress: OnProgress = ignore_progress,
 ) -> Queue:
@@ -124,7 +126,7 @@ def list_queue(
     ref, base = branch_tip(workspace, options.ref, options.base)
     since: str | None = None
     candidates: tuple[Judged, ...] = ()
-    if not PROPOSED.isdisjoint(kinds):
+    if not CANDIDATE_KINDS.isdisjoint(kinds):
         run_options = _choose_range(replace(options, ref=ref, base=base))
         plan = plan_record(workspace, run_options, now.date(), progress, environ)
         since = plan.since
@@ -132,10 +134,10 @@ def list_queue(
 
     questions = tuple(list_questions(workspace, base, candidates, now, kinds))
     week = Week()
-    if set(kinds) == PROPOSED | KEPT:
+    if set(kinds) == CANDIDATE_KINDS | ENTRY_KINDS:
         committed = workspace_at(workspace.repo, base)
         week = find_week(committed, base, questions, now.date())
-    return Queue(ref=ref, base=base, since=since, found=questions, week=week)
+    return Queue(ref=ref, base=base, since=since, questions=questions, week=week)
 
 
 def _choose_range(options: RecordOptions) -> RecordOptions:
@@ -152,10 +154,11 @@ def find_last_start(workspace: Workspace, ref: str | None) -> str | None:
     _, base = branch_tip(workspace, ref)
     is_memory = build_memory_test(workspace_at(workspace.repo, base))
     last_run = find_cursor(workspace.repo, base, is_memory)
-    start = find_commit(workspace.repo, f"{last_run.commit}^") if last_run else None
-    run_before = find_cursor(workspace.repo, start, is_memory) if start else None
-    if run_before:
-        return run_before.source
+    if last_run:
+        parent_sha = find_commit(workspace.repo, f"{last_run.commit}^")
+        run_before = find_cursor(workspace.repo, parent_sha, is_memory) if parent_sha else None
+        if run_before:
+            return run_before.source
     return find_addition(workspace.repo, base, CONFIG_FILE)
 
 
@@ -164,9 +167,9 @@ def list_questions(
     base: str,
     judged: Iterable[Judged],
     now: datetime,
-    kinds: Collection[QuestionKind] = PROPOSED | KEPT,
+    kinds: Collection[QuestionKind] = CANDIDATE_KINDS | ENTRY_KINDS,
 ) -> Iterator[Question]:
-    """Yield questions about the entries of a commit and the candidates of a run.
+    """Yield questions about the candidates of a run, then about the entries of a commit.
 
     Questions that a person declined for good are left out. An entry has one question, the most
     urgent.
@@ -174,21 +177,21 @@ def list_questions(
     Args:
         workspace: the repository.
         base: the commit.
-        judged: the candidates that a run judged.
+        judged: the candidates that a run judged, with their verdicts.
         now: the time of the review.
         kinds: the kinds of questions.
     """
     committed = workspace_at(workspace.repo, base)
     draft = Draft(committed.at(base))
     declined_keys = {line.split()[0] for line in read_rejected(draft.base)}
-    if not PROPOSED.isdisjoint(kinds):
-        entries = [*draft.entries, *(place.entry for place in draft.inbox)]
-        for question in _list_proposed(tuple(judged), declined_keys, entries):
+    if not CANDIDATE_KINDS.isdisjoint(kinds):
+        entries = [*draft.entries, *(located.entry for located in draft.inbox)]
+        for question in _list_candidate_questions(tuple(judged), declined_keys, entries):
             if question.kind in kinds:
                 yield question
 
-    most_urgent: dict[str, Question] = {}
-    for question in _list_kept(committed, draft, now, kinds):
+    most_urgent: dict[str, Question] = {}  # By the id of the entry.
+    for question in _list_entry_questions(committed, draft, now, kinds):
         if question.located is None or question.key in declined_keys:
             continue
         entry_id = question.located.entry.id
@@ -218,76 +221,87 @@ def find_week(
     return choose_week(questions, asked_lines, today, workspace.config.review.per_week)
 
 
-def note_asked(
+def record_asked(
     workspace: Workspace,
     base: str,
-    asked: Sequence[Question],
-    answered: Sequence[Question],
+    asked_questions: Sequence[Question],
+    answered_questions: Sequence[Question],
     today: date,
     *,
-    more: Iterable[str] = (),
+    more_lines: Iterable[str] = (),
 ) -> bytes:
     """Return the content of REJECTED_FILE with records of the questions asked and answered.
+
+    The file lists what must not be proposed again. A question that was asked must not be repeated
+    for a while, so its record is in the same file. Nothing is written here.
 
     Args:
         workspace: the repository.
         base: the commit whose file is continued.
-        asked: the questions that were asked.
-        answered: the questions that somebody answered.
+        asked_questions: the questions that were asked.
+        answered_questions: the questions that somebody answered.
         today: the day.
-        more: more lines for the file.
+        more_lines: more lines for the file.
     """
     content = workspace.at(base).read([REJECTED_FILE]).get(REJECTED_FILE, HEADER.encode())
     text = content.decode("utf-8", "replace")
-    lines = dict.fromkeys((*text.splitlines(), *more))
-    answered_keys = {question.key for question in answered}
-    noted = record_week(lines, (*asked, *answered), answered_keys, today)
-    return "\n".join((*noted, "")).encode()
+    lines = dict.fromkeys((*text.splitlines(), *more_lines))
+    answered_keys = {question.key for question in answered_questions}
+    new_lines = record_questions(
+        lines, (*asked_questions, *answered_questions), answered_keys, today
+    )
+    return "\n".join((*new_lines, "")).encode()
 
 
-def _list_proposed(
+def _list_candidate_questions(
     judged: Sequence[Judged], declined_keys: Collection[str], entries: Sequence[Entry]
 ) -> Iterator[Question]:
-    """Yield questions about candidates: suspected ones, the best first, and quarantined ones.
+    """Yield questions whether to write candidates as entries.
 
-    A quarantined candidate was withheld because its words may instruct a model.
+    First come the candidates with the verdict "suspected", which a person is to decide about, the
+    best of them first. Then come those with the verdict "quarantined", which were withheld because
+    their words may instruct a model.
 
     Args:
         judged: the candidates with their verdicts.
         declined_keys: keys of candidates that a person declined for good.
         entries: the entries that memory has, which are not proposed again.
     """
-    suggestions: dict[str, Suggestion] = {}
+    suggestion_by_key: dict[str, Suggestion] = {}
     for suggestion in list_suggestions(judged, declined_keys, entries):
         if not suggestion.is_accepted:
-            suggestions[suggestion.key] = suggestion
-    for outcome in judged:
-        key = candidate_key(outcome.candidate)
-        if outcome.verdict == "quarantined" and key not in declined_keys:
-            suggestions[key] = Suggestion(
+            suggestion_by_key[suggestion.key] = suggestion
+    for judged_candidate in judged:
+        key = candidate_key(judged_candidate.candidate)
+        if judged_candidate.verdict == "quarantined" and key not in declined_keys:
+            suggestion_by_key[key] = Suggestion(
                 key=key,
-                candidate=outcome.candidate,
-                reason=outcome.reason,
-                changes=(outcome.change,),
+                candidate=judged_candidate.candidate,
+                reason=judged_candidate.reason,
+                changes=(judged_candidate.change,),
             )
-    for suggestion in suggestions.values():
-        yield _ask_about_candidate(suggestion)
+    for suggestion in suggestion_by_key.values():
+        yield _make_candidate_question(suggestion)
 
 
-def _ask_about_candidate(suggestion: Suggestion) -> Question:
+def _make_candidate_question(suggestion: Suggestion) -> Question:
     """Return the question whether to write a candidate as an entry.
 
-    The questions with the highest product of use and doubt are asked first. Use is how often agents
-    would be shown the entry; doubt is the probability that a person accepts the candidate.
+    The questions with the highest product of two numbers are asked first: `use` is how often agents
+    would be shown the entry, `doubt` is the probability that the answer changes something, which is
+    that a person accepts the candidate.
     """
     candidate = suggestion.candidate
-    # The weight measures the evidence for a candidate; a quarantined one has none.
-    kind: QuestionKind = "candidate" if suggestion.weight else "quarantined"
-    doubt = doubt_of(suggestion.weight) if suggestion.weight else DOUBT[kind]
-    repetitions = len(suggestion.changes) - 1
+    kind: QuestionKind = "candidate"
+    probability = estimate_acceptance(suggestion.weight)
+    has_evidence = bool(suggestion.weight)
+    if not has_evidence:
+        kind = "quarantined"
+        probability = CHANGE_PROBABILITY[kind]
+    repetition_count = len(suggestion.changes) - 1
     if candidate.repetition is not None:
         kind = candidate.repetition.kind
-        repetitions = candidate.repetition.sessions - 1
+        repetition_count = candidate.repetition.sessions - 1
     if candidate.proposal is not None:
         kind = "check"
     return Question(
@@ -295,126 +309,141 @@ def _ask_about_candidate(suggestion: Suggestion) -> Question:
         key=suggestion.key,
         title=candidate.title,
         why=suggestion.reason,
-        use=expected_use(candidate.importance, repetitions),
-        doubt=doubt,
+        use=estimate_use(candidate.importance, repetition_count),
+        doubt=probability,
         suggestion=suggestion,
     )
 
 
-def _list_kept(
+def _list_entry_questions(
     workspace: Workspace, draft: Draft, now: datetime, kinds: Collection[QuestionKind]
 ) -> Iterator[Question]:
-    """Yield questions about entries that may not hold, or not only in this repository.
+    """Yield questions about entries that may be outdated or unused, or of use in all repositories.
+
+    How often entries were served orders the questions. It is not counted if only questions about
+    changed code were requested, which saves reading the episodes.
 
     Args:
         workspace: the repository.
         draft: the entries.
         now: the time of the review.
-        kinds: the kinds of questions.
+        kinds: the kinds of questions to yield.
     """
     base, today = draft.base.sha, now.date()
     usage: Mapping[str, UseCount] = {}
-    if not STALE.issuperset(kinds):
+    only_stale_code = STALE_CODE_KINDS.issuperset(kinds)
+    if not only_stale_code:
         usage = count_usage(combine(load_written(workspace, base).records))
-    places = [place for place in draft.located if place.entry.status != "retired"]
-    active = [place for place in places if is_in_force(place.entry, today)]
+    located_entries = [located for located in draft.located if located.entry.status != "retired"]
+    active_entries = [located for located in located_entries if is_in_force(located.entry, today)]
 
-    if not STALE.isdisjoint(kinds):
-        for question in _list_stale(workspace, places, base, usage):
+    if not STALE_CODE_KINDS.isdisjoint(kinds):
+        for question in _list_stale(workspace, located_entries, base, usage):
             if question.kind in kinds:
                 yield question
     if "contradiction" in kinds:
-        yield from _list_contradictions(active, usage)
+        yield from _list_contradictions(active_entries, usage)
     if "unused" in kinds:
-        yield from _list_unused(active, usage)
-    if not DOUBTED.isdisjoint(kinds):
-        rules = _list_doubted_rules(workspace, active, base, today, usage)
-        checks = _list_doubted_checks(workspace, active, base, today, usage)
+        yield from _list_unused(active_entries, usage)
+    if not DOUBTED_KINDS.isdisjoint(kinds):
+        rules = _list_doubted_rules(workspace, active_entries, base, today, usage)
+        checks = _list_doubted_checks(workspace, active_entries, base, today, usage)
         yield from (question for question in chain(rules, checks) if question.kind in kinds)
     if "promotion" in kinds:
         with suppress(MemoryCIError):  # there is no global memory that could be written
             yield from _list_promotions(workspace, draft, now, usage)
 
 
-def _build_question(
+def _make_entry_question(
     kind: QuestionKind,
-    place: Located,
+    located: Located,
     why: str,
     usage: Mapping[str, UseCount],
     subject: str = "",
 ) -> Question:
     """Return a question about an entry.
 
+    The product of its `use` (how often agents are shown the entry) and its `doubt` (the probability
+    that the answer changes that) says how urgent it is.
+
     Args:
         kind: the kind of question.
-        place: the entry.
+        located: the entry.
         why: the reason to ask, for people.
         usage: how often each entry was served and used.
         subject: more words to distinguish it from others of its kind about the entry.
     """
-    entry = place.entry
-    count = usage.get(entry.id)
-    use = expected_use(effective_importance(entry), count.given if count else 0)
+    entry = located.entry
+    use_count = usage.get(entry.id)
+    served_count = use_count.given if use_count else 0
+    use = estimate_use(effective_importance(entry), served_count)
     return Question(
         kind=kind,
         key=hashlib.sha256(f"{kind} {entry.id} {subject}".encode()).hexdigest()[:32],
         title=entry.title,
         why=why,
         use=use,
-        doubt=DOUBT[kind],
-        located=place,
+        doubt=CHANGE_PROBABILITY[kind],
+        located=located,
     )
 
 
 def _list_stale(
-    workspace: Workspace, places: Sequence[Located], base: str, usage: Mapping[str, UseCount]
+    workspace: Workspace,
+    located_entries: Sequence[Located],
+    base: str,
+    usage: Mapping[str, UseCount],
 ) -> Iterator[Question]:
     """Yield questions about entries whose code has changed or is gone.
 
     Args:
         workspace: the repository.
-        places: the entries with their places.
+        located_entries: the entries with their places.
         base: the commit whose code is compared with the cites of entries.
         usage: how often each entry was served and used.
     """
-    verdicts_of = judge_cites(workspace, places, base)
-    stale: list[Located] = []
-    for place in places:
-        if judge_entry(verdicts_of.get(place.entry, ())) in STALE_KINDS:
-            stale.append(place)
-    entries = [(place.entry, verdicts_of[place.entry]) for place in stale]
-    for place, verdicts in zip(stale, add_last_edits(workspace, entries, base), strict=True):
+    verdicts_of = judge_cites(workspace, located_entries, base)
+    stale_entries: list[Located] = []
+    for located in located_entries:
+        if judge_entry(verdicts_of.get(located.entry, ())) in STALE_KINDS:
+            stale_entries.append(located)
+    entries = [(located.entry, verdicts_of[located.entry]) for located in stale_entries]
+    for located, verdicts in zip(
+        stale_entries, add_last_edits(workspace, entries, base), strict=True
+    ):
         kind: QuestionKind = "gone" if judge_entry(verdicts) == "gone" else "changed"
         why = "; ".join(
             format_verdict(verdict) for verdict in verdicts if verdict.kind in STALE_KINDS
         )
-        cites = " ".join(place.entry.cites)
-        yield replace(_build_question(kind, place, why, usage, cites), verdicts=verdicts)
+        cites = " ".join(located.entry.cites)
+        yield replace(_make_entry_question(kind, located, why, usage, cites), verdicts=verdicts)
 
 
 def _list_contradictions(
-    active: Sequence[Located], usage: Mapping[str, UseCount]
+    active_entries: Sequence[Located], usage: Mapping[str, UseCount]
 ) -> Iterator[Question]:
     """Yield questions about the older entry of each pair whose entries contradict each other."""
-    for first, second, reason in find_contradictions(active):
-        pair = sorted((first, second), key=lambda place: place.entry.created_at or date.min)
+    for first, second, reason in find_contradictions(active_entries):
+        pair = sorted((first, second), key=lambda located: located.entry.created_at or date.min)
         older, newer = pair
         why = f"contradicts {newer.entry.id[:8]} {newer.entry.title}: {reason}"
-        yield _build_question("contradiction", older, why, usage, newer.entry.id)
+        yield _make_entry_question("contradiction", older, why, usage, newer.entry.id)
 
 
-def _list_unused(active: Sequence[Located], usage: Mapping[str, UseCount]) -> Iterator[Question]:
+def _list_unused(
+    active_entries: Sequence[Located], usage: Mapping[str, UseCount]
+) -> Iterator[Question]:
     """Yield questions about entries that agents were often shown and never used."""
-    for place in active:
-        count = usage.get(place.entry.id)
+    for located in active_entries:
+        count = usage.get(located.entry.id)
         if count and is_idle(count):
             why = f"given {plural(count.given, 'time')}, and never used"
-            yield _build_question("unused", place, why, usage)
+            yield _make_entry_question("unused", located, why, usage)
 
 
 def _list_doubted_rules(
     workspace: Workspace,
-    active: Sequence[Located],
+    active_entries: Sequence[Located],
     base: str,
     today: date,
     usage: Mapping[str, UseCount],
@@ -426,57 +455,60 @@ def _list_doubted_rules(
 
     Args:
         workspace: the repository.
-        active: the entries that are in force.
+        active_entries: the entries that are in force.
         base: the commit whose sessions are read.
         today: the day.
         usage: how often each entry was served and used.
     """
     rules: list[Located] = []
-    for place in active:
-        if place.entry.type == "directive" and place.entry.engine == REPETITION:
-            rules.append(place)
+    for located in active_entries:
+        if located.entry.type == "directive" and located.entry.engine == REPETITION_ENGINE:
+            rules.append(located)
     if not rules:
         return
     turns = read_archive(workspace, base).turns
-    for place in rules:
-        withdrawal = find_withdrawal(place.entry, turns)
+    for located in rules:
+        withdrawal = find_withdrawal(located.entry, turns)
         if withdrawal is not None:
             why = f'a person said on {withdrawal.day}: "{shorten(withdrawal.text, MAX_QUOTED)}"'
-            yield _build_question("contradiction", place, why, usage, withdrawal.text)
-        elif is_unasked(place.entry, turns, today):
-            yield _build_question("unused", place, "nobody asked for it in a year", usage)
+            yield _make_entry_question("contradiction", located, why, usage, withdrawal.text)
+        elif is_unasked(located.entry, turns, today):
+            yield _make_entry_question("unused", located, "nobody asked for it in a year", usage)
 
 
 def _list_doubted_checks(
     workspace: Workspace,
-    active: Sequence[Located],
+    active_entries: Sequence[Located],
     base: str,
     today: date,
     usage: Mapping[str, UseCount],
 ) -> Iterator[Question]:
     """Yield questions about entries whose check is often ignored or skipped, or never applies.
 
-    Args as in `_list_doubted_rules`; the outcomes of checks are read from history.
+    A check warns of merged changes that violate it. How changes reacted to the warnings is read
+    from history. The arguments are those of `_list_doubted_rules`.
     """
-    by_id = {place.entry.id: place for place in active if place.entry.check is not None}
-    if not by_id:
+    checked_by_id = {
+        located.entry.id: located for located in active_entries if located.entry.check is not None
+    }
+    if not checked_by_id:
         return
     for outcome in count_check_outcomes(workspace.at(base), today):
-        place = by_id.get(outcome.id)
-        if place is None:
+        located = checked_by_id.get(outcome.id)
+        if located is None:
             continue
-        # Of the changes that the check is about, the outcome counts the last ones.
+        # `last_passed` counts changes that ignored or skipped the check, among the last ones only.
         counted_changes = min(outcome.applicable, RECENT_COUNT)
-        is_often_ignored = outcome.last_passed > MOST_PASSED * counted_changes
-        if counted_changes >= LEAST_JUDGED and is_often_ignored:
+        is_often_ignored = outcome.last_passed > MAX_IGNORED_SHARE * counted_changes
+        if counted_changes >= MIN_JUDGED_CHANGES and is_often_ignored:
             why = (
                 f"its check was ignored or skipped in {outcome.last_passed} of the last "
                 f"{counted_changes}"
             )
-            yield _build_question("unused", place, why, usage, "check")
-        elif not outcome.applicable and outcome.since and today - outcome.since >= QUIET:
+            yield _make_entry_question("unused", located, why, usage, "check")
+        elif not outcome.applicable and outcome.since and today - outcome.since >= MAX_TIME_UNASKED:
             why = "its check was about no merged change in a year"
-            yield _build_question("unused", place, why, usage, "check")
+            yield _make_entry_question("unused", located, why, usage, "check")
 
 
 def _list_promotions(
@@ -494,5 +526,5 @@ def _list_promotions(
     if proposed:
         checkout = workspace.config.global_.path
         for entry in promote_globally(checkout, proposed, now, dry_run=True):
-            place = draft.by_id[entry.id]
-            yield _build_question("promotion", place, "holds in any repository", usage)
+            located = draft.by_id[entry.id]
+            yield _make_entry_question("promotion", located, "holds in any repository", usage)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from memory_ci.anchors.anchors import format_anchor, parse_anchor
 from memory_ci.commands.add.add import Added, add_entry, draft_entry, split_text
 from memory_ci.commands.record.global_promotion import promote_globally
-from memory_ci.commands.review.queue import STALE, Queue, note_asked
+from memory_ci.commands.review.queue import STALE_CODE_KINDS, Queue, record_asked
 from memory_ci.errors import UsageError
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.gitrepo.repo import find_setting
@@ -37,7 +37,7 @@ from memory_ci.records.plan import (
     PlannedStep,
     Step,
 )
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
@@ -45,9 +45,9 @@ from memory_ci.text import plural, shorten
 NOTED_ANSWERS: tuple[Answer, ...] = ("accept", "keep")
 """Answers that may be written as a note in the inbox."""
 
-KEPT = "kept in a review: it holds for the code as it is"
-CHECKED = "a check that was accepted in a review"
-RETIRED = "retired in a review: it does not hold any more"
+KEPT_REASON = "kept in a review: it holds for the code as it is"
+CHECK_REASON = "a check that was accepted in a review"
+RETIRED_REASON = "retired in a review: it does not hold any more"
 
 
 class Answers(msgspec.Struct, frozen=True):
@@ -120,16 +120,16 @@ def answer(
     today = now.date()
     notes = _list_notes(workspace, answers, today)
     plan = plan_review(workspace, queue, _select_entries(answers), today)
-    promoted = _promote(workspace, answers, now, dry_run=dry_run)
+    promoted_entries = _promote(workspace, answers, now, dry_run=dry_run)
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     if answers.answered or answers.skipped:
-        files[REJECTED_FILE] = _note_answers(workspace, queue, answers, today)
-    extra_files = ExtraFiles(_describe(answers), files, _find_author(workspace))
+        files[REJECTED_FILE] = _render_rejected_file(workspace, queue, answers, today)
+    extra_files = ExtraFiles(_make_message(answers), files, _find_author(workspace))
     if dry_run:
         applied = preview_plan(workspace, plan, now, extra_files)
     else:
         applied = apply_plan(workspace, plan, now, in_actions=in_actions, extra_files=extra_files)
-    return AnsweredReview(plan, applied, notes, promoted)
+    return AnsweredReview(plan, applied, notes, promoted_entries)
 
 
 def _list_notes(workspace: Workspace, answers: Answers, today: date) -> tuple[Added, ...]:
@@ -138,28 +138,32 @@ def _list_notes(workspace: Workspace, answers: Answers, today: date) -> tuple[Ad
     for verb in NOTED_ANSWERS:
         for question in answers.to(verb):
             text = answers.texts.get(question.key)
-            if _makes_note(question, verb, text):
-                notes.append(_make_note(workspace, question, text, today))
+            if _is_written_as_note(question, verb, text):
+                notes.append(_prepare_note(workspace, question, text, today))
     return tuple(notes)
 
 
 def _select_entries(answers: Answers) -> AnsweredEntries:
-    """Return the answered questions that change an entry in place.
+    """Return the answered questions that change an existing entry in its file.
 
-    A reworded entry is replaced by a note instead.
+    These are confirmed entries, retired entries, and entries that get an accepted check. A reworded
+    entry is not changed: a note replaces it.
     """
-    kept: list[Question] = []
+    to_confirm: list[Question] = []
     for question in answers.to("keep"):
-        if question.key not in answers.texts and _confirms(question):
-            kept.append(question)
-    checked = [question for question in answers.to("accept") if _find_checked(question)]
-    return AnsweredEntries(kept, answers.to("retire"), checked)
+        is_reworded = question.key in answers.texts
+        if not is_reworded and _confirms_entry(question):
+            to_confirm.append(question)
+    with_check = [
+        question for question in answers.to("accept") if _find_id_of_checked_entry(question)
+    ]
+    return AnsweredEntries(to_confirm, answers.to("retire"), with_check)
 
 
 def try_answer(
     workspace: Workspace, today: date, question: Question, verb: Answer, text: str | None
 ) -> None:
-    """Check that an answer can be written; nothing is written.
+    """Raise the error that writing an answer would raise; nothing is written.
 
     Args:
         workspace: the repository.
@@ -172,33 +176,43 @@ def try_answer(
         UsageError: empty-entry.
         MemoryCIError: as `add_entry`.
     """
-    if _makes_note(question, verb, text):
-        _make_note(workspace, question, text, today)
+    if _is_written_as_note(question, verb, text):
+        _prepare_note(workspace, question, text, today)  # For its errors.
 
 
-def _makes_note(question: Question, verb: Answer, text: str | None) -> bool:
-    """Return whether an answer is written as a note in the inbox, which the next run files.
+def _is_written_as_note(question: Question, verb: Answer, text: str | None) -> bool:
+    """Return whether an answer is written as a note in the inbox.
 
-    That is an accepted candidate, but not a check of an existing entry, and a reworded entry.
+    The next record run moves notes into memory files. An accepted candidate and a reworded entry
+    become notes. An accepted check of an existing entry does not: the entry itself gets the check.
+
+    Args:
+        question: the question.
+        verb: the answer.
+        text: the text as the person reworded it, None if it is unchanged.
     """
     if verb == "keep":
-        return text is not None
-    return verb == "accept" and question.suggestion is not None and not _find_checked(question)
+        is_reworded = text is not None
+        return is_reworded
+    is_candidate = question.suggestion is not None
+    return verb == "accept" and is_candidate and not _find_id_of_checked_entry(question)
 
 
-def _make_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Added:
+def _prepare_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Added:
     """Return the note of an answer as a file of the inbox, which is not written yet."""
-    return add_entry(workspace, _draft_note(workspace, question, text, today), dry_run=True)
+    return add_entry(workspace, _draft_note_entry(workspace, question, text, today), dry_run=True)
 
 
-def _confirms(question: Question) -> bool:
-    """Return whether the answer `keep` to a question confirms its entry as of today.
+def _confirms_entry(question: Question) -> bool:
+    """Return whether the answer `keep` to a question updates its entry, which holds as of today.
 
-    It does for questions about changed code, and for any question about a rule that was counted in
-    sessions: nobody is asked about such a rule for another year.
+    It does for questions about changed code: the cites are renewed. It also does for any question
+    about a rule that people repeated in sessions, so that nobody is asked about it for a year.
     """
-    is_rule = question.located is not None and question.located.entry.engine == REPETITION
-    return is_rule or question.kind in STALE
+    is_repeated_rule = (
+        question.located is not None and question.located.entry.engine == REPETITION_ENGINE
+    )
+    return is_repeated_rule or question.kind in STALE_CODE_KINDS
 
 
 def _refuse_wrong_answers(answers: Answers) -> None:
@@ -222,26 +236,31 @@ def _promote(
     workspace: Workspace, answers: Answers, now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
     """Copy entries to the global memory, if a person agreed that they hold in any repository."""
-    accepted = [question.located for question in answers.to("accept") if question.located]
-    if not accepted:
+    accepted_entries = [question.located for question in answers.to("accept") if question.located]
+    if not accepted_entries:
         return ()
-    entries = tuple(place.entry for place in accepted)
+    entries = tuple(located.entry for located in accepted_entries)
     return promote_globally(workspace.config.global_.path, entries, now, dry_run=dry_run)
 
 
-def _note_answers(workspace: Workspace, queue: Queue, answers: Answers, today: date) -> bytes:
+def _render_rejected_file(
+    workspace: Workspace, queue: Queue, answers: Answers, today: date
+) -> bytes:
     """Return the content of REJECTED_FILE with new lines.
 
-    They record the questions of this week, those that were answered, and those declined for good.
+    They record the questions that were asked, with those that were answered, so that they are not
+    repeated soon. Questions that were answered by "never" get a line with key and title.
     """
-    asked = (*queue.week.shown, *answers.skipped)
-    declined = [
+    asked_questions = (*queue.week.questions, *answers.skipped)
+    never_lines = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
     ]
-    return note_asked(workspace, queue.base, asked, answers.answered, today, more=declined)
+    return record_asked(
+        workspace, queue.base, asked_questions, answers.answered, today, more_lines=never_lines
+    )
 
 
-def _describe(answers: Answers) -> str:
+def _make_message(answers: Answers) -> str:
     """Return the message of the commit: `memory: accept 2 questions, never 1 question`."""
     counts: list[str] = []
     for verb, questions in answers.by_verb.items():
@@ -257,8 +276,10 @@ def _find_author(workspace: Workspace) -> str:
     return f"{name} <{mail}>" if name and mail else ""
 
 
-def _draft_note(workspace: Workspace, question: Question, text: str | None, today: date) -> Entry:
-    """Return the note of an accepted candidate, or the note that replaces a reworded entry.
+def _draft_note_entry(
+    workspace: Workspace, question: Question, text: str | None, today: date
+) -> Entry:
+    """Return the entry of the note for an accepted candidate or for a reworded entry.
 
     Args:
         workspace: the repository.
@@ -269,7 +290,7 @@ def _draft_note(workspace: Workspace, question: Question, text: str | None, toda
     Raises:
         UsageError: empty-entry.
     """
-    if question.suggestion is None:
+    if question.suggestion is None:  # The question is about an entry.
         return _draft_replacement(question, text or "", today)
     name = find_setting(workspace.repo, "user.name") or "a person"
     candidate = replace(question.suggestion.candidate, accepted=f"by {name}")
@@ -277,6 +298,7 @@ def _draft_note(workspace: Workspace, question: Question, text: str | None, toda
     if text is not None:
         title, body = split_text(text)
         entry = replace(entry, title=title, body=demote_headings(body))
+    # A note of the inbox names its scope; entries in memory files have the scope of their file.
     return replace(entry, scope=candidate.scope)
 
 
@@ -307,27 +329,29 @@ def _entry_of(question: Question) -> Entry:
     return question.located.entry
 
 
-def _find_checked(question: Question) -> str:
+def _find_id_of_checked_entry(question: Question) -> str:
     """Return the id of the existing entry to which the proposed check belongs, "" for none."""
     proposal = question.suggestion.candidate.proposal if question.suggestion else None
     return proposal.place if proposal is not None and proposal.source == "entry" else ""
 
 
 class AnsweredEntries(NamedTuple):
-    """Questions about entries with their answers.
+    """The answered questions that change an existing entry.
 
     Attributes:
-        kept: questions about entries that hold.
-        ended: questions about entries that do not hold any more.
-        checked: questions about checks of entries, which were accepted.
+        to_confirm: questions about entries that hold.
+        to_retire: questions about entries that do not hold any more.
+        with_check: questions about checks of entries, which were accepted.
     """
 
-    kept: Sequence[Question] = ()
-    ended: Sequence[Question] = ()
-    checked: Sequence[Question] = ()
+    to_confirm: Sequence[Question] = ()
+    to_retire: Sequence[Question] = ()
+    with_check: Sequence[Question] = ()
 
 
-def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, today: date) -> Plan:
+def plan_review(
+    workspace: Workspace, queue: Queue, answered_entries: AnsweredEntries, today: date
+) -> Plan:
     """Return the plan that changes entries as people answered.
 
     Entries that hold are confirmed, entries that do not hold are retired, and entries whose check
@@ -336,14 +360,14 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
     Args:
         workspace: the repository.
         queue: the questions.
-        answered: the questions with their answers.
+        answered_entries: the questions with their answers.
         today: the day.
     """
     base = workspace_at(workspace.repo, queue.base).at(queue.base)
     changes = [
-        *_confirm_entries(base, answered.kept, today),
-        *_add_checks(base, answered.checked),
-        *_retire_entries(answered.ended),
+        *_confirm_entries(base, answered_entries.to_confirm, today),
+        *_add_checks(base, answered_entries.with_check),
+        *_retire_entries(answered_entries.to_retire),
     ]
     steps: list[PlannedStep] = []
     for step in STEPS:
@@ -362,48 +386,55 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
     )
 
 
-def _confirm_entries(base: Snapshot, kept: Sequence[Question], today: date) -> Iterator[Change]:
+def _confirm_entries(
+    base: Snapshot, kept_questions: Sequence[Question], today: date
+) -> Iterator[Change]:
     """Yield the updates of entries that hold.
 
-    Their cites are anchored at the commit, without those whose code is gone. An entry without cites
-    is dated as of today: names that no longer exist by then say nothing against it.
+    Cites of changed code are renewed: they name the code at the commit. Cites whose code is gone
+    are removed. An entry whose cites do not change is dated as of today instead. After that day,
+    names in its text that the code has lost before are no reason to ask again.
 
     Args:
         base: the commit.
-        kept: the questions that were answered by `keep`.
+        kept_questions: the questions that were answered by `keep`.
         today: the day.
     """
     paths = base.tree.files.keys()
-    recited = [
-        replace(_entry_of(question), cites=tuple(_cite_again(question, base.sha, paths)))
-        for question in kept
-    ]
-    for question, anchored in zip(kept, anchor_entries(base.workspace, recited), strict=True):
+    entries_to_anchor: list[Entry] = []
+    for question in kept_questions:
+        cites = tuple(_list_renewed_cites(question, base.sha, paths))
+        entries_to_anchor.append(replace(_entry_of(question), cites=cites))
+    anchored_entries = anchor_entries(base.workspace, entries_to_anchor)
+    for question, anchored_entry in zip(kept_questions, anchored_entries, strict=True):
         entry = _entry_of(question)
-        if anchored != entry:
-            yield _update("consolidate", question, anchored, KEPT)
+        if anchored_entry != entry:
+            yield _update("consolidate", question, anchored_entry, KEPT_REASON)
         else:
-            confirmed = replace(entry, last_reinforced=max(today, entry.last_reinforced))
-            yield _update("reinforce", question, confirmed, KEPT)
+            dated_entry = replace(entry, last_reinforced=max(today, entry.last_reinforced))
+            yield _update("reinforce", question, dated_entry, KEPT_REASON)
 
 
-def _add_checks(base: Snapshot, checked: Sequence[Question]) -> Iterator[Change]:
-    """Yield the updates of entries that get the check that a person accepted."""
-    for question in checked:
-        place = base.entries_by_id.get(_find_checked(question))
+def _add_checks(base: Snapshot, questions: Sequence[Question]) -> Iterator[Change]:
+    """Yield the updates of entries that get the check that a person accepted.
+
+    They belong to the step `consolidate`, as in a record run.
+    """
+    for question in questions:
+        located = base.entries_by_id.get(_find_id_of_checked_entry(question))
         proposal = question.suggestion.candidate.proposal if question.suggestion else None
-        if place is not None and proposal is not None:
-            entry = replace(place.entry, check=proposal.check)
+        if located is not None and proposal is not None:
+            entry = replace(located.entry, check=proposal.check)
             yield Change(
-                step="consolidate", kind="update", path=place.path, entry=entry, why=CHECKED
+                step="consolidate", kind="update", path=located.path, entry=entry, why=CHECK_REASON
             )
 
 
-def _retire_entries(ended: Sequence[Question]) -> Iterator[Change]:
+def _retire_entries(questions: Sequence[Question]) -> Iterator[Change]:
     """Yield the updates that retire entries: agents are not shown them any more."""
-    for question in ended:
+    for question in questions:
         retired = replace(_entry_of(question), status="retired")
-        yield _update("retire", question, retired, RETIRED)
+        yield _update("retire", question, retired, RETIRED_REASON)
 
 
 def _update(step: Step, question: Question, entry: Entry, why: str) -> Change:
@@ -412,17 +443,18 @@ def _update(step: Step, question: Question, entry: Entry, why: str) -> Change:
     return Change(step=step, kind="update", path=path, entry=entry, why=why)
 
 
-def _cite_again(question: Question, commit: str, paths: Container[str]) -> Iterator[str]:
-    """Yield the cites of an entry that holds: fresh ones unchanged, the others at a commit.
+def _list_renewed_cites(question: Question, commit: str, paths: Container[str]) -> Iterator[str]:
+    """Yield the cites of an entry that holds, renewed where the cited code has changed.
 
-    A cite (`src/a.py:10-20@3f2ab91c`) whose code is gone is left out.
+    A cite (`src/a.py:10-20@3f2ab91c`) of unchanged code stays. A cite of changed code gets the
+    lines where the code is now, and the commit. A cite whose code is gone is left out.
 
     Args:
         question: the question about the entry, with a verdict on each of its cites.
         commit: the commit.
         paths: the files of the commit.
     """
-    # There is a verdict on each cite that is an anchor, in their order, and none on the others.
+    # The verdicts have the order of the cites. A cite that is no anchor (a plain path) has none.
     verdicts = iter(question.verdicts)
     for cite in _entry_of(question).cites:
         is_anchor = parse_anchor(cite) is not None

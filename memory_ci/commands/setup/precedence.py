@@ -16,7 +16,7 @@ from memory_ci.commands.setup.clients import PartName, Place
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import find_repository
-from memory_ci.gitrepo.sessionrefs import SAFE
+from memory_ci.gitrepo.sessionrefs import REF_PART
 from memory_ci.regex import Regex
 from memory_ci.sources.agent_events import find_directory
 from memory_ci.store.steps import read_text
@@ -61,9 +61,9 @@ def find_served_directory(agent: str, environ: Mapping[str, str]) -> Path | None
         environ: the environment of the server.
 
     Returns:
-        The directory; None if the server must offer nothing, because the repository has no memory,
-        or because its own settings start a second server. Most agents start only the latter if two
-        servers have one name.
+        The directory; None if the server must offer nothing. That is if the repository has no
+        memory, or if the settings of the repository start a second server, which then serves it.
+        The latter happens only with PREFIXING_AGENT: other agents start one server of a name.
     """
     start: Path | None = Path.cwd()
     if agent == "copilot":
@@ -83,7 +83,7 @@ def _find_copilot_directory(environ: Mapping[str, str]) -> Path | None:
     state file names the directory.
     """
     session_id = environ.get("COPILOT_AGENT_SESSION_ID", "")
-    if not SAFE.fullmatch(session_id):
+    if not REF_PART.fullmatch(session_id):
         return None
     text = read_text(Path.home() / ".copilot/session-state" / session_id / "workspace.yaml")
     match = COPILOT_CWD.search(text)

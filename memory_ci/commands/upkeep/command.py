@@ -133,13 +133,13 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
     config = current_workspace.config
     model = choose_model(config.engine, None, os.environ)
     proposed = propose_globally(current_workspace, None, today())
-    agreed = select_agreed(proposed, model.engine)
-    promoted = promote_globally(config.global_.path, agreed, now(), dry_run=dry_run)
+    agreed_entries = select_agreed(proposed, model.engine)
+    promoted_entries = promote_globally(config.global_.path, agreed_entries, now(), dry_run=dry_run)
     heading = "Nothing to promote."
-    if promoted:
+    if promoted_entries:
         heading = "Would promote:" if dry_run else "Promoted:"
-    lines = [heading, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted)]
-    show({"dry_run": dry_run, "promoted": promoted}, lines, as_json)
+    lines = [heading, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted_entries)]
+    show({"dry_run": dry_run, "promoted": promoted_entries}, lines, as_json)
 
 
 @click.command("index")
@@ -184,14 +184,15 @@ def index_command(
         with progress("Comparing the index with the files"):
             findings = verify_index(open_current_workspace(), view, db)
         show(findings, map(render_finding, findings), as_json)
-        if not findings and not as_json:
+        is_equal = not findings
+        if is_equal and not as_json:
             say("The index equals the files.", err=True)
-        raise SystemExit(1 if findings else 0)
+        raise SystemExit(0 if is_equal else 1)
     elif vectors:
         from memory_ci.memory.embedding import build_vectors
 
         with progress("Embedding") as advance:
             built = build_vectors(open_current_workspace(), os.environ, advance, today())
         show(built, [f"{plural(built.embedded, 'entry')} embedded by {built.model_id}"], as_json)
-    else:
+    else:  # Build the index.
         shortcut.run(view, db, as_json=as_json)

@@ -17,7 +17,7 @@ from memory_ci.errors import EngineError, MemoryCIError, UsageError
 from memory_ci.records.config import RetrieveConfig
 
 if TYPE_CHECKING:
-    from memory_ci.search.embedders.remote import Patience
+    from memory_ci.search.embedders.remote import TimeLimits
 
 Purpose = Literal["entry", "query"]
 """Use of a text: it is found, or searched for. Some models distinguish the two."""
@@ -101,7 +101,7 @@ class EmbedderChoice(msgspec.Struct, frozen=True):
 
 
 def choose_embedder(
-    settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience | None = None
+    settings: RetrieveConfig, environ: Mapping[str, str], limits: TimeLimits | None = None
 ) -> EmbedderChoice:
     """Return the embedder that the configuration names, and why. Never raises.
 
@@ -111,7 +111,7 @@ def choose_embedder(
         settings: the configuration.
         environ: the environment. `MEMORY_CI_EMBEDDER=none` switches the vector lane off, whatever
             the configuration says.
-        patience: the time that a service has; `HURRIED` by default.
+        limits: the time limits of a service; `AGENT_LIMITS` by default.
     """
     if environ.get("MEMORY_CI_EMBEDDER") == "none":
         return EmbedderChoice(None, "lexical", "MEMORY_CI_EMBEDDER is none")
@@ -130,25 +130,25 @@ def choose_embedder(
     if key and not environ.get(key):
         reason = f"retrieve.embedder is {name}, and {key} is not set"
         return EmbedderChoice(None, "degraded", reason)
-    from memory_ci.search.embedders.remote import HURRIED, MAKERS, RemoteEmbedder
+    from memory_ci.search.embedders.remote import AGENT_LIMITS, MAKERS, RemoteEmbedder
 
     try:
         service = MAKERS[name](settings.embedder_model, environ)
-        embedder = RemoteEmbedder(service, patience or HURRIED)
+        embedder = RemoteEmbedder(service, limits or AGENT_LIMITS)
     except (MemoryCIError, ValueError) as error:
         return EmbedderChoice(None, "degraded", f"retrieve.embedder is {name}, and {error}")
     return EmbedderChoice(embedder, "hybrid", embedder.model_id)
 
 
 def require_embedder(
-    settings: RetrieveConfig, environ: Mapping[str, str], patience: Patience
+    settings: RetrieveConfig, environ: Mapping[str, str], limits: TimeLimits
 ) -> Embedder:
     """Return the embedder of a run.
 
     Raises:
         UsageError: no embedder is available (no-embedder).
     """
-    choice = choose_embedder(settings, environ, patience)
+    choice = choose_embedder(settings, environ, limits)
     if choice.embedder is None:
         hint = (
             "Install memory-ci[vectors], or name a service in retrieve.embedder "

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 Array = Any  # A numpy array: its types are not installed everywhere, and cost mypy seconds.
 DIM = 384
 LAYERS = 6
+MATRICES_PER_LAYER = 6  # Query, key, value, output of the attention, expansion, contraction.
 HEADS = 12
 EPSILON = 1e-12  # Of the layer norms, as in the model's configuration.
 # Texts that run through the network at once; more of them do not fit the processor's cache.
@@ -39,13 +40,22 @@ class Dense(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """One layer of the encoder; `norm` and `norm_out` are the weight and bias of its norms."""
+    """One layer of the encoder.
+
+    Attributes:
+        attention: makes the queries, keys and values, of 3 x 384 numbers.
+        attention_out: follows the attention.
+        norm: weight and bias of the norm after the attention.
+        expand: makes 4 x 384 numbers of 384.
+        contract: makes 384 numbers of them.
+        norm_out: weight and bias of the norm at the end.
+    """
 
     attention: Dense
     attention_out: Dense
     norm: tuple[Array, Array]
-    wide: Dense
-    narrow: Dense
+    expand: Dense
+    contract: Dense
     norm_out: tuple[Array, Array]
 
 
@@ -85,15 +95,20 @@ class MiniLM:
         self._positions = positions + tensors["inner.embeddings.token_type_embeddings.weight"][0]
         self._norm = _get_norm(tensors, "inner.embeddings.LayerNorm")
 
-        # The exporter numbered the matrices: six to a layer, in the order in which they are used.
-        quantized = [name for name in tensors if name.startswith("val_") and name.endswith("_q")]
-        weights = [self._dequantize(tensors, name.removesuffix("_q")) for name in quantized]
-        self._layers = [
-            _make_layer(tensors, number, weights[6 * number : 6 * number + 6], self._np)
-            for number in range(LAYERS)
-        ]
+        # The exporter named the matrices of the layers `val_1_q` and so on, in the order in which
+        # they are used. The tensors are in the order of the file.
+        matrices: list[Array] = []
+        for name in tensors:
+            if name.startswith("val_") and name.endswith("_q"):
+                matrices.append(self._dequantize(tensors, name.removesuffix("_q")))
+        self._layers: list[Layer] = []
+        for number in range(LAYERS):
+            first = number * MATRICES_PER_LAYER
+            layer_matrices = matrices[first : first + MATRICES_PER_LAYER]
+            self._layers.append(_make_layer(tensors, number, layer_matrices, self._np))
 
     def _dequantize(self, tensors: dict[str, Array], name: str) -> Array:
+        """Return a matrix as floats: it is stored as small integers, with a scale for each row."""
         return self._np.multiply(tensors[f"{name}_q"], tensors[f"{name}_scale"], dtype="<f4")
 
     def embed(self, token_ids: Sequence[Sequence[int]]) -> Array:
@@ -110,26 +125,36 @@ class MiniLM:
         return rows
 
     def _embed_batch(self, texts: Sequence[Sequence[int]]) -> Array:
-        """Return the mean output of the network over the tokens of each text."""
+        """Return the mean output of the network over the tokens of each text.
+
+        Shorter texts are padded with token 0 to the length of the longest. Padding gets no
+        attention and does not count in the mean.
+
+        Args:
+            texts: the token ids of each text.
+
+        Returns:
+            An array [texts, 384].
+        """
         np = self._np
         width = max(len(text) for text in texts)
-        padding = [width - len(text) for text in texts]
-        padded_texts = zip(texts, padding, strict=True)
-        ids = np.array([[*text, *[0] * blanks] for text, blanks in padded_texts])
-        mask_rows = [[1.0] * (width - blanks) + [0.0] * blanks for blanks in padding]
-        mask = np.array(mask_rows, dtype="<f4")
+        padded_texts = [[*text, *[0] * (width - len(text))] for text in texts]
+        token_ids = np.array(padded_texts)  # [texts, width]
+        mask = np.array(  # 1 for a token, 0 for padding.
+            [[1.0] * len(text) + [0.0] * (width - len(text)) for text in texts], dtype="<f4"
+        )
         attention_mask = ((mask - 1) * 1e9)[:, None, None, :]
 
-        state = self._words[ids] * self._word_scales[ids] + self._positions[:width]
+        word_vectors = self._words[token_ids] * self._word_scales[token_ids]
+        state = word_vectors + self._positions[:width]  # [texts, width, 384]
         state = self._normalize(state, self._norm)
         for layer in self._layers:
             attention = self._attend(state, layer, attention_mask)
             state = self._normalize(state + attention, layer.norm)
-            wide = _gelu(state @ layer.wide.weight + layer.wide.bias, np)
-            state = self._normalize(
-                state + wide @ layer.narrow.weight + layer.narrow.bias, layer.norm_out
-            )
-        return (state * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
+            hidden = _gelu(_apply(layer.expand, state), np)
+            state = self._normalize(state + _apply(layer.contract, hidden), layer.norm_out)
+        token_mask = mask[:, :, None]
+        return (state * token_mask).sum(1) / mask.sum(1, keepdims=True)
 
     def _attend(self, state: Array, layer: Layer, attention_mask: Array) -> Array:
         """Return the output of the multi-head self-attention of a layer.
@@ -143,14 +168,14 @@ class MiniLM:
         np = self._np
         count, width, _ = state.shape
         head_dim = DIM // HEADS
-        joint = state @ layer.attention.weight + layer.attention.bias
+        joint = _apply(layer.attention, state)
         joint = joint.reshape(count, width, 3, HEADS, head_dim)
         query, key, value = joint.transpose(2, 0, 3, 1, 4)
         scores = query @ key.swapaxes(-1, -2) / np.float32(head_dim**0.5) + attention_mask
         scores = np.exp(scores - scores.max(-1, keepdims=True))
         mixed = (scores / scores.sum(-1, keepdims=True)) @ value
         mixed = mixed.transpose(0, 2, 1, 3).reshape(count, width, DIM)
-        return mixed @ layer.attention_out.weight + layer.attention_out.bias
+        return _apply(layer.attention_out, mixed)
 
     def _normalize(self, state: Array, norm: tuple[Array, Array]) -> Array:
         weight, bias = norm
@@ -160,18 +185,35 @@ class MiniLM:
         return centred / deviation * weight + bias
 
 
-def _make_layer(tensors: dict[str, Array], number: int, weights: Sequence[Array], np: Any) -> Layer:  # noqa: ANN401
-    """Return a layer whose query, key and value are one matrix: one product instead of three."""
+def _apply(dense: Dense, state: Array) -> Array:
+    """Return the output of a dense layer."""
+    return state @ dense.weight + dense.bias
+
+
+def _make_layer(
+    tensors: dict[str, Array],
+    number: int,
+    matrices: Sequence[Array],
+    np: Any,  # noqa: ANN401 - a module without types
+) -> Layer:
+    """Return a layer of the network. Its query, key and value are one matrix, for one product.
+
+    Args:
+        tensors: the tensors of the network by name.
+        number: the number of the layer, from 0.
+        matrices: its matrices: query, key, value, output of the attention, expansion, contraction.
+        np: the module numpy.
+    """
     name = f"inner.encoder.layer.{number}"
     biases = [tensors[f"{name}.attention.self.{part}.bias"] for part in ("query", "key", "value")]
-    query, key, value, out, wide, narrow = weights
+    query, key, value, attention_out, expand, contract = matrices
     return Layer(
-        Dense(np.concatenate((query, key, value), axis=1), np.concatenate(biases)),
-        Dense(out, tensors[f"{name}.attention.output.dense.bias"]),
-        _get_norm(tensors, f"{name}.attention.output.LayerNorm"),
-        Dense(wide, tensors[f"{name}.intermediate.dense.bias"]),
-        Dense(narrow, tensors[f"{name}.output.dense.bias"]),
-        _get_norm(tensors, f"{name}.output.LayerNorm"),
+        attention=Dense(np.concatenate((query, key, value), axis=1), np.concatenate(biases)),
+        attention_out=Dense(attention_out, tensors[f"{name}.attention.output.dense.bias"]),
+        norm=_get_norm(tensors, f"{name}.attention.output.LayerNorm"),
+        expand=Dense(expand, tensors[f"{name}.intermediate.dense.bias"]),
+        contract=Dense(contract, tensors[f"{name}.output.dense.bias"]),
+        norm_out=_get_norm(tensors, f"{name}.output.LayerNorm"),
     )
 
 

@@ -36,7 +36,7 @@ TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 REFUSALS = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
 
 
-class Patience(NamedTuple):
+class TimeLimits(NamedTuple):
     """Time limits for a service, in seconds.
 
     Attributes:
@@ -53,10 +53,10 @@ class Patience(NamedTuple):
     pauses: tuple[float, ...] = (0.5, 1.0)
 
 
-HURRIED = Patience()
+AGENT_LIMITS = TimeLimits()
 """While an agent waits."""
 
-UNHURRIED = Patience(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))
+INDEX_LIMITS = TimeLimits(connect=10.0, read=60.0, total=3600.0, pauses=(1.0, 5.0, 20.0))
 """While a whole index is embedded."""
 
 
@@ -89,8 +89,12 @@ class Service(NamedTuple):
 class RemoteEmbedder:
     """An embedder that calls a service. Texts leave the machine: callers redact them first."""
 
-    def __init__(self, service: Service, patience: Patience = HURRIED) -> None:
-        """Prepare an embedder; the time that it has begins now.
+    def __init__(self, service: Service, limits: TimeLimits = AGENT_LIMITS) -> None:
+        """Prepare an embedder; its total time begins now.
+
+        Args:
+            service: the API.
+            limits: time limits of its requests.
 
         Raises:
             EngineError: a header cannot hold the key, which the HTTP library would then print
@@ -98,17 +102,19 @@ class RemoteEmbedder:
         """
         self.model_id = service.model_id
         self._service = service
-        self._patience = patience
+        self._time_limits = limits
         self._host = urlsplit(service.url).hostname or "the embedder"
         self._headers = {
             "content-type": "application/json",
             "user-agent": "memory-ci",
             **service.secrets,
         }
-        self._end = time.monotonic() + patience.total
-        if not all(value.isascii() and value.isprintable() for value in service.secrets.values()):
-            raise self._unauthorised()
-        if service.secrets and not (is_secure(service.url) or is_loopback(service.url)):
+        self._end = time.monotonic() + limits.total
+        for secret in service.secrets.values():
+            if not (secret.isascii() and secret.isprintable()):
+                raise self._make_unauthorised_error()
+        is_private = is_secure(service.url) or is_loopback(service.url)
+        if service.secrets and not is_private:
             raise make_embedder_error(self._host, "was not asked: a key travels by https only")
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
@@ -123,7 +129,9 @@ class RemoteEmbedder:
         data = array("f")
         for start in range(0, len(texts), service.batch):
             batch = texts[start : start + service.batch]
-            vectors = self._embed_batch([prefix + cut(text, service.max_tokens) for text in batch])
+            vectors = self._embed_batch(
+                [prefix + cut_text(text, service.max_tokens) for text in batch]
+            )
             if vectors.dim != (dim or vectors.dim):
                 raise make_embedder_error(
                     self._host, f"gave vectors of {dim} and of {vectors.dim} numbers"
@@ -139,7 +147,9 @@ class RemoteEmbedder:
             EngineError: there are no vectors (embedder-failed, embedder-unauthorised).
         """
         body = msgspec.json.encode(self._service.payload(texts))
-        rows = try_again(partial(self._try, body), self._patience.pauses, self._wait)
+        rows = try_again(
+            partial(self._try, body), self._time_limits.pauses, self._wait_before_retry
+        )
         if isinstance(rows, FailedTry):
             raise rows.error
         try:
@@ -149,7 +159,7 @@ class RemoteEmbedder:
         except ValueError as error:
             raise make_embedder_error(self._host, f"gave {error}") from error
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait_before_retry(self, seconds: float) -> bool:
         """Wait before another try; return False at once if no time would remain."""
         if time.monotonic() + seconds >= self._end:
             return False
@@ -160,10 +170,10 @@ class RemoteEmbedder:
         """Send one request; return the vectors of its reply, or the failure."""
         remaining_seconds = self._end - time.monotonic()
         if remaining_seconds <= 0:
-            return self._fail("took all the time that there was")
+            return self._make_failure("took all the time that there was")
         limits = Limits(
-            min(self._patience.connect, remaining_seconds),
-            min(self._patience.read, remaining_seconds),
+            min(self._time_limits.connect, remaining_seconds),
+            min(self._time_limits.read, remaining_seconds),
             remaining_seconds,
             MAX_BYTES,
         )
@@ -173,25 +183,25 @@ class RemoteEmbedder:
                     pool, "POST", self._service.url, limits, headers=self._headers, body=body
                 )
         except TimeoutError:
-            return self._fail("did not finish its answer in time")
+            return self._make_failure("did not finish its answer in time")
         except ConnectionError as error:
             return FailedTry(make_embedder_error(self._host, f"could not be read: {error}"))
         except OverflowError:
-            return self._fail(f"answered with more than {MAX_BYTES:,} bytes")
+            return self._make_failure(f"answered with more than {MAX_BYTES:,} bytes")
         if reply.status != HTTPStatus.OK:
-            return self._refused(reply.status, reply.headers.get("retry-after", ""))
+            return self._make_refusal(reply.status, reply.headers.get("retry-after", ""))
         try:
             return self._service.rows(msgspec.json.decode(reply.body, type=self._service.shape))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._fail("answered with something else than vectors")
+            return self._make_failure("answered with something else than vectors")
         except ValueError as error:
-            return self._fail(f"gave {error}")
+            return self._make_failure(f"gave {error}")
 
-    def _fail(self, predicate: str) -> FailedTry:
+    def _make_failure(self, predicate: str) -> FailedTry:
         """Return a failure after which there is no other try; the message begins with the host."""
         return FailedTry(make_embedder_error(self._host, predicate), is_final=True)
 
-    def _refused(self, status: int, retry_after: str) -> FailedTry:
+    def _make_refusal(self, status: int, retry_after: str) -> FailedTry:
         """Return the failure of a reply with another status than 200.
 
         Args:
@@ -199,7 +209,7 @@ class RemoteEmbedder:
             retry_after: the header `Retry-After`; "" if the reply does not have it.
         """
         if status in REFUSALS:
-            return FailedTry(self._unauthorised(), is_final=True)
+            return FailedTry(self._make_unauthorised_error(), is_final=True)
         message = f"answered with status {status}"
         pause: float | None = None
         if status == HTTPStatus.NOT_FOUND:
@@ -214,7 +224,7 @@ class RemoteEmbedder:
             make_embedder_error(self._host, message), pause, is_final=status not in TRANSIENT
         )
 
-    def _unauthorised(self) -> EngineError:
+    def _make_unauthorised_error(self) -> EngineError:
         """Return the error that the service does not accept the key."""
         hint = (
             "Give a key for embeddings (`memory-ci help models#embedders`), "
@@ -225,12 +235,12 @@ class RemoteEmbedder:
         )
 
 
-def cut(text: str, max_tokens: int) -> str:
+def cut_text(text: str, max_tokens: int) -> str:
     """Return the beginning of a text that has at most `max_tokens` tokens, cut at a word.
 
     A service would refuse a longer text. The tokens are estimated.
 
-    >>> cut("never retry a POST", 4)
+    >>> cut_text("never retry a POST", 4)
     'never retry'
     """
     if estimate_tokens(text) <= max_tokens:
@@ -276,7 +286,7 @@ def make_openai(model: str, environ: Mapping[str, str]) -> Service:
         shape=OpenAIReply,
         rows=_read_openai,
         max_tokens=8192,
-        # A request has 2,048 texts and 300,000 tokens at most: so few of the longest stay below.
+        # A request may have 300,000 tokens, and 32 texts have at most 32 x 8,192.
         batch=32,
         secrets={"authorization": f"Bearer {environ['OPENAI_API_KEY']}"},
     )
@@ -374,7 +384,7 @@ def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
     model = model or "nomic-embed-text"
     return Service(
         model_id=f"ollama:{model}",
-        url=f"{address(environ.get('OLLAMA_HOST', ''))}/api/embed",
+        url=f"{make_ollama_url(environ.get('OLLAMA_HOST', ''))}/api/embed",
         payload=lambda texts: {"model": model, "input": texts, "truncate": True},
         shape=OllamaReply,
         rows=lambda reply: reply.embeddings,
@@ -384,12 +394,12 @@ def make_ollama(model: str, environ: Mapping[str, str]) -> Service:
     )
 
 
-def address(host: str) -> str:
+def make_ollama_url(host: str) -> str:
     """Return the URL of the Ollama server that the variable OLLAMA_HOST names.
 
     Its value may lack the scheme and the port, and may be the address `0.0.0.0` of the server.
 
-    >>> address(""), address("0.0.0.0:8080"), address("https://models.example/")
+    >>> make_ollama_url(""), make_ollama_url("0.0.0.0:8080"), make_ollama_url("https://models.example/")
     ('http://127.0.0.1:11434', 'http://127.0.0.1:8080', 'https://models.example')
     """
     host = host.strip().rstrip("/") or "127.0.0.1"

@@ -70,8 +70,8 @@ def test_the_fewer_are_held_out_the_longer_it_takes() -> None:
 
 def test_an_empty_arm_says_so() -> None:
     effect = compare_arms("steered", [ArmOutcome(False, True), ArmOutcome(False, False)], 1, PART)
-    assert (effect.low, effect.needed) == (None, None)
-    assert compare_arms("steered", [], 1, PART).given.total == 0
+    assert (effect.low, effect.needed_count) == (None, None)
+    assert compare_arms("steered", [], 1, PART).served.total == 0
 
 
 def hold(project: Project) -> None:
@@ -124,11 +124,11 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
     report = measure_effect(project.workspace, TODAY + timedelta(days=14))
     steered, again, requested, _ = report.effects
     assert (steered.held_out.hits, steered.held_out.total) == (len(held), len(held))
-    assert (steered.given.hits, steered.given.total) == (0, len(names) - len(held)), (
+    assert (steered.served.hits, steered.served.total) == (0, len(names) - len(held)), (
         "the first turn is the task"
     )
     assert again.held_out.hits == len(held)
-    assert requested.given.total == 0
+    assert requested.served.total == 0
     assert (
         f"steered            given 0 of {len(names) - len(held)}, held out {len(held)}"
         in render_effect(report)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memory_ci.commands.publish.carry_over import COVERED, is_covered, move_plan
+from memory_ci.commands.publish.carry_over import RANGE_COVERED, is_covered, move_plan
 from memory_ci.commands.publish.publish import PublishOptions, publish
 from memory_ci.errors import RepositoryError
 from memory_ci.extraction.entries import content_key
@@ -218,5 +218,5 @@ def test_a_plan_that_needs_nothing_more_leaves_the_branch_of_the_others(
     Publisher(project)("push")
     remote.git("branch", UPDATE, "main")
     published = perform(project, plan)
-    assert published.reason == COVERED
+    assert published.reason == RANGE_COVERED
     assert UPDATE in remote.branches()

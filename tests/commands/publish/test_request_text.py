@@ -8,7 +8,7 @@ import msgspec
 
 from memory_ci.commands.publish.pull_request import (
     MAX_KEYS,
-    Built,
+    BuiltBranch,
     RequestState,
     find_decline,
     list_keys,
@@ -111,12 +111,12 @@ def test_the_request_shows_served_entries_before_and_after_and_the_cost(
     assert "\nCost: `rules`, no model was asked.\n" in body
 
 
-def hold_episodes(plan: Plan, count: int) -> Built:
+def hold_episodes(plan: Plan, count: int) -> BuiltBranch:
     files = tuple(
         EpisodeFile(f".memory/episodes/2026-11/pr-{number}.md", "") for number in range(count)
     )
     held = msgspec.structs.replace(plan, steps=(), episodes=files, unwritten=Unwritten())
-    return Built(plan.base, plan.base, held, ())
+    return BuiltBranch(plan.base, plan.base, held, ())
 
 
 def test_the_text_of_a_pull_request_has_room_for_the_keys_of_any_number(project: Project) -> None:

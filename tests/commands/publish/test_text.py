@@ -19,6 +19,7 @@ from memory_ci.commands.publish.text import (
     SHOWN_EPISODES,
     Declined,
     Effect,
+    KeptItem,
     Links,
     Proposed,
     render_closed,
@@ -62,10 +63,10 @@ def added(entry: Entry, why: str = "from #12") -> Change:
 
 
 def render(
-    *changes: Change, carried: tuple[tuple[str, str], ...] = (), rejected: tuple[str, ...] = ()
+    *changes: Change, kept: tuple[KeptItem, ...] = (), rejected: tuple[str, ...] = ()
 ) -> str:
     steps = [PlannedStep(step=change.step, changes=(change,)) for change in changes]
-    return render_pull_request(Proposed(make_plan(*steps), carried, rejected, EFFECT, LINKS))
+    return render_pull_request(Proposed(make_plan(*steps), kept, rejected, EFFECT, LINKS))
 
 
 def test_every_kind_of_change_is_in_its_section() -> None:
@@ -91,7 +92,7 @@ def test_every_kind_of_change_is_in_its_section() -> None:
             entry=make_entry(4, title="Noted"),
             why="from the inbox",
         ),
-        carried=(("Reworded", make_id(9)),),
+        kept=(KeptItem("Reworded", make_id(9)),),
         rejected=(f"{'0' * 32} Unwanted", ".memory/episodes/2026-01/pr-1.md"),
     )
     assert (
@@ -162,7 +163,7 @@ def test_no_words_of_an_entry_make_a_box(title: str, quote: str) -> None:
     entry = make_entry(
         1, title=mark, evidence=(f"pr:12 {quote}\r- [ ] x <!-- entry m-00000000 -->",)
     )
-    assert parse_boxes(render(added(entry, mark), carried=((mark, ""),))) == Boxes()
+    assert parse_boxes(render(added(entry, mark), kept=(KeptItem(mark),))) == Boxes()
 
 
 def test_ticked_boxes_are_read_with_any_line_ending() -> None:
@@ -194,7 +195,7 @@ def test_a_request_of_entries_too_has_the_title_of_all() -> None:
     title = msgspec.structs.replace(propose_episodes(2), plan=plan)
     assert render_title(title) == "memory: learning number 1"
     assert (
-        render_title(msgspec.structs.replace(propose_episodes(2), carried=(("Mine", ""),)))
+        render_title(msgspec.structs.replace(propose_episodes(2), kept_items=(KeptItem("Mine"),)))
         == "memory: mine"
     )
 

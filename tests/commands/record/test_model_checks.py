@@ -80,7 +80,7 @@ def worked(project: Project) -> Project:
 def plan(project: Project, engine: Writer | Failing, *accepted: str) -> Plan:
     settings = EngineConfig(name="command")
     model = Model("command", "a test", engine, Meter(settings), settings)
-    options = RecordOptions(accepted=frozenset(accepted))
+    options = RecordOptions(accepted_keys=frozenset(accepted))
     return plan_record(project.workspace, options, TODAY, lambda done, total: None, model=model)
 
 

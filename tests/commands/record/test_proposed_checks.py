@@ -38,7 +38,7 @@ def worked(project: Project) -> Project:
 
 
 def plan(project: Project, *accepted: str) -> Plan:
-    options = RecordOptions(accepted=frozenset(accepted))
+    options = RecordOptions(accepted_keys=frozenset(accepted))
     return plan_record(project.workspace, options, TODAY, lambda done, total: None)
 
 

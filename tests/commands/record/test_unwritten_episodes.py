@@ -49,7 +49,7 @@ def recall(project: Project, question: str) -> list[tuple[str, float, float, int
     """Return the recalled episodes: id, score, valence and remaining files of each."""
     recalled = recall_episodes(project.workspace, RecallQuery(question, NOW))
     return [
-        (hit.episode.id, hit.score, hit.episode.valence, hit.still)
+        (hit.episode.id, hit.score, hit.episode.valence, hit.remaining_count)
         for hit in (*recalled.hits, *recalled.changes)
     ]
 

@@ -79,7 +79,7 @@ def test_each_week_counts_merges_and_the_size_of_memory(overview: Overview, shop
         "the week of the work that taught an entry, not of the run that learned it"
     )
     assert weeks[date(2026, 1, 5)][1] > 0
-    newest = overview.weeks[-2].newest
+    newest = overview.weeks[-2].newest_merge
     assert newest.url == f"https://github.com/acme/shop/commit/{shop.sha('HEAD~1')}"
 
 
@@ -95,13 +95,14 @@ def test_weeks_before_the_history_begins_are_not_drawn(shop: Project, tmp_path: 
 def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None:
     used, given = overview.entries[0], find(overview, "Never charge a card twice")
     assert [
-        (item.given, item.used) for item in (find(overview, "Always charge a card twice"), given)
+        (item.served_count, item.used_count)
+        for item in (find(overview, "Always charge a card twice"), given)
     ] == [(0, 0), (1, 0)]
     assert [event.what for event in given.life] == ["learned", "served", "corrected"]
     assert given.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
-    assert sum(entry.used for entry in overview.entries) == 1
+    assert sum(entry.used_count for entry in overview.entries) == 1
     assert used.status == "active"
-    assert find(overview, "Always charge a card twice").others == (
+    assert find(overview, "Always charge a card twice").relations == (
         ("contradicts", "Never charge a card twice"),
     )
     assert find(overview, "Ask first").life[-1].what == "retired"
@@ -123,7 +124,7 @@ def test_the_factors_of_a_task_add_up_to_its_score(overview: Overview) -> None:
     assert (zebra.task, asked.task) == ("zebra", "charge a card after a timeout")
     assert {item.state for item in zebra.found} <= {"weak"}
     assert {item.state for item in asked.found} >= {"given"}
-    assert dict(asked.budget)["for this task"] > 0
+    assert dict(asked.answer_parts)["for this task"] > 0
     for item in asked.found:
         assert sum(value for _, value in item.parts) == pytest.approx(item.score, abs=0.001)
 

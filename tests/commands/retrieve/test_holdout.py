@@ -9,9 +9,9 @@ from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.episode import Episode
 from memory_ci.sessions.served_ids import add_served_trailer, record_served
 from memory_ci.sessions.session_note import (
-    HELD_OUT,
+    HELD_OUT_LINE,
     is_held_out,
-    list_served,
+    list_served_fingerprints,
     mark_session,
     note_served,
 )
@@ -68,7 +68,7 @@ def test_a_held_out_session_is_noted_in_its_log_the_trailer_and_the_episode(shop
         answer = shop.retrieve(ASKED, session=HELD)
         note_served(shop.workspace, HELD, answer, NOW)
         record_served(shop.workspace, list_noted_ids(answer), NOW)
-    assert list_served(shop.workspace, HELD) == {HELD_OUT}
+    assert list_served_fingerprints(shop.workspace, HELD) == {HELD_OUT_LINE}
     message = shop.write("msg", "fix: charge once\n")
     assert add_served_trailer(shop.workspace, message)
     assert message.read_text() == f"fix: charge once\n\nMemory-Holdout: {mark_session(HELD)}\n"

@@ -152,7 +152,7 @@ def test_a_reverted_change_is_named_as_tried_and_its_revert_is_not_named(shop: P
         f'Revert "{RETRY}" (#131)\n\nThis reverts commit {merged}.', {"src/client.py": None}
     )
     task = find(shop)
-    assert (task.outcome, task.why, task.still) == ("failure", "reverted in #131", 0)
+    assert (task.outcome, task.why, task.remaining_count) == ("failure", "reverted in #131", 0)
     assert "tried, did not work: reverted in #131" in render_task(task)
 
 
@@ -185,7 +185,7 @@ def test_a_renamed_file_is_still_there_and_a_removed_one_is_not(shop: Project) -
     shop.git("mv", "src/a.py", "src/moved.py")
     shop.commit("Move", {"src/b.py": None})
     task = find(shop, "the ledger should round cents elsewhere")
-    assert (task.still, task.files) == (1, 2)
+    assert (task.remaining_count, task.files) == (1, 2)
 
 
 # -- what is kept

@@ -29,7 +29,7 @@ def make_task(**fields: Any) -> Task:
     ("task", "expected"),
     [
         (
-            make_task(number=128, files=4, still=3),
+            make_task(number=128, files=4, remaining_count=3),
             "#128 retry failed charges (merged 2026-03-02, still 3 of 4 files; success)",
         ),
         (

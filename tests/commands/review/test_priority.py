@@ -6,7 +6,12 @@ from datetime import date, timedelta
 
 import pytest
 
-from memory_ci.commands.review.priority import Week, choose_week, doubt_of, record_week
+from memory_ci.commands.review.priority import (
+    Week,
+    choose_week,
+    estimate_acceptance,
+    record_questions,
+)
 from memory_ci.records.candidate import Question
 
 MONDAY = date(2026, 11, 16)
@@ -23,17 +28,17 @@ EIGHT = [question(number, use=number / 10) for number in range(1, 9)]
 
 
 def titles(week: Week) -> str:
-    return " ".join(each_question.title for each_question in week.shown)
+    return " ".join(each_question.title for each_question in week.questions)
 
 
 def test_the_best_by_use_and_doubt_are_asked_and_the_rest_waits() -> None:
     week = choose_week([*EIGHT, question(9, use=1.0, doubt=0.1)], [], DAY, 5)
-    assert (titles(week), week.waiting) == ("Q8 Q7 Q6 Q5 Q4", 4)
-    assert doubt_of(0.25) < doubt_of(3) < 1
+    assert (titles(week), week.waiting_count) == ("Q8 Q7 Q6 Q5 Q4", 4)
+    assert estimate_acceptance(0.25) < estimate_acceptance(3) < 1
 
 
 def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None:
-    lines = record_week([], choose_week(EIGHT, [], DAY, 5).shown, {EIGHT[7].key}, MONDAY)
+    lines = record_questions([], choose_week(EIGHT, [], DAY, 5).questions, {EIGHT[7].key}, MONDAY)
     assert titles(choose_week(EIGHT, lines, DAY, 5)) == "Q7 Q6 Q5 Q4"
     assert titles(choose_week(EIGHT[:4], lines, MONDAY, 5)) == "Q4", (
         "what was settled makes no room"
@@ -45,11 +50,11 @@ def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None
 
 @pytest.mark.parametrize(("days", "asked"), [(89, ""), (90, "Q1")])
 def test_a_question_is_asked_again_after_ninety_days(days: int, asked: str) -> None:
-    lines = record_week(["# A remark", "0123 A title"], [question(1)], set(), MONDAY)
+    lines = record_questions(["# A remark", "0123 A title"], [question(1)], set(), MONDAY)
     assert lines == ["# A remark", "0123 A title", f"asked:2026-11-16:{question(1).key}"]
     later = MONDAY + timedelta(days=days)
     assert titles(choose_week([question(1)], lines, later, 5)) == asked
-    assert len(record_week(lines, [], set(), later)) == (2 if asked else 3), (
+    assert len(record_questions(lines, [], set(), later)) == (2 if asked else 3), (
         "a line that holds no more goes"
     )
 
@@ -63,4 +68,4 @@ def test_of_two_branches_the_answer_and_the_later_day_count() -> None:
         f"asked:2026-13-40:{key}",
     ]
     assert choose_week([question(1)], lines, DAY, 5) == Week((), 0)
-    assert record_week(lines[:3], [], set(), DAY) == [f"answered:2026-11-17:{key}"]
+    assert record_questions(lines[:3], [], set(), DAY) == [f"answered:2026-11-17:{key}"]

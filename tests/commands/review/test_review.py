@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.commands.review.queue import STALE, Queue, list_queue
+from memory_ci.commands.review.queue import STALE_CODE_KINDS, Queue, list_queue
 from memory_ci.commands.review.review import AnsweredReview, Answers
 from memory_ci.commands.review.review import answer as say
 from memory_ci.errors import UsageError
@@ -39,7 +39,7 @@ def shop(project: Project) -> Project:
 
 
 def stale(project: Project) -> Queue:
-    return list_queue(project.workspace, RecordOptions(), NOW, {}, STALE)
+    return list_queue(project.workspace, RecordOptions(), NOW, {}, STALE_CODE_KINDS)
 
 
 def answer(
@@ -50,7 +50,7 @@ def answer(
     **answers: list[str],
 ) -> AnsweredReview:
     queue = stale(project)
-    by_id = {id_of(item): item for item in queue.found}
+    by_id = {id_of(item): item for item in queue.questions}
     arguments: Any = {verb: [by_id[name] for name in names] for verb, names in answers.items()}
     keyed = {by_id[name].key: text for name, text in (texts or {}).items()}
     return say(
@@ -68,13 +68,13 @@ def entry_of(project: Project, number: int) -> Entry:
 
 
 def stale_ids(project: Project) -> list[str]:
-    return [id_of(item) for item in stale(project).found]
+    return [id_of(item) for item in stale(project).questions]
 
 
 def test_entries_with_changed_or_removed_code_are_stale_and_name_the_edit(
     shop: Project,
 ) -> None:
-    kinds = [(id_of(item), item.kind, str(item.verdicts[0].edit)) for item in stale(shop).found]
+    kinds = [(id_of(item), item.kind, str(item.verdicts[0].edit)) for item in stale(shop).questions]
     sha = shop.sha()[:7]
     assert kinds == [
         (make_id(1), "changed", f"`pay` edited in {sha}, #7"),
