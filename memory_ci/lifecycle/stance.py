@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -45,6 +45,7 @@ from memory_ci.lifecycle.stance_words import (
 )
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
+from memory_ci.secrets import lower_case
 from memory_ci.text import spell_negations, stem, unfenced_lines
 
 NUMBER = Regex(r"v?(?P<value>\d+(?:\.\d+)*)(?P<unit>%|[a-z]*)")
@@ -401,27 +402,34 @@ BLANK_LINES = Regex(r"\n\s*\n")
 
 SENTENCE_END = Regex(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - dashes
 
-NO_CLAIM = Regex(
-    r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # a question, a cut sentence, a quotation
-    r"|\A\s*(?:bad|good|wrong|right|correct|incorrect|example|do|don't|before|after|old|new)\s*:"
-    r"|\A\s*(?:it|this|that|these|those|they|he|she|such|here|there|both|otherwise|then)\b"
-    r"|\A\s*no\b|\b(?:bump|bumps|bumped)\b"  # no statement, or something that was done once
-    r"|\b(?:e\.g|for example|for instance)\b"
-    r"|\b(?:was|were|wasn't|weren't|did|didn't|had|hadn't|used to|took|broke|measured|tried"
-    r"|previously|formerly|originally|earlier)\b"
-    r"|\bnot (?:only|just|necessarily|always|merely|yet)\b|\bno (?:more|fewer|less|later)\b",
+NO_CLAIM_START = Regex(
+    r"\s*(?:[\"“]"  # a quotation
+    r"|(?:bad|good|wrong|right|correct|incorrect|example|do|don't|before|after|old|new)\s*:"
+    r"|(?:it|this|that|these|those|they|he|she|such|here|there|both|otherwise|then|no)\b)",
     re.IGNORECASE,
 )
+"""The beginning of a sentence that makes no claim which is understood alone."""
+
+NO_CLAIM_PHRASES = (
+    *("bump", "bumps", "bumped"),  # something that was done once
+    *("e.g", "for example", "for instance"),
+    *("was", "were", "wasn't", "weren't", "did", "didn't", "had", "hadn't", "used to", "took"),
+    *("broke", "measured", "tried", "previously", "formerly", "originally", "earlier"),
+    *("not only", "not just", "not necessarily", "not always", "not merely", "not yet"),
+    *("no more", "no fewer", "no less", "no later"),
+)
+NO_CLAIM = Regex(rf"\b(?:{'|'.join(map(re.escape, NO_CLAIM_PHRASES))})\b", re.IGNORECASE)
+"""A phrase of a sentence that is no claim, for example because it is about the past."""
 
 TEXT_IN_BRACKETS = Regex(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
 """Text in brackets, marks of emphasis and quotation, and commas in numbers."""
 
-REASON = Regex(
-    r"[,:]?\s*\b(?:because|since|so that|due to|otherwise|or else|in order to"
-    r"|as (?:it|they|this|that|we|there)"
-    r"|to (?:avoid|prevent|ensure|guarantee|make sure|keep))\b.*",
-    re.IGNORECASE | re.DOTALL,
+REASON_PHRASES = (
+    *("because", "since", "so that", "due to", "otherwise", "or else", "in order to"),
+    *("as it", "as they", "as this", "as that", "as we", "as there"),
+    *("to avoid", "to prevent", "to ensure", "to guarantee", "to make sure", "to keep"),
 )
+REASON = Regex(rf"[,:]?\s*\b(?:{'|'.join(REASON_PHRASES)})\b.*", re.IGNORECASE | re.DOTALL)
 """A reason. It is cut off, because opposite statements have different reasons."""
 
 APOSTROPHE = Regex("[\u2019`]")
@@ -466,10 +474,12 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
     sentence = spell_negations(APOSTROPHE.sub("'", sentence))
     for pattern, replacement in REWORDINGS:
         sentence = pattern.sub(replacement, sentence)
-    if NO_CLAIM.search(sentence):
+    if _makes_no_claim(sentence):
         return None
 
-    statement = REASON.sub("", TEXT_IN_BRACKETS.sub(" ", sentence))
+    statement = TEXT_IN_BRACKETS.sub(" ", sentence)
+    if contains_any(REASON_PHRASES, statement):
+        statement = REASON.sub("", statement)
     phrases = list(_split_phrases(statement))
     # `In CI, run the tests` and `run the tests in CI` are the same claim, so an opening phrase that
     # says when or where is moved to the end.
@@ -479,6 +489,25 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
         if first_token.is_in_condition or first_token.word in PREPOSITIONS:
             phrases = [*phrases[1:], opening_phrase]
     return read_claim([token for phrase in phrases for token in phrase], min_words)
+
+
+def _makes_no_claim(sentence: str) -> bool:
+    """Return whether a sentence is a question, cut off, a quotation, an example or about the past.
+
+    So is one about `it` or `this`, which is not understood alone.
+    """
+    if sentence.rstrip().endswith(("?", "…")) or NO_CLAIM_START.match(sentence):
+        return True
+    return contains_any(NO_CLAIM_PHRASES, sentence) and NO_CLAIM.search(sentence) is not None
+
+
+def contains_any(phrases: Iterable[str], text: str) -> bool:
+    """Return whether a text contains one of some phrases, in any case, or within other words.
+
+    Most sentences contain none, and this is several times faster than to search for a pattern.
+    """
+    lowered = lower_case(text)
+    return any(phrase in lowered for phrase in phrases)
 
 
 def _split_phrases(text: str) -> Iterator[list[Token]]:
