@@ -68,12 +68,12 @@ class DifferingFiles(NamedTuple):
     """The paths of files whose content is not the wanted one.
 
     Attributes:
-        known: files whose content in index and work tree is that of a known state.
-        unknown: the other files.
+        known_paths: files whose content in index and work tree is the same as in a known state.
+        unknown_paths: the other files.
     """
 
-    known: list[str]
-    unknown: list[str]
+    known_paths: list[str]
+    unknown_paths: list[str]
 
 
 def is_under_way(worktree: Repository) -> bool:
@@ -149,7 +149,7 @@ def find_differing_files(
 ) -> DifferingFiles:
     """Return the files of a work tree and its index that differ from `wanted_files`.
 
-    Files whose content is that of a known state may be overwritten; a person changed the others.
+    Files with the content of a known state may be overwritten; a person changed the others.
 
     Args:
         worktree: the work tree.
@@ -165,7 +165,7 @@ def find_differing_files(
         unknown_on_disk &= changes.on_disk
     differing = unwanted.in_index | unwanted.on_disk
     unknown = unknown_in_index | unknown_on_disk
-    return DifferingFiles(known=sorted(differing - unknown), unknown=sorted(unknown))
+    return DifferingFiles(known_paths=sorted(differing - unknown), unknown_paths=sorted(unknown))
 
 
 def read_staged_files(tree: Tree, paths: Iterable[str]) -> StagedFiles:

@@ -186,10 +186,14 @@ def _is_further(
 ) -> bool:
     """Return whether a cursor off the first-parent line of `rev` is valid for it, and newer.
 
-    A cursor is a record commit and its source, the last commit that the run had read. It is valid
-    if the first parents of both `rev` and the record commit lead back to the source, and the merge
-    that contains the record commit changed memory only. Thus the cursor of another branch does not
-    count, and a change of code cannot carry a forged cursor.
+    A cursor is a record commit and its source, the last commit that the run had read. These must
+    hold:
+
+    1. The source is not in the history that the cursor on the first-parent line has.
+    2. The first parents of `rev` and of the record commit lead back to the source: else the cursor
+       is of another branch.
+    3. The merge that brought the record commit to the first-parent line changed memory files only:
+       else a change of code could carry a forged cursor.
 
     Args:
         repo: the repository.
@@ -201,33 +205,38 @@ def _is_further(
     if on_first_parents is not None and is_ancestor(repo, cursor.source, on_first_parents.source):
         return False
 
-    parents = list_parents(repo, cursor.source, rev)
-    tip = next(iter(parents))
-    for start in (tip, cursor.commit):
-        if not _is_first_parent_descendant(parents, start, cursor.source):
+    newer_parents = list_parents(repo, cursor.source, rev)  # Of the commits after the source.
+    tip = next(iter(newer_parents))  # Children come before parents: the first is `rev` itself.
+    for commit in (tip, cursor.commit):
+        if not _is_first_parent_descendant(newer_parents, commit, cursor.source):
             return False
 
-    groups = group_commits(parents, tip)
-    merge_sha = next(group[-1] for group in groups if cursor.commit in group)
-    merge = read_commit(repo, merge_sha, *FILE_OPTIONS, "--no-renames")
-    return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
+    for group in group_commits(newer_parents, tip):
+        if cursor.commit in group:
+            # The last commit of a group merged the others.
+            merge = read_commit(repo, group[-1], *FILE_OPTIONS, "--no-renames")
+            return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
+    return False
 
 
 def _is_first_parent_descendant(
-    parents: Mapping[str, tuple[str, ...]], commit: str, source: str
+    newer_parents: Mapping[str, tuple[str, ...]], commit: str, source: str
 ) -> bool:
     """Return whether first parents lead from a commit back to `source`.
 
+    The walk ends at the first commit in the history of `source`, because `newer_parents` has none
+    of these. They do lead back if that commit is `source` itself.
+
     Args:
-        parents: the parents of each commit that is not in the history of `source`.
+        newer_parents: the parents of each commit that is not in the history of `source`.
         commit: the id of the commit.
         source: the id of the commit to find.
     """
-    first_parents = walk_first_parents(parents, commit)
-    if not first_parents:
+    first_parent_line = walk_first_parents(newer_parents, commit)
+    if not first_parent_line:
         return False
-    oldest = first_parents[-1]
-    return parents[oldest][:1] == (source,)
+    oldest = first_parent_line[-1]
+    return newer_parents[oldest][:1] == (source,)
 
 
 def _iter_record_commits(

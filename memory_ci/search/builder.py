@@ -137,7 +137,7 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """Read the files that changed since the last sync into the index.
 
-    The rows of a changed file stay until it was read: those of entries that it still has are kept.
+    The rows of a changed file stay until it was read: rows of entries that it still has are kept.
 
     Args:
         index: the index.
@@ -233,7 +233,7 @@ def update_rows(
         wanted_rows: the line and the digest of each row that is wanted.
 
     Returns:
-        The indices of those of `wanted_rows` that the database lacks.
+        The indices of the wanted rows that the database lacks.
     """
     changes = compare_rows(old_rows, wanted_rows)
     if changes.unwanted_numbers:

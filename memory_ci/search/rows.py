@@ -51,7 +51,7 @@ class EntryDigest(NamedTuple):
 
 @cache
 def _make_front_decoder() -> msgspec.msgpack.Decoder[Any]:
-    """Return the decoder of the column `front`; to make it takes 2 ms, which a build is spared."""
+    """Return the decoder of the column `front`. To make it takes 2 ms, and a build needs none."""
     fields = msgspec.structs.fields(Entry)
     columns = [(field.name, field.type) for field in fields if field.name in FRONT_FIELDS]
     front = msgspec.defstruct("Front", columns, array_like=True)

@@ -163,7 +163,7 @@ def _serve_under_lock(
     *,
     request: str,
 ) -> str:
-    """Return the memory for an event, as `_serve`; other hooks of this work tree wait meanwhile.
+    """Return the memory for an event, as `_serve_memory`, while other hooks of the work tree wait.
 
     Args:
         event: the event.
@@ -176,7 +176,7 @@ def _serve_under_lock(
 
     workspace = hook_repo.workspace
     with lock_hooks(workspace):
-        return _serve(workspace, event, now, environ, request=request)
+        return _serve_memory(workspace, event, now, environ, request=request)
 
 
 def _note_edited_files(event: AgentEvent, hook_repo: HookRepository, now: datetime) -> None:
@@ -213,7 +213,7 @@ def _list_unserved_files(event: AgentEvent, hook_repo: HookRepository) -> tuple[
     return tuple(str(file) for file in files)
 
 
-def _serve(
+def _serve_memory(
     workspace: Workspace,
     event: AgentEvent,
     now: datetime,
