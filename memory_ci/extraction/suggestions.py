@@ -119,7 +119,7 @@ def list_suggestions(
     always a suggestion of its own.
 
     Args:
-        judged: the candidates of a run with the verdict on each, by change, the oldest change first.
+        judged: the candidates of a run with the verdict on each; the oldest change comes first.
         declined_keys: content keys of candidates that a person declined.
         existing: entries; a candidate that says the same as one of them is left out.
     """
