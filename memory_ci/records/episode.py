@@ -105,7 +105,9 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class UseCount(msgspec.Struct, frozen=True, rename={"served_count": "served", "used_count": "used"}):
+class UseCount(
+    msgspec.Struct, frozen=True, rename={"served_count": "served", "used_count": "used"}
+):
     """The number of pieces of work that were served an entry, and of those that used it."""
 
     served_count: int = 0
