@@ -93,12 +93,7 @@ class NamedEntry(msgspec.Struct, frozen=True):
     is_used: bool = False
 
 
-class BlamedLines(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    rename={"served_entries": "given", "learned_entries": "learned"},
-):
+class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
     """Consecutive lines of a file that one piece of work last changed.
 
     Attributes:
@@ -106,8 +101,8 @@ class BlamedLines(
         last: the last line, included.
         commit: the commit of the work; "" if it is not committed.
         number: the number of its pull request.
-        served_entries: entries that were served to the work.
-        learned_entries: entries that were learned from it.
+        served: entries that were served to the work.
+        learned: entries that were learned from it.
     """
 
     path: str
@@ -117,8 +112,8 @@ class BlamedLines(
     day: date
     subject: str
     number: int | None = None
-    served_entries: tuple[NamedEntry, ...] = ()
-    learned_entries: tuple[NamedEntry, ...] = ()
+    served: tuple[NamedEntry, ...] = ()
+    learned: tuple[NamedEntry, ...] = ()
 
 
 Permission = Literal["write", "read", "unknown"]
