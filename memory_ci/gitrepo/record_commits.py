@@ -20,6 +20,7 @@ from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit
 from memory_ci.records.names import FULL_ID
 
+# Keys of the trailers in the messages of record commits.
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COST = "Memory-CI-Cost"
@@ -121,8 +122,8 @@ def list_counted_commits(
     Args:
         repo: the repository.
         rev: the revision whose history is searched.
-        since: where the range of the run begins; None for all of history. A record commit descends
-            from the commits that it counts, so record commits before the range count none of it.
+        since: the commit before the range of the run; None for all of history. Only record commits
+            after it are searched: an older one cannot have counted a commit of the range.
         is_memory: whether a path is that of a memory file.
     """
     exclusions = [f"^{since}"] if since else []

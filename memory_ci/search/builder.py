@@ -108,7 +108,7 @@ def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iter
         yield index
         was_successful = True
     finally:
-        index.close(keep=was_successful)
+        index.close(save_changes=was_successful)
 
 
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
