@@ -18,7 +18,7 @@ from memory_ci.cli import plain
 from memory_ci.memory.workspace import (
     Workspace,
     load_memory,
-    open_committed,
+    open_unconfigured,
     open_workspace,
     workspace_at,
 )
@@ -99,7 +99,7 @@ class Memory:
         start = Path(path)
         if at is None:
             return cls(open_workspace(start, is_named=True))
-        committed = open_committed(start, is_named=True)
+        committed = open_unconfigured(start, is_named=True)
         return cls(workspace_at(committed.repo, at), at)
 
     def entries(self) -> tuple[Located, ...]:

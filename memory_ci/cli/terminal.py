@@ -318,7 +318,7 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
 
 
 def _render_count(count: UseCount | None) -> str:
-    return f"{count.used}/{count.served}" if count else ""
+    return f"{count.used_count}/{count.served_count}" if count else ""
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:

@@ -61,12 +61,12 @@ from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.recorded_ranges import list_recorded_commits
-from memory_ci.memory.stage import current_phases
+from memory_ci.memory.stage import read_current_phases
 from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
-    branch_tip,
     build_memory_test,
+    find_branch_tip,
     workspace_at,
 )
 from memory_ci.progress import report
@@ -115,7 +115,7 @@ def plan_record(
             unreachable-cursor.
         UsageError: for an engine that is named and not available.
     """
-    ref, base_sha = branch_tip(workspace, options.ref, options.base)
+    ref, base_sha = find_branch_tip(workspace, options.ref, options.base)
     base = trust_config_at(workspace.repo, base_sha).at(base_sha)
     run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
@@ -176,7 +176,7 @@ def _open_run(
         gatherer=Gatherer(workspace, session_finder, forge),
         model=model,
         client=model.make_client(draft.entries, cache / "replies"),
-        phases=current_phases(workspace, base.sha),
+        phases=read_current_phases(workspace, base.sha),
         today=today,
     )
 
@@ -515,7 +515,7 @@ def fetch_sessions(
     Raises:
         RepositoryError: unborn-branch, detached-head.
     """
-    _, tip = branch_tip(workspace, ref, base)
+    _, tip = find_branch_tip(workspace, ref, base)
     config = trust_config_at(workspace.repo, tip).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:

@@ -311,9 +311,9 @@ def _add_last_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> 
     has_stale = any(verdict.kind in STALE_KINDS for hit in hits for verdict in hit.verdicts)
     if not has_stale:
         return hits
-    from memory_ci.memory.edits import with_edits  # Here, for few retrievals need it.
+    from memory_ci.memory.edits import add_edits_to_hits  # Here, for few retrievals need it.
 
-    return with_edits(workspace, hits, tree)
+    return add_edits_to_hits(workspace, hits, tree)
 
 
 # -- the budget
