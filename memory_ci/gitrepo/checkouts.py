@@ -10,7 +10,6 @@ import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -64,7 +63,7 @@ StagedFiles = Mapping[str, Staged]
 """The content of files in a commit by path, missing ones included."""
 
 
-class DifferingFiles(NamedTuple):
+class DifferingFiles(msgspec.Struct, frozen=True):
     """The paths of files whose content is not the wanted one.
 
     Attributes:
@@ -264,7 +263,7 @@ def _refuse_busy(worktree: Repository) -> None:
         raise RepositoryError(message, slug="repository-busy", hint=hint)
 
 
-class _ChangedPaths(NamedTuple):
+class _ChangedPaths(msgspec.Struct, frozen=True):
     """The paths of files that are not as expected.
 
     Attributes:
@@ -295,7 +294,7 @@ def _list_changed(worktree: Repository, expected: StagedFiles) -> _ChangedPaths:
     return _ChangedPaths(frozenset(in_index), frozenset(modified | unexpected))
 
 
-class _IndexEntries(NamedTuple):
+class _IndexEntries(msgspec.Struct, frozen=True):
     """Some entries of an index.
 
     Attributes:

@@ -20,7 +20,9 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import IO, NamedTuple, NoReturn, cast
+from typing import IO, NoReturn, cast
+
+import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.regex import Regex
@@ -79,7 +81,7 @@ MESSAGE_LINES = 6
 ENVIRONMENT_LOCK = threading.Lock()
 
 
-class DirectorySettings(NamedTuple):
+class DirectorySettings(msgspec.Struct, frozen=True):
     """Additional variables and configuration settings for every git that runs in a directory."""
 
     variables: Mapping[str, str]

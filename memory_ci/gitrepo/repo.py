@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO
 
 import msgspec
 from msgspec.structs import replace
@@ -114,11 +114,6 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
         return set()
 
     @cached_property
-    def missing_record_commits(self) -> set[tuple[str, ...]]:
-        """A cache of searches for record commits that found none (gitrepo.record_commits)."""
-        return set()
-
-    @cached_property
     def contents(self) -> Contents:
         """A cache of contents of blobs."""
         return Contents()
@@ -142,7 +137,7 @@ class Worktree(msgspec.Struct, frozen=True):
     is_bare: bool
 
 
-class Tips(NamedTuple):
+class Tips(msgspec.Struct, frozen=True):
     """The default branch, and the branch that is checked out.
 
     Attributes:

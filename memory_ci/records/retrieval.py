@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -64,7 +64,7 @@ class SimilarTask(msgspec.Struct, frozen=True):
     factors: tuple[tuple[str, float], ...]
 
 
-class ChangelogHabit(NamedTuple):
+class ChangelogHabit(msgspec.Struct, frozen=True):
     """How many of the last changes of a class added a changelog entry.
 
     Attributes:
@@ -78,7 +78,7 @@ class ChangelogHabit(NamedTuple):
     path: str
 
 
-class SyncedFiles(NamedTuple):
+class SyncedFiles(msgspec.Struct, frozen=True):
     """Two files that change together, by a comment in the first of them."""
 
     path: str

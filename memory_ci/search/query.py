@@ -6,13 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Set
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
 
 
-class Corpus(NamedTuple):
+class Corpus(msgspec.Struct, frozen=True):
     """Frequencies of terms in memory.
 
     Attributes:

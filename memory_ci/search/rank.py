@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ FEW_SCORES = 20
 """The lowest of fewer scores says too little about low scores."""
 
 
-class Traits(NamedTuple):
+class Traits(msgspec.Struct, frozen=True):
     """Properties of an entry that its age is weighed by.
 
     Attributes:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memory_ci.digests import blake2b
@@ -31,7 +31,7 @@ FIRST_LINES = ENTRY_START.removeprefix(b"\n")
 CONFLICT_MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
-class _Piece(NamedTuple):
+class _Piece(msgspec.Struct, frozen=True):
     """A part of a file that is read alone: an entry, or the text above the first entry.
 
     Attributes:

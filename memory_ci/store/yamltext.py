@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -184,7 +184,7 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
         raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
 
 
-class _FieldStart(NamedTuple):
+class _FieldStart(msgspec.Struct, frozen=True):
     """A field whose last line is not known yet.
 
     Attributes:

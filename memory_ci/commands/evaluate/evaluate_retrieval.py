@@ -112,9 +112,10 @@ def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[
         return
     new_hashes = [text_hash for text_hash in texts if text_hash not in vectors]
     if new_hashes:
-        dim, new_data = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        embedded = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        dim = embedded.dim
         for number, text_hash in enumerate(new_hashes):
-            vectors[text_hash] = new_data[number * dim : (number + 1) * dim]
+            vectors[text_hash] = embedded.data[number * dim : (number + 1) * dim]
 
     data = array("f")
     for text_hash in texts:

@@ -40,8 +40,8 @@ from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.past import find_range_start
 from memory_ci.gitrepo.record_commits import (
     Cursor,
-    find_cursor,
     list_counted_commits,
+    search_cursors,
 )
 from memory_ci.gitrepo.repo import (
     find_commit,
@@ -162,8 +162,8 @@ def _open_run(
         model: the model to use instead of the model that `environ` names.
     """
     workspace = base.workspace
-    cursor = find_cursor(workspace.repo, base.sha, build_memory_test(workspace))
-    since = _choose_start(base, options, cursor, today)
+    search = search_cursors(workspace.repo, base.sha, build_memory_test(workspace))
+    since = _choose_start(base, options, search.cursor, today)
     cache = workspace.repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
     session_finder = SessionFinder(workspace, options.sessions, since, base.sha)
@@ -172,7 +172,8 @@ def _open_run(
     return RecordRun(
         draft=draft,
         since=since,
-        cursor=cursor,
+        cursor=search.cursor,
+        lost_cursor=search.lost,
         gatherer=Gatherer(workspace, session_finder, forge),
         model=model,
         client=model.make_client(draft.entries, cache / "replies"),
