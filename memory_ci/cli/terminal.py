@@ -256,10 +256,10 @@ def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
 def render_entries(
     ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0
 ) -> str:
-    """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
+    """Return a line for each entry: id, prominence, `used/served`, type, scope, title.
 
-    The prominence says how likely an entry is to be useful; `used/given` says how often agents were
-    served it and used it.
+    The prominence says how likely an entry is to be useful; `used/served` counts how often agents
+    used it and were served it.
 
     Args:
         ranked: entries with their prominence.
@@ -275,7 +275,7 @@ def render_entries(
         status = "" if entry.status == "active" else f"({entry.status}) "
         row = {"id": ids[entry.id], "score": f"{value:.2f}"}
         if usage:
-            row["used/given"] = _render_count(usage.get(entry.id))
+            row["used/served"] = _render_count(usage.get(entry.id))
         row |= {"type": entry.type, "scope": located.scope.target}
         row["title"] = f"{status}{name_entry(entry)}"
         rows.append({name: printable(cell) for name, cell in row.items()})
@@ -317,7 +317,7 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
 
 
 def _render_count(count: UseCount | None) -> str:
-    return f"{count.used}/{count.given}" if count else ""
+    return f"{count.used}/{count.served}" if count else ""
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:

@@ -13,11 +13,11 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.records.event import Event
 from memory_ci.records.history import MergedChange
 from memory_ci.sources.commits import (
-    job_events,
     list_added_adrs,
     list_job_files,
     make_commit_events,
     make_file_event,
+    make_job_events,
 )
 
 
@@ -40,7 +40,7 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
     if start:
         texts_before = dict(_read_texts(Tree(workspace.repo, start), note_paths))
     for path, text in _read_texts(tree, note_paths):
-        yield from job_events(merged, path, text, texts_before.get(path, ""))
+        yield from make_job_events(merged, path, text, texts_before.get(path, ""))
 
 
 def read_change_texts(

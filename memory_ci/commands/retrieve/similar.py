@@ -61,11 +61,11 @@ class RecalledTasks(NamedTuple):
     """The changes of a repository that are similar to a task, and all of its changes.
 
     Attributes:
-        similar: the similar changes, best first.
+        similar_changes: the similar changes, best first.
         all_changes: all merged changes and the habits that they show; None if they cannot be read.
     """
 
-    similar: tuple[SimilarTask, ...]
+    similar_changes: tuple[SimilarTask, ...]
     all_changes: CachedTasks | None
 
 
