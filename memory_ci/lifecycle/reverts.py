@@ -437,12 +437,14 @@ def plan_revert_effects(
             revert_indices_by_name[name].append(index)
 
     changes: list[Change] = []
-    for place in sorted(located, key=lambda place: (place.path, place.entry.id)):
-        if place.entry.status == "retired":
+    for located_entry in sorted(
+        located, key=lambda located_entry: (located_entry.path, located_entry.entry.id)
+    ):
+        if located_entry.entry.status == "retired":
             continue
         # Names of work (commits and requests) whose revert matters for the entry.
-        work_names = set[str]().union(*_list_origins(place.entry))
-        suspicion = find_suspicion(place.entry)
+        work_names = set[str]().union(*_list_origins(located_entry.entry))
+        suspicion = find_suspicion(located_entry.entry)
         if suspicion:
             work_names.add(suspicion.sha)
         revert_indices: set[int] = set()
@@ -450,10 +452,12 @@ def plan_revert_effects(
             revert_indices.update(revert_indices_by_name.get(name, ()))
 
         relevant_reverts = [reverts[index] for index in sorted(revert_indices)]
-        entry, why = _apply_reverts(place.entry, relevant_reverts)
-        if entry != place.entry:
+        entry, why = _apply_reverts(located_entry.entry, relevant_reverts)
+        if entry != located_entry.entry:
             changes.append(
-                Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
+                Change(
+                    step="consolidate", kind="update", path=located_entry.path, entry=entry, why=why
+                )
             )
     return tuple(changes)
 

@@ -41,15 +41,15 @@ def plan_withdrawals(tip: Snapshot, located: Sequence[Located]) -> Iterator[Chan
         tip: the commit with the decision records.
         located: the entries.
     """
-    if not any(may_retire(place.entry) for place in located):
+    if not any(may_retire(located_entry.entry) for located_entry in located):
         return
     records = _read_withdrawn(tip)
-    for place in located:
-        if not may_retire(place.entry):
+    for located_entry in located:
+        if not may_retire(located_entry.entry):
             continue
-        path = _find_record(place.entry, records)
+        path = _find_record(located_entry.entry, records)
         if path:
-            yield retire(place, shorten(f"{path} is {records[path].status}", MAX_WHY))
+            yield retire(located_entry, shorten(f"{path} is {records[path].status}", MAX_WHY))
 
 
 def _read_withdrawn(tip: Snapshot) -> Mapping[str, WithdrawnRecord]:

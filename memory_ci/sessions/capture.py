@@ -183,7 +183,7 @@ def store_sessions(
     days = workspace.config.sessions.keep_days
     oldest = now - timedelta(days=days) if days else None
     if oldest and not dry_run:
-        expired = [stored for stored in list_stored(workspace.repo) if stored.at < oldest]
+        expired = [stored for stored in list_stored(workspace.repo) if stored.ended_at < oldest]
         delete(workspace.repo, expired)
 
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)

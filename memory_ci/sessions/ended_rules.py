@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.lifecycle.compaction import may_retire, retire
-from memory_ci.memory.gone_names import find_gone
+from memory_ci.memory.gone_names import describe_gone_name
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -64,7 +64,7 @@ def _describe_missing_name(tip: Snapshot, entry: Entry) -> str:
     they are about, and cites are checked elsewhere.
     """
     is_rule_of_conduct = entry.type == "directive" and entry.engine == REPETITION_ENGINE
-    return find_gone(tip, entry.title) if is_rule_of_conduct else ""
+    return describe_gone_name(tip, entry.title) if is_rule_of_conduct else ""
 
 
 def _describe_success(entry: Entry, archive: SessionArchive) -> str:

@@ -164,7 +164,7 @@ def pair(one: str, other: str, **fields: Any) -> list[Located]:
 @pytest.mark.parametrize(("one", "other"), CONTRADICTIONS)
 def test_opposition_on_one_subject_is_a_contradiction(one: str, other: str) -> None:
     (found,) = find_contradictions(pair(one, other))
-    assert (found.one.entry.id, found.other.entry.id) == (make_id(1), make_id(2))
+    assert (found.first.entry.id, found.second.entry.id) == (make_id(1), make_id(2))
     assert found.reason
 
 

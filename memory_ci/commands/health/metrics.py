@@ -410,7 +410,7 @@ def list_contradictions(located_entries: Sequence[Located]) -> frozenset[frozens
     It is settled where one entry supersedes the other.
     """
     pairs = {
-        frozenset((contradiction.one.entry.id, contradiction.other.entry.id))
+        frozenset((contradiction.first.entry.id, contradiction.second.entry.id))
         for contradiction in find_contradictions(located_entries)
     }
     entries = {

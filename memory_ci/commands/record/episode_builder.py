@@ -26,7 +26,7 @@ from memory_ci.lifecycle.episodes import (
 )
 from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.memory.commit_texts import start_of
+from memory_ci.memory.commit_texts import find_start
 from memory_ci.memory.eligible import list_prose, own_commits, title_of
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
@@ -261,7 +261,7 @@ class EpisodeBuilder:
         messages = [commit.message for commit in (merged.tip, *merged.commits)]
 
         def read_lines() -> str:  # One git process, which most changes can do without.
-            start = start_of(merged)
+            start = find_start(merged)
             if not start:
                 return ""
             return read_added_lines(self._run.workspace.repo, start, merged.tip.sha)

@@ -40,8 +40,8 @@ from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.past import find_range_start
 from memory_ci.gitrepo.record_commits import (
     Cursor,
-    find_cursor,
     list_counted_commits,
+    search_cursors,
 )
 from memory_ci.gitrepo.repo import (
     find_commit,
@@ -61,12 +61,12 @@ from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.recorded_ranges import list_recorded_commits
-from memory_ci.memory.stage import current_phases
+from memory_ci.memory.stage import read_current_phases
 from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
-    branch_tip,
     build_memory_test,
+    find_branch_tip,
     workspace_at,
 )
 from memory_ci.progress import report
@@ -115,7 +115,7 @@ def plan_record(
             unreachable-cursor.
         UsageError: for an engine that is named and not available.
     """
-    ref, base_sha = branch_tip(workspace, options.ref, options.base)
+    ref, base_sha = find_branch_tip(workspace, options.ref, options.base)
     base = trust_config_at(workspace.repo, base_sha).at(base_sha)
     run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
@@ -162,8 +162,8 @@ def _open_run(
         model: the model to use instead of the model that `environ` names.
     """
     workspace = base.workspace
-    cursor = find_cursor(workspace.repo, base.sha, build_memory_test(workspace))
-    since = _choose_start(base, options, cursor, today)
+    search = search_cursors(workspace.repo, base.sha, build_memory_test(workspace))
+    since = _choose_start(base, options, search.cursor, today)
     cache = workspace.repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
     session_finder = SessionFinder(workspace, options.sessions, since, base.sha)
@@ -172,11 +172,12 @@ def _open_run(
     return RecordRun(
         draft=draft,
         since=since,
-        cursor=cursor,
+        cursor=search.cursor,
+        lost_cursor=search.lost,
         gatherer=Gatherer(workspace, session_finder, forge),
         model=model,
         client=model.make_client(draft.entries, cache / "replies"),
-        phases=current_phases(workspace, base.sha),
+        phases=read_current_phases(workspace, base.sha),
         today=today,
     )
 
@@ -515,7 +516,7 @@ def fetch_sessions(
     Raises:
         RepositoryError: unborn-branch, detached-head.
     """
-    _, tip = branch_tip(workspace, ref, base)
+    _, tip = find_branch_tip(workspace, ref, base)
     config = trust_config_at(workspace.repo, tip).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:

@@ -33,12 +33,12 @@ from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.model import ModelClient
-from memory_ci.memory.stage import plan_retirements
+from memory_ci.memory.stage import plan_retirement_of_ended_stages
 from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
-    branch_tip,
     build_memory_test,
+    find_branch_tip,
     workspace_at,
 )
 from memory_ci.records.candidate import Request
@@ -209,7 +209,7 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     """
     base = draft.base
     changes = [
-        *plan_retirements(base, draft.located, upkeep.since, upkeep.today),
+        *plan_retirement_of_ended_stages(base, draft.located, upkeep.since, upkeep.today),
         *plan_withdrawals(base, draft.located),
     ]
     if upkeep.archive is not None:
@@ -294,7 +294,7 @@ def plan_upkeep_alone(
         today: the date of the plan.
         stale_after: days after which stale entries are retired; None retires none.
     """
-    ref, base = branch_tip(workspace, branch)
+    ref, base = find_branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
     cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from memory_ci.evidence.content import redact
 from memory_ci.extraction.markers import find_misspelt
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.memory.commit_texts import start_of
+from memory_ci.memory.commit_texts import find_start
 from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH
@@ -49,7 +49,7 @@ def describe_change(merged: MergedChange, request: PullRequest | None) -> WorkIt
         tip_sha=merged.tip.sha,
         day=merged_on(merged),
         masked_names=redact(words).text,
-        base_sha=start_of(merged),
+        base_sha=find_start(merged),
     )
 
 

@@ -11,7 +11,7 @@ from memory_ci.commands.check.check import check_memory
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
 from memory_ci.memory.agents_block import MAX_CHARS, MAX_ENTRIES, drop_block, export
-from memory_ci.memory.commit_texts import file_events
+from memory_ci.memory.commit_texts import iter_file_events
 from memory_ci.memory.dead_names import find_dead_names
 from memory_ci.memory.judged_view import JudgedView
 from memory_ci.memory.workspace import STAGED
@@ -153,7 +153,7 @@ def test_a_decision_record_that_holds_the_block_is_read_without_it(project: Proj
     project.commit("A record")
     repo = project.workspace.repo
     (merged,) = iter_merged_changes(repo, plan_range(repo, base, project.sha()))
-    (event,) = file_events(project.workspace, merged)
+    (event,) = iter_file_events(project.workspace, merged)
     assert event.text == ""
 
 
