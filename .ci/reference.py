@@ -234,16 +234,16 @@ LIMITS = {
         findings.MAX_ANNOTATIONS
     """,
     "Episodes": """
-        commands.episodes.episode.MAX_CONTENT commands.episodes.episode.MAX_WORD
-        commands.episodes.episode.MAX_CONTEXT commands.episodes.job.MAX_ASSUMPTION
+        commands.episodes.episode.MAX_TEXT_CHARS commands.episodes.episode.MAX_VALUE_CHARS
+        commands.episodes.episode.MAX_CONTEXT_SIZE commands.episodes.job.MAX_ASSUMPTION
         store.episodes.MAX_DOCUMENT_BYTES store.episodes.MAX_FILE_BYTES
         memory.episode_files.MAX_SINGLE memory.episode_files.FOLD_AFTER_DAYS
     """,
     "Organisation": """
         commands.org.targets.MAX_LIST commands.org.targets.MAX_BYTES
-        commands.org.targets.MAX_ENTRIES commands.org.records.LONGEST
+        commands.org.targets.MAX_ENTRIES commands.org.records.MAX_SHARED_CHARS
         commands.org.search.MAX_SHARE commands.org.search.DEADLINE_SECONDS
-        commands.org.sync.SECONDS commands.org.address.SECONDS
+        commands.org.sync.GIT_SECONDS commands.org.address.FETCH_SECONDS
     """,
 }
 """The constants that limit what a user meets, by section; their comments explain them."""

@@ -469,14 +469,15 @@ def _find_namesake(
             if namesake.definition.name not in old_names:
                 new_namesakes.append(namesake)
 
-    if not new_namesakes:
-        return None
-    most_similar = max(
-        new_namesakes, key=lambda namesake: _measure_similarity(namesake.tokens, cited_tokens)
-    )
     min_similarity = MIN_RENAMED_SIMILARITY if is_line_range else MIN_SIMILARITY
-    is_similar = _measure_similarity(most_similar.tokens, cited_tokens) >= min_similarity
-    return most_similar if is_similar else None
+    best: _Candidate | None = None
+    best_similarity = 0.0
+    for namesake in new_namesakes:
+        similarity = _measure_similarity(namesake.tokens, cited_tokens)
+        if best is None or similarity > best_similarity:
+            best = namesake
+            best_similarity = similarity
+    return best if best_similarity >= min_similarity else None
 
 
 def _choose_most_similar(candidates: Sequence[_Candidate], cited_tokens: Tokens) -> _Candidate:

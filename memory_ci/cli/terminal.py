@@ -256,10 +256,10 @@ def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
 def render_entries(
     ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0
 ) -> str:
-    """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
+    """Return a line for each entry: id, prominence, `used/served`, type, scope, title.
 
-    The prominence says how likely an entry is to be useful; `used/given` says how often agents were
-    served it and used it.
+    The prominence says how likely an entry is to be useful; `used/served` counts how often agents
+    used it and were served it.
 
     Args:
         ranked: entries with their prominence.
@@ -275,7 +275,7 @@ def render_entries(
         status = "" if entry.status == "active" else f"({entry.status}) "
         row = {"id": ids[entry.id], "score": f"{value:.2f}"}
         if usage:
-            row["used/given"] = _render_count(usage.get(entry.id))
+            row["used/served"] = _render_count(usage.get(entry.id))
         row |= {"type": entry.type, "scope": located.scope.target}
         row["title"] = f"{status}{name_entry(entry)}"
         rows.append({name: printable(cell) for name, cell in row.items()})
@@ -290,30 +290,34 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
     A column whose cells are all alike is left out. The title is cut to the width that the others
     leave; if that is too little to read it, the last columns are left out.
     """
-    table = [{name: name for name in rows[0]}, *rows]
-    sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
-    other_names = []
-    for name in rows[0]:
-        is_alike = len(rows) > 1 and len({row[name] for row in rows}) == 1
+    names = list(rows[0])
+    table = [dict(zip(names, names, strict=True)), *rows]  # The first row has the column names.
+    sizes = {name: max(columns(row[name]) for row in table) for name in names}
+    other_names: list[str] = []
+    for name in names:
+        distinct_cells = {row[name] for row in rows}
+        is_alike = len(rows) > 1 and len(distinct_cells) == 1
         if name not in ("id", "title") and not is_alike:
             other_names.append(name)
 
     title_width = width - sizes["id"] - GAP
-    title_width -= sum(sizes[name] + GAP for name in other_names)
+    for name in other_names:
+        title_width -= sizes[name] + GAP
     readable_width = min(sizes["title"], READABLE_TITLE)
     while len(other_names) > 1 and title_width < readable_width:
-        title_width += sizes[other_names.pop()] + GAP
+        left_out = other_names.pop()
+        title_width += sizes[left_out] + GAP
     title_width = max(title_width, LEAST_TITLE)
 
-    lines = []
+    lines: list[list[str]] = []
     for row in table:
-        other_cells = [row[name] for name in other_names]
-        lines.append([row["id"], cut(row["title"], title_width), *other_cells])
+        title = cut(row["title"], title_width)
+        lines.append([row["id"], title, *(row[name] for name in other_names)])
     return render_rows(lines)
 
 
 def _render_count(count: UseCount | None) -> str:
-    return f"{count.used}/{count.given}" if count else ""
+    return f"{count.used}/{count.served}" if count else ""
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:

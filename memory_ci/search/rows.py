@@ -120,8 +120,7 @@ def read_entry_row(row: Row) -> Located:
         ValueError: the row is damaged.
         TypeError: the row is damaged.
     """
-    # In the order of ENTRY_COLUMNS. The columns 5 to 9 are WORD_FIELDS without `id`, and the
-    # columns 10 to 13 are DAY_FIELDS.
+    # In the order of ENTRY_COLUMNS: 5 to 9 are WORD_FIELDS without `id`, 10 to 13 are DAY_FIELDS.
     entry_id, path, line, scope, where = row[:5]
     days = [None if day is None else date.fromisoformat(day) for day in row[10:14]]
     _text_hash, packed_front, title, body, _source = row[14:]

@@ -19,8 +19,8 @@ from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.sources.commits import author_of
-from memory_ci.sources.entire import CheckpointSummary, list_metadata, summarize
+from memory_ci.sources.commits import format_author
+from memory_ci.sources.entire import CheckpointSummary, list_metadata, summarize_checkpoint
 from memory_ci.text import plural
 
 TRAILER_KEY = "Entire-Checkpoint"
@@ -91,7 +91,7 @@ class UnnamedCheckpoints:
         summaries = []
         for checkpoint_id, paths in paths_by_id.items():
             metadata = [contents[path] for path in paths if path in contents]
-            summaries.append(summarize(checkpoint_id, metadata))
+            summaries.append(summarize_checkpoint(checkpoint_id, metadata))
         return tuple(sorted(summaries, key=lambda summary: (summary.at, summary.id)))
 
     def join_change(
@@ -173,7 +173,7 @@ class UnnamedCheckpoints:
             self._repo, *FILE_OPTIONS, "--end-of-options", self._tree.oid, "--"
         ):
             for checkpoint in list_metadata(file.path for file in commit.files):
-                authors[checkpoint] = author_of(commit)
+                authors[checkpoint] = format_author(commit)
         return authors
 
     def _list_unjoined_summaries(self) -> list[CheckpointSummary]:

@@ -24,7 +24,7 @@ from memory_ci.records.history import Commit
 from memory_ci.records.names import HEADS
 from memory_ci.store.files import write_file
 
-SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
+MEMORY_SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
 """Files at the top of a work tree, any of which shows that memory is kept."""
 
 REACH = 10
@@ -79,7 +79,7 @@ def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
     return ""
 
 
-def session_of(environment: Mapping[str, str]) -> str | None:
+def find_session_id(environment: Mapping[str, str]) -> str | None:
     """Return the id of the session that runs in this environment, as in its agent's hooks."""
     from memory_ci.sessions.active_session import find_sessions  # 5 ms that an agent's hook spares
 
@@ -140,7 +140,7 @@ def _keeps_memory(workspace: Workspace) -> bool:
     root = workspace.repo.root
     if root is None or (workspace.repo.common_dir / "shallow").exists():
         return False
-    return any((root / sign).exists() for sign in SIGNS)
+    return any((root / sign).exists() for sign in MEMORY_SIGNS)
 
 
 class _WorkSinceMemory(msgspec.Struct, frozen=True):

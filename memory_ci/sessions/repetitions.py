@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import content_key, entry_id, to_entry
+from memory_ci.extraction.entries import compute_content_key, entry_id, to_entry
 from memory_ci.extraction.norms import is_conduct_request
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import save_if_changed
@@ -116,9 +116,26 @@ def find_repeated(
         archive: the sessions of the repository.
         limit: the greatest number of requests.
     """
-    written = list_written_rules(snapshot)
+    requests = _list_proposed_requests(snapshot, archive, limit)
+    repeated = _order_by_outcome(requests, archive, read_served_times(snapshot.workspace))
+    moments_in_memory = {located.entry.when for located in snapshot.memory.located}
+    for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
+        if _get_moment(failure) not in moments_in_memory:
+            repeated.append(_propose_failure(failure, snapshot))
+    return _remove_declined_and_unsafe(snapshot, repeated)
+
+
+def _list_proposed_requests(
+    snapshot: Snapshot, archive: SessionArchive, limit: int
+) -> list[Repeated]:
+    """Return the repeated requests that could become a rule of memory.
+
+    A request that a document states as a rule is proposed only if people made it in enough sessions
+    after that: then the document alone does not work.
+    """
+    written_rules = list_written_rules(snapshot)
     settings = read_hook_settings(snapshot)
-    repeated: list[Repeated] = []
+    proposed: list[Repeated] = []
     for standing_request in find_standing_requests(archive.turns, limit):
         request = _remove_opposites(standing_request)
         if request.sessions < MIN_SESSIONS or not _is_about_conduct(request.text):
@@ -127,19 +144,14 @@ def find_repeated(
             continue
         if find_gone(snapshot, request.text):
             continue
-        rule = find_existing_rule(snapshot, request.terms, written)
+        rule = find_existing_rule(snapshot, request.terms, written_rules)
         if rule is None:
-            repeated.append(_propose_request(request, settings))
+            proposed.append(_propose_request(request, settings))
             continue
         sessions_since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
         if not rule.is_entry and sessions_since >= MIN_SESSIONS_SINCE:
-            repeated.append(_propose_request(request, settings, rule.place, sessions_since))
-    repeated = _order_by_outcome(repeated, archive, read_served_times(snapshot.workspace))
-    moments = {place.entry.when for place in snapshot.memory.located}
-    for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
-        if _get_moment(failure) not in moments:
-            repeated.append(_propose_failure(failure, snapshot))
-    return _remove_declined_and_unsafe(snapshot, repeated)
+            proposed.append(_propose_request(request, settings, rule.place, sessions_since))
+    return proposed
 
 
 def _is_about_conduct(text: str) -> bool:
@@ -216,7 +228,7 @@ def find_existing_rule(
     return StandingRule(written_rule.place, written_rule.text, since)
 
 
-def describe(repetition: Repetition) -> str:
+def describe_repetition(repetition: Repetition) -> str:
     """Return the reason to propose a repetition, in words.
 
     Example: `asked in 10 sessions by 2 people, last on 2026-02-14`.
@@ -244,7 +256,7 @@ def save_pending_lines(workspace: Workspace, repeated: Iterable[Repeated]) -> No
         text = candidate.title
         if repetition.kind == "failure":
             text = f"{candidate.title}. {candidate.body}".strip()
-        key = content_key(candidate.title, candidate.body)
+        key = compute_content_key(candidate.title, candidate.body)
         lines.append(PendingLine(key, text, repetition.when, repetition.kind))
     save_if_changed(pending_path(workspace), msgspec.json.encode(lines))
 
@@ -313,7 +325,7 @@ def _propose_request(
         repetition=repetition,
     )
     wordings = [title, *(occurrence.text for occurrence in request.occurrences)]
-    keys = frozenset(content_key(wording, "") for wording in wordings)
+    keys = frozenset(compute_content_key(wording, "") for wording in wordings)
     return Repeated(candidate, keys, request.occurrences)
 
 
@@ -352,7 +364,7 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         engine=REPETITION_ENGINE,
         repetition=repetition,
     )
-    return Repeated(candidate, frozenset({content_key(candidate.title, candidate.body)}))
+    return Repeated(candidate, frozenset({compute_content_key(candidate.title, candidate.body)}))
 
 
 def _get_moment(failure: KnownFailure) -> str:

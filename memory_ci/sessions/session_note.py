@@ -90,7 +90,7 @@ def list_served_fingerprints(workspace: Workspace, session: str) -> frozenset[st
 
     These are the values served since the agent last lost its context (compaction).
     """
-    lines = _read(note_path(workspace, session))
+    lines = _read(get_note_path(workspace, session))
     if CLEARED in lines:
         last_cleared = len(lines) - lines[::-1].index(CLEARED)
         lines = lines[last_cleared:]
@@ -100,10 +100,14 @@ def list_served_fingerprints(workspace: Workspace, session: str) -> frozenset[st
 def list_unserved_files(workspace: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
     """Return the files about which a session was not served entries yet."""
     served = list_served_fingerprints(workspace, session)
-    return [file for file in files if fingerprint(repository_path(workspace, file)) not in served]
+    return [
+        file
+        for file in files
+        if compute_fingerprint(repository_path(workspace, file)) not in served
+    ]
 
 
-def bare_workspace(start: Path) -> Workspace:
+def open_bare_workspace(start: Path) -> Workspace:
     """Return the repository around `start` without its configuration, which notes do not need."""
     return Workspace(find_repository(start), Config())
 
@@ -148,7 +152,7 @@ def note_served(
     values += [*retrieval.hints.changes, *retrieval.hints.habits]
     if about is not None:
         values.append(about)
-    _append(workspace, session, [fingerprint(value) for value in values], now)
+    _append(workspace, session, [compute_fingerprint(value) for value in values], now)
 
 
 def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
@@ -157,25 +161,25 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
     Raises:
         RepositoryError: write-failed.
     """
-    if note_path(workspace, session).exists():
+    if get_note_path(workspace, session).exists():
         _append(workspace, session, [CLEARED], now)
 
 
 def claim_event(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
     """Return whether this hook is the first of those that run at once for one event of a session.
 
-    Each hook appends a line with a random number to the note of the session. The hook whose line
-    comes first is the first.
+    Each hook appends a line with a hash of the event and a random number to the note of the
+    session. The hook whose line comes first is the first.
 
     Raises:
         RepositoryError: write-failed.
     """
-    mark = _hash("event", event)
-    own_claim = f"{mark}:{os.urandom(6).hex()}"
-    _append(workspace, session, [own_claim], now)
-    for line in _read(note_path(workspace, session)):
-        if line.startswith(mark):
-            return line == own_claim
+    event_hash = _hash("event", event)
+    own_line = f"{event_hash}:{os.urandom(6).hex()}"
+    _append(workspace, session, [own_line], now)
+    for line in _read(get_note_path(workspace, session)):
+        if line.startswith(event_hash):
+            return line == own_line
     return True
 
 
@@ -208,7 +212,7 @@ def note_activity(workspace: Workspace, activity: SessionActivity) -> None:
     """
     if activity.edited or activity.served or activity.served_requests:
         with suppress(OSError):
-            if note_path(workspace, activity.session).stat().st_size > MAX_BYTES // 2:
+            if get_note_path(workspace, activity.session).stat().st_size > MAX_BYTES // 2:
                 return
     _append(workspace, activity.session, [msgspec.json.encode(activity).decode()], activity.at)
 
@@ -219,14 +223,14 @@ def note_session_end(workspace: Workspace, agent: str, session: str, now: dateti
     Raises:
         RepositoryError: write-failed.
     """
-    if note_path(workspace, session).exists():
+    if get_note_path(workspace, session).exists():
         end = SessionActivity(agent=agent, session=session, at=now, is_over=True)
         note_activity(workspace, end)
 
 
 def list_activities(workspace: Workspace, session: str) -> list[SessionActivity]:
     """Return the activities of a session, the earliest first."""
-    return _parse_activities(note_path(workspace, session))
+    return _parse_activities(get_note_path(workspace, session))
 
 
 def list_activities_of_recent_sessions(
@@ -277,7 +281,7 @@ def find_last_activity_times(workspace: Workspace) -> dict[str, datetime]:
 
 
 def _list_notes(workspace: Workspace) -> Iterator[Path]:
-    return note_path(workspace, "").parent.glob("*")
+    return get_note_path(workspace, "").parent.glob("*")
 
 
 def _parse_activities(path: Path) -> list[SessionActivity]:
@@ -297,7 +301,7 @@ def _read(path: Path) -> list[str]:
         return []
 
 
-def fingerprint(served: ServedItem) -> str:
+def compute_fingerprint(served: ServedItem) -> str:
     """Return a hash of what was served (an entry, a norm, a path …), which changes if it does.
 
     For an entry the verdicts on its cites are part of it: whether the code that it cites is still
@@ -322,7 +326,7 @@ def fingerprint(served: ServedItem) -> str:
     )
 
 
-def mark_session(session: str) -> str:
+def hash_session_id(session: str) -> str:
     """Return a hash of a session's id, by which it is decided whether the session is held out.
 
     The id cannot be found by it. The key `agent:ID` has the mark of `ID`.
@@ -331,15 +335,19 @@ def mark_session(session: str) -> str:
     return blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
 
 
-def is_held_out(mark: str, share: float) -> bool:
+def is_held_out(session_hash: str, share: float) -> bool:
     """Return whether a session is among those that are served nothing, for comparison.
 
-    It is if its mark, read as a number in [0, 1), is below the share of such sessions.
+    It is if its hash, read as a number in [0, 1), is below the share of such sessions.
+
+    Args:
+        session_hash: the hash of its id, from `hash_session_id`.
+        share: the share, in [0, 1].
     """
-    return int(mark, 16) / 2**64 < share
+    return int(session_hash, 16) / 2**64 < share
 
 
-def note_path(workspace: Workspace, session: str) -> Path:
+def get_note_path(workspace: Workspace, session: str) -> Path:
     """Return the path of a session's note in the git directory of this work tree.
 
     It is named by a hash, which does not disclose the id of the session.
@@ -360,7 +368,7 @@ def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datet
     data = "".join(f"{line}\n" for line in lines).encode()
     if not data:
         return
-    path = note_path(workspace, session)
+    path = get_note_path(workspace, session)
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -92,38 +92,66 @@ def _load_pieces(
     entries: list[Located] = []
     prose: list[tuple[int, str]] = []
     findings: list[Finding] = []
-    hash_by_line: dict[int, bytes] = {}
+    text_hashes: dict[int, bytes] = {}
     for piece in pieces:
-        entry = _read_canonical(piece)
-        if entry is not None:
-            located = Located(entry, path, piece.line, scope)
-            length_findings = list(check_length(located))
-            entries.append(located)
-            findings += length_findings
-            if not length_findings:
-                hash_by_line[piece.line] = piece.entry_hash
-            continue
-
-        if not _reads_same_alone(piece.text, piece.separator_count):
+        loaded = _load_piece(piece, path, patterns, scope)
+        if loaded is None:
             return None
-        loaded = locate_entries(parse_memory_file(path, piece.text), patterns, with_hashes=True)
-        is_whole_entry = bool(loaded.entries) and not loaded.prose
-        if piece.entry_hash and not is_whole_entry:
-            return None  # In the whole file this text may be part of something else.
-        offset = piece.line - 1
-        entries += [replace(located, line=located.line + offset) for located in loaded.entries]
-        prose += [(line + offset, text) for line, text in loaded.prose]
-        findings += [replace(finding, line=finding.line + offset) for finding in loaded.findings]
-        for line, entry_hash in loaded.text_hashes.items():
-            hash_by_line[line + offset] = entry_hash
+        entries += loaded.entries
+        prose += loaded.prose
+        findings += loaded.findings
+        text_hashes |= loaded.text_hashes
     return LoadedFile(
         path=path,
         scope=scope,
         entries=tuple(entries),
         prose=tuple(prose),
         findings=tuple(findings),
-        text_hashes=hash_by_line,
+        text_hashes=text_hashes,
         known_entries=tuple(known_entries),
+    )
+
+
+def _load_piece(
+    piece: _Piece, path: str, patterns: ScopePatterns, scope: ScopeOf
+) -> LoadedFile | None:
+    """Read a part of a file alone; None if it may mean something else in the whole file.
+
+    Args:
+        piece: the part.
+        path: the path of the file.
+        patterns: which files have which scope.
+        scope: the scope of the file.
+    """
+    entry = _read_canonical(piece)
+    if entry is not None:  # As for almost all entries.
+        located = Located(entry, path, piece.line, scope)
+        findings = tuple(check_length(located))
+        text_hashes = {} if findings else {piece.line: piece.entry_hash}
+        return LoadedFile(
+            path=path, scope=scope, entries=(located,), findings=findings, text_hashes=text_hashes
+        )
+
+    if not _reads_same_alone(piece.text, piece.separator_count):
+        return None
+    loaded = locate_entries(parse_memory_file(path, piece.text), patterns, with_hashes=True)
+    is_whole_entry = bool(loaded.entries) and not loaded.prose
+    if piece.entry_hash and not is_whole_entry:
+        return None
+    return _shift_lines(loaded, piece.line - 1)
+
+
+def _shift_lines(loaded: LoadedFile, offset: int) -> LoadedFile:
+    """Return what was read of a part of a file, with the lines that it has in the file."""
+    entries = [replace(located, line=located.line + offset) for located in loaded.entries]
+    findings = [replace(finding, line=finding.line + offset) for finding in loaded.findings]
+    hashes = loaded.text_hashes.items()
+    return replace(
+        loaded,
+        entries=tuple(entries),
+        prose=tuple((line + offset, text) for line, text in loaded.prose),
+        findings=tuple(findings),
+        text_hashes={line + offset: text_hash for line, text_hash in hashes},
     )
 
 
@@ -282,16 +310,16 @@ def locate_entries(
         message = "an inbox file must hold exactly one entry"
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
         findings.append(Finding(path, 1, "bad-fragment", message, hint))
-    hash_by_line: Mapping[int, bytes] = {}
+    text_hashes: Mapping[int, bytes] = {}
     if with_hashes and entries:
-        hash_by_line = dict(_hash_entries(file, scope, findings))
+        text_hashes = dict(_hash_entries(file, scope, findings))
     return LoadedFile(
         path=path,
         scope=scope,
         entries=tuple(entries),
         prose=tuple(prose),
         findings=tuple(sorted(findings, key=finding_order)),
-        text_hashes=hash_by_line,
+        text_hashes=text_hashes,
     )
 
 

@@ -17,9 +17,9 @@ from memory_ci.sessions.active_session import (
 )
 from memory_ci.sessions.session_note import (
     SessionActivity,
+    get_note_path,
     list_activities,
     note_activity,
-    note_path,
     read_head,
 )
 from tests.project import NOW, Project
@@ -214,7 +214,7 @@ def test_a_forged_session_puts_nothing_into_a_message(project: Project, forged: 
 
 def test_a_session_that_did_very_much_is_still_known(project: Project) -> None:
     desk = Desk(project).prompt()
-    note = note_path(project.workspace, "s")
+    note = get_note_path(project.workspace, "s")
     with note.open("a") as stream:
         stream.write("0123456789abcdef\n" * 40_000)
     size = note.stat().st_size

@@ -150,11 +150,11 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     """
     from memory_ci.memory.workspace import load_memory
     from memory_ci.sessions.pending_requests import list_unanswered
-    from memory_ci.sessions.session_note import is_held_out, mark_session
+    from memory_ci.sessions.session_note import hash_session_id, is_held_out
 
     session = event.session
     share = workspace.config.retrieve.holdout
-    if session and is_held_out(mark_session(session), share):
+    if session and is_held_out(hash_session_id(session), share):
         moments.mute(workspace.repo.common_dir, session)
         return ""
     located_entries = load_memory(workspace, None).located

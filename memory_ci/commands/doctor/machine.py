@@ -21,7 +21,7 @@ from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
 from memory_ci.commands.setup.agents import FoundPart, list_parts
 from memory_ci.config import CONFIG_FILE
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.forge.selection import GITHUB_TOKENS, GITLAB_TOKENS, choose_forge
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.log import read_commit_time, read_log
@@ -253,7 +253,7 @@ def _create_planted_repository(folder: Path) -> Workspace:
     for name in ("core.excludesFile", "core.attributesFile"):
         run_git(folder, "config", "--local", name, os.devnull)
     texts = [*PLANTED_TEXT_BY_CODE.values(), HARMLESS_TEXT]
-    entries = [format_entry(sample_entry(number, text)) for number, text in enumerate(texts)]
+    entries = [format_entry(make_sample_entry(number, text)) for number, text in enumerate(texts)]
     (folder / "MEMORY.md").write_text("\n".join(entries), "utf-8")
     config = Config(
         global_=GlobalConfig(path=""), retrieve=RetrieveConfig(embedder="none", hints=False)

@@ -23,9 +23,9 @@ from memory_ci.commands.evaluate.records import (
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.extraction.judge import RULES_ENGINE, JudgedCase, judge_reply
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.memory.model import choose_model
 from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Request
 from memory_ci.records.config import EngineConfig, EngineName
@@ -158,24 +158,24 @@ def _run_window(window: GoldWindow, engine: Engine | None, name: str) -> WindowO
         _make_evidence(number, piece) for number, piece in enumerate(window.evidence, start=1)
     ]
     existing_entries = tuple(
-        sample_entry(number, title) for number, title in enumerate(window.existing, start=1)
+        make_sample_entry(number, title) for number, title in enumerate(window.existing, start=1)
     )
     case = JudgedCase(label=window.id, tip="", pieces=tuple(pieces), existing=existing_entries)
     request = Request(change=case.label, evidence=case.pieces)
     judged_of_rules = judge_reply(case, RulesEngine().extract(request).text).judged
     if engine is None:
-        return WindowOutcome(window, settle(judged_of_rules, MAX_ENTRIES))
+        return WindowOutcome(window, settle_candidates(judged_of_rules, MAX_ENTRIES))
 
     titles = tuple(ExistingEntry(entry.id, entry.title) for entry in existing_entries)
     try:
         reply = engine.extract(msgspec.structs.replace(request, existing=titles))
         verdicts = judge_reply(case, reply.text, name)
     except EngineError as error:
-        return WindowOutcome(window, settle(judged_of_rules, MAX_ENTRIES), failure=error)
+        return WindowOutcome(window, settle_candidates(judged_of_rules, MAX_ENTRIES), failure=error)
     usage = reply.usage
     tokens = usage.input_tokens + usage.output_tokens
     tokens += usage.cache_read_tokens + usage.cache_write_tokens
-    judged = settle((*judged_of_rules, *verdicts.judged), MAX_ENTRIES)
+    judged = settle_candidates((*judged_of_rules, *verdicts.judged), MAX_ENTRIES)
     return WindowOutcome(window, judged, len(verdicts.dropped), tokens)
 
 

@@ -313,9 +313,9 @@ MEASURES: dict[str, Callable[[QueryAnswer], float]] = {
     "nDCG@10": _ndcg_at_10,
     "MRR@10": lambda answer: metrics.reciprocal_rank(answer.ranking, answer.query.grades, 10),
     "zero results": lambda answer: float(not answer.ranking),
-    "entries given": lambda answer: float(len(answer.served_ids)),
-    "characters given": lambda answer: float(answer.characters),
-    "recall at given": _recall_served,
+    "entries served": lambda answer: float(len(answer.served_ids)),
+    "characters served": lambda answer: float(answer.characters),
+    "recall at served": _recall_served,
 }
 """The measures whose mean is taken over the queries that have a relevant entry."""
 
@@ -365,7 +365,7 @@ def _measure_quality(kind: str, answers: Sequence[QueryAnswer]) -> Quality:
 def _measure_served_entries(answers: Sequence[QueryAnswer]) -> Iterator[Measure]:
     """Yield the measures of the served entries.
 
-    They are the share of served entries that are relevant ("precision at given"), the share that
+    They are the share of served entries that are relevant ("precision at served"), the share that
     was served before in the same session ("repeats"), and how much of the recall of the first ten
     ranked entries the served entries reach ("kept"). Ten consecutive answers count as a session.
     """
@@ -383,7 +383,7 @@ def _measure_served_entries(answers: Sequence[QueryAnswer]) -> Iterator[Measure]
             precisions.append(len(relevant_ids) / len(answer.served_ids))
             repeat_shares.append(len(repeated_ids) / len(answer.served_ids))
             ids_served_in_session |= served_ids
-        yield _average("precision at given", precisions)
+        yield _average("precision at served", precisions)
         yield _average("repeats", repeat_shares)
 
     recall_at_10 = metrics.mean([_recall_at_10(answer) for answer in answers])

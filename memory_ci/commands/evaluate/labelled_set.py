@@ -32,7 +32,7 @@ from memory_ci.errors import UsageError
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.memory.model import Model, choose_model, trust_config_at
 from memory_ci.memory.workspace import Workspace, branch_tip
 from memory_ci.records.candidate import Request
@@ -295,7 +295,7 @@ def _judge_learnings(name: str, window: Mapping[str, Any], reply: str) -> list[J
     pieces = user_prompt.get("pieces") or user_prompt.get("evidence") or ()
     evidence = tuple(_parse_evidence(piece) for piece in pieces)
     case = JudgedCase(label=str(user_prompt.get("change", name)), pieces=evidence)
-    candidates = settle(judge_reply(case, reply, "set").judged, MAX_ENTRIES)
+    candidates = settle_candidates(judge_reply(case, reply, "set").judged, MAX_ENTRIES)
     candidate_by_title = {judged.candidate.title: judged for judged in candidates}
 
     learnings = []

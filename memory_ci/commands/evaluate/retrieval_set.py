@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memory_ci.commands.evaluate.json_lines import DEFAULT_TIME, load_lines
 from memory_ci.commands.evaluate.records import JudgedQuery
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.report import LoadedFile
 from memory_ci.search.builder import open_index, sync
@@ -145,7 +145,7 @@ def _sync_files(index: Index, files: Mapping[str, LoadedFile]) -> None:
 def _make_memory_entry(set_entry: SetEntry) -> Entry:
     """Return an entry of memory with the values of an entry of the set, and defaults otherwise."""
     title, _, body = set_entry.text.partition("\n")
-    default_entry = sample_entry(0, title)
+    default_entry = make_sample_entry(0, title)
     return replace(
         default_entry,
         id=set_entry.id,

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from memory_ci.commands.forget import places
 from memory_ci.commands.forget.contents import ForgetTarget
-from memory_ci.commands.forget.places import FileChange, HeldPlace
+from memory_ci.commands.forget.places import HeldPlace, MaskedFile
 from memory_ci.errors import UsageError
 from memory_ci.extraction import tombstones
 from memory_ci.gitrepo.process import run_git
@@ -363,7 +363,7 @@ def _add_lines(old_data: bytes | None, lines: Sequence[str]) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _write_files(changes: Iterable[FileChange]) -> None:
+def _write_files(changes: Iterable[MaskedFile]) -> None:
     """Write or remove files, except for those that `forget` cannot change: they need a person."""
     for change in changes:
         if change.place.needs_person:

@@ -75,7 +75,7 @@ class HeldPlace(msgspec.Struct, frozen=True):
     needs_person: bool = msgspec.field(default=False, name="is_left")
 
 
-class FileChange(NamedTuple):
+class MaskedFile(NamedTuple):
     """The planned change of a file that no commit has.
 
     Attributes:
@@ -169,7 +169,7 @@ def _rebuild_export(workspace: Workspace, text: str, entry_texts: Mapping[str, b
     return put_block(text, build_lines(memory_files))
 
 
-def plan_untracked_files(workspace: Workspace, target: ForgetTarget) -> Iterator[FileChange]:
+def plan_untracked_files(workspace: Workspace, target: ForgetTarget) -> Iterator[MaskedFile]:
     """Yield the changes of memory files that git does not track, and that hold words to forget."""
     root = workspace.repo.root
     if root is None:
@@ -184,7 +184,7 @@ def plan_untracked_files(workspace: Workspace, target: ForgetTarget) -> Iterator
         new_data, action = rewrite_file(workspace, target, path, data)
         if action and new_data != data:
             place = HeldPlace("memory", path, f"{action}; no commit holds it")
-            yield FileChange(place, root / path, new_data)
+            yield MaskedFile(place, root / path, new_data)
 
 
 # -- refs
@@ -251,7 +251,7 @@ def list_publish_refs(repo: Repository) -> tuple[str, ...]:
 UNREADABLE_PROBLEM = "it cannot be read, or is too large to search"
 
 
-def plan_derived_files(workspace: Workspace, target: ForgetTarget) -> Iterator[FileChange]:
+def plan_derived_files(workspace: Workspace, target: ForgetTarget) -> Iterator[MaskedFile]:
     """Yield the changes of files below .git/memory-ci that hold words to forget, or may hold them.
 
     The files are derived from git, or notes that wait for a commit. Each linked work tree has a git
@@ -276,7 +276,7 @@ def plan_derived_files(workspace: Workspace, target: ForgetTarget) -> Iterator[F
                 yield change
 
 
-def _plan_derived_file(target: ForgetTarget, path: Path, location: str) -> FileChange | None:
+def _plan_derived_file(target: ForgetTarget, path: Path, location: str) -> MaskedFile | None:
     """Return the deletion of a derived file that holds words to forget, or may hold them.
 
     Args:
@@ -298,12 +298,12 @@ def _plan_derived_file(target: ForgetTarget, path: Path, location: str) -> FileC
         else:
             if not target.is_held_in(data):
                 return None
-    return FileChange(HeldPlace("derived", location, action), path, None)
+    return MaskedFile(HeldPlace("derived", location, action), path, None)
 
 
 def _plan_waiting_note(
     workspace: Workspace, target: ForgetTarget, path: Path, location: str
-) -> FileChange | None:
+) -> MaskedFile | None:
     """Return the change of a note that waits for a commit, and holds words to forget.
 
     A note is not derived, so one that cannot be read is left to a person.
@@ -321,12 +321,12 @@ def _plan_waiting_note(
         data = read_regular(path, MAX_FILE_BYTES)
     except OSError:
         action = f"{UNREADABLE_PROBLEM}: look yourself"
-        return FileChange(HeldPlace("note", location, action, needs_person=True), path, None)
+        return MaskedFile(HeldPlace("note", location, action, needs_person=True), path, None)
     if not target.is_held_in(data):
         return None
     new_data, _ = rewrite_file(workspace, target, ".memory/inbox/note.md", data)
     action = "deleted" if new_data is None else "masked"
-    return FileChange(HeldPlace("note", location, action), path, new_data)
+    return MaskedFile(HeldPlace("note", location, action), path, new_data)
 
 
 def _read_or_empty(path: Path) -> bytes:

@@ -22,9 +22,9 @@ from memory_ci.records.proportion import compute_share, newcombe_interval
 from memory_ci.sessions.captured_sessions import CapturedSessions
 from memory_ci.sessions.session_note import (
     HELD_OUT_LINE,
+    hash_session_id,
     is_held_out,
     list_served_fingerprints,
-    mark_session,
 )
 from memory_ci.text import content_words
 
@@ -101,7 +101,7 @@ def _find_period(
 
     noted_marks: set[str] = set()
     for session in sessions:
-        mark = mark_session(session.id)
+        mark = hash_session_id(session.id)
         is_held = mark in episode_marks or HELD_OUT_LINE in list_served_fingerprints(
             workspace, session.id
         )
@@ -144,7 +144,7 @@ def _compare_sessions(
     for session in sessions:
         if session.started is None or session.started < period.start:
             continue
-        mark = mark_session(session.id)
+        mark = hash_session_id(session.id)
         is_held = mark in period.marks or is_held_out(mark, period.holdout)
         corrections = list(_iter_corrections(captured.load_events(session)))
         is_in_memory = _has_entry_before(corrections, session.started.date(), entries)

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.record_commits import Cursor, find_cursor
 from memory_ci.gitrepo.repo import is_in_history
@@ -45,7 +45,7 @@ from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import apply_changes, edit_file
 from memory_ci.store.layout import is_fragment
 
-HEADING = (
+REJECTED_FILE_HEADING = (
     "# Learnings and episodes that a maintainer took out of the memory pull request: "
     "not proposed again.\n"
 )
@@ -136,7 +136,7 @@ def _update_rejected_file(
     """
     old_lines = content.splitlines(keepends=True)
     if not old_lines and decisions.rejected_lines:
-        old_lines = [HEADING.encode()]
+        old_lines = [REJECTED_FILE_HEADING.encode()]
 
     lines: list[bytes] = []
     for line in old_lines:
@@ -454,7 +454,7 @@ def _update_steps(
         for change in step.changes:
             entry = change.entry
             if change.step == "extract":
-                is_rejected = content_key(entry.title, entry.body) in rejected_keys
+                is_rejected = compute_content_key(entry.title, entry.body) in rejected_keys
                 if entry.id in new_copies_by_id or is_rejected:
                     continue
             elif _fits_edited_entry(change, old_copies_by_id, new_copies_by_id):

@@ -27,11 +27,11 @@ from memory_ci.extraction.engines.anthropic_api import (
     AnthropicEngine,
     Batch,
     fetch_results,
+    is_batch_ended,
     is_configured,
-    poll,
-    submit,
+    submit_batch,
 )
-from memory_ci.extraction.engines.meter import cost_bound
+from memory_ci.extraction.engines.meter import compute_max_cost
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
@@ -246,7 +246,7 @@ class Backfill:
             )
             if wait is None or sent_batches is None:
                 return pending
-        return self._poll(sent_batches, wait)
+        return self._poll_batches(sent_batches, wait)
 
     def finish(self, plan: Plan) -> None:
         """Delete the state file after a plan was applied.
@@ -334,7 +334,7 @@ class Backfill:
         self, engine: AnthropicEngine, sent_batches: SentBatches, requests: Mapping[str, Request]
     ) -> SentBatches:
         """Submit one batch, save it in the state file, and return all batches sent so far."""
-        batch = submit(engine, requests, self._now)
+        batch = submit_batch(engine, requests, self._now)
         sent_batches = replace(sent_batches, batches=(*sent_batches.batches, batch))
         self._save_state(sent_batches)
         return sent_batches
@@ -349,7 +349,7 @@ class Backfill:
         write_file(_state_path(self._workspace.repo), data)
         self._sent_batches = sent_batches
 
-    def _poll(self, sent_batches: SentBatches, wait: Wait | None) -> Pending | SentBatches:
+    def _poll_batches(self, sent_batches: SentBatches, wait: Wait | None) -> Pending | SentBatches:
         """Ask the API how many batches have ended, again and again until all have.
 
         Args:
@@ -361,7 +361,7 @@ class Backfill:
         """
         while True:
             with self._open_model() as (_, engine):
-                ended_count = sum(poll(engine, batch) for batch in sent_batches.batches)
+                ended_count = sum(is_batch_ended(engine, batch) for batch in sent_batches.batches)
             if ended_count == len(sent_batches.batches):
                 return sent_batches
             pending = Pending("processing", sent_batches.estimate, ended_count)
@@ -490,7 +490,7 @@ def _estimate_batches(model: Model, prompts: Sequence[Prompt], batches: int) -> 
         requests=len(usages),
         batches=batches,
         input_tokens=sum(usage.cache_write_tokens for usage in usages),
-        cost_usd=sum(cost_bound(usage, settings.model, settings.price) for usage in usages),
+        cost_usd=sum(compute_max_cost(usage, settings.model, settings.price) for usage in usages),
     )
 
 

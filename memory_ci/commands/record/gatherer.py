@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.evidence.content import own_words, redact
+from memory_ci.evidence.content import extract_own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.history import find_addition
@@ -37,9 +37,9 @@ from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.sessions.session_join import SessionFinder, UnmergedWork
 from memory_ci.sources.commits import (
-    author_of,
-    commit_events,
-    diff_event,
+    format_author,
+    make_commit_events,
+    make_diff_event,
 )
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
@@ -194,7 +194,7 @@ class Gatherer:
         """
         request = self.find_request(merged)
         sources: list[Join] = []
-        events = [*commit_events(merged), *file_events(self._workspace, merged)]
+        events = [*make_commit_events(merged), *file_events(self._workspace, merged)]
         if request is not None:
             is_named_by_commit = merged.number == request.number
             how = "named by its commit" if is_named_by_commit else "named by the forge"
@@ -214,7 +214,7 @@ class Gatherer:
             )
             session_events += joined_session.events
         if len(events) > len(merged.commits) or session_events:
-            events.append(diff_event(merged))
+            events.append(make_diff_event(merged))
         return _number_events([*events, *sort_events(session_events)], sources, request)
 
     def gather_declined(self, request: PullRequest) -> GatheredEvents:
@@ -301,7 +301,7 @@ class Gatherer:
             return True
         trusted_authors = self._workspace.config.extraction.trusted_authors
         commits = merged.commits if len(commit.parents) > 1 else (commit,)
-        return all(is_author(author_of(authored), trusted_authors) for authored in commits)
+        return all(is_author(format_author(authored), trusted_authors) for authored in commits)
 
     def find_request(self, merged: MergedChange) -> PullRequest | None:
         """Return the pull request that a merged change came from, or None.
@@ -407,7 +407,7 @@ def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
     turns = []
     for event in events:
         if event.kind == "review" and event.actor == "human" and not event.is_outside:
-            text = redact("\n".join(own_words(event.text).splitlines())).text
+            text = redact("\n".join(extract_own_words(event.text).splitlines())).text
             turns.append(PersonTurn(label, event.at, event.author, text))
     return turns
 

@@ -30,7 +30,7 @@ from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
-from memory_ci.extraction.engines.meter import cost, cost_bound
+from memory_ci.extraction.engines.meter import compute_cost, compute_max_cost
 from memory_ci.extraction.engines.program import COMMAND_VARIABLE
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.memory.model import Model
@@ -291,10 +291,10 @@ def _estimate_cost(model: Model, usages: Sequence[Usage]) -> float | None:
     if model.name == "command" and settings.price is None:
         return None
     if has_batches(model):
-        return sum(cost_bound(usage, settings.model, settings.price) for usage in usages)
+        return sum(compute_max_cost(usage, settings.model, settings.price) for usage in usages)
     costs: list[float] = []
     for usage in usages:
-        usage_cost = cost(usage, settings.model, settings.price)
+        usage_cost = compute_cost(usage, settings.model, settings.price)
         if usage_cost is None:
             return None
         costs.append(usage_cost)

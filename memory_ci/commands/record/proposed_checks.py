@@ -20,7 +20,7 @@ from memory_ci.commands.record.drafted_checks import (
     draft_rule_checks,
 )
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
+from memory_ci.extraction.entries import compute_candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.past import plan_newest
 from memory_ci.memory.eligible import is_work
 from memory_ci.memory.forgotten import read_rejected
@@ -58,7 +58,7 @@ MIN_APPLICABLE = 3  # Changes that a check must be about.
 MAX_VIOLATED_SHARE = 0.2  # The greatest share of them that may violate it.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
-IMPORTANCE = 0.7
+CHECK_IMPORTANCE = 0.7  # Of an entry with a check; chosen by hand.
 
 
 def judge_checks(
@@ -181,7 +181,7 @@ def _select_judged(
     chosen_drafts: list[tuple[DraftedCheck, BacktestResult]] = []
     proposed_count = 0
     for draft, result in tested_drafts:
-        key = candidate_key(_make_candidate(draft, result))
+        key = compute_candidate_key(_make_candidate(draft, result))
         is_accepted = key in accepted_keys
         if key in declined_keys or not (is_accepted or _is_worth_proposing(draft, result)):
             continue
@@ -230,7 +230,7 @@ def _judge_check(
     """
     candidate = _make_candidate(draft, result)
     reason = f"would have spoken {len(result.violations)} times in {result.applicable} changes"
-    if candidate_key(candidate) not in accepted_keys:
+    if compute_candidate_key(candidate) not in accepted_keys:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=HISTORY_LABEL)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
     is_of_entry = draft.rule.source == "entry"
@@ -240,7 +240,7 @@ def _judge_check(
         reason=reason,
         change=HISTORY_LABEL,
         # For a rule of an entry, the place is the entry's id.
-        entry_id=draft.rule.place if is_of_entry else entry_id(candidate),
+        entry_id=draft.rule.location if is_of_entry else entry_id(candidate),
     )
 
 
@@ -255,7 +255,7 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
         check=draft.check,
         source=rule.source,
         is_by_model=draft.is_by_model,
-        place=rule.place,
+        place=rule.location,
         applicable=result.applicable,
         violations=len(result.violations),
         examples=tuple(_describe_violation(violation) for violation in result.violations),
@@ -264,13 +264,15 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
     )
     if rule.candidate is not None:
         return replace(rule.candidate, proposal=proposal, repetition=None, engine=ENGINE)
-    quotes = (Quote("", rule.words, f"file:{rule.place}"),) if rule.source == "document" else ()
+    quotes: tuple[Quote, ...] = ()
+    if rule.source == "document":
+        quotes = (Quote("", rule.quoted_words, f"file:{rule.location}"),)
     return Candidate(
         title=rule.title,
         body="",
         type="directive",
         domain="team",
-        importance=IMPORTANCE,
+        importance=CHECK_IMPORTANCE,
         scope="institutional",
         extraction_scope="institutional",
         quotes=quotes,

@@ -22,7 +22,7 @@ from memory_ci.records.plan import Change
 from memory_ci.sessions.repetitions import (
     MAX_REQUESTS,
     Repeated,
-    describe,
+    describe_repetition,
     find_repeated,
     save_pending_lines,
 )
@@ -112,7 +112,7 @@ def plan_repeated(run: RecordRun, judged_candidates: Sequence[Judged]) -> Iterat
         day = candidate.occurred_at or EARLIEST_DATE
         day = min(max(day, EARLIEST_DATE), run.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=run.today, merged_on=day)
-        why = describe(candidate.repetition)
+        why = describe_repetition(candidate.repetition)
         yield Change(step="extract", kind="add", path=path, entry=entry, why=why)
 
 
@@ -128,7 +128,7 @@ def _judge_repetition(item: Repeated, mode: RepeatedMode, accepted_keys: frozens
         accepted_keys: content keys of candidates that a person accepted.
     """
     candidate = item.candidate
-    reason = describe(candidate.repetition) if candidate.repetition else ""
+    reason = describe_repetition(candidate.repetition) if candidate.repetition else ""
     is_accepted = not item.keys.isdisjoint(accepted_keys)
     if is_accepted:
         candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)

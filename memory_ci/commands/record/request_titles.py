@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.support import find_ungrounded
@@ -50,7 +50,11 @@ def title_requests(client: ModelClient, repetitions: Iterable[Repeated]) -> Iter
 
 
 def _title_request(client: ModelClient, item: Repeated) -> Repeated | None:
-    """Return a request as a model words it; None if it was about one piece of work alone."""
+    """Return a repeated request as a model words it, None if it was about one piece of work alone.
+
+    The model is shown the first wordings, and answers with a learning that quotes them if they are
+    a rule of conduct.
+    """
     wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
     piece = Evidence(
         id="e1",
@@ -88,5 +92,5 @@ def _set_title(item: Repeated, learning: Learning, wordings: list[str]) -> Repea
     if is_unsafe(title):
         return item
     candidate = replace(item.candidate, title=title[:1].upper() + title[1:])
-    keys = item.keys | {content_key(candidate.title, candidate.body)}
+    keys = item.keys | {compute_content_key(candidate.title, candidate.body)}
     return item._replace(candidate=candidate, keys=keys)

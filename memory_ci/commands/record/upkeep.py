@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.entries import deepest_directory
+from memory_ci.extraction.entries import find_deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.support import find_ungrounded
 from memory_ci.gitrepo.history import list_commits_replacing
@@ -193,7 +193,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
             changed_paths = episode.action.files
             if changed_paths:
                 change_name = format_work_ref(episode.action.pr, episode.action.commit)
-                directories[change_name] = deepest_directory(changed_paths)
+                directories[change_name] = find_deepest_directory(changed_paths)
         return directories
 
     promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(base))

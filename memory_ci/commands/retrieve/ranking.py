@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 MIN_JUDGED = 100
 """Candidates that are judged and diversified at least; more if the limit is over half of it."""
 
-MIN_MATCHES = 200  # Matches that each lane returns at least.
+MIN_MATCHES = 200  # Matches that each of the two searches returns at least.
 
 TEAM_RELEVANCE = 0.01
 """Relevance of a team's entry to a file; so low that each entry that cites the file precedes it."""
@@ -76,7 +76,8 @@ TruthOf = Callable[[Entry], float]  # The truth factor of an entry, 0 if all its
 class Ranked(msgspec.Struct, frozen=True):
     """The best matches of a task, ranked before the code that they cite is judged.
 
-    A lane is the result of one search, by words or by vectors: a score for each entry.
+    Entries are searched by words and by vectors. Each search gives a score for each entry that it
+    finds; the two scores of an entry are fused into its relevance.
 
     Attributes:
         matches: all entries that were found.
@@ -86,10 +87,10 @@ class Ranked(msgspec.Struct, frozen=True):
         margin: by how much the best match is closer to the task than the least that is served;
             below 0 no match is close enough.
         feedback: the utilities of the matches.
-        relevance: the fused lanes, or the lexical lane if only that answered.
-        cosines: the vector lane.
-        mode: which lanes answered.
-        reason: why a lane did not answer fully.
+        relevance: the fused scores, or those of the search by words if only that answered.
+        cosines: the scores of the search by vectors.
+        mode: which searches answered.
+        reason: why the search by vectors did not answer fully.
     """
 
     matches: tuple[Match, ...]
@@ -104,7 +105,7 @@ class Ranked(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class _VectorLane(msgspec.Struct, frozen=True):
+class _VectorMatches(msgspec.Struct, frozen=True):
     """The result of the search by vectors.
 
     Attributes:
@@ -188,7 +189,7 @@ def _search_vectors(
     *,
     embedder: EmbedderChoice | None,
     depth: int,
-) -> _VectorLane:
+) -> _VectorMatches:
     """Return the entries that are nearest to a task by vectors, if there is an embedder.
 
     Args:
@@ -200,9 +201,9 @@ def _search_vectors(
         depth: how many entries are returned at most.
     """
     if embedder is None:
-        return _VectorLane()
+        return _VectorMatches()
     if embedder.embedder is None:
-        return _VectorLane(mode=embedder.mode, reason=embedder.reason)
+        return _VectorMatches(mode=embedder.mode, reason=embedder.reason)
     from memory_ci.evidence.content import redact
     from memory_ci.search.vectors import search_vectors
 
@@ -213,7 +214,7 @@ def _search_vectors(
         if place not in scores_by_words
     ]
     mode: Mode = "degraded" if answer.reason else "hybrid"
-    return _VectorLane(answer.matches, tuple(new_matches), mode, answer.reason)
+    return _VectorMatches(answer.matches, tuple(new_matches), mode, answer.reason)
 
 
 def rank_about(

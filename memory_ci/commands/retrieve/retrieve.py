@@ -76,16 +76,16 @@ class _Selection(msgspec.Struct, frozen=True):
     """The hits that are worth serving, best first, and the reasons why others are not.
 
     Attributes:
-        gone: hits whose cited code is gone.
-        superseded: hits that another hit supersedes.
+        gone_hits: hits whose cited code is gone.
+        superseded_hits: hits that another hit supersedes.
         weak_count: how many hits are not close enough to the task.
         over_limit_count: how many hits are close enough, but beyond the limit.
         served_before_count: how many hits the session was served before.
     """
 
     hits: tuple[Hit, ...]
-    gone: tuple[Withheld, ...]
-    superseded: tuple[Withheld, ...]
+    gone_hits: tuple[Withheld, ...]
+    superseded_hits: tuple[Withheld, ...]
     weak_count: int
     over_limit_count: int
     served_before_count: int
@@ -188,7 +188,7 @@ def _rank_entries(job: _Job, norms: ChosenNorms) -> Ranked:
             embedder=embedder,
             names=names,
         )
-    _note_vector_lane(job, embedder, ranked)
+    _note_vector_search(job, embedder, ranked)
 
     hits = []
     for hit in ranked.hits:
@@ -216,7 +216,7 @@ def _choose_embedder(
     return choose_embedder(config.retrieve, environ)
 
 
-def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
+def _note_vector_search(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
     """Note for `memory-ci doctor` whether the embedder answered, if it was called."""
     if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
@@ -277,8 +277,8 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     new_hits = [hit for hit in close_hits if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_add_last_edits(workspace, new_hits, tree)),
-        gone=gone_hits,
-        superseded=superseded_hits,
+        gone_hits=gone_hits,
+        superseded_hits=superseded_hits,
         weak_count=weak_count,
         over_limit_count=over_limit_count,
         served_before_count=len(close_hits) - len(new_hits),
@@ -362,7 +362,7 @@ def _fit_to_budget(
         norms_dropped=tuple(dropped_norms),
         hits=served_hits,
         hits_dropped=dropped_hits,
-        withheld=(*selection.gone, *selection.superseded),
+        withheld=(*selection.gone_hits, *selection.superseded_hits),
         verdict=ranked.strength,
         weak=selection.weak_count,
         over_limit=selection.over_limit_count,
@@ -391,8 +391,8 @@ def _add_notes(
         notes.append(f"Searched by words only: {ranked.reason}.")
     overhead_chars = job.request.max_chars - entry_chars
     notes += _explain_missing_entries(retrieval, job.options.about, overhead_chars)
-    if selection.gone:
-        count = plural(len(selection.gone), "entry")
+    if selection.gone_hits:
+        count = plural(len(selection.gone_hits), "entry")
         notes.append(f"Withheld, because the code cited is gone: {count}. --explain names them.")
     is_below_limit = 0 < len(retrieval.hits) < job.request.limit
     if job.options.limit is not None and retrieval.weak and is_below_limit:
@@ -530,7 +530,7 @@ def _add_organisation(
         environ=environ,
         today=job.today,
         is_new=job.session.is_new,
-        known=own_ids,
+        own_entry_ids=own_ids,
     )
 
 

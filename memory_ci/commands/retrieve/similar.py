@@ -62,11 +62,11 @@ class RecalledTasks(msgspec.Struct, frozen=True):
     """The changes of a repository that are similar to a task, and all of its changes.
 
     Attributes:
-        similar: the similar changes, best first.
+        similar_changes: the similar changes, best first.
         all_changes: all merged changes and the habits that they show; None if they cannot be read.
     """
 
-    similar: tuple[SimilarTask, ...]
+    similar_changes: tuple[SimilarTask, ...]
     all_changes: CachedTasks | None
 
 
@@ -130,7 +130,7 @@ def find_hints(
     """
     recalled = recall_tasks(workspace, task)
     all_changes = recalled.all_changes
-    new_changes = tuple(change for change in recalled.similar if is_new(change))
+    new_changes = tuple(change for change in recalled.similar_changes if is_new(change))
     if all_changes is None or not new_changes:  # Habits alone say nothing about the task.
         return Hints()
 

@@ -33,7 +33,7 @@ from memory_ci.commands.review.priority import (
 )
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
-from memory_ci.extraction.entries import candidate_key
+from memory_ci.extraction.entries import compute_candidate_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.record_commits import find_cursor
@@ -272,7 +272,7 @@ def _list_candidate_questions(
         if not suggestion.is_accepted:
             suggestion_by_key[suggestion.key] = suggestion
     for judged_candidate in judged:
-        key = candidate_key(judged_candidate.candidate)
+        key = compute_candidate_key(judged_candidate.candidate)
         if judged_candidate.verdict == "quarantined" and key not in declined_keys:
             suggestion_by_key[key] = Suggestion(
                 key=key,
@@ -375,7 +375,7 @@ def _make_entry_question(
     """
     entry = located.entry
     use_count = usage.get(entry.id)
-    served_count = use_count.given if use_count else 0
+    served_count = use_count.served if use_count else 0
     use = estimate_use(effective_importance(entry), served_count)
     return Question(
         kind=kind,
@@ -437,7 +437,7 @@ def _list_unused(
     for located in active_entries:
         count = usage.get(located.entry.id)
         if count and is_idle(count):
-            why = f"given {plural(count.given, 'time')}, and never used"
+            why = f"served {plural(count.served, 'time')}, and never used"
             yield _make_entry_question("unused", located, why, usage)
 
 

@@ -160,7 +160,7 @@ def _blame_file(
             day=hunk.day,
             subject=hunk.subject,
             number=number,
-            given=_list_served(episode, titles),
+            served=_list_served(episode, titles),
             learned=_list_learned(memory.located, refs),
         )
 

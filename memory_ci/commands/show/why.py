@@ -104,7 +104,7 @@ def _explain_as_of(
         prominence=prominence(entry, today),
         prominence_factors=_list_prominence_factors(entry, feedback_weights),
         utility=feedback_weights.utility(entry),
-        served_count=usage.given,
+        served_count=usage.served,
         used_count=usage.used,
         related_count=feedback_weights.touched(entry),
         feedback=tuple(_iter_counted_feedback(entry.id, episodes.records, successors)),

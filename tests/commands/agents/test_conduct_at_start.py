@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from memory_ci.commands.agents.conduct import MAX_CHARS, PENDING_HEADING
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.sessions.moments import TimedLine
 from memory_ci.sessions.session_note import list_activities
 from memory_ci.store.edits import format_entry
@@ -99,7 +99,7 @@ def test_requests_shown_to_a_session_are_noted(call: Call, shop: Project) -> Non
         for sign in list_activities(shop.workspace, "s7")
         if sign.served_requests
     ]
-    assert output == [(content_key(DRAFT, ""),)]
+    assert output == [(compute_content_key(DRAFT, ""),)]
 
 
 def test_a_failure_is_not_shown_at_the_start(call: Call, shop: Project) -> None:
@@ -162,7 +162,9 @@ def test_a_request_that_a_norm_says_in_other_words_is_not_shown(call: Call, shop
 
 def test_a_declined_request_is_not_shown(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
-    shop.commit("Decline", {".memory/rejected.txt": f"# x\n{content_key(DRAFT, '')} {DRAFT}\n"})
+    shop.commit(
+        "Decline", {".memory/rejected.txt": f"# x\n{compute_content_key(DRAFT, '')} {DRAFT}\n"}
+    )
     assert list_requests(start(call)) == []
 
 
@@ -244,7 +246,7 @@ def test_entries_and_requests_with_a_moment_are_in_the_table(call: Call, shop: P
             f"memory-ci: before you push: Run the linter. It takes a minute. (id {entry_id[:8]})",
         ),
         TimedLine(
-            content_key(DRAFT, "")[:8],
+            compute_content_key(DRAFT, "")[:8],
             "before:pull-request",
             f"memory-ci: before you open a pull request: {DRAFT} (not agreed yet)",
         ),
