@@ -36,7 +36,7 @@ FENCE = Fence(
     "(derived from memory: edit that, then `memory-ci export --to agents-md`) -->",
     "<!-- memory-ci export: end -->",
 )
-MAX_CHARS = 4_000  # Characters of the block that `export` writes.
+MAX_CHARS = 4_000  # Characters of the block that `export_block` writes.
 MAX_ENTRIES = 12  # Entries of that block.
 WIDTH = 300
 """Length of one line in characters; the title comes first."""
@@ -68,7 +68,7 @@ class Exported(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
+def export_block(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
     """Update the block of memory in a file, and say whether that changed it.
 
     Args:
