@@ -499,7 +499,10 @@ def test_public_names_and_those_of_a_test_class_are_free(line: str) -> None:
 def test_no_test_uses_a_private_name_of_the_package() -> None:
     used = {}
     for path in sorted((ROOT / "tests").rglob("*.py")):
-        names = list_private_names(path.read_text("utf-8"))
+        source = path.read_text("utf-8")
+        if not re.search(r"(?<!\w)_[A-Za-z]", source):  # parsing all takes seconds
+            continue
+        names = list_private_names(source)
         if names:
             used[path.relative_to(ROOT).as_posix()] = names
     assert used == {}

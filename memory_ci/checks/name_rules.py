@@ -159,10 +159,12 @@ def find_name_rules(text: str) -> list[NameRule]:
     [NameRule(thing='function', form='start', value='fn_', is_forbidden=False)]
     """
     text = " ".join(text[:MAX_TEXT].split())
+    things = list(THING.finditer(text))
+    if not things:
+        return []
     is_question = text.rstrip(" '\"").endswith("?")
     if is_question or RESTRICTING_WORDS.search(text):
         return []
-    things = list(THING.finditer(text))
     is_about_names = WORDS_ABOUT_NAMES.search(text) is not None
     rules: dict[NameRule, None] = {}  # without duplicates, in order
     for form, requirement in _find_requirements(text):
@@ -211,7 +213,7 @@ def _choose_things(
 
     Args:
         text: the sentence.
-        things: the matches of kinds of things (`functions`) in it.
+        things: the matches of kinds of things (`functions`) in it, at least one.
         requirement: the match that says what their names must be like.
     """
     start, end = requirement.span()

@@ -256,17 +256,18 @@ def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
 def render_entries(
     ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0
 ) -> str:
-    """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
+    """Return a line for each entry: id, prominence, `used/served`, type, scope, title.
 
-    The prominence says how likely an entry is to be useful; `used/given` says how often agents were
-    served it and used it.
+    The prominence says how likely an entry is to be useful; `used/served` counts how often agents
+    used it and were served it.
 
     Args:
         ranked: entries with their prominence.
         usage: use counts by id; without counts, the column is left out.
         width: the width of a terminal, for which the columns have names; 0 elsewhere.
     """
-    from memory_ci.records.entry import name_entry  # hooks, which print no entries, do not need it
+    # Not at the top: hooks, which load this module too, print no entries.
+    from memory_ci.records.entry import name_entry
 
     ids = short_ids(located.entry.id for _, located in ranked)
     rows: list[dict[str, str]] = []
@@ -275,7 +276,7 @@ def render_entries(
         status = "" if entry.status == "active" else f"({entry.status}) "
         row = {"id": ids[entry.id], "score": f"{value:.2f}"}
         if usage:
-            row["used/given"] = _render_count(usage.get(entry.id))
+            row["used/served"] = _render_count(usage.get(entry.id))
         row |= {"type": entry.type, "scope": located.scope.target}
         row["title"] = f"{status}{name_entry(entry)}"
         rows.append({name: printable(cell) for name, cell in row.items()})
@@ -317,7 +318,7 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
 
 
 def _render_count(count: UseCount | None) -> str:
-    return f"{count.used}/{count.given}" if count else ""
+    return f"{count.used_count}/{count.served_count}" if count else ""
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
@@ -397,7 +398,7 @@ def _find_quoted(source: str, message: str) -> tuple[int, int]:
 def _find_symbol(source: str, symbols: Iterable[str]) -> tuple[int, int]:
     """Return start and end of a symbol's name in a line of code, outside of literals.
 
-    Without such a name, return those of the whole line.
+    Without such a name, return start and end of the whole line.
 
     Args:
         source: the line.

@@ -423,7 +423,7 @@ class GraveEvent(NamedTuple):
         return round(min(1.0, ROUTINE_IMPORTANCE + self.added + BY_SEVERITY[self.severity]), 2)
 
 
-REVERT = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
+REVERT_MESSAGE = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
 """The message of a commit that reverts another one."""
 
 GRAVE_EVENTS: tuple[GraveEvent, ...] = (
@@ -442,7 +442,7 @@ GRAVE_EVENTS: tuple[GraveEvent, ...] = (
         "warn",
     ),
     GraveEvent(
-        PieceSelector(("commit",), pattern=REVERT),
+        PieceSelector(("commit",), pattern=REVERT_MESSAGE),
         "mission.status_change",
         0.05,
         "error",

@@ -28,7 +28,7 @@ from memory_ci.extraction.suspects import (
     MIN_WORDS,
     REASON_CONJUNCTION,
     RULE_WORD,
-    WISH,
+    WISH_QUESTION,
     is_of_no_later_use,
 )
 from memory_ci.extraction.wording import REASON_WORD
@@ -163,7 +163,7 @@ def _is_wish(suggestion: Suggestion) -> bool:
     """Return whether a person only asked why something is still so."""
     candidate = suggestion.candidate
     is_of_person = candidate.session is not None and candidate.engine == "rules"
-    return is_of_person and bool(WISH.match(spell_negations(_get_source_text(candidate))))
+    return is_of_person and bool(WISH_QUESTION.match(spell_negations(_get_source_text(candidate))))
 
 
 def _make_sort_key(suggestion: Suggestion) -> tuple[int, float, int, float]:
@@ -303,7 +303,7 @@ def _weigh_unmarked(text: str, *, is_spoken: bool) -> float:
         text: the sentence.
         is_spoken: whether a person said it to an agent; else it is from a message.
     """
-    if is_spoken and WISH.match(spell_negations(text)):
+    if is_spoken and WISH_QUESTION.match(spell_negations(text)):
         return WISH_WEIGHT if len(text.split()) >= MIN_WORDS else 0
     weight = weigh_rule(text, is_spoken=is_spoken)
     if is_spoken and not weight and find_foreign_steering(text):

@@ -21,6 +21,7 @@ from memory_ci.lifecycle.reinforcement import unite_occurrences
 from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.lifecycle.similarity import (
     NEAR_DUPLICATE,
+    ComparedEntry,
     find_partners,
     parse_entry_words,
     similar_pairs,
@@ -173,16 +174,16 @@ def _find_clusters(located_entries: Iterable[Located]) -> Iterator[list[Located]
     Each entry is compared with the survivor: a chain of similar entries does not make its ends
     similar.
     """
-    comparable_groups: dict[object, list[Located]] = defaultdict(list)
+    comparable_groups: dict[object, list[ComparedEntry]] = defaultdict(list)
     for located_entry in sorted(located_entries, key=survival_key):
-        claims = parse_entry_words(located_entry.entry).claims
+        words, claims = parse_entry_words(located_entry.entry)
         key = (
             located_entry.path,
             located_entry.entry.type,
             *_list_conditions(located_entry.entry),
             claims,
         )
-        comparable_groups[key].append(located_entry)
+        comparable_groups[key].append(ComparedEntry(located_entry, words))
     for group in comparable_groups.values():
         yield from _split_group(group)
 
@@ -192,22 +193,21 @@ def _list_conditions(entry: Entry) -> tuple[object, ...]:
     return entry.adoption, entry.valid_until, entry.when, entry.check, entry.level
 
 
-def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
+def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
     """Yield clusters of near duplicates among entries that may be compared.
 
     The entries come in the order of survival. Each that is in no cluster yet starts one, and takes
     its near duplicates that are in none. Rules are near duplicates also by their titles alone.
     """
-    by_words = NearDuplicateSearch(
-        [parse_entry_words(located_entry.entry).words for located_entry in group]
-    )
+    located_entries = [compared.located_entry for compared in group]
+    by_words = NearDuplicateSearch([compared.words for compared in group])
     by_title: NearDuplicateSearch | None = None
-    if group[0].entry.type in RULE_TYPES:
-        titles = [title_stems(located_entry.entry) for located_entry in group]
+    if located_entries[0].entry.type in RULE_TYPES:
+        titles = [title_stems(located_entry.entry) for located_entry in located_entries]
         by_title = NearDuplicateSearch(titles, contained_only=True)
 
     clustered_ids: set[str] = set()
-    for index, survivor in enumerate(group):
+    for index, survivor in enumerate(located_entries):
         if survivor.entry.id in clustered_ids:
             continue
         clustered_ids.add(survivor.entry.id)
@@ -216,8 +216,8 @@ def _split_group(group: Sequence[Located]) -> Iterator[list[Located]]:
             duplicates |= by_title.find(index)
         candidates = []
         for duplicate in sorted(duplicates):
-            if group[duplicate].entry.id not in clustered_ids:
-                candidates.append(group[duplicate])
+            if located_entries[duplicate].entry.id not in clustered_ids:
+                candidates.append(located_entries[duplicate])
         cluster = _select_compatible(survivor, candidates)
         clustered_ids |= {member.entry.id for member in cluster}
         yield cluster

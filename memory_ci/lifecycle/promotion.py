@@ -20,7 +20,7 @@ from memory_ci.lifecycle.compaction import survival_key
 from memory_ci.lifecycle.consolidation import JOBS
 from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
 from memory_ci.lifecycle.relations import parse_relations
-from memory_ci.lifecycle.similarity import find_partners, parse_entry_words
+from memory_ci.lifecycle.similarity import ComparedEntry, find_partners, parse_entry_words
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
 from memory_ci.regex import Regex
@@ -261,13 +261,6 @@ def _may_be_promoted(entry: Entry) -> bool:
         return False
     is_contradicted = any(relation.kind == "contradicts" for relation in parse_relations(entry))
     return not is_contradicted and not is_personal(entry)
-
-
-class ComparedEntry(NamedTuple):
-    """An entry, and the words by which it is compared with others."""
-
-    located_entry: Located
-    words: frozenset[str]
 
 
 def _find_recurring(

@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Entry, Located
 from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, content_words, stem, words
 
@@ -67,6 +67,13 @@ class EntryWords(NamedTuple):
 
     words: frozenset[str]
     claims: tuple[tuple[str, str], ...]
+
+
+class ComparedEntry(NamedTuple):
+    """An entry, and the words by which it is compared with others."""
+
+    located_entry: Located
+    words: frozenset[str]
 
 
 def parse_entry_words(entry: Entry) -> EntryWords:

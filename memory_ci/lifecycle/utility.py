@@ -183,4 +183,4 @@ def make_work_key(event: Feedback) -> object:
 
 def is_idle(count: UseCount | None) -> bool:
     """Return whether an entry was served often and never used."""
-    return count is not None and count.given >= OFTEN and not count.used
+    return count is not None and count.served_count >= OFTEN and not count.used_count

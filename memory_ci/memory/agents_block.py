@@ -36,7 +36,7 @@ FENCE = Fence(
     "(derived from memory: edit that, then `memory-ci export --to agents-md`) -->",
     "<!-- memory-ci export: end -->",
 )
-MAX_CHARS = 4_000  # Characters of the block that `export_block` writes.
+MAX_CHARS = 4_000  # Characters of the block that `export` writes.
 MAX_ENTRIES = 12  # Entries of that block.
 WIDTH = 300
 """Length of one line in characters; the title comes first."""

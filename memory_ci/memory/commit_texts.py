@@ -13,11 +13,11 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.records.event import Event
 from memory_ci.records.history import MergedChange
 from memory_ci.sources.commits import (
-    job_events,
     list_added_adrs,
     list_job_files,
     make_commit_events,
     make_file_event,
+    make_job_events,
 )
 
 
@@ -41,7 +41,7 @@ def iter_file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Eve
     if start:
         old_texts = dict(_read_texts(Tree(workspace.repo, start), note_paths))
     for path, text in _read_texts(tree, note_paths):
-        yield from job_events(merged, path, text, old_texts.get(path, ""))
+        yield from make_job_events(merged, path, text, old_texts.get(path, ""))
 
 
 def read_change_texts(

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -344,7 +344,7 @@ def list_view(
     return tree_at(repo, sha).select(pathspecs) if sha else ()
 
 
-class MemoryFileContent(NamedTuple):
+class MemoryFileContent(msgspec.Struct, frozen=True):
     """A memory file as bytes, as parts of text, and as entries with findings."""
 
     data: bytes

@@ -1,7 +1,5 @@
 """The forms of shell commands: programs, subcommands and options, without other arguments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from itertools import takewhile
@@ -72,7 +70,7 @@ class CommandForm(NamedTuple):
     def __str__(self) -> str:
         return " ".join([self.program, *self.subcommands, *self.options])
 
-    def covers(self, command: CommandForm) -> bool:
+    def covers(self, command: "CommandForm") -> bool:
         """Return whether a command has the program, subcommands and options of this form."""
         first_subcommands = command.subcommands[: len(self.subcommands)]
         return (

@@ -122,7 +122,7 @@ def seal_path(path: Path) -> Path:
 def _read_fingerprint(path: Path) -> str:
     """Return size, times in nanoseconds and inode.
 
-    A copy may keep the time of modification, but never that of change.
+    A copy of a file may keep its time of modification (mtime), but not its time of change (ctime).
     """
     state = path.stat()
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n"

@@ -23,7 +23,7 @@ FORGET = "DELETE FROM verdicts WHERE row <= (SELECT max(row) FROM verdicts) - ?"
 
 
 def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
-    """Return the cached verdicts by key; those of an index that was changed by others are ignored.
+    """Return the cached verdicts by key; an index that was changed by others has none.
 
     Args:
         path: the index file.

@@ -121,15 +121,15 @@ def find_newest_transcript(workspace: Workspace, home: Path) -> Path:
 
     roots = _list_roots(workspace.repo)
     top = work_tree(workspace)
-    dated = [(path.stat().st_mtime, path) for path in find_transcripts(default_places(home, top))]
-    for _, path in sorted(dated, reverse=True):
+    transcripts = list(find_transcripts(default_places(home, top)))
+    for path in sorted(transcripts, key=lambda path: (path.stat().st_mtime, path), reverse=True):
         if not _find_foreign_directory(path, "", roots):
             return path
 
-    places = ", ".join(str(place) for place in usual_places(home, top))
+    directories = ", ".join(str(directory) for directory in usual_places(home, top))
     hint = "Name the file: `memory-ci sessions --capture PATH`."
     raise UsageError(
-        f"no transcript of this project is in {places}", slug="no-transcript", hint=hint
+        f"no transcript of this project is in {directories}", slug="no-transcript", hint=hint
     )
 
 
@@ -155,10 +155,10 @@ def capture(
         RepositoryError: ref-moved, git-failed.
     """
     sessions = read_repository_sessions(workspace, path, cwd=cwd)
-    return keep_sessions(workspace, path, sessions, now, dry_run=dry_run)
+    return store_sessions(workspace, path, sessions, now, dry_run=dry_run)
 
 
-def keep_sessions(
+def store_sessions(
     workspace: Workspace,
     path: Path,
     sessions: list[Session],
@@ -183,7 +183,7 @@ def keep_sessions(
     days = workspace.config.sessions.keep_days
     oldest = now - timedelta(days=days) if days else None
     if oldest and not dry_run:
-        expired = [stored for stored in list_stored(workspace.repo) if stored.at < oldest]
+        expired = [stored for stored in list_stored(workspace.repo) if stored.ended_at < oldest]
         delete(workspace.repo, expired)
 
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -403,12 +403,12 @@ def list_captured(workspace: Workspace) -> tuple[StoredSession, ...]:
     return list_stored(workspace.repo)
 
 
-def places_of(remote: str = "") -> tuple[str, ...]:
+def describe_places(remote: str = "") -> tuple[str, ...]:
     """Return in words where captured sessions are searched: locally, and on a remote if named."""
     return (SESSIONS, f"{SESSIONS} of {remote}") if remote else (SESSIONS,)
 
 
-def purge(
+def purge_sessions(
     workspace: Workspace,
     ids: Sequence[str],
     *,
@@ -433,33 +433,35 @@ def purge(
         EngineError: remote-failed.
         RepositoryError: git-failed.
     """
-    stored_here = list_stored(workspace.repo)
+    local_sessions = list_stored(workspace.repo)
     remote_refs = set(list_remote(workspace.repo, remote)) if remote else set()
-    refs = sorted({stored.ref for stored in stored_here} | remote_refs)
-    chosen = set(refs) if every else _choose_refs(refs, ids)
+    all_refs = sorted({stored.ref for stored in local_sessions} | remote_refs)
+    refs_to_delete = set(all_refs) if every else _choose_refs(all_refs, ids)
 
     if not dry_run:
         # The remote first: it may fail, and then the purge can be repeated.
-        delete_remote(workspace.repo, remote, sorted(chosen & remote_refs))
-        delete(workspace.repo, [stored for stored in stored_here if stored.ref in chosen])
-    return tuple(sorted(chosen))
+        delete_remote(workspace.repo, remote, sorted(refs_to_delete & remote_refs))
+        delete(
+            workspace.repo, [stored for stored in local_sessions if stored.ref in refs_to_delete]
+        )
+    return tuple(sorted(refs_to_delete))
 
 
-def _choose_refs(refs: Sequence[str], ids: Iterable[str]) -> set[str]:
+def _choose_refs(refs: Sequence[str], names: Iterable[str]) -> set[str]:
     """Return the refs of the sessions that are named by key, id or beginning of an id.
 
     Raises:
         UsageError: unknown-session.
     """
-    chosen: set[str] = set()
-    for name in ids:
-        matching = _list_matching(refs, name)
-        if not matching:
+    named_refs: set[str] = set()
+    for name in names:
+        matching_refs = _list_matching(refs, name)
+        if not matching_refs:
             hint = "`memory-ci sessions --captured` lists them."
             message = f"no captured session is named {name!r}"
             raise UsageError(message, slug="unknown-session", hint=hint)
-        chosen.update(matching)
-    return chosen
+        named_refs.update(matching_refs)
+    return named_refs
 
 
 def _list_matching(refs: Sequence[str], name: str) -> list[str]:

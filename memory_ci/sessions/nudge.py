@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError, RepositoryError
@@ -23,7 +24,7 @@ from memory_ci.records.history import Commit
 from memory_ci.records.names import HEADS
 from memory_ci.store.files import write_file
 
-SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
+MEMORY_SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
 """Files at the top of a work tree, any of which shows that memory is kept."""
 
 REACH = 10
@@ -139,10 +140,10 @@ def _keeps_memory(workspace: Workspace) -> bool:
     root = workspace.repo.root
     if root is None or (workspace.repo.common_dir / "shallow").exists():
         return False
-    return any((root / sign).exists() for sign in SIGNS)
+    return any((root / sign).exists() for sign in MEMORY_SIGNS)
 
 
-class _WorkSinceMemory(NamedTuple):
+class _WorkSinceMemory(msgspec.Struct, frozen=True):
     """The work on a branch since memory changed there.
 
     Attributes:

@@ -116,9 +116,26 @@ def find_repeated(
         archive: the sessions of the repository.
         limit: the greatest number of requests.
     """
-    written = list_written_rules(snapshot)
+    requests = _list_proposed_requests(snapshot, archive, limit)
+    repeated = _order_by_outcome(requests, archive, read_served_times(snapshot.workspace))
+    moments_in_memory = {located.entry.when for located in snapshot.memory.located}
+    for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
+        if _get_moment(failure) not in moments_in_memory:
+            repeated.append(_propose_failure(failure, snapshot))
+    return _remove_declined_and_unsafe(snapshot, repeated)
+
+
+def _list_proposed_requests(
+    snapshot: Snapshot, archive: SessionArchive, limit: int
+) -> list[Repeated]:
+    """Return the repeated requests that could become a rule of memory.
+
+    A request that a document states as a rule is proposed only if people made it in enough sessions
+    after that: then the document alone does not work.
+    """
+    written_rules = list_written_rules(snapshot)
     settings = read_hook_settings(snapshot)
-    repeated: list[Repeated] = []
+    proposed: list[Repeated] = []
     for standing_request in find_standing_requests(archive.turns, limit):
         request = _remove_opposites(standing_request)
         if request.sessions < MIN_SESSIONS or not _is_about_conduct(request.text):
@@ -127,19 +144,14 @@ def find_repeated(
             continue
         if describe_gone_name(snapshot, request.text):
             continue
-        rule = find_existing_rule(snapshot, request.terms, written)
+        rule = find_existing_rule(snapshot, request.terms, written_rules)
         if rule is None:
-            repeated.append(_propose_request(request, settings))
+            proposed.append(_propose_request(request, settings))
             continue
         sessions_since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
         if not rule.is_entry and sessions_since >= MIN_SESSIONS_SINCE:
-            repeated.append(_propose_request(request, settings, rule.place, sessions_since))
-    repeated = _order_by_outcome(repeated, archive, read_served_times(snapshot.workspace))
-    moments = {place.entry.when for place in snapshot.memory.located}
-    for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
-        if _get_moment(failure) not in moments:
-            repeated.append(_propose_failure(failure, snapshot))
-    return _remove_declined_and_unsafe(snapshot, repeated)
+            proposed.append(_propose_request(request, settings, rule.place, sessions_since))
+    return proposed
 
 
 def _is_about_conduct(text: str) -> bool:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from memory_ci import progress
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.trust import AGENTS, classify_trust, is_author
+from memory_ci.evidence.trust import AGENT_PATTERNS, classify_trust, is_author
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
@@ -72,7 +72,7 @@ TRANSCRIPT_PATHS = (
     ":(top,glob)**/.specstory/history/*.md",
     ":(top,glob)**/.aider.chat.history.md",
 )
-PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
+PROMPT_LOG_OPTIONS = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
 
 MOMENT_BY_COMMAND: Mapping[tuple[str, ...], str] = {
     ("git", "commit"): "before:commit",
@@ -216,7 +216,7 @@ def read_archive(
         _save_cache(workspace, replace(cache, parsed=transcript_by_key, scan=history))
 
     # A commit message that an agent wrote does not prove that a person typed the prompts in it.
-    prompts = [turn for turn in history.prompts if not is_author(turn.person, AGENTS)]
+    prompts = [turn for turn in history.prompts if not is_author(turn.person, AGENT_PATTERNS)]
     turns = [*prompts, *cache.reviews]
     for source in sources:
         transcript = transcript_by_key.get(source.key)
@@ -286,7 +286,7 @@ def _list_captured(captured: Iterable[StoredSession]) -> Iterator[Source]:
     """Yield the sessions that were captured into refs, which have no author."""
     for stored in captured:
         file = TreeFile(stored.ref, f"{stored.oid}:{DIGEST}")
-        yield Source((file,), "", stored.at)
+        yield Source((file,), "", stored.ended_at)
 
 
 def _list_in_refs(repo: Repository) -> Iterator[Source]:
@@ -375,7 +375,7 @@ def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[Comm
 
 def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[PersonTurn]:
     """Yield the prompts of people that commit messages quote; the commit counts as the session."""
-    for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
+    for commit, _ in read_log(repo, *PROMPT_LOG_OPTIONS, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
             text = _mask(extract_typed_words(match["text"].strip()), MAX_TURN)
             if text:

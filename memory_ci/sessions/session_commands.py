@@ -27,15 +27,15 @@ EDIT_LINE = "edit"  # The first line of a note; an edit begins the note anew.
 MAX_NOTE = 20_000  # Bytes of a note.
 MAX_COMMANDS = 200  # Commands that a note holds.
 
-ADD = CommandForm("git", ("add",))
+GIT_ADD = CommandForm("git", ("add",))
 
-SHORT_VALUES = {"commit": "mFCct", "add": ""}
+SHORT_OPTIONS_WITH_VALUE = {"commit": "mFCct", "add": ""}
 """Short options of git whose value is the rest of the word, or the next word."""
 
-SHORT_ENDS = {"commit": "Su", "add": ""}
+SHORT_OPTIONS_WITH_OPTIONAL_VALUE = {"commit": "Su", "add": ""}
 """Short options of git whose value is the rest of the word alone."""
 
-LONG_VALUES = frozenset(
+LONG_OPTIONS_WITH_VALUE = frozenset(
     """--message --file --author --date --template --reuse-message --reedit-message --fixup
     --squash --cleanup --trailer --pathspec-from-file --chmod""".split()
 )
@@ -125,7 +125,7 @@ def read_staging(command: str) -> Staging:
     for form, words in list_shell_commands(command):
         if form.program == "cd":
             directory = posixpath.join(directory, *words[1:2])
-        elif ADD.covers(form):
+        elif GIT_ADD.covers(form):
             added = _read_arguments("add", words)
             if added.has("-n", "--dry-run", "-p", "--patch", "-i", "--interactive"):
                 continue
@@ -179,23 +179,23 @@ def _read_arguments(subcommand: str, words: Sequence[str]) -> _Arguments:
     """
     options: list[tuple[str, str]] = []
     paths: list[str] = []
-    rest = list(words[2:])
-    while rest:
-        word = rest.pop(0)
+    remaining_words = list(words[2:])
+    while remaining_words:
+        word = remaining_words.pop(0)
         if word == "--":
-            paths += rest
+            paths += remaining_words
             break
         if word.startswith("--"):
-            name, sign, value = word.partition("=")
-            if not sign and name in LONG_VALUES and rest:
-                value = rest.pop(0)
+            name, equals_sign, value = word.partition("=")
+            if not equals_sign and name in LONG_OPTIONS_WITH_VALUE and remaining_words:
+                value = remaining_words.pop(0)
             options.append((name, value))
         elif word.startswith("-") and word != "-":
             cluster = _read_cluster(subcommand, word[1:])
             last_name, value = cluster[-1]
-            takes_next_word = last_name.removeprefix("-") in SHORT_VALUES[subcommand]
-            if not value and takes_next_word and rest:
-                cluster[-1] = (last_name, rest.pop(0))
+            takes_next_word = last_name.removeprefix("-") in SHORT_OPTIONS_WITH_VALUE[subcommand]
+            if not value and takes_next_word and remaining_words:
+                cluster[-1] = (last_name, remaining_words.pop(0))
             options += cluster
         else:
             paths.append(word)
@@ -206,7 +206,10 @@ def _read_cluster(subcommand: str, letters: str) -> list[tuple[str, str]]:
     """Return the short options in a word like `-amfix`: `-a`, and `-m` with the value `fix`."""
     options: list[tuple[str, str]] = []
     for position, letter in enumerate(letters, start=1):
-        if letter in SHORT_VALUES[subcommand] + SHORT_ENDS[subcommand]:
+        if (
+            letter
+            in SHORT_OPTIONS_WITH_VALUE[subcommand] + SHORT_OPTIONS_WITH_OPTIONAL_VALUE[subcommand]
+        ):
             return [*options, (f"-{letter}", letters[position:])]
         options.append((f"-{letter}", ""))
     return options

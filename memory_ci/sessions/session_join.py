@@ -32,7 +32,7 @@ from memory_ci.sessions.checkpoints import (
     list_named_ids,
 )
 from memory_ci.sessions.session_note import MAX_IDLE_TIME
-from memory_ci.sessions.transcripts import path_text
+from memory_ci.sessions.transcripts import format_path
 from memory_ci.sources.commits import format_author
 from memory_ci.sources.entire import read_checkpoint
 from memory_ci.sources.reviews import is_outside
@@ -665,7 +665,7 @@ class SessionFinder:
             for path in find_transcripts([place]):
                 sessions += read_transcript(path)
             if len(sessions) == count_before:
-                self.problems.append(f"{path_text(place)} holds no session that can be read")
+                self.problems.append(f"{format_path(place)} holds no session that can be read")
         return tuple(sessions)
 
     @cached_property

@@ -168,18 +168,18 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
 def claim_event(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
     """Return whether this hook is the first of those that run at once for one event of a session.
 
-    Each hook appends a line with a random number to the note of the session. The hook whose line
-    comes first is the first.
+    Each hook appends a line with a hash of the event and a random number to the note of the
+    session. The hook whose line comes first is the first.
 
     Raises:
         RepositoryError: write-failed.
     """
-    mark = _hash("event", event)
-    own_claim = f"{mark}:{os.urandom(6).hex()}"
-    _append(workspace, session, [own_claim], now)
+    event_hash = _hash("event", event)
+    own_line = f"{event_hash}:{os.urandom(6).hex()}"
+    _append(workspace, session, [own_line], now)
     for line in _read(get_note_path(workspace, session)):
-        if line.startswith(mark):
-            return line == own_claim
+        if line.startswith(event_hash):
+            return line == own_line
     return True
 
 
@@ -335,12 +335,16 @@ def hash_session_id(session: str) -> str:
     return blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
 
 
-def is_held_out(mark: str, share: float) -> bool:
+def is_held_out(session_hash: str, share: float) -> bool:
     """Return whether a session is among those that are served nothing, for comparison.
 
-    It is if its mark, read as a number in [0, 1), is below the share of such sessions.
+    It is if its hash, read as a number in [0, 1), is below the share of such sessions.
+
+    Args:
+        session_hash: the hash of its id, from `hash_session_id`.
+        share: the share, in [0, 1].
     """
-    return int(mark, 16) / 2**64 < share
+    return int(session_hash, 16) / 2**64 < share
 
 
 def get_note_path(workspace: Workspace, session: str) -> Path:

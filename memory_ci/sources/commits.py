@@ -167,7 +167,9 @@ def list_job_files(change: MergedChange) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def job_events(change: MergedChange, path: str, text: str, before: str = "") -> Iterator[Event]:
+def make_job_events(
+    change: MergedChange, path: str, text: str, before: str = ""
+) -> Iterator[Event]:
     """Yield the events of one file of an agent's job: a document is one, a log one per new line.
 
     The risks in a pre-mortem that a model wrote are an event of their own with the actor "agent";

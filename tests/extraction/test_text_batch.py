@@ -21,7 +21,7 @@ from memory_ci.secret_patterns import PATTERNS
 from memory_ci.secrets import ALL_KEYWORDS
 
 BITS = sorted(
-    {keyword for _, keyword in ALL_KEYWORDS}
+    {keyword.text for keyword in ALL_KEYWORDS}
     | REQUIRED_STRINGS
     | {need for form in FORMS for group in form.required_groups for need in group}
     | {*ASCII_ORDER_STRINGS}

@@ -178,3 +178,51 @@ def test_a_wording_that_was_changed_later_is_not_chosen() -> None:
         "always start method names with 'n_' please",
     )
     assert "'n_'" in find_one(turns).text
+
+
+REQUEST = "Always open a draft PR first."
+WORK = ("Look at the client.", "Read the parser.", "Mend the queue.", "Draw a map.", "Sort it.")
+
+QUOTED = {
+    "a quotation": f"Ben wrote this:\n\n> {REQUEST}\n\nIs that so?",
+    "a nested quotation": f">> {REQUEST}\n\nIs that so?",
+    "a block of code": f"See the file:\n\n```\n{REQUEST}\n```\n\nIs that so?",
+    "an indented block": f"See the file:\n\n    {REQUEST}\n\nIs that so?",
+    "a code span": f"The file says `{REQUEST}` in its head.",
+    "reported speech": f"Ben said: {REQUEST}",
+    "reported speech without a name": f"he said: {REQUEST}",
+    "reported speech in quotation marks": f'Our lead told me "{REQUEST}" yesterday.',
+    "reported speech in typographic marks": f"Our lead wrote \u201c{REQUEST}\u201d yesterday.",
+    "quotation marks alone": f'"{REQUEST}"',
+    "a chat with times": f"[10:32] Ben: {REQUEST}\n[10:33] Ada: why?",
+    "a chat with times behind": f"Ben  10:32 AM\n{REQUEST}\nAda  10:33 AM\nwhy?",
+    "a chat with names": f"Ben: {REQUEST}\nAda: why?\nBen: it is late",
+    "a chat with bold names": f"**Ben**: {REQUEST}\n**Ada**: why?",
+    "a mail": f"On Tue, 5 May 2026 Ben <ben@x.example> wrote:\n{REQUEST}",
+    "a document": f"The guide says: {REQUEST}",
+    "what the agent said": f"You said: {REQUEST}",
+    "a forwarded mail": f"-----Original Message-----\nFrom: Ben\n\n{REQUEST}",
+    "a chat with times of day": f"Ben \u2014 Today at 10:32\n{REQUEST}",
+    "a quotation in HTML": f"<blockquote>{REQUEST}</blockquote>",
+}
+
+
+@pytest.mark.parametrize("source", QUOTED)
+def test_text_that_a_person_quotes_is_no_request(source: str) -> None:
+    assert find_texts(make_turns(*[f"{work}\n\n{QUOTED[source]}" for work in WORK])) == []
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        f"> the diff of Ben\n\n{REQUEST}",
+        f"```\nBen: why?\n```\n\n{REQUEST}",
+        f"Ben says it fails at 10:32. {REQUEST}",
+        f"{REQUEST}\n\nOn Tue, 5 May 2026 Ben <ben@x.example> wrote:\n> why?",
+        f"- {REQUEST}",
+    ],
+    ids=["a quotation", "code", "a report", "a mail", "a list"],
+)
+def test_a_person_s_own_words_next_to_a_quotation_are_a_request(turn: str) -> None:
+    turns = make_turns(*[f"{work}\n\n{turn}" for work in WORK])
+    assert find_texts(turns) == [REQUEST.rstrip(".")]

@@ -95,7 +95,7 @@ def _answer_event(
         may_ask: whether the agent may be asked for notes.
     """
     is_own_text = event.prompt.startswith(OWN_TEXT_PREFIX)
-    if event.is_inner or is_own_text:  # Sub-agents are served nothing.
+    if event.is_of_subagent or is_own_text:  # Sub-agents are served nothing.
         return ""
     hook_repo = HookRepository(Path(event.cwd) if event.cwd else Path.cwd())
     if event.kind in ("stop", "end"):
@@ -163,7 +163,7 @@ def _serve_under_lock(
     *,
     request: str,
 ) -> str:
-    """Return the memory for an event, as `_serve`; other hooks of this work tree wait meanwhile.
+    """Return the memory for an event, as `_serve_memory`, while other hooks of the work tree wait.
 
     Args:
         event: the event.
@@ -176,7 +176,7 @@ def _serve_under_lock(
 
     workspace = hook_repo.workspace
     with lock_hooks(workspace):
-        return _serve(workspace, event, now, environ, request=request)
+        return _serve_memory(workspace, event, now, environ, request=request)
 
 
 def _note_edited_files(event: AgentEvent, hook_repo: HookRepository, now: datetime) -> None:
@@ -213,7 +213,7 @@ def _list_unserved_files(event: AgentEvent, hook_repo: HookRepository) -> tuple[
     return tuple(str(file) for file in files)
 
 
-def _serve(
+def _serve_memory(
     workspace: Workspace,
     event: AgentEvent,
     now: datetime,
@@ -374,14 +374,14 @@ def _capture_transcript(event: AgentEvent, hook_repo: HookRepository, now: datet
         return
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.capture import keep_sessions, read_repository_sessions
+    from memory_ci.sessions.capture import read_repository_sessions, store_sessions
     from memory_ci.sessions.session_note import SessionActivity, note_activity, read_head
 
     workspace = hook_repo.workspace
     sessions = read_repository_sessions(
         workspace, transcript, event.agent, event.cwd, event.session
     )
-    keep_sessions(workspace, transcript, sessions, now)
+    store_sessions(workspace, transcript, sessions, now)
     if event.agent != "codex":
         return
     for session in sessions:

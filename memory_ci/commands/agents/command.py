@@ -102,11 +102,13 @@ def _purge_sessions(
         dry_run: delete nothing.
         as_json: print JSON.
     """
-    from memory_ci.sessions.capture import places_of, purge
+    from memory_ci.sessions.capture import describe_places, purge_sessions
 
-    refs = purge(open_current_workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
+    refs = purge_sessions(
+        open_current_workspace(), ids, every=is_every, remote=remote, dry_run=dry_run
+    )
     if not refs:
-        _say_no_session(places_of(remote))
+        _say_no_session(describe_places(remote))
     verb = "Would delete" if dry_run else "Deleted"
     # The ref `refs/memory-ci/sessions/codex/0198c1f2` has the name `codex:0198c1f2`.
     names = [":".join(ref.split("/")[-2:]) for ref in refs]
@@ -115,13 +117,14 @@ def _purge_sessions(
 
 def _print_captured(as_json: bool) -> None:
     """Print the captured sessions of this repository."""
-    from memory_ci.sessions.capture import list_captured, places_of
+    from memory_ci.sessions.capture import describe_places, list_captured
 
     stored_sessions = list_captured(open_current_workspace())
     if not stored_sessions:
-        _say_no_session(places_of())
+        _say_no_session(describe_places())
     lines = [
-        printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored_sessions
+        printable(f"{session.ended_at:%Y-%m-%d %H:%M}  {session.key}")
+        for session in stored_sessions
     ]
     show(stored_sessions, lines, as_json)
 

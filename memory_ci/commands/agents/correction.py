@@ -140,7 +140,9 @@ def ask_for_note_once(workspace: Workspace, event: AgentEvent, now: datetime) ->
     Raises:
         RepositoryError: write-failed.
     """
-    if event.is_again:  # The agent goes on because of an earlier question at the end of this turn.
+    if (
+        event.was_continued
+    ):  # The agent goes on because of an earlier question at the end of this turn.
         return ""
     prompts = [
         activity for activity in list_activities(workspace, event.session) if activity.is_prompt

@@ -21,7 +21,7 @@ def is_quiet(event: AgentEvent, start: Path) -> bool:
         event: the event.
         start: the directory of the session.
     """
-    if event.is_inner:  # Sub-agents are served nothing.
+    if event.is_of_subagent:  # Sub-agents are served nothing.
         return True
     # Starts, prompts and ends are always answered or noted. All tool calls are of the kind "file".
     is_tool_call = event.kind == "file"

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from memory_ci.commands.check.check import CheckReport
 from memory_ci.errors import UsageError
-from memory_ci.evidence.trust import find_machine
+from memory_ci.evidence.trust import find_bot_or_agent
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.record_commits import STEP
@@ -260,4 +260,4 @@ def _find_machine_author(workspace: Workspace, commit: Commit) -> str:
     sessions = values_by_trailer[SESSION_TRAILER]
     steps = values_by_trailer[STEP]
     bots = workspace.config.extraction.bot_authors
-    return find_machine(author, co_authors, sessions, steps, bots)
+    return find_bot_or_agent(author, co_authors, sessions, steps, bots)

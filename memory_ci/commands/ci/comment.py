@@ -15,9 +15,11 @@ from memory_ci.records.report import Finding
 
 MARKER = "<!-- memory-ci: cited code -->"
 TITLE = "This change edits code that entries of memory cite"
-DONE = f"{MARKER}\nThis change no longer edits code that entries of memory cite.\n"
+NO_LONGER_CITED_COMMENT = (
+    f"{MARKER}\nThis change no longer edits code that entries of memory cite.\n"
+)
 MAX_BYTES = 60_000  # GitHub takes 65,536 characters.
-CODES = ("anchor-changed", "anchor-gone")
+CITED_CODE_FINDINGS = ("anchor-changed", "anchor-gone")
 
 
 def comment_on_cited(
@@ -44,7 +46,7 @@ def comment_on_cited(
     config = workspace_at(workspace.repo, base).config
     if not config.ci.comment:
         return ""
-    cited_findings = [finding for finding in findings if finding.code in CODES]
+    cited_findings = [finding for finding in findings if finding.code in CITED_CODE_FINDINGS]
     try:
         return _update_comment(workspace, config, job.number, cited_findings, environ)
     except EngineError as error:
@@ -80,7 +82,7 @@ def _update_comment(
     forge = choose_proposals(config.forge, environ, cache)
     if forge is None:
         return ""
-    body = DONE
+    body = NO_LONGER_CITED_COMMENT
     if cited_findings:
         body = f"{MARKER}\n{render_findings(TITLE, cited_findings, MAX_BYTES - len(MARKER) - 1)}"
     comment = forge.find_comment(number, MARKER)

@@ -152,11 +152,11 @@ def run_ci(
         MemoryCIError: the errors of verifying, recording and publishing.
     """
     if job.kind == "verify":
-        return _verify(workspace, job, options, environ)
+        return _verify_change(workspace, job, options, environ)
     if job.kind == "nothing":
         return CiRun(job)
     make_plan = _choose_planner(workspace, options, now, environ, progress)
-    return _record(workspace, job, options, make_plan, now=now, environ=environ)
+    return _record_changes(workspace, job, options, make_plan, now=now, environ=environ)
 
 
 def _choose_planner(
@@ -192,7 +192,7 @@ def _choose_planner(
     return plan_run
 
 
-def _record(
+def _record_changes(
     workspace: Workspace,
     job: CiJob,
     options: CiOptions,
@@ -248,7 +248,7 @@ def _save_plan(workspace: Workspace, job: CiJob, plan: Plan, path: Path, now: da
     return CiRun(job, plan=plan, stop=stop)
 
 
-def _verify(
+def _verify_change(
     workspace: Workspace, job: CiJob, options: CiOptions, environ: Mapping[str, str]
 ) -> CiRun:
     """Verify a change, and comment on its pull request if it changes cited code."""

@@ -206,7 +206,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     started_ns = int(line.at.timestamp() * 1e9)
     span = provider.get_tracer("memory-ci").start_span("memory-ci ci", start_time=started_ns)
-    for name, value in _flatten(line).items():
+    for name, value in _flatten_line(line).items():
         span.set_attribute(name, value)
     if line.state in ("stopped", "failed"):
         span.set_status(StatusCode.ERROR, line.reason)
@@ -215,7 +215,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
     return ""
 
 
-def _flatten(line: RunLine) -> dict[str, str | int | float]:
+def _flatten_line(line: RunLine) -> dict[str, str | int | float]:
     """Return the texts and numbers of a line by dotted names: `memory_ci.lag.changes`."""
     attributes: dict[str, str | int | float] = {}
     pending_values: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]

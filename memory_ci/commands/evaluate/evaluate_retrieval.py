@@ -112,9 +112,10 @@ def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[
         return
     new_hashes = [text_hash for text_hash in texts if text_hash not in vectors]
     if new_hashes:
-        dim, new_data = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        embedded = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        dim = embedded.dim
         for number, text_hash in enumerate(new_hashes):
-            vectors[text_hash] = new_data[number * dim : (number + 1) * dim]
+            vectors[text_hash] = embedded.data[number * dim : (number + 1) * dim]
 
     data = array("f")
     for text_hash in texts:
@@ -312,9 +313,9 @@ MEASURES: dict[str, Callable[[QueryAnswer], float]] = {
     "nDCG@10": _ndcg_at_10,
     "MRR@10": lambda answer: metrics.reciprocal_rank(answer.ranking, answer.query.grades, 10),
     "zero results": lambda answer: float(not answer.ranking),
-    "entries given": lambda answer: float(len(answer.served_ids)),
-    "characters given": lambda answer: float(answer.characters),
-    "recall at given": _recall_served,
+    "entries served": lambda answer: float(len(answer.served_ids)),
+    "characters served": lambda answer: float(answer.characters),
+    "recall at served": _recall_served,
 }
 """The measures whose mean is taken over the queries that have a relevant entry."""
 
@@ -364,7 +365,7 @@ def _measure_quality(kind: str, answers: Sequence[QueryAnswer]) -> Quality:
 def _measure_served_entries(answers: Sequence[QueryAnswer]) -> Iterator[Measure]:
     """Yield the measures of the served entries.
 
-    They are the share of served entries that are relevant ("precision at given"), the share that
+    They are the share of served entries that are relevant ("precision at served"), the share that
     was served before in the same session ("repeats"), and how much of the recall of the first ten
     ranked entries the served entries reach ("kept"). Ten consecutive answers count as a session.
     """
@@ -382,7 +383,7 @@ def _measure_served_entries(answers: Sequence[QueryAnswer]) -> Iterator[Measure]
             precisions.append(len(relevant_ids) / len(answer.served_ids))
             repeat_shares.append(len(repeated_ids) / len(answer.served_ids))
             ids_served_in_session |= served_ids
-        yield _average("precision at given", precisions)
+        yield _average("precision at served", precisions)
         yield _average("repeats", repeat_shares)
 
     recall_at_10 = metrics.mean([_recall_at_10(answer) for answer in answers])

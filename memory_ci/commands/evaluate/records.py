@@ -12,14 +12,14 @@ from memory_ci.records.retrieval import Strength
 
 GUARDED_MEASURES = {
     "nDCG@10": 1,
-    "recall at given": 1,
-    "precision at given": 1,
+    "recall at served": 1,
+    "precision at served": 1,
     "kept": 1,
     "unrelated answered": -1,
 }
 """Measures that a change of memory may not worsen; 1 if a higher value is better, else -1."""
 
-SIZE_MEASURES = {"entries given", "characters given"}
+SIZE_MEASURES = {"entries served", "characters served"}
 """Measures that may grow by SIZE_TOLERANCE times the margin, as a share of their old value."""
 
 SIZE_TOLERANCE = 10

@@ -111,7 +111,7 @@ class ArmComparison(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the outcome.
-        served: how often it occurred in the arm that was served memory; `given` in JSON.
+        served: how often it occurred in the arm that was served memory; `served` in JSON.
         held_out: how often it occurred in the arm that was held out.
         low: the lower end of the 95 % interval of their difference; None if an arm is empty.
         high: its upper end.
@@ -121,7 +121,7 @@ class ArmComparison(msgspec.Struct, frozen=True):
     """
 
     name: str
-    served: Share = msgspec.field(name="given")
+    served: Share
     held_out: Share
     low: float | None = None
     high: float | None = None

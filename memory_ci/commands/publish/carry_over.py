@@ -45,7 +45,7 @@ from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import apply_changes, edit_file
 from memory_ci.store.layout import is_fragment
 
-HEADING = (
+REJECTED_FILE_HEADING = (
     "# Learnings and episodes that a maintainer took out of the memory pull request: "
     "not proposed again.\n"
 )
@@ -136,7 +136,7 @@ def _update_rejected_file(
     """
     old_lines = content.splitlines(keepends=True)
     if not old_lines and decisions.rejected_lines:
-        old_lines = [HEADING.encode()]
+        old_lines = [REJECTED_FILE_HEADING.encode()]
 
     lines: list[bytes] = []
     for line in old_lines:

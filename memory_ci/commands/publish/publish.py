@@ -337,14 +337,14 @@ def _find_early_outcome(run: Run, branch: MemoryBranch) -> Published | None:
     a push of memory alone is a reason to run: the entries are removed.
     """
     request = branch.request
-    has_removals = request.open is None and bool(request.boxes.unticked_ids)
+    has_removals = request.open_request is None and bool(request.boxes.unticked_ids)
     if is_own_push(run, branch.base) and not has_removals:
         return Published("pr", branch.base, reason=STARTED_BY_OWN_PUSH)
     pause = _find_pause_before_plan(run, branch)
     if not pause:
         return None
-    url = request.open.url if request.open else ""
-    opened = request.open.opened if request.open else None
+    url = request.open_request.url if request.open_request else ""
+    opened = request.open_request.opened if request.open_request else None
     return Published(
         mode="pr",
         tip=branch.tip or branch.base,
@@ -404,7 +404,7 @@ def _find_pause_before_plan(run: Run, branch: MemoryBranch) -> str:
     if branch.tip is None:
         return ""
     return find_review_hold(
-        branch.request.forge, branch.request.open, is_by_person=run.is_by_person
+        branch.request.forge, branch.request.open_request, is_by_person=run.is_by_person
     )
 
 
@@ -444,7 +444,7 @@ def _push_and_propose(
     # Deleting the branch closes its request as well, but as if a person had declined it. So the
     # request is closed first, with a note in its text.
     url = "" if adds_something else close_request(branch.request)
-    outcome = _push(run, branch, built)
+    outcome = _push_branch(run, branch, built)
     if outcome.state == "refused":
         raise make_refusal(branch.settings.publish.branch, outcome)
     if outcome.state == "moved":
@@ -477,7 +477,7 @@ def _find_pause_after_plan(run: Run, branch: MemoryBranch, built: BuiltBranch) -
     if branch.tip is None:
         return ""
     return find_review_hold(
-        branch.request.forge, branch.request.open, is_by_person=run.is_by_person
+        branch.request.forge, branch.request.open_request, is_by_person=run.is_by_person
     )
 
 
@@ -501,7 +501,7 @@ def _find_staleness(branch: MemoryBranch, built: BuiltBranch) -> str:
     return "a newer run made the branch: it is left as it is"
 
 
-def _push(run: Run, branch: MemoryBranch, built: BuiltBranch) -> PushOutcome:
+def _push_branch(run: Run, branch: MemoryBranch, built: BuiltBranch) -> PushOutcome:
     """Move the memory branch on the remote, or delete it if it adds nothing.
 
     A branch with the same files is left as it is.

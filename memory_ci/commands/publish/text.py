@@ -42,7 +42,7 @@ DETAIL_BYTES = 30_000
 MAX_BYTES = 60_000
 """Size of the text. GitHub accepts 65,536 characters for the body of a pull request."""
 
-CUT = "The text ends here, for a pull request holds no more: see the files."
+CUT_NOTE = "The text ends here, for a pull request holds no more: see the files."
 
 CLOSED = "Nothing is left to propose.\n\n"
 """The beginning of the text of a pull request that memory-ci closed."""
@@ -180,7 +180,7 @@ class Proposed(msgspec.Struct, frozen=True):
 
 def render_pull_request(proposed: Proposed) -> str:
     """Render the text of a pull request as Markdown; the same input gives the same text."""
-    return cut_lines(_list_text_lines(proposed), MAX_BYTES, CUT)
+    return cut_lines(_list_text_lines(proposed), MAX_BYTES, CUT_NOTE)
 
 
 def _render_keys(keys: Iterable[str]) -> str:
@@ -367,9 +367,9 @@ def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]
             comparison = f"{plural(answer.unchanged_count, 'entry')} as before"
         yield f"- {title} ({_link_task(answer.task, links)}): {comparison}"
         for gained_title in answer.gained_titles:
-            yield f"  - also given: {code_span(shorten(gained_title, TITLE_WIDTH))}"
+            yield f"  - also served: {code_span(shorten(gained_title, TITLE_WIDTH))}"
         for lost_title in answer.lost_titles:
-            yield f"  - no longer given: {code_span(shorten(lost_title, TITLE_WIDTH))}"
+            yield f"  - no longer served: {code_span(shorten(lost_title, TITLE_WIDTH))}"
 
 
 def _link_task(task: Task, links: Links) -> str:

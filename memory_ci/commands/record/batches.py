@@ -246,7 +246,7 @@ class Backfill:
             )
             if wait is None or sent_batches is None:
                 return pending
-        return self._poll(sent_batches, wait)
+        return self._poll_batches(sent_batches, wait)
 
     def finish(self, plan: Plan) -> None:
         """Delete the state file after a plan was applied.
@@ -349,7 +349,7 @@ class Backfill:
         write_file(_state_path(self._workspace.repo), data)
         self._sent_batches = sent_batches
 
-    def _poll(self, sent_batches: SentBatches, wait: Wait | None) -> Pending | SentBatches:
+    def _poll_batches(self, sent_batches: SentBatches, wait: Wait | None) -> Pending | SentBatches:
         """Ask the API how many batches have ended, again and again until all have.
 
         Args:

@@ -27,24 +27,24 @@ class ChangeUses(msgspec.Struct, frozen=True):
     """The uses of entries by a change, as ids of entries.
 
     Attributes:
-        served: entries that the agent was shown for the change, in order.
-        used: entries that the change says it used.
-        restated: entries that its learnings say again.
-        confirmed: entries that people confirmed.
+        served_ids: entries that the agent was shown for the change, in order.
+        used_ids: entries that the change says it used.
+        restated_ids: entries that its learnings say again.
+        confirmed_ids: entries that people confirmed.
         held_out: marks of its sessions that were shown no entries, to compare sessions with and
             without memory.
     """
 
-    served: tuple[str, ...] = ()
-    used: frozenset[str] = frozenset()
-    restated: frozenset[str] = frozenset()
-    confirmed: frozenset[str] = frozenset()
+    served_ids: tuple[str, ...] = ()
+    used_ids: frozenset[str] = frozenset()
+    restated_ids: frozenset[str] = frozenset()
+    confirmed_ids: frozenset[str] = frozenset()
     held_out: tuple[str, ...] = ()
 
     @property
     def reinforced(self) -> frozenset[str]:
         """The entries whose count of uses goes up for this change."""
-        return self.used | self.restated | self.confirmed
+        return self.used_ids | self.restated_ids | self.confirmed_ids
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -52,7 +52,7 @@ class ChangeUses(msgspec.Struct, frozen=True):
 
         Empty if the change names no used entry: then it may have used any of them.
         """
-        return frozenset(self.served) - self.reinforced if self.used else frozenset()
+        return frozenset(self.served_ids) - self.reinforced if self.used_ids else frozenset()
 
 
 class UseFinder:
@@ -103,9 +103,9 @@ class UseFinder:
             if judged.verdict == "restates" and judged.entry_id and not self._is_copy(judged):
                 restated_ids.add(judged.entry_id)
         return ChangeUses(
-            served=served_ids,
-            used=frozenset(self.list_entry_ids(used_short_ids)),
-            restated=frozenset(restated_ids),
+            served_ids=served_ids,
+            used_ids=frozenset(self.list_entry_ids(used_short_ids)),
+            restated_ids=frozenset(restated_ids),
             held_out=list_ids(texts, HOLDOUT_TRAILER),
         )
 

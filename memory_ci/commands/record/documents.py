@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from memory_ci.extraction.support import (
-    DOCUMENT,
+    DOCUMENT_PATH,
     Paragraph,
     find_restating_document,
     is_document,
@@ -38,7 +38,7 @@ class Documents:
         document = find_restating_document(title, self._paragraphs)
         if document:
             return document
-        code_paths = [path for path in changed_paths if not DOCUMENT.fullmatch(path)]
+        code_paths = [path for path in changed_paths if not DOCUMENT_PATH.fullmatch(path)]
         return find_restating_document(title, self._read_prose(code_paths[:MAX_DOCUMENTS]))
 
     @cached_property

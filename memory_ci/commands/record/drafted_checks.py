@@ -44,17 +44,17 @@ class CheckableRule(NamedTuple):
     Attributes:
         title: the rule.
         source: the kind of place that holds it.
-        place: the entry whose rule it is, or the document and line; "" for none.
+        location: the id of the entry whose rule it is, or `PATH:LINE` of a document; "" for none.
         since: the day after which changes count; None for all.
-        words: the words of a document.
+        quoted_words: the words of a document.
         candidate: the candidate of the rule itself, None if the rule is no candidate.
     """
 
     title: str
     source: CheckSource
-    place: str = ""
+    location: str = ""
     since: date | None = None
-    words: str = ""
+    quoted_words: str = ""
     candidate: Candidate | None = None
 
 
@@ -184,7 +184,7 @@ def _list_rules(run: RecordRun, judged_requests: Iterable[Judged]) -> Iterator[C
             yield CheckableRule(
                 title=candidate.title,
                 source="request",
-                place=repetition.written_in,
+                location=repetition.written_in,
                 since=repetition.first,
                 candidate=candidate,
             )
@@ -195,7 +195,7 @@ def _list_rules(run: RecordRun, judged_requests: Iterable[Judged]) -> Iterator[C
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
         if is_rule and entry.check is None and is_in_force(entry, run.today):
             yield CheckableRule(
-                title=entry.title, source="entry", place=entry.id, since=entry.created_at
+                title=entry.title, source="entry", location=entry.id, since=entry.created_at
             )
 
     seen_texts: set[str] = set()
@@ -206,7 +206,10 @@ def _list_rules(run: RecordRun, judged_requests: Iterable[Judged]) -> Iterator[C
         if text not in seen_texts:
             seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md.
             yield CheckableRule(
-                title=text, source="document", place=written_rule.place, words=written_rule.text
+                title=text,
+                source="document",
+                location=written_rule.place,
+                quoted_words=written_rule.text,
             )
 
 
@@ -267,7 +270,7 @@ def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Dra
         if rule.source != "document":
             dated_drafts.append(draft)
             continue
-        path, _, line_number = rule.place.rpartition(":")
+        path, _, line_number = rule.location.rpartition(":")
         if path not in blamed_lines_by_path:
             blamed_lines_by_path[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
         day = _find_day(blamed_lines_by_path[path], int(line_number))

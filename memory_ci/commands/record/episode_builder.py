@@ -64,7 +64,7 @@ MAX_TOOLS = 12
 MAX_SESSIONS = 3
 """Tools and sessions that an episode names."""
 
-DECLINED = "Closed without a merge."
+DECLINED_OUTCOME = "Closed without a merge."
 
 DETOUR_VALENCE = 0.6
 """How much an episode of an error or a detour matters (the rubric of importance)."""
@@ -117,8 +117,8 @@ class EpisodeBuilder:
             git_episode,
             id=name_change(number, merged.tip.sha),
             context=self._describe_context(branch, gathered_events, change_uses.held_out),
-            retrieved=_list_served(change_uses.served, _first_parent(commits[0])),
-            used=tuple(sorted(change_uses.used)),
+            retrieved=_list_served(change_uses.served_ids, _first_parent(commits[0])),
+            used=tuple(sorted(change_uses.used_ids)),
             action=replace(
                 git_episode.action, pr=number, tools=_list_tools(gathered_events.events)
             ),
@@ -162,8 +162,8 @@ class EpisodeBuilder:
         work = MergedWork(
             ref=format_work_ref(request.number, ""),
             at=closed_at,
-            served=frozenset(change_uses.served),
-            used=change_uses.used,
+            served=frozenset(change_uses.served_ids),
+            used=change_uses.used_ids,
             is_declined=True,
         )
         title = make_safe(request.title)
@@ -174,13 +174,13 @@ class EpisodeBuilder:
             occurred_at=closed_at,
             situation=derive_situation(title, list_safe_names(reviewed_paths), labels),
             context=self._describe_context(request.branch),
-            retrieved=_list_served(change_uses.served, ""),
-            used=tuple(sorted(change_uses.used)),
+            retrieved=_list_served(change_uses.served_ids, ""),
+            used=tuple(sorted(change_uses.used_ids)),
             action=Action(pr=request.number),
             outcome="failure" if request.commits else "neutral",
             valence=DETOUR_VALENCE,
             feedback=(*derive_feedback(work), *self.list_commands(request)),
-            text=render_episode_text(title, (), request, DECLINED),
+            text=render_episode_text(title, (), request, DECLINED_OUTCOME),
         )
 
     def list_commands(self, request: PullRequest | None) -> Iterator[Feedback]:
@@ -229,7 +229,7 @@ class EpisodeBuilder:
             if CHANGED_ON_REQUEST in event.labels:
                 requested_paths |= set(event.paths)
         corrected_ids: set[str] = set()
-        for entry_id in change_uses.used:
+        for entry_id in change_uses.used_ids:
             located = located_by_id.get(entry_id)
             if located is not None and _is_about(located, requested_paths):
                 corrected_ids.add(entry_id)
@@ -237,9 +237,9 @@ class EpisodeBuilder:
             ref=ref,
             at=merged.tip.committed_at,
             served=change_uses.ignored,
-            used=change_uses.used,
+            used=change_uses.used_ids,
             corrected=frozenset(corrected_ids),
-            touched=self._find_touched_entries(merged, change_uses.served, paths),
+            touched=self._find_touched_entries(merged, change_uses.served_ids, paths),
         )
 
     def _find_touched_entries(

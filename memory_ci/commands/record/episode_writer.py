@@ -331,7 +331,9 @@ class EpisodeWriter:
             containing_merge = find_containing_merge(repo, short_sha, base)
             if containing_merge is None:
                 continue
-            if reverted_names.issuperset(sha[:SHA_WIDTH] for sha in containing_merge.merged):
+            if reverted_names.issuperset(
+                sha[:SHA_WIDTH] for sha in containing_merge.merged_commits
+            ):
                 reverted_merges.add(containing_merge.merge)
         return [episode for episode in merged_episodes if episode.action.commit in reverted_merges]
 

@@ -366,6 +366,7 @@ class RecordRun(NamedTuple):
         draft: memory as the changes planned so far leave it.
         since: where the range begins; None for the first commit.
         cursor: where the last run ended.
+        lost_cursor: where a newer run ended, if the branch was rewritten since.
         gatherer: queries the sources.
         model: the model of the run.
         client: the client that asks the model; None without a model.
@@ -376,6 +377,7 @@ class RecordRun(NamedTuple):
     draft: Draft
     since: str | None
     cursor: Cursor | None
+    lost_cursor: Cursor | None
     gatherer: Gatherer
     model: Model
     client: ModelClient | None

@@ -193,7 +193,7 @@ class Learner:
                 self.results.problems.append(f"{unread_text} not read: the run had stopped asking")
                 return
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
-            work = WorkItem(label=f"#{request.number}", tip="", day=day, is_declined=True)
+            work = WorkItem(label=f"#{request.number}", tip_sha="", day=day, is_declined=True)
             gathered_events = self._run.gatherer.gather_declined(request)
             try:
                 additions = self._learn_from_work(work, gathered_events).additions
@@ -217,7 +217,9 @@ class Learner:
         for unmerged_work, gathered_events in gatherer.gather_unmerged():
             branch_words = redact(unmerged_work.branch.replace("/", " ")).text
             day = unmerged_work.at.astimezone(UTC).date()
-            work = WorkItem(label=unmerged_work.label, tip="", day=day, names=branch_words)
+            work = WorkItem(
+                label=unmerged_work.label, tip_sha="", day=day, masked_names=branch_words
+            )
             yield from self._draft.apply(self._learn_from_work(work, gathered_events).additions)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()
@@ -252,13 +254,13 @@ class Learner:
         self.results.has_use_trailers = self._use_finder.has_trailers
         paths = [file.path for commit in member_commits for file in commit.files]
         confirmed_ids = self.writer.list_confirmed(paths, gathered_events.request)
-        change_uses = replace(change_uses, confirmed=confirmed_ids)
+        change_uses = replace(change_uses, confirmed_ids=confirmed_ids)
         counted_use = Use(
             label=merged.label,
             ref=format_work_ref(merged.number, merged.tip.sha),
             day=work.day,
             ids=change_uses.reinforced,
-            restated=change_uses.restated,
+            restated=change_uses.restated_ids,
         )
         self.results.counted_uses.append((merged, counted_use))
         self.writer.add_merged(merged, gathered_events, change_uses, judged_candidates)
@@ -364,7 +366,9 @@ class Learner:
         """
         tombstones = self._tombstones
         events = tombstones.mask_all(gathered_events.events)
-        evidence = collect_evidence(events, self._config.extraction, tombstones.mask(work.names))
+        evidence = collect_evidence(
+            events, self._config.extraction, tombstones.mask(work.masked_names)
+        )
         found_candidates = self._find_candidates(work, evidence)
         allowed_candidates = [
             judged
@@ -389,7 +393,7 @@ class Learner:
         """
         paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in candidates]
         entries = [self._build_entry(candidate, work) for candidate in candidates]
-        cited_entries = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
+        cited_entries = cite_named(self._run.workspace, entries, work.tip_sha or self._run.base.sha)
         changes: list[Change] = []
         for candidate, path, entry in zip(candidates, paths, cited_entries, strict=True):
             if path is None:
@@ -415,7 +419,7 @@ class Learner:
         are written for a change, by all runs together; further ones are "over_limit".
         """
         limit = self._config.extraction.max_entries_per_change
-        accepted = [self._accept(judged) for judged in judged_candidates]
+        accepted = [self._apply_acceptance(judged) for judged in judged_candidates]
         # `settle_candidates` merges equal candidates and applies the limit to this run alone.
         settled = settle_candidates(accepted, limit)
         unmarked_count = 0  # Entries without an author's mark, of earlier runs and of this one.
@@ -439,7 +443,7 @@ class Learner:
                 final.append(replace(judged, verdict="over_limit", reason=reason))
         return tuple(final)
 
-    def _accept(self, judged: Judged) -> Judged:
+    def _apply_acceptance(self, judged: Judged) -> Judged:
         """Return a candidate, with the verdict "written" if a person has accepted it.
 
         People are asked about candidates with the verdict "suspected" only, in the pull request
@@ -494,7 +498,7 @@ class Learner:
         case = self._collect_judging_data(work, evidence)
         rules_reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         found_by_rules = list(judge_reply(case, rules_reply.text).judged)
-        is_change = bool(work.tip) or work.is_declined
+        is_change = bool(work.tip_sha) or work.is_declined
         if self._run.client is None or not is_change:
             return found_by_rules
 
@@ -537,7 +541,7 @@ class Learner:
         return JudgedCase(
             label=work.label,
             project=scope,
-            tip=work.tip,
+            tip=work.tip_sha,
             is_declined=work.is_declined,
             pieces=evidence.pieces,
             existing=self._draft.entries,
@@ -555,7 +559,7 @@ class Learner:
         `MAX_HUNKS_CHARS` characters, and credentials in them are masked.
         """
         turns = [piece for piece in evidence.pieces if piece.session and piece.actor == "human"]
-        if not turns or not work.start:
+        if not turns or not work.base_sha:
             return ""
         changed_paths = list_changed_files(evidence.pieces)
         words = "\n".join(f"{turn.text}\n{turn.before}" for turn in turns)
@@ -566,7 +570,7 @@ class Learner:
         if not distinct_paths:
             return ""
         try:
-            hunks = read_hunks(self._repo, work.start, work.tip, distinct_paths)
+            hunks = read_hunks(self._repo, work.base_sha, work.tip_sha, distinct_paths)
         except RepositoryError:  # a blob that is missing in this clone
             return ""
         width = MAX_HUNKS_CHARS // max(len(hunks), 1)
@@ -582,7 +586,7 @@ class Learner:
     def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         """Return a candidate as an entry of memory, dated as of its merge."""
         day = min(max(work.day, EARLIEST_DATE), self._run.today)
-        aka = find_aka(candidate.title, candidate.body, work.names, candidate.aka)
+        aka = find_aka(candidate.title, candidate.body, work.masked_names, candidate.aka)
         entry = to_entry(
             candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka
         )

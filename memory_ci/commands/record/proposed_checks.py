@@ -58,7 +58,7 @@ MIN_APPLICABLE = 3  # Changes that a check must be about.
 MAX_VIOLATED_SHARE = 0.2  # The greatest share of them that may violate it.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
-IMPORTANCE = 0.7
+CHECK_IMPORTANCE = 0.7  # Of an entry with a check; chosen by hand.
 
 
 def judge_checks(
@@ -240,7 +240,7 @@ def _judge_check(
         reason=reason,
         change=HISTORY_LABEL,
         # For a rule of an entry, the place is the entry's id.
-        entry_id=draft.rule.place if is_of_entry else entry_id(candidate),
+        entry_id=draft.rule.location if is_of_entry else entry_id(candidate),
     )
 
 
@@ -255,7 +255,7 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
         check=draft.check,
         source=rule.source,
         is_by_model=draft.is_by_model,
-        place=rule.place,
+        place=rule.location,
         applicable=result.applicable,
         violations=len(result.violations),
         examples=tuple(_describe_violation(violation) for violation in result.violations),
@@ -264,13 +264,15 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
     )
     if rule.candidate is not None:
         return replace(rule.candidate, proposal=proposal, repetition=None, engine=ENGINE)
-    quotes = (Quote("", rule.words, f"file:{rule.place}"),) if rule.source == "document" else ()
+    quotes: tuple[Quote, ...] = ()
+    if rule.source == "document":
+        quotes = (Quote("", rule.quoted_words, f"file:{rule.location}"),)
     return Candidate(
         title=rule.title,
         body="",
         type="directive",
         domain="team",
-        importance=IMPORTANCE,
+        importance=CHECK_IMPORTANCE,
         scope="institutional",
         extraction_scope="institutional",
         quotes=quotes,

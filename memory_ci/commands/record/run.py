@@ -40,8 +40,8 @@ from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.past import find_range_start
 from memory_ci.gitrepo.record_commits import (
     Cursor,
-    find_cursor,
     list_counted_commits,
+    search_cursors,
 )
 from memory_ci.gitrepo.repo import (
     find_commit,
@@ -85,7 +85,7 @@ from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.ranges import RecordedRange
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_record(
@@ -93,7 +93,7 @@ def plan_record(
     options: RecordOptions,
     today: date,
     progress: OnProgress,
-    environ: Mapping[str, str] = NOTHING,
+    environ: Mapping[str, str] = NO_VARIABLES,
     *,
     model: Model | None = None,
 ) -> Plan:
@@ -127,7 +127,7 @@ def plan_record(
     inbox_moves = fold_inbox(run, results, problems)
     results.findings += find_uncommitted(base, ref)
     with closing(run.model):
-        additions = _extract(run, learner, progress)
+        additions = _extract_entries(run, learner, progress)
         repetitions = _learn_repeated(run, options, results)
         additions += repetitions.additions
         report("Comparing entries")
@@ -162,8 +162,8 @@ def _open_run(
         model: the model to use instead of the model that `environ` names.
     """
     workspace = base.workspace
-    cursor = find_cursor(workspace.repo, base.sha, build_memory_test(workspace))
-    since = _choose_start(base, options, cursor, today)
+    search = search_cursors(workspace.repo, base.sha, build_memory_test(workspace))
+    since = _choose_start(base, options, search.cursor, today)
     cache = workspace.repo.common_dir / "memory-ci"
     forge, _ = choose_forge(workspace.config.forge, environ, cache / "forge-cache")
     session_finder = SessionFinder(workspace, options.sessions, since, base.sha)
@@ -172,7 +172,8 @@ def _open_run(
     return RecordRun(
         draft=draft,
         since=since,
-        cursor=cursor,
+        cursor=search.cursor,
+        lost_cursor=search.lost,
         gatherer=Gatherer(workspace, session_finder, forge),
         model=model,
         client=model.make_client(draft.entries, cache / "replies"),
@@ -233,7 +234,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
     )
 
 
-def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
+def _extract_entries(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
     """Return the entries learned from merged changes, unmerged work and declined pull requests."""
     requests: Sequence[PullRequest] = ()
     if run.gatherer.has_forge:
@@ -384,7 +385,7 @@ def _add_steps(
             upkeep.
     """
     results = learner.results
-    reinforced = _reinforce(run, results)
+    reinforced = _reinforce_entries(run, results)
     reverts = find_new_reverts(run, learner)
     amend_episodes(learner.writer, results, reverts)
 
@@ -426,7 +427,7 @@ class Reinforcement(NamedTuple):
     counted_tips: tuple[str, ...] = ()
 
 
-def _reinforce(run: RecordRun, results: RunResults) -> Reinforcement:
+def _reinforce_entries(run: RecordRun, results: RunResults) -> Reinforcement:
     """Raise the use counts of the entries that merged changes used, in the draft of memory."""
     changes_with_uses = [(merged, use) for merged, use in results.counted_uses if use.ids]
     if not changes_with_uses:

@@ -21,19 +21,19 @@ class WorkItem(NamedTuple):
 
     Attributes:
         label: its name for people, such as `#128`.
-        tip: the last commit of a merged change; "" for a declined request, or for a checkpoint that
-            belongs to no change.
+        tip_sha: the last commit of a merged change; "" for a declined request, or for a checkpoint
+            that belongs to no change.
         day: when it was merged or closed.
-        names: title, branch and labels, with credentials masked.
-        start: the commit that it is based on.
+        masked_names: title, branch and labels, with credentials masked.
+        base_sha: the commit that it is based on.
         is_declined: whether it was closed without a merge.
     """
 
     label: str
-    tip: str
+    tip_sha: str
     day: date
-    names: str = ""
-    start: str | None = None
+    masked_names: str = ""
+    base_sha: str | None = None
     is_declined: bool = False
 
 
@@ -46,10 +46,10 @@ def describe_change(merged: MergedChange, request: PullRequest | None) -> WorkIt
     words = "\n".join(names).replace("/", " ")
     return WorkItem(
         label=merged.label,
-        tip=merged.tip.sha,
+        tip_sha=merged.tip.sha,
         day=find_merge_day(merged),
-        names=redact(words).text,
-        start=find_start(merged),
+        masked_names=redact(words).text,
+        base_sha=find_start(merged),
     )
 
 

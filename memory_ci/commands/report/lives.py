@@ -71,8 +71,8 @@ def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
             links=inputs.link_origins(entry),
             place=f"{located.path}:{located.line}",
             prominence=round(entry_prominence, 3),
-            served_count=use_count.given,
-            used_count=use_count.used,
+            served_count=use_count.served_count,
+            used_count=use_count.used_count,
             verdict=judge_entry(verdicts) if verdicts else "",
             faults=_list_faults(inputs, entry, use_count, opponent_titles),
             quotes=tuple(shorten(line, MAX_BODY) for line in entry.evidence),
@@ -147,7 +147,9 @@ def _list_faults(
         faults.append(EntryFault(fault_kind, "; ".join(stale_cites)))
     faults += [EntryFault("contradicted", title) for title in opponent_titles]
     if is_idle(use_count):
-        faults.append(EntryFault("unused", f"served {plural(use_count.given, 'time')}, never used"))
+        faults.append(
+            EntryFault("unused", f"served {plural(use_count.served_count, 'time')}, never used")
+        )
     return tuple(sorted(faults, key=lambda fault: FAULT_KINDS.index(fault.kind)))
 
 

@@ -82,7 +82,7 @@ COVER_SIGNS = {"covered": "\u2713 ", "stale": "~ ", "hot": "", "bare": ""}
 """Signs before the names of files on the map, for readers who do not see amber from green."""
 
 STATE_WORDS = {
-    "given": "served",
+    "served": "served",
     "no room": "no room in the budget",
     "over limit": "over the number of entries that are served",
     "weak": "too weak",
@@ -395,11 +395,11 @@ def _fill_use(spec: Spec, page: Overview, width: int) -> None:
     most_used = max(entry.used_count for entry in page.entries)
     # The texts are a little above the dots of their corner, in the unit of the axis.
     corner_texts: list[Row] = [
-        {"given": most_served, "used": 0.45, "text": "noise: served, never used"}
+        {"served": most_served, "used": 0.45, "text": "noise: served, never used"}
     ]
     if most_used:
         corner_texts.append(
-            {"given": most_served, "used": most_used + 0.3, "text": "gold: served and used"}
+            {"served": most_served, "used": most_used + 0.3, "text": "gold: served and used"}
         )
     spec["datasets"] = {"dots": dots, "corners": corner_texts}
     _text_layer, dot_layer = spec["layer"]
@@ -426,7 +426,7 @@ def _make_use_dot(entry: EntryLife) -> Row:
     # that equal dots do not overlap.
     right_byte, up_byte = hashlib.sha256(entry.id.encode()).digest()[:2]
     return {
-        "given": served_count + right_byte / 500 - 0.25,
+        "served": served_count + right_byte / 500 - 0.25,
         "used": used_count + up_byte / 700,
         "name": category,
         "description": f"{shorten(entry.title, 80)}: served {served_count}, used {used_count}",
@@ -485,7 +485,7 @@ def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
                     "rank": rank,
                     "name": factor_name,
                     "value": difference,
-                    "given": entry.state == "given",
+                    "served": entry.state == "served",
                     "description": f"{rank}. {factor_name} {difference:+.2f}",
                 }
             )

@@ -98,7 +98,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
         links: the changes that taught it.
         place: its file and line, as `path:line`.
         prominence: its rank without a task, by which the page sorts entries.
-        served_count: how many jobs it was served to; `given` in JSON.
+        served_count: how many jobs it was served to; `served` in JSON.
         used_count: how many of these used it; `used` in JSON.
         verdict: the verdict of its cites together; "" if it has none.
         faults: its faults, the worst first.
@@ -115,7 +115,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     place: str
     prominence: float
-    served_count: int = msgspec.field(name="given")
+    served_count: int = msgspec.field(name="served")
     used_count: int = msgspec.field(name="used")
     verdict: VerdictKind | Literal[""]
     is_in_force: bool = True
@@ -127,7 +127,7 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     relations: tuple[tuple[str, str], ...] = msgspec.field(default=(), name="others")
 
 
-FoundState = Literal["given", "no room", "over limit", "weak", "withheld"]
+FoundState = Literal["served", "no room", "over limit", "weak", "withheld"]
 
 
 class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,7 +57,7 @@ def explain_tasks(
 
 
 def _has_served_entry(task: ExplainedTask) -> bool:
-    return any(entry.state == "given" for entry in task.found)
+    return any(entry.state == "served" for entry in task.found)
 
 
 def _explain_task(
@@ -81,7 +81,7 @@ def _explain_task(
     selected_count = len(_list_selected_ids(retrieval))
     listed_hits = rejected_hits[: max(0, MAX_FOUND - selected_count)]
 
-    entries = [_score_entry(hit, "given") for hit in retrieval.hits]
+    entries = [_score_entry(hit, "served") for hit in retrieval.hits]
     entries += [_score_entry(hit, "no room") for hit in retrieval.hits_dropped]
     entries += [_score_entry(hit, state) for hit, state in listed_hits]
     entries += [
@@ -126,8 +126,8 @@ def _split_rejected_hits(retrieval: Retrieval, all_matches: Retrieval) -> Reject
     # `retrieve` compares scores without novelty with the threshold, so the strongest by that
     # score are those over the limit. It orders hits by the score with novelty.
     rejected_hits.sort(key=score_alone, reverse=True)
-    over_limit_hits = rejected_hits[: retrieval.over_limit]
-    weak_hits = rejected_hits[retrieval.over_limit :]
+    over_limit_hits = rejected_hits[: retrieval.over_limit_count]
+    weak_hits = rejected_hits[retrieval.over_limit_count :]
     for hits in (over_limit_hits, weak_hits):
         hits.sort(key=lambda hit: hit.score, reverse=True)
     return RejectedHits(over_limit_hits, weak_hits)

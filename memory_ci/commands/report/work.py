@@ -140,12 +140,12 @@ def _add_memory_commits(inputs: ReportInputs, weeks: defaultdict[date, WeekCount
         ("id: ", "status: retired"),
     )
     for line_count in line_counts:  # The newest commit comes first.
-        has_changed_entries = any(line_count.added.values())
+        has_changed_entries = any(line_count.added_counts.values())
         if not has_changed_entries:
             continue
         day = line_count.committed_at.astimezone(UTC).date()
         week = weeks[_monday_of(day)]
-        week.retired += max(line_count.added["status: retired"], 0)
+        week.retired += max(line_count.added_counts["status: retired"], 0)
         if not week.newest_memory_commit.label:
             week.newest_memory_commit = inputs.links.link_commit(line_count.sha)
 

@@ -23,7 +23,7 @@ def render_explanation(retrieval: Retrieval) -> str:
 
     It has a block for each served entry, best first, and a line for each that is not served.
     """
-    lines = [_summarise(retrieval)]
+    lines = [_summarise_retrieval(retrieval)]
     for number, hit in enumerate(retrieval.hits, start=1):
         located = hit.located
         source = f"; {located.entry.source}" if located.entry.source else ""
@@ -41,7 +41,7 @@ def render_explanation(retrieval: Retrieval) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _summarise(retrieval: Retrieval) -> str:
+def _summarise_retrieval(retrieval: Retrieval) -> str:
     """Return one line on how entries were searched, and how many are served and not served.
 
     Example: `Found by words · a close match · 1 norm · 2 entries given · 3 weak · 1 not`. Entries
@@ -53,10 +53,10 @@ def _summarise(retrieval: Retrieval) -> str:
         parts.append(STRENGTHS[retrieval.verdict])
     parts.append(plural(len(retrieval.norms), "norm"))
     parts.append(f"{plural(len(retrieval.hits), 'entry')} given")
-    if retrieval.over_limit:
-        parts.append(f"{retrieval.over_limit} over the limit")
-    if retrieval.weak:
-        parts.append(f"{retrieval.weak} weak")
+    if retrieval.over_limit_count:
+        parts.append(f"{retrieval.over_limit_count} over the limit")
+    if retrieval.weak_count:
+        parts.append(f"{retrieval.weak_count} weak")
     not_served_count = len(retrieval.hits_dropped) + len(retrieval.withheld)
     parts.append(f"{not_served_count} not")
     return " · ".join(parts)

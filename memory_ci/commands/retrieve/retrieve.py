@@ -76,16 +76,16 @@ class _Selection(msgspec.Struct, frozen=True):
     """The hits that are worth serving, best first, and the reasons why others are not.
 
     Attributes:
-        gone: hits whose cited code is gone.
-        superseded: hits that another hit supersedes.
+        gone_hits: hits whose cited code is gone.
+        superseded_hits: hits that another hit supersedes.
         weak_count: how many hits are not close enough to the task.
         over_limit_count: how many hits are close enough, but beyond the limit.
         served_before_count: how many hits the session was served before.
     """
 
     hits: tuple[Hit, ...]
-    gone: tuple[Withheld, ...]
-    superseded: tuple[Withheld, ...]
+    gone_hits: tuple[Withheld, ...]
+    superseded_hits: tuple[Withheld, ...]
     weak_count: int
     over_limit_count: int
     served_before_count: int
@@ -277,8 +277,8 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     new_hits = [hit for hit in close_hits if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_add_last_edits(workspace, new_hits, tree)),
-        gone=gone_hits,
-        superseded=superseded_hits,
+        gone_hits=gone_hits,
+        superseded_hits=superseded_hits,
         weak_count=weak_count,
         over_limit_count=over_limit_count,
         served_before_count=len(close_hits) - len(new_hits),
@@ -362,11 +362,11 @@ def _fit_to_budget(
         norms_dropped=tuple(dropped_norms),
         hits=served_hits,
         hits_dropped=dropped_hits,
-        withheld=(*selection.gone, *selection.superseded),
+        withheld=(*selection.gone_hits, *selection.superseded_hits),
         verdict=ranked.strength,
-        weak=selection.weak_count,
-        over_limit=selection.over_limit_count,
-        known=norms.served_before_count + selection.served_before_count,
+        weak_count=selection.weak_count,
+        over_limit_count=selection.over_limit_count,
+        known_count=norms.served_before_count + selection.served_before_count,
     )
 
 
@@ -391,12 +391,12 @@ def _add_notes(
         notes.append(f"Searched by words only: {ranked.reason}.")
     overhead_chars = job.request.max_chars - entry_chars
     notes += _explain_missing_entries(retrieval, job.options.about, overhead_chars)
-    if selection.gone:
-        count = plural(len(selection.gone), "entry")
+    if selection.gone_hits:
+        count = plural(len(selection.gone_hits), "entry")
         notes.append(f"Withheld, because the code cited is gone: {count}. --explain names them.")
     is_below_limit = 0 < len(retrieval.hits) < job.request.limit
-    if job.options.limit is not None and retrieval.weak and is_below_limit:
-        count = plural(retrieval.weak, "weaker entry")
+    if job.options.limit is not None and retrieval.weak_count and is_below_limit:
+        count = plural(retrieval.weak_count, "weaker entry")
         notes.append(f"{count} left out; `--all` shows them.")
     return replace(retrieval, notes=tuple(notes))
 
@@ -413,8 +413,8 @@ def _explain_missing_entries(
         about: the file in question, if the question is about a file.
         overhead_chars: characters of the context that are not available to entries.
     """
-    weak_count = retrieval.weak
-    served_before_count = retrieval.known
+    weak_count = retrieval.weak_count
+    served_before_count = retrieval.known_count
     is_empty = not retrieval.hits and not retrieval.hits_dropped
     if about is not None and is_empty and not served_before_count:
         yield f"Nothing is known of {about}."
@@ -530,7 +530,7 @@ def _add_organisation(
         environ=environ,
         today=job.today,
         is_new=job.session.is_new,
-        known=own_ids,
+        own_entry_ids=own_ids,
     )
 
 

@@ -97,8 +97,8 @@ def run(
     memory = Memory(current_workspace)
     with progress("Asking memory"):
         retrieval = memory.retrieve(query, options=RetrieveOptions(**options))
-    _warn(retrieval)
-    _print(retrieval, output, notes_served, reminder)
+    _print_warnings(retrieval)
+    _print_retrieval(retrieval, output, notes_served, reminder)
     if notes_served:
         _note_for_commits(current_workspace, retrieval)
     if record is not False and not explain:
@@ -150,7 +150,7 @@ def _make_reminder(current_workspace: Workspace, session: str | None) -> str:
     return f"{line}\n" if line else ""
 
 
-def _warn(retrieval: Retrieval) -> None:
+def _print_warnings(retrieval: Retrieval) -> None:
     """Print findings and notes on a retrieval to standard error."""
     warn(retrieval.findings)
     for note in retrieval.notes:
@@ -163,7 +163,9 @@ def _warn(retrieval: Retrieval) -> None:
         say(f"Note: {note}", err=True)
 
 
-def _print(retrieval: Retrieval, output: Output, notes_served: bool, reminder: str) -> None:
+def _print_retrieval(
+    retrieval: Retrieval, output: Output, notes_served: bool, reminder: str
+) -> None:
     """Print a retrieval.
 
     Args:

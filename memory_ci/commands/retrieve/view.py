@@ -43,19 +43,19 @@ class CallerSession(msgspec.Struct, frozen=True):
     Attributes:
         held_out: the mark of a session that is served nothing, to measure the effect of memory
             (`retrieve.holdout`); "" for other sessions.
-        served: fingerprints of these items; None if items may be served again.
+        served_fingerprints: fingerprints of these items; None if items may be served again.
     """
 
     held_out: str = ""
-    served: frozenset[str] | None = None
+    served_fingerprints: frozenset[str] | None = None
 
     def is_new(self, item: ServedItem) -> bool:
         """Return whether the session was not served an item; a path means the memory about it."""
-        if self.served is None:
+        if self.served_fingerprints is None:
             return True
         from memory_ci.sessions.session_note import compute_fingerprint
 
-        return compute_fingerprint(item) not in self.served
+        return compute_fingerprint(item) not in self.served_fingerprints
 
 
 def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSession:

@@ -33,7 +33,9 @@ STEP_FACTOR = 0.5
 MAX_COMPARED = 10
 """The number of best hits whose similar entries are searched; stated relations count for all."""
 
-BY_WORDS = "Similar entries were found by their words: the index has no vectors to compare."
+FOUND_BY_WORDS_NOTE = (
+    "Similar entries were found by their words: the index has no vectors to compare."
+)
 
 PHRASES = {
     "supports": ("supports it", "supported by it"),
@@ -110,7 +112,7 @@ def add_related(
     served_hits, dropped_hits = fit_hits(new_hits, remaining_chars, entry_cost)
     notes = retrieval.notes
     if any(similar_entries.basis == "words" for similar_entries in similar_by_hit):
-        notes = (*notes, BY_WORDS)
+        notes = (*notes, FOUND_BY_WORDS_NOTE)
     return replace(
         retrieval,
         hits=(*retrieval.hits, *served_hits),

@@ -54,7 +54,7 @@ def review_command(
     stale: bool,
     show_all: bool,
     since: str | None,
-    **arguments: Any,  # noqa: ANN401 - the other options, with the names of `_run`'s parameters
+    **arguments: Any,  # noqa: ANN401 - the other options, with the names of `_run_review`'s parameters
 ) -> None:
     """Answer questions about entries of memory: a few a week, the most useful first.
 
@@ -82,7 +82,7 @@ def review_command(
     if candidates and stale:
         raise click.UsageError("--candidates and --stale are two views: choose one.")
     view = _View(only_candidates=candidates, only_stale=stale, show_all=show_all, since=since)
-    _run(view, **arguments)
+    _run_review(view, **arguments)
 
 
 class _View(NamedTuple):
@@ -110,7 +110,7 @@ class _View(NamedTuple):
         return queue.week.questions if self.is_week else queue.questions
 
 
-def _run(
+def _run_review(
     view: _View,
     *,
     accept: tuple[str, ...],
@@ -158,7 +158,7 @@ def _run(
         and not view.only_candidates
     )
     if asks_person:
-        answers = ask_each(listed, _edit, partial(try_answer, workspace, now().date()))
+        answers = ask_each(listed, _edit_text, partial(try_answer, workspace, now().date()))
     in_actions = "GITHUB_ACTIONS" in os.environ
     review = answer(workspace, queue, answers, now(), dry_run=dry_run, in_actions=in_actions)
 
@@ -232,7 +232,7 @@ def _parse_answers(
     texts: dict[str, str] = {}
     if edit:
         for question in (*by_verb.get("accept", ()), *by_verb.get("keep", ())):
-            texts[question.key] = _edit(question)
+            texts[question.key] = _edit_text(question)
     return Answers(by_verb, texts)
 
 
@@ -357,7 +357,7 @@ def _format_editable_text(question: Question) -> str:
     return f"{question.title}\n\n{body}\n"
 
 
-def _edit(question: Question) -> str:
+def _edit_text(question: Question) -> str:
     """Open the text of a question in the person's editor, and return it as saved.
 
     Raises:

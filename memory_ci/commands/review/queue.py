@@ -375,7 +375,7 @@ def _make_entry_question(
     """
     entry = located.entry
     use_count = usage.get(entry.id)
-    served_count = use_count.given if use_count else 0
+    served_count = use_count.served_count if use_count else 0
     use = estimate_use(effective_importance(entry), served_count)
     return Question(
         kind=kind,
@@ -437,7 +437,7 @@ def _list_unused(
     for located in active_entries:
         count = usage.get(located.entry.id)
         if count and is_idle(count):
-            why = f"given {plural(count.given, 'time')}, and never used"
+            why = f"served {plural(count.served_count, 'time')}, and never used"
             yield _make_entry_question("unused", located, why, usage)
 
 

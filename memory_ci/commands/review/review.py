@@ -120,7 +120,7 @@ def answer(
     today = now.date()
     notes = _list_notes(workspace, answers, today)
     plan = plan_review(workspace, queue, _select_entries(answers), today)
-    promoted_entries = _promote(workspace, answers, now, dry_run=dry_run)
+    promoted_entries = _promote_entries(workspace, answers, now, dry_run=dry_run)
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     if answers.answered or answers.skipped:
         files[REJECTED_FILE] = _render_rejected_file(workspace, queue, answers, today)
@@ -232,7 +232,7 @@ def _refuse_wrong_answers(answers: Answers) -> None:
                 raise UsageError(message, slug="wrong-answer", hint=hint)
 
 
-def _promote(
+def _promote_entries(
     workspace: Workspace, answers: Answers, now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
     """Copy entries to the global memory, if a person agreed that they hold in any repository."""
@@ -409,10 +409,10 @@ def _confirm_entries(
     for question, anchored_entry in zip(kept_questions, anchored_entries, strict=True):
         entry = _entry_of(question)
         if anchored_entry != entry:
-            yield _update("consolidate", question, anchored_entry, KEPT_REASON)
+            yield _make_update("consolidate", question, anchored_entry, KEPT_REASON)
         else:
             dated_entry = replace(entry, last_reinforced=max(today, entry.last_reinforced))
-            yield _update("reinforce", question, dated_entry, KEPT_REASON)
+            yield _make_update("reinforce", question, dated_entry, KEPT_REASON)
 
 
 def _add_checks(base: Snapshot, questions: Sequence[Question]) -> Iterator[Change]:
@@ -434,10 +434,10 @@ def _retire_entries(questions: Sequence[Question]) -> Iterator[Change]:
     """Yield the updates that retire entries: agents are not shown them any more."""
     for question in questions:
         retired = replace(_entry_of(question), status="retired")
-        yield _update("retire", question, retired, RETIRED_REASON)
+        yield _make_update("retire", question, retired, RETIRED_REASON)
 
 
-def _update(step: Step, question: Question, entry: Entry, why: str) -> Change:
+def _make_update(step: Step, question: Question, entry: Entry, why: str) -> Change:
     """Return the change that writes an entry in place of that of a question."""
     path = question.located.path if question.located else ""
     return Change(step=step, kind="update", path=path, entry=entry, why=why)

@@ -101,7 +101,7 @@ def list_lines_of_entry(
         if path not in existing_paths:
             continue
         for block in _blame_file(workspace, path, view, memory):
-            if entry.id in {learned_entry.id for learned_entry in block.learned}:
+            if entry.id in {learned_entry.id for learned_entry in block.learned_entries}:
                 blocks_of_entry.append(block)
     return tuple(blocks_of_entry)
 
@@ -160,8 +160,8 @@ def _blame_file(
             day=hunk.day,
             subject=hunk.subject,
             number=number,
-            given=_list_served(episode, titles),
-            learned=_list_learned(memory.located, refs),
+            served_entries=_list_served(episode, titles),
+            learned_entries=_list_learned(memory.located, refs),
         )
 
 

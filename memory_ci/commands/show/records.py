@@ -44,7 +44,7 @@ class RankExplanation(msgspec.Struct, frozen=True, kw_only=True):
         prominence: the rank without a task, the product of `prominence_factors`.
         prominence_factors: the name and value of each factor; `parts` in JSON.
         utility: the value of the entry by the feedback on it, from 0 to 1.
-        served_count: how much work was served the entry; `given` in JSON.
+        served_count: how much work was served the entry; `served` in JSON.
         used_count: how much work used it; `used` in JSON.
         related_count: how many events of `feedback` only say that work which was served the entry
             was about the same thing; `touched` in JSON.
@@ -62,7 +62,7 @@ class RankExplanation(msgspec.Struct, frozen=True, kw_only=True):
     prominence: float
     prominence_factors: tuple[tuple[str, float], ...] = msgspec.field(name="parts")
     utility: float
-    served_count: int = msgspec.field(default=0, name="given")
+    served_count: int = msgspec.field(default=0, name="served")
     used_count: int = msgspec.field(default=0, name="used")
     related_count: int = msgspec.field(default=0, name="touched")
     feedback: tuple[CountedFeedback, ...] = msgspec.field(default=(), name="heard")

@@ -118,7 +118,7 @@ def _list_rank_figures(explanation: RankExplanation) -> Iterator[str]:
     yield from (f"  {_describe_feedback(feedback)}" for feedback in explanation.feedback)
 
     jobs = plural(explanation.served_count, "job")
-    usage = f"given      to {jobs}, used by {explanation.used_count}"
+    usage = f"served     to {jobs}, used by {explanation.used_count}"
     if explanation.served_count:
         usage += f" ({explanation.used_count / explanation.served_count:.0%})"
     if explanation.related_count:
@@ -292,10 +292,10 @@ def render_blame(blamed: Sequence[BlamedLines]) -> str:
         if block.last > block.first:
             line_range += f"-{block.last}"
         lines.append(f"{block.path}:{line_range}  {_describe_work(block)}")
-        for served in block.given:
+        for served in block.served_entries:
             used = "  (used)" if served.is_used else ""
-            lines.append(f"    given    {_name_entry(served)}{used}")
-        lines += [f"    learned  {_name_entry(learned)}" for learned in block.learned]
+            lines.append(f"    served   {_name_entry(served)}{used}")
+        lines += [f"    learned  {_name_entry(learned)}" for learned in block.learned_entries]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 

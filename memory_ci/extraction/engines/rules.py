@@ -17,7 +17,7 @@ from memory_ci.extraction.markers import (
     find_remember_requests,
 )
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
-from memory_ci.extraction.support import QUOTABLE
+from memory_ci.extraction.support import QUOTABLE_TRUST
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
 
@@ -65,7 +65,7 @@ def _find_learnings(evidence: Evidence) -> Iterator[Learning]:
     for statement in statements:
         weakness_found = weakness.find_weakness(statement)
         yield _make_learning_of_statement(statement, evidence, weakness_found=weakness_found)
-    if evidence.trust in QUOTABLE:
+    if evidence.trust in QUOTABLE_TRUST:
         for suspect in _find_suspects(evidence, statements):
             yield _make_learning_of_suspect(suspect, evidence)
 

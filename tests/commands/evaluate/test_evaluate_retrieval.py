@@ -183,7 +183,7 @@ def test_the_gate_closes_when_an_entry_is_lost_and_names_the_query(project: Proj
     lost = compare_golden(
         project.workspace, goldens, answered, "HEAD~1", margin=0.02, clock=ticking
     )
-    assert {name for name, _, _ in lost.worse} >= {"nDCG@10", "recall at given"}
+    assert {name for name, _, _ in lost.worse} >= {"nDCG@10", "recall at served"}
     assert [(fall.name, fall.before, fall.now) for fall in lost.falls] == [("own:1", 1.0, 0.0)]
     assert not compare_golden(
         project.workspace, goldens, answered, "HEAD~1", margin=0.7, clock=ticking
@@ -201,13 +201,13 @@ def test_served_entries_are_measured_apart_from_the_ranking(tmp_path: Path) -> N
         "each with a task of another group behind it"
     )
     measures = values(measure(answered)[0])
-    assert (measures["entries given"], measures["recall at given"], measures["kept"]) == (
+    assert (measures["entries served"], measures["recall at served"], measures["kept"]) == (
         1.5,
         1.0,
         1.0,
     )
     assert (
-        measures["precision at given"],
+        measures["precision at served"],
         measures["repeats"],
         measures["unrelated answered"],
     ) == (
@@ -215,7 +215,7 @@ def test_served_entries_are_measured_apart_from_the_ranking(tmp_path: Path) -> N
         0.5,
         0.0,
     )
-    assert measures["characters given"] > 0
+    assert measures["characters served"] > 0
 
 
 def test_the_gate_covers_entries_served_to_unrelated_tasks(project: Project) -> None:

@@ -1,4 +1,4 @@
-"""Tests of `export_block`: agreed rules of conduct in AGENTS.md, for agents without hooks."""
+"""Tests of `export`: agreed rules of conduct in AGENTS.md, for agents without hooks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests of `export_block`: the block in AGENTS.md is derived, bounded, checked, and never read as memory."""
+"""Tests of `export`: the block in AGENTS.md is derived, bounded, checked, and never read as memory."""
 
 from __future__ import annotations
 

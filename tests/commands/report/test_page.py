@@ -213,7 +213,7 @@ def test_marks_have_a_contrast_of_three_to_one(palette: int) -> None:
 def draw_task(*names: str) -> dict[str, object]:
     """Return the colours of the chart of a task whose scores have these factors."""
     parts = tuple((name, 0.5) for name in names)
-    state: FoundState = "given"
+    state: FoundState = "served"
     entry = ScoredEntry(id="1", title="One", state=state, score=1.0, parts=parts)
     spec = json.loads(json.dumps(SPECS["task"]))
     FILLERS["task"](

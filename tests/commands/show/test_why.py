@@ -71,7 +71,7 @@ def test_the_numbers_of_servings_and_uses_are_shown(zoo: Project) -> None:
         )
     why = explain_entry(zoo.workspace, ID, TODAY)
     assert (why.served_count, why.used_count) == (3, 2), "what was used was given, noted or not"
-    assert "given      to 3 jobs, used by 2 (67%)\n" in render_why(why)
+    assert "served     to 3 jobs, used by 2 (67%)\n" in render_why(why)
     assert load_usage(zoo.workspace, None, zoo.entries()) == {ID: UseCount(3, 2)}
 
 
