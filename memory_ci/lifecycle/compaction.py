@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.reinforcement import unite_occurrences
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.lifecycle.similarity import (
     NEAR_DUPLICATE,
     ComparedEntry,
@@ -336,7 +336,7 @@ def _list_own_ids(entry: Entry) -> set[str]:
 
 def _list_contradicted_ids(entry: Entry) -> set[str]:
     """Return the ids that an entry's relations say it contradicts."""
-    relations = relations_of(entry)
+    relations = parse_relations(entry)
     contradicted = {relation.id for relation in relations if relation.kind == "contradicts"}
     return contradicted - {entry.id}
 
@@ -551,7 +551,7 @@ def plan_stage_retirement(
     for located_entry in located:
         entry = located_entry.entry
         if entry.domain == "task" and entry.phase == ended and may_retire(entry):
-            changes.append(retire(located_entry, why))
+            changes.append(make_retirement(located_entry, why))
     return tuple(changes)
 
 
@@ -560,7 +560,7 @@ def may_retire(entry: Entry) -> bool:
     return entry.status != "retired" and entry.priority not in PINNED_PRIORITIES
 
 
-def retire(located_entry: Located, why: str) -> Change:
+def make_retirement(located_entry: Located, why: str) -> Change:
     """Return the change that retires an entry."""
     entry = replace(located_entry.entry, status="retired")
     return Change(step="retire", kind="update", path=located_entry.path, entry=entry, why=why)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.prominence import demote
-from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
+from memory_ci.lifecycle.prominence import lower_importance
+from memory_ci.lifecycle.relations import Relation, parse_relations, with_relation
 from memory_ci.lifecycle.settings import SetValue, find_set_values, says_change
 from memory_ci.lifecycle.stance import Claim, find_opposition, parse_entry_claims
 from memory_ci.records.entry import Entry, Located, ScopeOf
@@ -157,7 +157,7 @@ def _end_superseded(located: Sequence[Located], today: date, edits: _Edits) -> N
         ended_entry = replace(
             located_entry.entry,
             valid_until=successor.occurred_at or successor.created_at or today,
-            importance=demote(located_entry.entry.importance),
+            importance=lower_importance(located_entry.entry.importance),
         )
         edits.add(located_entry, ended_entry, f"superseded by {successor.id[:8]}")
 
@@ -265,7 +265,7 @@ def _has_contradiction(entry: Entry, opponent: Entry) -> bool:
     opponent_ids = {opponent.id, *opponent.supersedes}
     return any(
         relation.kind == "contradicts" and relation.id in opponent_ids
-        for relation in relations_of(entry)
+        for relation in parse_relations(entry)
     )
 
 
@@ -293,7 +293,7 @@ def _is_settled(first: Entry, second: Entry) -> bool:
     for entry, opponent in ((first, second), (second, first)):
         if opponent.id in entry.supersedes:
             return True
-        for relation in relations_of(entry):
+        for relation in parse_relations(entry):
             if relation.id == opponent.id and relation.kind in ("supports", "duplicates"):
                 return True
     return False

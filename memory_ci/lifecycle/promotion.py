@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from memory_ci.lifecycle.compaction import survival_key
 from memory_ci.lifecycle.consolidation import JOBS
 from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.lifecycle.similarity import ComparedEntry, find_partners, parse_entry_words
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -259,7 +259,7 @@ def _may_be_promoted(entry: Entry) -> bool:
         return False
     if entry.domain == "task" and entry.phase is not None:
         return False
-    is_contradicted = any(relation.kind == "contradicts" for relation in relations_of(entry))
+    is_contradicted = any(relation.kind == "contradicts" for relation in parse_relations(entry))
     return not is_contradicted and not is_personal(entry)
 
 

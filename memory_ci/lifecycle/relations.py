@@ -49,7 +49,7 @@ def format_relation(relation: Relation) -> str:
     return f"{relation.kind} {relation.id}"
 
 
-def relations_of(entry: Entry) -> tuple[Relation, ...]:
+def parse_relations(entry: Entry) -> tuple[Relation, ...]:
     """Return the relations of an entry that can be read, in their order."""
     relations = [parse_relation(line) for line in entry.relations]
     return tuple(relation for relation in relations if relation is not None)
@@ -60,7 +60,7 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
 
     An entry that has the relation already is returned unchanged. Lines that cannot be read stay.
     """
-    if relation in relations_of(entry):
+    if relation in parse_relations(entry):
         return entry
     lines = {*entry.relations, format_relation(relation)}
     return replace(entry, relations=tuple(sorted(lines)))
@@ -72,7 +72,7 @@ def list_dangling(located: Iterable[Located]) -> list[tuple[Located, Relation]]:
     known_ids = _list_known_ids(located_entries)
     dangling: list[tuple[Located, Relation]] = []
     for located_entry in located_entries:
-        for relation in dict.fromkeys(relations_of(located_entry.entry)):
+        for relation in dict.fromkeys(parse_relations(located_entry.entry)):
             if relation.id not in known_ids:
                 dangling.append((located_entry, relation))
     return dangling

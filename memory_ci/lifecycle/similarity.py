@@ -104,7 +104,7 @@ def parse_entry_words(entry: Entry) -> EntryWords:
     return EntryWords(frozenset(compared_words), tuple(dict.fromkeys(claims)))
 
 
-def words_of(entry: Entry) -> frozenset[str]:
+def list_entry_words(entry: Entry) -> frozenset[str]:
     """Return the content words of an entry."""
     return parse_entry_words(entry).words
 

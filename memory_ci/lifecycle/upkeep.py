@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import format_anchor, get_lines, may_hide, parse_anchor, strip_layout
 from memory_ci.anchors.verdicts import judge_entry, list_differences
-from memory_ci.lifecycle.compaction import may_retire, retire
+from memory_ci.lifecycle.compaction import make_retirement, may_retire
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -102,7 +102,7 @@ def plan_stale_retirement(
         since = gone_since.get(entry.id, today)
         is_long_gone = (today - since).days > after_days
         if may_retire(entry) and is_gone(entry, verdicts) and is_long_gone:
-            changes.append(retire(located_entry, f"its code has been gone since {since}"))
+            changes.append(make_retirement(located_entry, f"its code has been gone since {since}"))
     return tuple(changes)
 
 

@@ -68,7 +68,7 @@ class Exported(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
+def export_block(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
     """Update the block of memory in a file, and say whether that changed it.
 
     Args:

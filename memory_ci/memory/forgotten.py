@@ -50,7 +50,7 @@ def parse_rejected(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def tombstones_at(snapshot: Snapshot) -> Tombstones:
+def read_tombstones_at(snapshot: Snapshot) -> Tombstones:
     """Return the tombstones of a commit and of this clone."""
     from memory_ci.extraction.tombstones import parse_tombstones
 
@@ -58,7 +58,7 @@ def tombstones_at(snapshot: Snapshot) -> Tombstones:
     return parse_tombstones([*read_rejected(snapshot), *copied_lines])
 
 
-def tombstones_here(workspace: Workspace) -> Tombstones:
+def read_tombstones_here(workspace: Workspace) -> Tombstones:
     """Return the tombstones of the work tree and of this clone."""
     from memory_ci.extraction.tombstones import parse_tombstones
 
@@ -69,7 +69,7 @@ def find_forgotten_here(workspace: Workspace, located_entry: Located) -> list[Fi
     """Return a finding if an entry has a text that was forgotten in the work tree or this clone."""
     if not _list_lines_here(workspace):
         return []
-    return find_forgotten(tombstones_here(workspace), located_entry)
+    return find_forgotten(read_tombstones_here(workspace), located_entry)
 
 
 def _list_lines_here(workspace: Workspace) -> list[str]:

@@ -30,7 +30,7 @@ MAX_ROUNDS = 5
 MAX_HANDLES = 1024
 
 
-def detach(seconds: int = MAX_SECONDS) -> None:
+def detach_process(seconds: int = MAX_SECONDS) -> None:
     """Detach this process from its terminal and its open files, and end it after `seconds`.
 
     Open files are closed because they may be locks of the script that started this process.

@@ -143,10 +143,10 @@ def open_workspace(start: Path, *, is_named: bool = False) -> Workspace:
         RepositoryError: not-a-repository, unnamed-repository.
         UsageError: bad-config.
     """
-    return configure(open_unconfigured(start, is_named=is_named))
+    return configure_workspace(open_unconfigured(start, is_named=is_named))
 
 
-def configure(unconfigured: Workspace) -> Workspace:
+def configure_workspace(unconfigured: Workspace) -> Workspace:
     """Return a workspace with the configuration of its work tree, or of HEAD without a work tree.
 
     Raises:

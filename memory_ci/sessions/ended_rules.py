@@ -13,7 +13,7 @@ from datetime import time as time_of_day
 from typing import NamedTuple
 
 from memory_ci.extraction.stance import is_opposite
-from memory_ci.lifecycle.compaction import may_retire, retire
+from memory_ci.lifecycle.compaction import make_retirement, may_retire
 from memory_ci.memory.gone_names import describe_gone_name
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import Entry, Located
@@ -54,7 +54,7 @@ def plan_ended(
         if may_retire(entry):
             reason = _describe_success(entry, archive) or _describe_missing_name(tip, entry)
             if reason:
-                yield retire(located_entry, reason)
+                yield make_retirement(located_entry, reason)
 
 
 def _describe_missing_name(tip: Snapshot, entry: Entry) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.consolidation import find_contradictions, plan_consolidation
-from memory_ci.lifecycle.prominence import demote
+from memory_ci.lifecycle.prominence import lower_importance
 from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -394,7 +394,7 @@ def test_what_is_no_longer_valid_contradicts_nothing() -> None:
 def test_importance_is_lowered_to_a_tenth_at_most_and_never_raised(
     before: float, after: float
 ) -> None:
-    assert demote(before) == after
+    assert lower_importance(before) == after
 
 
 memories = st.lists(

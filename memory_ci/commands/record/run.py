@@ -55,7 +55,7 @@ from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
 from memory_ci.memory.episode_files import DeletedEpisodes, find_fold_day, plan_files
 from memory_ci.memory.episodes import load_episode_files
-from memory_ci.memory.forgotten import tombstones_at
+from memory_ci.memory.forgotten import read_tombstones_at
 from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
@@ -230,7 +230,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
         writer,
         past_keys=past_keys,
         accepted_keys=options.accepted_keys,
-        tombstones=tombstones_at(base),
+        tombstones=read_tombstones_at(base),
     )
 
 
@@ -454,7 +454,7 @@ def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
     are combined into one file (folded).
     """
     writer = learner.writer
-    records = map(tombstones_at(run.base).mask_all, writer.records)
+    records = map(read_tombstones_at(run.base).mask_all, writer.records)
     files, problems = plan_files(run.base, records)
     learner.results.problems += problems
     if writer.problem:
@@ -480,7 +480,7 @@ def _count_and_cache_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter
     unwritten = writer.describe_unwritten(earlier_commits)
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
-        masked_episodes = tombstones_at(run.base).mask_all(writer.derived_episodes)
+        masked_episodes = read_tombstones_at(run.base).mask_all(writer.derived_episodes)
         cache_range(run.workspace, new_range, masked_episodes)
     return unwritten
 

@@ -24,7 +24,7 @@ from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_different_copies, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.lifecycle.promotion import plan_norm_promotion, plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_revert_effects
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
@@ -187,7 +187,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
         It is read only if an entry may become a norm.
         """
-        episodes = combine(load_episodes(base.workspace, base.sha).records)
+        episodes = apply_amendments(load_episodes(base.workspace, base.sha).records)
         directories: dict[str, str] = {}
         for episode in episodes:
             changed_paths = episode.action.files

@@ -20,7 +20,7 @@ from memory_ci.commands.report.records import (
 )
 from memory_ci.lifecycle.episodes import find_successors_among, replace_by_successors
 from memory_ci.lifecycle.prominence import is_in_force, prominence
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.lifecycle.utility import is_idle
 from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.entry import Entry, Located, name_entry
@@ -156,7 +156,7 @@ def _list_faults(
 def _name_relations(entry: Entry, titles: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the kind of each relation of an entry, with the title or id of the other entry."""
     relations = [
-        (relation.kind, titles.get(relation.id, relation.id)) for relation in relations_of(entry)
+        (relation.kind, titles.get(relation.id, relation.id)) for relation in parse_relations(entry)
     ]
     replaced = [("supersedes", titles[old]) for old in entry.supersedes if old in titles]
     return (*relations, *replaced)

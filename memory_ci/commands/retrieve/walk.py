@@ -12,7 +12,7 @@ from memory_ci.commands.retrieve.options import SearchRequest
 from memory_ci.commands.retrieve.ranking import TruthOf, judge_hits
 from memory_ci.commands.retrieve.text import entry_cost
 from memory_ci.lifecycle.relations import parse_relation
-from memory_ci.lifecycle.similarity import words_of
+from memory_ci.lifecycle.similarity import list_entry_words
 from memory_ci.memory.edits import add_edits_to_hits
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located
@@ -158,7 +158,7 @@ def _find_similar_to_hits(
 ) -> tuple[Similar, ...]:
     """Return for each of the best hits the entries that are similar to it."""
     compared_entries = [hit.located for hit in retrieval.hits[:MAX_COMPARED]]
-    return find_similar(index, compared_entries, words_of, **request.filters)
+    return find_similar(index, compared_entries, list_entry_words, **request.filters)
 
 
 def _find_links(

@@ -39,7 +39,7 @@ from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.consolidation import find_contradictions
-from memory_ci.lifecycle.episodes import combine, count_usage
+from memory_ci.lifecycle.episodes import apply_amendments, count_usage
 from memory_ci.lifecycle.prominence import effective_importance, is_in_force
 from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.utility import is_idle
@@ -333,7 +333,7 @@ def _list_entry_questions(
     usage: Mapping[str, UseCount] = {}
     only_stale_code = STALE_CODE_KINDS.issuperset(kinds)
     if not only_stale_code:
-        usage = count_usage(combine(load_written(workspace, base).records))
+        usage = count_usage(apply_amendments(load_written(workspace, base).records))
     located_entries = [located for located in draft.located if located.entry.status != "retired"]
     active_entries = [located for located in located_entries if is_in_force(located.entry, today)]
 

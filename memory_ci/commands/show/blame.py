@@ -10,7 +10,7 @@ from memory_ci.gitrepo.edits import BlamedRange, blame_lines
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace, list_view, load_memory
@@ -207,7 +207,7 @@ def _list_learned(
 def _map_episodes(workspace: Workspace, view: str | None) -> dict[str, Episode]:
     """Return the episodes of work by references to it, such as `pr:128` and `commit:9d0c3f2`."""
     episodes: dict[str, Episode] = {}
-    for episode in combine(load_episodes(workspace, view).records):
+    for episode in apply_amendments(load_episodes(workspace, view).records):
         action = episode.action
         if action.pr:
             episodes[f"pr:{action.pr}"] = episode

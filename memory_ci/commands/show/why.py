@@ -157,7 +157,7 @@ def _list_rank_factors(
 def _count_usage(
     entry: Entry, episodes: Episodes, successors: lifecycle_episodes.Successors
 ) -> UseCount:
-    combined = lifecycle_episodes.combine(episodes.records)
+    combined = lifecycle_episodes.apply_amendments(episodes.records)
     return lifecycle_episodes.count_usage(combined, successors).get(entry.id, UseCount())
 
 
@@ -226,7 +226,7 @@ def _map_episodes_by_event(
         successors: which entry replaced which; an event on the old one gets the key of the new one.
     """
     episodes_by_event: dict[object, Episode] = {}
-    for episode in lifecycle_episodes.combine(records):  # with their amendments
+    for episode in lifecycle_episodes.apply_amendments(records):  # with their amendments
         for event in lifecycle_episodes.move_to_successors(episode.feedback, successors):
             episodes_by_event.setdefault(lifecycle_episodes.event_key(event), episode)
     return episodes_by_event

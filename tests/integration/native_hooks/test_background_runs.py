@@ -122,7 +122,7 @@ from memory_ci.memory import prewarm
 signal.signal(signal.SIGALRM, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
 signal.alarm = lambda seconds: print(seconds, flush=True)
-prewarm.detach()
+prewarm.detach_process()
 os.kill(os.getpid(), signal.SIGALRM)
 print("goes on")"""
     done = subprocess.run(
