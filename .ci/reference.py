@@ -198,13 +198,13 @@ LIMITS = {
         extraction.prompt.PROMPT_TOKENS extraction.prompt.ANSWER_TOKENS
         extraction.prompt.MAX_LEARNINGS extraction.engines.anthropic_api.TRIES
         extraction.engines.anthropic_api.MAX_WAIT extraction.engines.program.MAX_OUTPUT
-        extraction.engines.program.MAX_SECONDS commands.record.batches.CHUNK_REQUESTS
-        commands.record.batches.CHUNK_BYTES
+        extraction.engines.program.MAX_SECONDS commands.record.batches.MAX_BATCH_REQUESTS
+        commands.record.batches.MAX_BATCH_BYTES
     """,
     "Retrieval": """
         search.strength.MAX_HITS commands.retrieve.options.MAX_LIMIT
         commands.retrieve.options.MAX_CHARS commands.retrieve.norms.MAX_NORM_CHARS
-        commands.retrieve.retrieve.MAX_ABOUT commands.retrieve.text.HOOK_CHARS
+        commands.retrieve.retrieve.MAX_ENTRIES_OF_FILE commands.retrieve.text.HOOK_CHARS
         commands.retrieve.text.HINT_LINES commands.retrieve.text.HINT_CHARS
         search.query.MAX_CHARS memory.past_tasks.MAX_CHANGES search.vectors.MAX_EMBEDDED_BY_QUERY
         search.vectors.MIN_COVERAGE commands.mcp.tools.MAX_CHARS
@@ -222,7 +222,7 @@ LIMITS = {
     "Sessions of agents": """
         commands.agents.conduct.MAX_LINES commands.agents.conduct.MAX_CHARS
         commands.agents.conduct.MAX_PENDING sessions.moments.MAX_SERVED sessions.moments.MAX_WHEN
-        sessions.moments.MAX_MOMENTS sessions.session_note.DAYS_KEPT
+        sessions.moments.MAX_LINES sessions.session_note.DAYS_KEPT
         sessions.capture.MAX_TRANSCRIPT_BYTES sources.transcripts.builder.MAX_LINE
         gitrepo.sessionrefs.DIGEST_SIZE sessions.captured_sessions.MAX_SESSIONS
         sessions.captured_sessions.MAX_BYTES sessions.session_archive.MAX_BYTES
@@ -234,16 +234,16 @@ LIMITS = {
         findings.MAX_ANNOTATIONS
     """,
     "Episodes": """
-        commands.episodes.episode.MAX_CONTENT commands.episodes.episode.MAX_WORD
-        commands.episodes.episode.MAX_CONTEXT commands.episodes.job.MAX_ASSUMPTION
+        commands.episodes.episode.MAX_TEXT_CHARS commands.episodes.episode.MAX_VALUE_CHARS
+        commands.episodes.episode.MAX_CONTEXT_SIZE commands.episodes.job.MAX_ASSUMPTION
         store.episodes.MAX_DOCUMENT_BYTES store.episodes.MAX_FILE_BYTES
         memory.episode_files.MAX_SINGLE memory.episode_files.FOLD_AFTER_DAYS
     """,
     "Organisation": """
         commands.org.targets.MAX_LIST commands.org.targets.MAX_BYTES
-        commands.org.targets.MAX_ENTRIES commands.org.records.LONGEST
+        commands.org.targets.MAX_ENTRIES commands.org.records.MAX_SHARED_CHARS
         commands.org.search.MAX_SHARE commands.org.search.DEADLINE_SECONDS
-        commands.org.sync.SECONDS commands.org.address.SECONDS
+        commands.org.sync.GIT_SECONDS commands.org.address.FETCH_SECONDS
     """,
 }
 """The constants that limit what a user meets, by section; their comments explain them."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.timing import Row
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.memory.cite_verdicts import judge_anchors
 from memory_ci.memory.cites import anchor_entries
 from memory_ci.memory.workspace import Workspace, open_workspace
@@ -71,5 +71,5 @@ def _make_code(root: Path) -> str:
 
 
 def _make_entry(number: int, sha: str) -> Entry:
-    entry = sample_entry(number, f"work_{number}_7 needs a limit")
+    entry = make_sample_entry(number, f"work_{number}_7 needs a limit")
     return msgspec.structs.replace(entry, cites=(f"{_path(number)}@{sha}",))

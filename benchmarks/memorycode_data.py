@@ -154,13 +154,13 @@ STYLES = {
 
 def says(text: str, instruction: Instruction) -> bool:
     """Return whether a text names the object of an instruction and what it must be like."""
-    return all(re.search(rf"(?i){pattern}", text) for pattern in list_signs(instruction))
+    return all(re.search(rf"(?i){pattern}", text) for pattern in list_activities(instruction))
 
 
-def list_signs(instruction: Instruction) -> list[str]:
+def list_activities(instruction: Instruction) -> list[str]:
     """Return the patterns of words that say an instruction, all of which must be there.
 
-    >>> list_signs(Instruction(1, 0, "start function names with 'f_'", "function", "^f_.*"))
+    >>> list_activities(Instruction(1, 0, "start function names with 'f_'", "function", "^f_.*"))
     ["(?<![\\\\w])f_(?![\\\\w])", '\\\\bfunctions?\\\\b']
     """
     kind, expression = instruction.object, instruction.expression

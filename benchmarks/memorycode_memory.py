@@ -9,13 +9,13 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from benchmarks.memorycode_data import Dialogue, Turn
-from memory_ci.evidence.ingestion import collect
+from memory_ci.evidence.ingestion import collect_evidence
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.norms import is_conduct_request
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.lifecycle.consolidation import plan_consolidation
 from memory_ci.lifecycle.prominence import is_in_force
@@ -80,7 +80,9 @@ def _list_repeated(
     for number, request in enumerate(find_standing_requests(spoken, MAX_REQUESTS)):
         days = [said.day for said in request.occurrences if said.text == request.text]
         id_ = f"{dialogue.number:04}-{number:04}"
-        entry = create_entry(id_, request.text, "", ("directive", "team", 0.6), max(days))
+        entry = create_entry(
+            id_, request.text, "", max(days), type_="directive", domain="team", importance=0.6
+        )
         is_known = any(is_same_request(request.terms, entry.text) for entry in existing)
         if is_conduct_request(request.text) and not is_known:
             yield Located(entry, PATH, 1, PROJECT)
@@ -94,7 +96,7 @@ def _find_candidates(
     engine: Engine | None,
 ) -> Iterator[Candidate]:
     """Yield what is written or proposed of a session and not in memory yet."""
-    pieces = collect(_make_events(name, turns, at), ExtractionConfig()).pieces
+    pieces = collect_evidence(_make_events(name, turns, at), ExtractionConfig()).pieces
     case = JudgedCase(label=name, pieces=pieces, existing=tuple(existing))
     request = Request(change=name, evidence=pieces)
     judged = list(judge_reply(case, RulesEngine().extract(request).text).judged)
@@ -102,7 +104,7 @@ def _find_candidates(
         known = tuple(ExistingEntry(entry.id, entry.title) for entry in existing)
         reply = engine.extract(replace(request, existing=known))
         judged += judge_reply(case, reply.text, MODEL).judged
-    settled = settle(judged, ExtractionConfig().max_entries_per_change)
+    settled = settle_candidates(judged, ExtractionConfig().max_entries_per_change)
     yield from (item.candidate for item in settled if item.verdict == "written")
     yield from _list_proposed(settled, existing)
 
@@ -152,4 +154,4 @@ def list_pieces(dialogue: Dialogue, number: int) -> tuple[Evidence, ...]:
     """Return the evidence of a session, as a model would see it."""
     name = f"dialogue {dialogue.number} session {number}"
     events = _make_events(name, dialogue.sessions[number], FIRST_DAY + timedelta(days=number))
-    return collect(events, ExtractionConfig()).pieces
+    return collect_evidence(events, ExtractionConfig()).pieces

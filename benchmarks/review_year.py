@@ -166,7 +166,7 @@ def _run_week(workspace: Workspace, now: datetime, *, answers: bool) -> dict[str
     plan = plan_record(workspace, RecordOptions(engine="rules"), now.date(), ignore_progress)
     apply_plan(workspace, plan, now)
     queue = list_queue(workspace, RecordOptions(), now, {})
-    shown = queue.week.shown
+    shown = queue.week.questions
     questions_by_answer = _choose_answers(shown) if answers else {}
     chosen = Answers(questions_by_answer, skipped=() if answers else shown)
     answer(workspace, queue, chosen, now, dry_run=False, in_actions=False)
@@ -179,7 +179,7 @@ def _run_week(workspace: Workspace, now: datetime, *, answers: bool) -> dict[str
     return {
         "found": len(queue.questions),
         "asked": len(shown),
-        "waiting": queue.week.waiting,
+        "waiting": queue.week.waiting_count,
         "accepted": len(questions_by_answer.get("accept", ())),
         "words": sum(len(line.split()) for line in render_questions(shown, 0)),
         "active": len(active),

@@ -98,8 +98,8 @@ def measure(memories: Sequence[Memory]) -> ServedShares:
     shares = ServedShares([], [], [])
     for memory in memories:
         for answer in answer_set(memory.cases, Config(), time.perf_counter):
-            served_ids = set(answer.given)
-            is_unrelated_query = not answer.asking.grades
+            served_ids = set(answer.served_ids)
+            is_unrelated_query = not answer.query.grades
             if is_unrelated_query:
                 shares.answered.append(1.0 if served_ids else 0.0)
                 continue

@@ -15,7 +15,7 @@ from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.anchors.verdicts import truth_factor
 from memory_ci.commands.retrieve.anchor_verdicts import judge_cites
 from memory_ci.extraction.cites import find_cites
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.memory.cites import anchor_entries, cite_touched
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.workspace import Workspace, open_workspace
@@ -47,7 +47,7 @@ def open_product(git_dir: str) -> Workspace:
 def make_entry(number: int, title: str, body: str, cite: str | None) -> Entry:
     """An entry of the first day of 2026 with at most one cite."""
     return msgspec.structs.replace(
-        sample_entry(number, title), body=body, cites=(cite,) if cite else ()
+        make_sample_entry(number, title), body=body, cites=(cite,) if cite else ()
     )
 
 

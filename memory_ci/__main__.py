@@ -49,9 +49,11 @@ def main() -> None:
 
 
 def _print_version() -> bool:
-    """Print the version as click would, and return whether that was possible.
+    """Print the version in the words of click, without the time to load click.
 
-    If it was not, click reports why.
+    Returns:
+        Whether it could be printed: standard output may be closed or full. Otherwise the caller
+        goes on to click, which fails at the same and reports it.
     """
     from memory_ci import __version__
 

@@ -247,7 +247,12 @@ class Memory:
 
                 sessions = find_sessions(self._environ)
             entry = quote_person(
-                self._workspace, entry, quote, keys=sessions, home=Path.home(), now=self._now
+                self._workspace,
+                entry,
+                quote,
+                session_keys=sessions,
+                home=Path.home(),
+                now=self._now,
             )
         return add_entry(self._workspace, entry, dry_run=dry_run)
 

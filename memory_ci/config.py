@@ -15,7 +15,7 @@ from memory_ci import __version__
 from memory_ci.errors import UsageError
 from memory_ci.records.config import FORMAT, Config, Policy
 from memory_ci.records.report import Finding
-from memory_ci.text import yaml_fault
+from memory_ci.text import locate_yaml_error
 
 T = TypeVar("T")
 CONFIG_FILE = ".memory-ci.yaml"
@@ -24,7 +24,7 @@ POLICY_FILE = ".memory/policy.yaml"
 MAX_BYTES = 64 * 1024  # Bytes of `.memory-ci.yaml`, and of a policy.
 MAX_DEPTH = 8
 MAX_STARS = 3  # `**` in one pattern; more match slowly, and fewer can say the same.
-CORE = "tag:yaml.org,2002:"
+YAML_TAG = "tag:yaml.org,2002:"  # The beginning of the tags of YAML's own types.
 
 OUTSIDE = frozenset(
     {"key", "apikey", "token", "secret", "password", "url", "base", "endpoint", "host", "command"}
@@ -42,29 +42,32 @@ REMOVED_KEYS = frozenset(
 """Keys that 0.2 had; each has the value that was the default (docs/upgrading.md)."""
 
 
-def parse_config(text: str, path: str = CONFIG_FILE, found: list[Finding] | None = None) -> Config:
+def parse_config(
+    text: str, path: str = CONFIG_FILE, warnings: list[Finding] | None = None
+) -> Config:
     """Return the configuration in the text of a `.memory-ci.yaml`.
 
     Args:
         text: the text of the file.
         path: the name of the file in errors.
-        found: receives warnings about unknown keys and formats, as a newer version may write them.
+        warnings: findings on unknown keys and formats, which a newer version may write, are added
+            to this list.
 
     Raises:
         UsageError: bad-config.
     """
-    findings = [] if found is None else found
+    findings = [] if warnings is None else warnings
     if len(text) > MAX_BYTES:
-        raise _error(path, 1, f"the file is longer than {MAX_BYTES} characters")
+        raise _make_error(path, 1, f"the file is longer than {MAX_BYTES} characters")
     # A file of comments alone is common, and PyYAML takes 20 ms to load.
     has_content = any(line.strip() and not line.startswith("#") for line in text.splitlines())
     with _adding_source_line(text):
-        node = _compose(text, path) if has_content else None
-        is_empty = node is None or (node.id == "scalar" and node.tag == CORE + "null")
+        node = _compose_yaml(text, path) if has_content else None
+        is_empty = node is None or (node.id == "scalar" and node.tag == YAML_TAG + "null")
         if is_empty:
             return Config()
-        plain = _Reader(path, findings).read(node, Config, "")
-        config = msgspec.convert(plain, Config, strict=True)
+        plain_values = _Reader(path, findings).read(node, Config, "")
+        config = msgspec.convert(plain_values, Config, strict=True)
     if config.format > FORMAT:
         message = f"the files are of format {config.format}, this memory-ci knows {FORMAT}"
         findings.append(Finding(path, 1, "newer-format", message, "Update memory-ci.", "warning"))
@@ -83,13 +86,13 @@ def parse_policy(text: str, path: str = POLICY_FILE) -> Policy:
     """
     findings: list[Finding] = []
     with _adding_source_line(text):
-        node = _compose(text, path)
+        node = _compose_yaml(text, path)
         policy = Policy()
         if node:
             policy = msgspec.convert(_Reader(path, findings).read(node, Policy, ""), Policy)
         if findings:
             finding = findings[0]
-            raise _error(path, finding.line, finding.message, finding.hint)
+            raise _make_error(path, finding.line, finding.message, finding.hint)
     return policy
 
 
@@ -128,7 +131,7 @@ def apply_policy(config: Config, policy: bytes | None, required: str = "") -> Co
         hint = "Run `memory-ci init --policy SOURCE@REV` with what your platform names, and commit."
         raise UsageError(message, slug="policy-missing", hint=hint)
     if digest:
-        config = _narrow(config, _load_policy(policy, digest))
+        config = _narrow_config(config, _load_policy(policy, digest))
     _refuse_forbidden(config)
     return config
 
@@ -158,7 +161,7 @@ def _refuse_forbidden(config: Config) -> None:
     Raises:
         UsageError: policy-forbids.
     """
-    if _version(config.minimum_version) > _version(__version__):
+    if _parse_version(config.minimum_version) > _parse_version(__version__):
         message = (
             f"memory-ci {config.minimum_version} or newer is asked for here, this is {__version__}"
         )
@@ -170,57 +173,60 @@ def _refuse_forbidden(config: Config) -> None:
         raise UsageError(message, slug="policy-forbids", hint="Set publish.mode to one of these.")
 
 
-def _narrow(config: Config, policy: Policy) -> Config:
+def _narrow_config(config: Config, policy: Policy) -> Config:
     """Return a configuration with the limits of a policy where they are narrower than its own."""
     engine = replace(
         config.engine,
-        allowed=_intersect(config.engine.allowed, policy.engine.allowed, "rules"),
-        max_cost_usd=_lower(config.engine.max_cost_usd, policy.engine.max_cost_usd),
-        max_cost_usd_month=_lower(
+        allowed=_intersect_lists(config.engine.allowed, policy.engine.allowed, "rules"),
+        max_cost_usd=_choose_lower_cap(config.engine.max_cost_usd, policy.engine.max_cost_usd),
+        max_cost_usd_month=_choose_lower_cap(
             config.engine.max_cost_usd_month, policy.engine.max_cost_usd_month
         ),
     )
     publish = replace(
-        config.publish, allowed=_intersect(config.publish.allowed, policy.publish.allowed, "none")
+        config.publish,
+        allowed=_intersect_lists(config.publish.allowed, policy.publish.allowed, "none"),
     )
-    version = max(config.minimum_version, policy.minimum_version, key=_version)
+    version = max(config.minimum_version, policy.minimum_version, key=_parse_version)
     return replace(config, engine=engine, publish=publish, minimum_version=version)
 
 
-def _intersect(ours: tuple[T, ...], theirs: tuple[T, ...], default: T) -> tuple[T, ...]:
+def _intersect_lists(
+    own_values: tuple[T, ...], policy_values: tuple[T, ...], default: T
+) -> tuple[T, ...]:
     """Return the values that two lists allow; an empty list allows all.
 
     If no value is in both, return `default`, because an empty list would allow all.
     """
-    if not ours or not theirs:
-        return ours or theirs
-    return tuple(value for value in ours if value in theirs) or (default,)
+    if not own_values or not policy_values:
+        return own_values or policy_values
+    return tuple(value for value in own_values if value in policy_values) or (default,)
 
 
-def _lower(ours: float, theirs: float) -> float:
+def _choose_lower_cap(own_cap: float, policy_cap: float) -> float:
     """Return the lower of two caps; 0 means that there is no cap."""
-    return min(ours or theirs, theirs or ours)
+    return min(own_cap or policy_cap, policy_cap or own_cap)
 
 
-def _version(text: str) -> tuple[int, ...]:
+def _parse_version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", text)[:4])
 
 
-def _compose(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are untyped
+def _compose_yaml(text: str, path: str) -> Any:  # noqa: ANN401 - PyYAML's nodes are untyped
     """Return the root node of a YAML text, None for an empty one.
 
     Raises:
         UsageError: bad-config, for invalid YAML, anchors, tags or deep nesting.
     """
-    import yaml  # 20 ms that a repository without a configuration is spared
+    import yaml  # Not at the top: it takes 20 ms, and many repositories have no configuration.
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         _refuse_unsafe_yaml(yaml.parse(text, Loader=loader), path)
         return yaml.compose(text, Loader=loader)
     except yaml.YAMLError as error:
-        line, reason = yaml_fault(error)
-        raise _error(path, line + 1, f"not valid YAML: {reason}") from error
+        line, reason = locate_yaml_error(error)
+        raise _make_error(path, line + 1, f"not valid YAML: {reason}") from error
 
 
 def _refuse_unsafe_yaml(events: Any, path: str) -> None:  # noqa: ANN401
@@ -240,7 +246,7 @@ def _refuse_unsafe_yaml(events: Any, path: str) -> None:  # noqa: ANN401
         is_alias = name == "AliasEvent" or getattr(event, "anchor", None)
         if depth > MAX_DEPTH or is_alias or getattr(event, "tag", None):
             message = "anchors, tags and deep nesting are not read here"
-            raise _error(path, event.start_mark.line + 1, message)
+            raise _make_error(path, event.start_mark.line + 1, message)
 
 
 class _Reader:
@@ -268,7 +274,7 @@ class _Reader:
             value = msgspec.convert(self._read_value(node, where), type_)
         except (msgspec.ValidationError, ValueError, ArithmeticError) as error:
             message = f"{where} must be {describe(inspect.type_info(type_))}"
-            raise _error(self.path, line, message) from error
+            raise _make_error(self.path, line, message) from error
         if isinstance(value, tuple):
             self._check_patterns(value, line, where)
         return value
@@ -276,9 +282,9 @@ class _Reader:
     def _check_patterns(self, values: tuple[object, ...], line: int, where: str) -> None:
         """Raise an error if a text in a list is no valid pattern of paths."""
         for pattern in values:
-            fault = find_fault(pattern) if isinstance(pattern, str) else None
+            fault = find_pattern_fault(pattern) if isinstance(pattern, str) else None
             if fault:
-                raise _error(self.path, line, f"{where}: {pattern!r} {fault}")
+                raise _make_error(self.path, line, f"{where}: {pattern!r} {fault}")
 
     def _read_mapping(self, node: Any, type_: type[msgspec.Struct], where: str) -> dict[str, Any]:  # noqa: ANN401
         """Return a mapping node as a dict with the keys of a record.
@@ -287,7 +293,7 @@ class _Reader:
         """
         if node.id != "mapping":
             message = f"{where or 'the file'} must be a mapping of keys"
-            raise _error(self.path, node.start_mark.line + 1, message)
+            raise _make_error(self.path, node.start_mark.line + 1, message)
         types = {field.encode_name: field.type for field in msgspec.structs.fields(type_)}
         values: dict[str, Any] = {}
         for key, line, value_node in self._iter_pairs(node, where):
@@ -309,21 +315,24 @@ class _Reader:
         Raises:
             UsageError: bad-config, for a key that is no text or is repeated.
         """
-        seen: set[str] = set()
+        seen_keys: set[str] = set()
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if key_node.id != "scalar":
                 message = f"{where or 'the file'}: a list or a mapping cannot be a key"
-                raise _error(self.path, line, message)
+                raise _make_error(self.path, line, message)
             key = str(key_node.value)
-            if key in seen:
+            if key in seen_keys:
                 full_key = f"{where}.{key}" if where else key
-                raise _error(self.path, line, f"the key {full_key!r} stands here twice")
-            seen.add(key)
+                raise _make_error(self.path, line, f"the key {full_key!r} stands here twice")
+            seen_keys.add(key)
             yield key, line, value_node
 
     def _read_value(self, node: Any, where: str) -> Any:  # noqa: ANN401
-        """Return the value of a node by its YAML tag, as an int, a text or a list, unchecked."""
+        """Return the value of a node by its YAML tag, unchecked.
+
+        It is a number, a truth value, a text or None; or a list or dictionary of such values.
+        """
         if node.id == "sequence":
             return [self._read_value(child, where) for child in node.value]
         if node.id == "mapping":
@@ -331,16 +340,16 @@ class _Reader:
                 key: self._read_value(value, where)
                 for key, _, value in self._iter_pairs(node, where)
             }
-        if node.tag == CORE + "int":
+        if node.tag == YAML_TAG + "int":
             return int(node.value)
-        if node.tag == CORE + "float":
+        if node.tag == YAML_TAG + "float":
             return float(node.value)
-        if node.tag == CORE + "bool":
+        if node.tag == YAML_TAG + "bool":
             return node.value.lower() in ("true", "yes", "on")
-        return None if node.tag == CORE + "null" else node.value
+        return None if node.tag == YAML_TAG + "null" else node.value
 
 
-def find_fault(pattern: str) -> str | None:
+def find_pattern_fault(pattern: str) -> str | None:
     """Return why a text is no valid pattern of paths (a glob), None if it is one."""
     if not pattern or "\0" in pattern:
         return "is no pattern"
@@ -374,33 +383,33 @@ def describe(kind: inspect.Type, *, plural: bool = False) -> str:
             return "true or false"
         case inspect.IntType() | inspect.FloatType():
             noun = "whole number" if isinstance(kind, inspect.IntType) else "number"
-            return _inflect(noun, plural) + _range(kind)
+            return _inflect_noun(noun, plural) + _format_range(kind)
         case inspect.Metadata(extra_json_schema={"examples": examples}):
             quoted = ", ".join(repr(example) for example in examples)
             return f"{describe(kind.type, plural=plural)} like {quoted}"
         case inspect.StrType():
-            return _inflect("text", plural)
+            return _inflect_noun("text", plural)
         case inspect.VarTupleType():
             items = describe(kind.item_type, plural=True)
-            return f"{_inflect('list', plural)} of {items}"
+            return f"{_inflect_noun('list', plural)} of {items}"
         case inspect.TupleType():
             items = describe(kind.item_types[0], plural=True)
-            return f"{_inflect('list', plural)} of {len(kind.item_types)} {items}"
+            return f"{_inflect_noun('list', plural)} of {len(kind.item_types)} {items}"
         case inspect.DictType():
             keys = describe(kind.key_type, plural=True)
             values = describe(kind.value_type, plural=True)
-            return f"{_inflect('mapping', plural)} from {keys} to {values}"
+            return f"{_inflect_noun('mapping', plural)} from {keys} to {values}"
         case inspect.UnionType():
             return " or ".join(describe(part, plural=plural) for part in kind.types)
     return "nothing"
 
 
-def _inflect(noun: str, plural: bool) -> str:
+def _inflect_noun(noun: str, plural: bool) -> str:
     """Return a noun in the plural, or with its article."""
     return f"{noun}s" if plural else f"a {noun}"
 
 
-def _range(kind: inspect.IntType | inspect.FloatType) -> str:
+def _format_range(kind: inspect.IntType | inspect.FloatType) -> str:
     return "" if kind.ge is None or kind.le is None else f" from {kind.ge} to {kind.le}"
 
 
@@ -424,7 +433,7 @@ def _suggest_key(key: str, valid_keys: tuple[str, ...]) -> str:
     return f"Known keys here: {', '.join(valid_keys)}."
 
 
-def _error(path: str, line: int, message: str, hint: str = "") -> UsageError:
+def _make_error(path: str, line: int, message: str, hint: str = "") -> UsageError:
     hint = hint or "All keys: `memory-ci help settings`."
     place = (path, line, "")
     return UsageError(f"{path}:{line}: {message}", slug="bad-config", hint=hint, place=place)

@@ -20,7 +20,7 @@ INVISIBLE = Regex(
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\ud800-\udfff]"
 )
 
-IDLE_JOINER = Regex(
+USELESS_JOINER = Regex(
     r"(?<![^\x00-\x7f\s\u200c\u200d])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f\s\u200c\u200d])"
 )
 """Zero-width joiners, except between two letters or signs beyond ASCII.
@@ -46,10 +46,11 @@ LOOK_ALIKES = {
 }
 """Signs that look like a letter of the wrapper's name (Unicode UTS 39 confusables, lower case)."""
 
-NAME = Regex(r"[\W_]{0,4}".join("recalledmemory"))
+WRAPPER_NAME = Regex(r"[\W_]{0,4}".join("recalledmemory"))
+"""The wrapper's name, with up to four other signs between its letters."""
 
-HARMLESS = frozenset(" \t\n.,;:!?'\"`/-_*()[]#")
-"""Signs that may be next to the wrapper's name; brackets of any script may not."""
+SURELY_NO_BRACKETS = frozenset(" \t\n.,;:!?'\"`/-_*()[]#")
+"""Signs next to the wrapper's name that stay. Any other may look like an angle bracket."""
 
 # Letters in Unicode that look like an angle bracket.
 LETTER_BRACKETS = frozenset("\u1433\u1438\u16b2\U00016f3f")
@@ -58,55 +59,63 @@ ASCII_LOOK_ALIKES = str.maketrans(
     {sign: letter for sign, letter in LOOK_ALIKES.items() if sign.isascii()}
 )
 
-REACH = 16  # Signs next to the name that are replaced at most.
+MAX_BRACKET_DISTANCE = 16  # Characters between the name and a bracket of its tag. Chosen by hand.
 
 
 def neutralise(text: str) -> str:
     """Return text without invisible characters, and without tags that look like the wrapper's.
 
     All that agents are served is between the tags of the wrapper, and untrusted text must not close
-    it. A tag is recognised by its name, whatever its case, spacing, script or accents; its brackets
-    become round ones. HTML entities of brackets count as brackets in a text with the name.
+    it. A tag is recognised by its name, whatever its case, spacing, script or accents. The brackets
+    around the name become round ones, so that it is no tag any more. HTML entities of brackets
+    count as brackets in a text with the name.
     """
     visible = INVISIBLE.sub("", "\n".join(text.splitlines()))
     if visible.isascii():
-        plain = visible.lower().translate(ASCII_LOOK_ALIKES)
+        folded = visible.lower().translate(ASCII_LOOK_ALIKES)
     else:
-        visible = IDLE_JOINER.sub("", visible)
-        plain = "".join(map(_fold, visible))
-    if not NAME.search(plain):
+        visible = USELESS_JOINER.sub("", visible)
+        folded = "".join(map(_fold_character, visible))
+    if not WRAPPER_NAME.search(folded):
         return visible
 
-    chars = list(ENTITY.sub("<", visible))
-    folded = [_fold(char) for char in chars]
-    origins: list[int] = []  # The index in `chars` of each folded letter.
-    for index, letters in enumerate(folded):
+    characters = list(ENTITY.sub("<", visible))
+    letters_by_index = [_fold_character(character) for character in characters]
+    # A character may be folded to several letters: `㎈` looks like `cal`.
+    origins: list[int] = []  # The index of the character of each folded letter.
+    for index, letters in enumerate(letters_by_index):
         origins += [index] * len(letters)
-    for match in NAME.finditer("".join(folded)):
+    for match in WRAPPER_NAME.finditer("".join(letters_by_index)):
         first = origins[match.start()]
         last = origins[match.end() - 1]
-        _round_brackets(chars, range(first - 1, max(first - 1 - REACH, -1), -1), "(")
-        _round_brackets(chars, range(last + 1, min(last + 1 + REACH, len(chars))), ")")
-    return "".join(chars)
+        farthest_before = max(first - MAX_BRACKET_DISTANCE, 0)
+        farthest_after = min(last + MAX_BRACKET_DISTANCE, len(characters) - 1)
+        _replace_brackets(characters, range(first - 1, farthest_before - 1, -1), "(")
+        _replace_brackets(characters, range(last + 1, farthest_after + 1), ")")
+    return "".join(characters)
 
 
-def _round_brackets(chars: list[str], indices: Iterable[int], bracket: str) -> None:
-    """Replace characters that may be brackets, up to the next letter or digit.
+def _replace_brackets(characters: list[str], indices: Iterable[int], replacement: str) -> None:
+    """Replace characters next to the wrapper's name that may be taken for an angle bracket.
+
+    All are replaced up to the next letter or digit, apart from SURELY_NO_BRACKETS. Some letters
+    look like a bracket, too (LETTER_BRACKETS).
 
     Args:
-        chars: the characters of a text, which are changed.
-        indices: the places to look at, in order.
-        bracket: the round bracket to put there.
+        characters: the characters of a text, changed in place.
+        indices: the indices to look at, away from the name.
+        replacement: the round bracket to put there.
     """
     for index in indices:
-        if chars[index].isalnum() and chars[index] not in LETTER_BRACKETS:
+        character = characters[index]
+        if character.isalnum() and character not in LETTER_BRACKETS:
             return
-        if chars[index] not in HARMLESS:
-            chars[index] = bracket
+        if character not in SURELY_NO_BRACKETS:
+            characters[index] = replacement
 
 
 @lru_cache(maxsize=4096)
-def _fold(char: str) -> str:
+def _fold_character(char: str) -> str:
     """Return the letters that a character looks like: r for `Ⓡ` and `Ř`, `cal` for `㎈`."""
-    plain = unicodedata.normalize("NFKD", char).casefold()
-    return "".join(LOOK_ALIKES.get(letter, letter) for letter in plain)
+    decomposed = unicodedata.normalize("NFKD", char).casefold()
+    return "".join(LOOK_ALIKES.get(letter, letter) for letter in decomposed)

@@ -15,7 +15,7 @@ class MemoryCIError(Exception):
         message: what happened, and where.
         slug: a stable name of the error.
         hint: what to do about it.
-        place: path, line from 1, and text of the line in a file that the error is about.
+        place: path, number from 1 and text of the line that the error is about, if there is one.
     """
 
     exit_code: ClassVar[int] = 1
@@ -23,7 +23,15 @@ class MemoryCIError(Exception):
     def __init__(
         self, message: str, *, slug: str, hint: str = "", place: tuple[str, int, str] | None = None
     ) -> None:
-        """Create an error; see the attributes of the class."""
+        """Create an error.
+
+        Args:
+            message: what happened, and where.
+            slug: a stable name of the error.
+            hint: what to do about it.
+            place: the line of a file that the error is about: the path of the file, the number of
+                the line from 1, and its text, which is shown below the message.
+        """
         super().__init__(message)
         self.place = place
         self.message = message

@@ -16,10 +16,10 @@ JOINERS = "\u200c\u200d"
 
 def render_finding(finding: Finding, *, with_level: bool = True) -> str:
     """Return `FILE:LINE: level: message [code] hint`, in one printable line."""
-    place = f"{printable(finding.path)}:{finding.line}"
+    location = f"{printable(finding.path)}:{finding.line}"
     level = f"{finding.level}: " if with_level and finding.level != "error" else ""
     hint = f" {printable(finding.hint)}" if finding.hint else ""
-    return f"{place}: {level}{printable(finding.message)} [{finding.code}]{hint}"
+    return f"{location}: {level}{printable(finding.message)} [{finding.code}]{hint}"
 
 
 def count_levels(findings: Iterable[Finding]) -> str:

@@ -11,11 +11,14 @@ class Pattern(NamedTuple):
     """A pattern of credentials.
 
     Attributes:
+        kind: the kind of credential, which takes its place in masked text.
         keywords: a match begins with one of these (in lower case), or at most `reach` characters
             before it. A keyword that does not end in a letter, and a vendor, is searched where its
             last letters are a word: `ghp_` where `ghp` is.
         companions: a match with a keyword holds one of these, too (in lower case).
+        regex: matches the credential, or has it as the group `secret`.
         needs_entropy: the value must look random, because the key alone proves nothing.
+        reach: how many characters of a match may be before its keyword.
         anchor: a regex that is searched if a match has no keyword.
     """
 
@@ -37,6 +40,10 @@ def _pattern(
     *,
     companions: str = "",
 ) -> Pattern:
+    """Return a pattern, with its keywords and companions split at blanks.
+
+    The arguments are the attributes of `Pattern`.
+    """
     return Pattern(
         kind,
         tuple(keywords.split()),
@@ -340,14 +347,24 @@ own documentation of its tokens. Only facts are taken: prefix, alphabet and leng
 """
 
 
+RANDOM_MARK = "?"
+NO_HYPHEN_MARK = "-"
+
+
 def _read_keys(table: str) -> Iterator[Pattern]:
-    """Yield the pattern of each line of a table like `KEYS`."""
+    """Yield the pattern of each line of a table like `KEYS`: kind, source, prefixes, regex.
+
+    The source is a letter. A mark behind it says that the value must look random (RANDOM_MARK), or
+    that no hyphen may be before the prefix (NO_HYPHEN_MARK).
+    """
     for line in table.strip().split("\n"):
         kind, source, *prefixes, suffix = line.split()
-        edge = f"{EDGE}(?<!-)" if source.endswith("-") else EDGE
-        prefix = "|".join(re.escape(prefix) for prefix in prefixes)
+        mark = source[1:]
+        edge = f"{EDGE}(?<!-)" if mark == NO_HYPHEN_MARK else EDGE
+        alternatives = "|".join(re.escape(prefix) for prefix in prefixes)
         keywords = tuple(prefix.lower() for prefix in prefixes)
-        yield Pattern(kind, keywords, f"{edge}(?:{prefix}){suffix}", source.endswith("?"))
+        regex = f"{edge}(?:{alternatives}){suffix}"
+        yield Pattern(kind, keywords, regex, needs_entropy=mark == RANDOM_MARK)
 
 
 PATTERNS += tuple(_read_keys(KEYS))

@@ -58,24 +58,42 @@ SHORTEST_ANCHORED = 34
 
 
 def _is_within_words(keyword: str) -> bool:
-    """Tell whether a keyword may be a part of a word, so that it is searched in the whole text."""
+    """Return whether a keyword may be a part of a word, so that it is searched in the whole text.
+
+    These are keywords that end with a letter, apart from the names of vendors.
+    """
     is_vendor = keyword in VENDORS.split()
     return (keyword[-1].isalpha() and not is_vendor) or keyword == "://"
 
 
-KEYWORDS = [
-    (number, keyword) for number, pattern in enumerate(PATTERNS) for keyword in pattern.keywords
-]
-WITHIN_WORDS = [(number, keyword) for number, keyword in KEYWORDS if _is_within_words(keyword)]
-BY_WORD: dict[str, list[tuple[int, str]]] = {}
-"""Numbers of patterns with a keyword, by the last word of the keyword; without WITHIN_WORDS."""
-for _number, _keyword in KEYWORDS:
-    if not _is_within_words(_keyword):
-        last_word = re.findall("[a-z]+", _keyword)[-1]
-        BY_WORD.setdefault(last_word, []).append((_number, _keyword))
-WORDS_OF_KEYWORDS = {keyword: re.findall("[a-z]+", keyword) for _, keyword in KEYWORDS}
-KEYWORD_WORDS = frozenset(BY_WORD)
-KEYWORD_WORDS_IN_BYTES = frozenset(word.encode() for word in KEYWORD_WORDS)
+class _Keyword(NamedTuple):
+    """A keyword of a pattern: a text in lower case that each match of the pattern has.
+
+    Attributes:
+        pattern_index: the index of the pattern in PATTERNS.
+        text: the keyword, such as `ghp_`.
+    """
+
+    pattern_index: int
+    text: str
+
+
+ALL_KEYWORDS: list[_Keyword] = []
+for _index, _pattern in enumerate(PATTERNS):
+    ALL_KEYWORDS += [_Keyword(_index, _text) for _text in _pattern.keywords]
+
+UNBOUNDED_KEYWORDS = [keyword for keyword in ALL_KEYWORDS if _is_within_words(keyword.text)]
+"""Keywords that may be a part of a word (`AKIA`): the whole text is searched for them."""
+
+KEYWORDS_BY_LAST_WORD: dict[str, list[_Keyword]] = {}
+"""The other keywords by their last word: `ghp_` is searched only in a text with the word `ghp`."""
+for _keyword in ALL_KEYWORDS:
+    if not _is_within_words(_keyword.text):
+        last_word = re.findall("[a-z]+", _keyword.text)[-1]
+        KEYWORDS_BY_LAST_WORD.setdefault(last_word, []).append(_keyword)
+WORDS_BY_KEYWORD = {keyword.text: re.findall("[a-z]+", keyword.text) for keyword in ALL_KEYWORDS}
+LAST_WORDS = frozenset(KEYWORDS_BY_LAST_WORD)
+LAST_WORDS_IN_BYTES = frozenset(word.encode() for word in LAST_WORDS)
 
 LETTERS = bytes(
     byte if chr(byte) in "abcdefghijklmnopqrstuvwxyz" else ord(" ") for byte in range(256)
@@ -101,7 +119,7 @@ EXAMPLES = frozenset(
 
 def find_secrets(text: str) -> list[Secret]:
     """Return the credentials in a text, in order; of overlapping ones the first and longest."""
-    masked = MASK.sub(_fill, text)
+    masked = MASK.sub(_fill_masked, text)
     escapes = list(ESCAPED.finditer(masked))
     candidates = _find_escaped(masked, escapes) if escapes else _find_plain(masked)
     secrets: list[Secret] = []
@@ -111,7 +129,7 @@ def find_secrets(text: str) -> list[Secret]:
     return secrets
 
 
-def _fill(match: re.Match[str]) -> str:
+def _fill_masked(match: re.Match[str]) -> str:
     return FILLER * len(match.group())
 
 
@@ -121,60 +139,82 @@ def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secre
     Their offsets are those in the escaped text.
     """
     # A colour of a terminal may be within a key, or between two words: both are tried.
-    colour_meanings = [""]
+    colour_texts = [""]
     if any(match["colour"] for match in escapes):
-        colour_meanings.append(" ")
-    for colour in colour_meanings:
-        plain, breaks = _unescape(text, escapes, colour)
-        for kind, start, end in _find_plain(plain):
-            yield Secret(kind, _map_offset(breaks, start), _map_offset(breaks, end - 1) + 1)
+        colour_texts.append(" ")
+    for colour_text in colour_texts:
+        resolved = _resolve_escapes(text, escapes, colour_text)
+        for kind, start, end in _find_plain(resolved.text):
+            yield Secret(kind, resolved.map_offset(start), resolved.map_offset(end - 1) + 1)
 
 
-def _unescape(
-    text: str, escapes: Iterable[re.Match[str]], colour: str
-) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text with its escapes resolved, and how offsets in it map to the escaped text.
+class _PieceStart(NamedTuple):
+    """Where a piece of a resolved text begins: in that text, and in the escaped text."""
+
+    resolved_offset: int
+    escaped_offset: int
+
+
+class _ResolvedText(NamedTuple):
+    """A text whose escapes are resolved.
+
+    Attributes:
+        text: the text.
+        piece_starts: the beginnings of its pieces, in order. A piece is either a resolved escape or
+            unchanged text between two escapes.
+    """
+
+    text: str
+    piece_starts: list[_PieceStart]
+
+    def map_offset(self, offset: int) -> int:
+        """Return the offset in the escaped text for an offset in this text."""
+        index = bisect_right(self.piece_starts, offset, key=itemgetter(0)) - 1
+        start = self.piece_starts[index]
+        return start.escaped_offset + offset - start.resolved_offset
+
+
+def _resolve_escapes(
+    text: str, escapes: Iterable[re.Match[str]], colour_text: str
+) -> _ResolvedText:
+    """Return a text with its escapes resolved.
 
     Args:
         text: the escaped text.
         escapes: the matches of `ESCAPED` in it.
-        colour: the text that an escape for a colour becomes.
-
-    Returns:
-        The resolved text; and for each piece that is unchanged, or made from an escape, its offset
-        in the resolved and in the escaped text.
+        colour_text: the text that takes the place of an escape for a colour: "" or a blank.
     """
     pieces = [""]
-    breaks = [(0, 0)]
-    length = 0
-    position = 0
-    for match in escapes:
-        character = _resolve_escape(match, colour)
-        pieces += [text[position : match.start()], character]
-        length += match.start() - position
-        breaks.append((length, match.start()))
+    piece_starts = [_PieceStart(0, 0)]
+    length = 0  # Of the pieces.
+    position = 0  # After the last escape.
+    for escape in escapes:
+        character = _resolve_escape(escape, colour_text)
+        pieces += [text[position : escape.start()], character]
+        length += escape.start() - position
+        piece_starts.append(_PieceStart(length, escape.start()))
         length += len(character)
-        breaks.append((length, match.end()))
-        position = match.end()
-    return "".join([*pieces, text[position:]]), breaks
+        piece_starts.append(_PieceStart(length, escape.end()))
+        position = escape.end()
+    pieces.append(text[position:])
+    return _ResolvedText("".join(pieces), piece_starts)
 
 
-def _resolve_escape(escape: re.Match[str], colour: str) -> str:
-    """Return the text that a match of `ESCAPED` means: `=` for `%3D`, `colour` for a colour."""
-    code = escape["code"] or escape["hex"]
-    if code:
-        return chr(int(code, 16))
+def _resolve_escape(escape: re.Match[str], colour_text: str) -> str:
+    """Return the text that a match of `ESCAPED` stands for, such as `=` for `%3D`.
+
+    Args:
+        escape: the match.
+        colour_text: the text that takes the place of an escape for a colour.
+    """
+    hexadecimal = escape["code"] or escape["hex"]
+    if hexadecimal:
+        return chr(int(hexadecimal, 16))
     if escape["decimal"]:
         return chr(int(escape["decimal"]))
-    if escape["space"]:
+    if escape["space"]:  # `\n`, `\r` or `\t`: each ends a key as a line feed does.
         return "\n"
-    return colour if escape["colour"] else ""
-
-
-def _map_offset(breaks: list[tuple[int, int]], offset: int) -> int:
-    """Return the offset in the escaped text for one in the resolved text (see `_unescape`)."""
-    plain_start, escaped_start = breaks[bisect_right(breaks, offset, key=itemgetter(0)) - 1]
-    return escaped_start + offset - plain_start
+    return colour_text if escape["colour"] else ""  # "" for the escapes of Markdown.
 
 
 def _find_plain(text: str) -> Iterator[Secret]:
@@ -193,10 +233,13 @@ def _find_plain(text: str) -> Iterator[Secret]:
 
 
 class SecretClues(NamedTuple):
-    """The signs of credentials that some of many texts hold.
+    """The signs of credentials that many texts hold together.
+
+    With them `find_secrets` is called only for texts that hold a sign.
 
     Attributes:
-        keywords: keywords of patterns, each with its companions (`Pattern.companions`).
+        keywords: the keywords of patterns that a text holds, each with the companions of its
+            pattern: a match with the keyword holds one of these, too.
         has_escapes: whether a text has an escape.
         has_long_words: whether a text has SHORTEST_ANCHORED characters without a blank.
     """
@@ -206,11 +249,11 @@ class SecretClues(NamedTuple):
     has_long_words: bool
 
     def may_be_in(self, text: str, lowered: str) -> bool:
-        """Return whether `find_secrets` may find something in one of the texts.
+        """Return whether `find_secrets` may find something in a text.
 
         Args:
-            text: the text.
-            lowered: the text in lower case.
+            text: one of the texts of which these are the signs.
+            lowered: this text in lower case.
         """
         for keyword, companions in self.keywords:
             if keyword in lowered and _has_companion(companions, lowered):
@@ -220,30 +263,30 @@ class SecretClues(NamedTuple):
         return self.has_long_words and _has_long_word(text)
 
 
-def find_secret_clues(joined: str, lowered: str, vocabulary: Set[bytes]) -> SecretClues:
-    """Return the signs of credentials in joined texts in ASCII.
+def find_secret_clues(joined_texts: str, lowered: str, vocabulary: Set[bytes]) -> SecretClues:
+    """Return the signs of credentials that some texts in ASCII hold together.
 
     Args:
-        joined: the texts.
-        lowered: the texts in lower case.
-        vocabulary: their words (`split_words`).
+        joined_texts: the texts, joined.
+        lowered: the same in lower case.
+        vocabulary: their distinct words (`split_words`).
     """
-    pairs = list(WITHIN_WORDS)
-    for word in KEYWORD_WORDS_IN_BYTES & vocabulary:
-        pairs += BY_WORD[word.decode()]
-    # All different words together are far shorter than the texts, so they are searched first.
+    possible_keywords = list(UNBOUNDED_KEYWORDS)
+    for last_word in LAST_WORDS_IN_BYTES & vocabulary:
+        possible_keywords += KEYWORDS_BY_LAST_WORD[last_word.decode()]
+    # All distinct words together are far shorter than the texts, so they are searched first.
     joined_words = b" ".join(vocabulary).decode()
     keywords: dict[tuple[str, tuple[str, ...]], None] = {}
-    for number, keyword in sorted(pairs):
-        if not all(word in joined_words for word in WORDS_OF_KEYWORDS[keyword]):
+    for keyword in sorted(possible_keywords):
+        if not all(word in joined_words for word in WORDS_BY_KEYWORD[keyword.text]):
             continue
-        companions = PATTERNS[number].companions
-        if keyword in lowered and _has_companion(companions, lowered):
-            keywords[keyword, companions] = None
+        companions = PATTERNS[keyword.pattern_index].companions
+        if keyword.text in lowered and _has_companion(companions, lowered):
+            keywords[keyword.text, companions] = None
     return SecretClues(
         keywords=tuple(keywords),
-        has_escapes=ESCAPED.search(joined) is not None,
-        has_long_words=_has_long_word(joined),
+        has_escapes=ESCAPED.search(joined_texts) is not None,
+        has_long_words=_has_long_word(joined_texts),
     )
 
 
@@ -283,23 +326,25 @@ def letter_words(lowered: str) -> list[str]:
 def list_possible_keywords(lowered: str) -> dict[int, list[str]]:
     """Return the keywords that a lower-case text may hold, by the index of their pattern.
 
-    For most texts there are none, and no pattern needs to be tried.
+    For most texts there are none, and no pattern needs to be tried. A keyword that may be a part of
+    a word is searched for; of the others only the last word is.
     """
     words = letter_words(lowered)
     letters = lowered
     if len(lowered) > LONG_TEXT:
-        # All different words together are far shorter than the text.
+        # All distinct words together are far shorter than the text.
         letters = " ".join(set(words))
-    candidates = []
-    for number, keyword in WITHIN_WORDS:
-        if keyword in (letters if keyword.isalpha() else lowered):
-            candidates.append((number, keyword))
-    for word in KEYWORD_WORDS.intersection(words):
-        candidates += BY_WORD[word]
+    candidates: list[_Keyword] = []
+    for keyword in UNBOUNDED_KEYWORDS:
+        searched_text = letters if keyword.text.isalpha() else lowered
+        if keyword.text in searched_text:
+            candidates.append(keyword)
+    for last_word in LAST_WORDS.intersection(words):
+        candidates += KEYWORDS_BY_LAST_WORD[last_word]
     keywords: dict[int, list[str]] = {}
-    for number, keyword in sorted(candidates):
-        if _has_companion(PATTERNS[number].companions, lowered):
-            keywords.setdefault(number, []).append(keyword)
+    for index, text in sorted(candidates):
+        if _has_companion(PATTERNS[index].companions, lowered):
+            keywords.setdefault(index, []).append(text)
     return keywords
 
 
@@ -346,9 +391,13 @@ def _match_pattern(
 
 
 def list_starts(offsets: Iterable[int], reach: int) -> Iterator[int]:
-    """Yield the offsets where a match may start, each once and in order.
+    """Yield the offsets at which a pattern is tried, each once and in order.
 
-    These are the offsets of keywords, and up to `reach` characters before each.
+    A match begins at a keyword, or at most `reach` characters before it.
+
+    Args:
+        offsets: the offsets of keywords.
+        reach: characters.
     """
     next_start = 0
     for offset in sorted(offsets):

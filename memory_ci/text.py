@@ -338,7 +338,7 @@ def did_you_mean(word: str, options: Iterable[str]) -> str:
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
-def plain_host(place: str) -> str:
+def plain_host(host_and_port: str) -> str:
     """Return one spelling of a host: without a port, a final dot, and prefixes of forges.
 
     >>> [plain_host(host) for host in ("GitHub.com.", "ssh.github.com:443", "altssh.gitlab.com")]
@@ -346,7 +346,7 @@ def plain_host(place: str) -> str:
     >>> plain_host("www.github.com")
     'github.com'
     """
-    host = place.lower().partition(":")[0].rstrip(".")
+    host = host_and_port.lower().partition(":")[0].rstrip(".")
     return re.sub(r"^(?:www|(?:alt)?ssh)\.(?=[^.]+\.[^.]+$)", "", host)
 
 
@@ -358,11 +358,11 @@ UNCLOSED = (
 """Messages of PyYAML on an unclosed list, key or quotation; its mark is where the file ends."""
 
 
-def yaml_fault(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML's errors, which have one owner
+def locate_yaml_error(error: Any) -> tuple[int, str]:  # noqa: ANN401 - PyYAML is not imported here
     """Return the line (from 0) and the reason of an error of PyYAML.
 
-    For an unclosed list, key or quotation it is the line where that begins, and not the end of the
-    file, where PyYAML notices it.
+    For an unclosed list, key or quotation the line is its first one, and not the end of the file,
+    where PyYAML notices it.
     """
     reason: str = getattr(error, "problem", None) or str(error).partition("\n")[0]
     mark = getattr(error, "problem_mark", None)

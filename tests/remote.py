@@ -113,7 +113,7 @@ class Publisher:
         workspace = self.project.workspace
 
         def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
-            options = RecordOptions(since, ref, accepted=accepted)
+            options = RecordOptions(since, ref, accepted_keys=accepted)
             plan = plan_record(workspace, options, TODAY, lambda done, total: None)
             if self.before:
                 self.before.pop(0)()

@@ -27,11 +27,12 @@ ANSWER = re.compile(r"(?m)(?:(?<=\]: )|(?<=\] ))\w$")
 PROMPT = re.compile(rb"[\]?:] +$")
 PROGRESS = re.compile(r"[^\n\r]*\r(?!\n)|\x1b\[K")
 ID = r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b|\b(?=[a-f]*\d)[0-9a-f]{6,64}\b"
+COMMIT = r"(?<=\bcommit:)[0-9a-f]{6}\b"  # A few have no digit, as words have none.
 DATE_OR_TIME = r"\b20\d\d-\d\d(?:-\d\d)?\b|\b\d\d:\d\d\b"
 LINE = r"(?<=\.md:)\d+"
 SCORE = r"\b0\.\d\d\b"
 TOKENS = r"(?<=about )\d+(?= tokens)"
-VARIES = re.compile("|".join((ID, DATE_OR_TIME, LINE, SCORE, TOKENS)))
+VARIES = re.compile("|".join((ID, COMMIT, DATE_OR_TIME, LINE, SCORE, TOKENS)))
 """What another run has otherwise: also scores, which fall with age, and the size of a prompt."""
 
 

@@ -164,7 +164,7 @@ def cut_off(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ("method", "call"),
     [
         ("retrieve", lambda caller: tools.call_retrieve(caller, arguments.Retrieve(task="x"))),
-        ("retrieve", lambda caller: tools.read_resource(caller, tools.INSTITUTIONAL)),
+        ("retrieve", lambda caller: tools.read_resource(caller, tools.INSTITUTIONAL_URI)),
         ("add", lambda caller: tools.call_add_learning(caller, arguments.AddLearning(title="x"))),
         ("health", lambda caller: tools.call_health(caller, arguments.NoArguments())),
     ],

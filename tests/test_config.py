@@ -133,7 +133,7 @@ def test_an_unknown_key_is_passed_over_with_a_warning(
     text: str, line: int, key: str, hint: str
 ) -> None:
     found: list[Finding] = []
-    assert parse_config(text, found=found) == Config()
+    assert parse_config(text, warnings=found) == Config()
     (finding,) = found
     assert (finding.path, finding.line, finding.level) == (".memory-ci.yaml", line, "warning")
     assert finding.message == f"unknown key {key!r}"
@@ -150,7 +150,7 @@ def test_an_unknown_key_is_passed_over_with_a_warning(
 )
 def test_the_warning_about_a_removed_key_says_to_delete_its_line(text: str, key: str) -> None:
     found: list[Finding] = []
-    assert parse_config(text, found=found) == Config()
+    assert parse_config(text, warnings=found) == Config()
     (finding,) = found
     assert finding.message == f"unknown key {key!r}"
     assert finding.hint == "This setting is gone since 0.3: delete the line."
@@ -158,7 +158,7 @@ def test_the_warning_about_a_removed_key_says_to_delete_its_line(text: str, key:
 
 def test_a_newer_format_is_a_warning_and_no_number_an_error() -> None:
     found: list[Finding] = []
-    assert parse_config("format: 2\n", found=found).format == 2
+    assert parse_config("format: 2\n", warnings=found).format == 2
     assert [finding.code for finding in found] == ["newer-format"]
     with pytest.raises(UsageError, match="format must be a whole number from 1"):
         parse_config("format: x\n")

@@ -114,9 +114,9 @@ def main() -> None:
 def _measure_recall(answers: Iterable[QueryAnswer], language: str) -> float:
     """Return the mean recall@5 of the questions in a language."""
     return mean(
-        recall(answer.ranking, answer.asking.grades, 5)
+        recall(answer.ranking, answer.query.grades, 5)
         for answer in answers
-        if answer.asking.kind == language
+        if answer.query.kind == language
     )
 
 

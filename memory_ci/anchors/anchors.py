@@ -172,15 +172,15 @@ def has_hash(anchor: Anchor, tokens: Tokens, text: str) -> bool:
     """
     if anchor.digest is None:
         return False
-    digest = _hash_words(tokens) if anchor.is_word_digest else _hash(strip_layout(text))
+    digest = _hash_words(tokens) if anchor.is_word_digest else _hash_text(strip_layout(text))
     return digest.startswith(anchor.digest)
 
 
 def _hash_words(tokens: Tokens) -> str:
-    return _hash("\0".join(tokens.words))
+    return _hash_text("\0".join(tokens.words))
 
 
-def _hash(text: str) -> str:
+def _hash_text(text: str) -> str:
     """Return the SHA-256 of a text as UTF-8, in hexadecimal digits."""
     import hashlib  # Not at the top: it takes 4 ms that a reader of fresh anchors need not spend.
 
@@ -238,8 +238,8 @@ def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     lines = get_lines(anchor)
     symbol = anchor.symbol
     if lines is None and symbol is None:
-        named = find_mentioned_definition(anchor.path, text, prose)
-        symbol = named.name if named else None
+        mentioned = find_mentioned_definition(anchor.path, text, prose)
+        symbol = mentioned.name if mentioned else None
     return make_anchor(anchor.path, text, anchor.commit, lines, symbol)
 
 
@@ -264,9 +264,11 @@ def find_subject(anchor: Anchor, text: str) -> Subject | None:
     cited_whole = enclosing.definition if enclosing and enclosing.is_whole else None
     if cited_whole and lines and anchor.symbol in (None, cited_whole.name):
         return _cite_definition(path, text, cited_whole, lines)
-    named = find_definition(path, text, anchor.symbol) if anchor.symbol else None
-    if named is not None:
-        return _cite_definition(path, text, named, (named.first, named.last))
+    named_definition = find_definition(path, text, anchor.symbol) if anchor.symbol else None
+    if named_definition is not None:
+        return _cite_definition(
+            path, text, named_definition, (named_definition.first, named_definition.last)
+        )
     if lines is None:
         tokens = read_code(path, text).normalize_all()
         return Subject(definition=None, is_line_range=False, lines=None, tokens=tokens, path=path)
@@ -313,11 +315,11 @@ def _find_cited_lines(
     return None
 
 
-def get_lines(place: Anchor | Verdict) -> Lines | None:
+def get_lines(anchor_or_verdict: Anchor | Verdict) -> Lines | None:
     """Return the first and the last line of a place; None for a whole file."""
-    if place.first is None or place.last is None:
+    if anchor_or_verdict.first is None or anchor_or_verdict.last is None:
         return None
-    return place.first, place.last
+    return anchor_or_verdict.first, anchor_or_verdict.last
 
 
 def normalize_definition(path: str, text: str, definition: Definition) -> Tokens:

@@ -115,7 +115,7 @@ def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) ->
         new_path: its path at the newer commit.
         new_text: its text there.
     """
-    unmatched = Counter(part.words for part in list_parts(new_path, new_text))
+    unmatched_counts = Counter(part.words for part in list_parts(new_path, new_text))
     edited_count = 0
     total_count = 0
     for part in list_parts(path, old_text):
@@ -123,8 +123,8 @@ def find_edited_share(path: str, old_text: str, new_path: str, new_text: str) ->
         if is_import:
             continue
         total_count += len(part.words)
-        if unmatched[part.words] > 0:
-            unmatched[part.words] -= 1
+        if unmatched_counts[part.words] > 0:
+            unmatched_counts[part.words] -= 1
         else:
             edited_count += len(part.words)
     return edited_count / total_count if total_count else 0.0
@@ -146,7 +146,7 @@ def list_terms(path: str, text: str, prose: str) -> list[str]:
         quoted = quotation["code"] or quotation["quoted"]
         terms.append(quoted.strip())
 
-    extension = _extension(path)
+    extension = _get_extension(path)
     lines = [line for line in text.split("\n") if len(line) <= MAX_WIDTH]
     if extension in SETTINGS:
         terms += _list_used_keys(lines, prose)
@@ -159,10 +159,10 @@ def list_terms(path: str, text: str, prose: str) -> list[str]:
 def _list_used_keys(lines: Sequence[str], prose: str) -> list[str]:
     """Return the keys and sections of a settings file that are words of a text."""
     words = set(WORD.findall(prose))
-    used: list[str] = []
+    used_keys: list[str] = []
     for line in lines:
-        used += [key for key in _list_keys(line) if key in words]
-    return used
+        used_keys += [key for key in _list_keys(line) if key in words]
+    return used_keys
 
 
 def _list_repeated_headings(lines: Sequence[str], prose: str) -> list[str]:
@@ -187,7 +187,7 @@ def list_parts(path: str, text: str) -> tuple[FilePart, ...]:
     """
     code = read_code(path, text)
     if code.lexer is PROSE_LEXER:
-        joins_lines = _extension(path) in DOCUMENTS
+        joins_lines = _get_extension(path) in DOCUMENTS
         return tuple(_list_text_parts(code, joins_lines=joins_lines))
     return tuple(_list_code_parts(path, text, code))
 
@@ -319,7 +319,7 @@ def _find_section(path: str, lines: Sequence[str], number: int, term: str) -> Li
     line = lines[number - 1]
     if len(line) > MAX_WIDTH:
         return None
-    extension = _extension(path)
+    extension = _get_extension(path)
     if extension in DOCUMENTS:
         heading = HEADING.fullmatch(line)
         if heading is None:
@@ -357,13 +357,13 @@ def _find_value_end(lines: Sequence[str], row: int) -> int:
 
     A value has the rows that are indented deeper than its key, and the bracket that closes it.
     """
-    key_indent = _indentation(lines[row - 1])
+    key_indent = _measure_indent(lines[row - 1])
     last = row
     for number in range(row + 1, len(lines) + 1):
         line = lines[number - 1]
         if not line.strip():
             continue
-        indent = _indentation(line)
+        indent = _measure_indent(line)
         if indent <= key_indent:
             is_closing_bracket = indent == key_indent and line.strip().startswith((")", "]", "}"))
             return number if is_closing_bracket else last
@@ -384,7 +384,7 @@ def _list_keys(line: str) -> list[str]:
     return [key["key"]] if key else []
 
 
-def _indentation(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
@@ -392,5 +392,5 @@ def _fold_words(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def _extension(path: str) -> str:
+def _get_extension(path: str) -> str:
     return path.rpartition(".")[2].lower()

@@ -66,7 +66,7 @@ def list_touched_definitions(before: Texts, after: Texts) -> list[TouchedDefinit
         old_words_by_path[path] = old_words
         old_definitions.update((strip_owners(name), words) for name, words in old_words.items())
 
-    touched: list[TouchedDefinition] = []
+    touched_definitions: list[TouchedDefinition] = []
     for path, text in after.items():
         old_words = old_words_by_path.get(path, {})
         touched_in_file: dict[str, TouchedDefinition] = {}
@@ -77,29 +77,31 @@ def list_touched_definitions(before: Texts, after: Texts) -> list[TouchedDefinit
             weight = _count_edited(old_words.get(name, ()), words)
             is_touched_type = is_type(path, text, definition)
             touched_in_file[name] = TouchedDefinition(path, name, weight, is_touched_type)
-        touched += _drop_nested(touched_in_file)
-    return touched
+        touched_definitions += _drop_nested(touched_in_file)
+    return touched_definitions
 
 
 def _count_edited(old_words: Words, new_words: Words) -> int:
     """Return how many words were added or removed."""
-    old = Counter(old_words)
-    new = Counter(new_words)
-    return ((new - old) + (old - new)).total()
+    old_counts = Counter(old_words)
+    new_counts = Counter(new_words)
+    return ((new_counts - old_counts) + (old_counts - new_counts)).total()
 
 
-def _drop_nested(touched: Mapping[str, TouchedDefinition]) -> list[TouchedDefinition]:
+def _drop_nested(definitions_by_name: Mapping[str, TouchedDefinition]) -> list[TouchedDefinition]:
     """Drop types that have a touched member, and functions inside of touched functions.
 
     Args:
-        touched: the touched definitions of a file by name.
+        definitions_by_name: the touched definitions of a file by name.
     """
     dropped_names: set[str] = set()
-    for name in touched:
+    for name in definitions_by_name:
         for owner in _list_owners(name):
-            if owner in touched:
-                dropped_names.add(owner if touched[owner].is_type else name)
-    return [definition for name, definition in touched.items() if name not in dropped_names]
+            if owner in definitions_by_name:
+                dropped_names.add(owner if definitions_by_name[owner].is_type else name)
+    return [
+        definition for name, definition in definitions_by_name.items() if name not in dropped_names
+    ]
 
 
 def _list_owners(name: str) -> list[str]:
@@ -109,7 +111,7 @@ def _list_owners(name: str) -> list[str]:
 
 
 def choose_touched_definitions(
-    prose: str, touched: Sequence[TouchedDefinition], named_paths: Collection[str]
+    prose: str, touched_definitions: Sequence[TouchedDefinition], named_paths: Collection[str]
 ) -> list[TouchedDefinition]:
     """Return the definitions that an entry is about, of those that its change touched.
 
@@ -118,30 +120,36 @@ def choose_touched_definitions(
 
     Args:
         prose: the text of the entry.
-        touched: the definitions that its change touched.
+        touched_definitions: the definitions that its change touched.
         named_paths: the files that the entry names.
     """
     mentions = list_mentions(prose)
-    chosen = [definition for definition in touched if _is_mentioned(definition.name, mentions)]
-    if not chosen:
-        in_named_files = [definition for definition in touched if definition.path in named_paths]
-        chosen = _prefer_functions(in_named_files)
-    if not chosen:
+    chosen_definitions = [
+        definition for definition in touched_definitions if _is_mentioned(definition.name, mentions)
+    ]
+    if not chosen_definitions:
+        in_named_files = [
+            definition for definition in touched_definitions if definition.path in named_paths
+        ]
+        chosen_definitions = _prefer_functions(in_named_files)
+    if not chosen_definitions:
         in_main_code: list[TouchedDefinition] = []
-        for definition in touched:
+        for definition in touched_definitions:
             if not SUPPORT_FILE.fullmatch(definition.path):
                 in_main_code.append(definition)
-        chosen = _prefer_functions(in_main_code or touched)
-        paths = {definition.path for definition in chosen}
-        if len(chosen) > MAX_CITES or len(paths) > MAX_FILES:
+        chosen_definitions = _prefer_functions(in_main_code or touched_definitions)
+        paths = {definition.path for definition in chosen_definitions}
+        if len(chosen_definitions) > MAX_CITES or len(paths) > MAX_FILES:
             return []
 
     words = set(re.findall(r"\w+", prose))
-    chosen = sorted(  # Definitions whose plain name the entry has come first, then the most edited.
-        chosen,
-        key=lambda definition: (strip_owners(definition.name) not in words, -definition.weight),
+    chosen_definitions = (
+        sorted(  # Definitions whose plain name the entry has come first, then the most edited.
+            chosen_definitions,
+            key=lambda definition: (strip_owners(definition.name) not in words, -definition.weight),
+        )
     )
-    return chosen[:MAX_CITES]
+    return chosen_definitions[:MAX_CITES]
 
 
 def find_mentioned_definitions(prose: str, texts: Texts) -> list[tuple[str, str]]:
@@ -157,11 +165,11 @@ def find_mentioned_definitions(prose: str, texts: Texts) -> list[tuple[str, str]
     mentions = list_mentions(prose)
     if not mentions:
         return []
-    named: list[tuple[str, str]] = []
+    mentioned_definitions: list[tuple[str, str]] = []
     for path, text in texts.items():
         names = [definition.name for definition in list_definitions(path, text)]
-        named += [(path, name) for name in names if _is_mentioned(name, mentions)]
-    return named[:MAX_CITES]
+        mentioned_definitions += [(path, name) for name in names if _is_mentioned(name, mentions)]
+    return mentioned_definitions[:MAX_CITES]
 
 
 def matches_name(mention: str, name: str) -> bool:
@@ -193,10 +201,10 @@ def _group_by_name(path: str, text: str) -> dict[str, tuple[Definition, Words]]:
     return first_and_words
 
 
-def _prefer_functions(touched: Sequence[TouchedDefinition]) -> list[TouchedDefinition]:
+def _prefer_functions(definitions: Sequence[TouchedDefinition]) -> list[TouchedDefinition]:
     """Return functions and constants; types only if there is nothing else.
 
     An edit of any member is an edit of its type.
     """
-    functions = [definition for definition in touched if not definition.is_type]
-    return functions or list(touched)
+    functions = [definition for definition in definitions if not definition.is_type]
+    return functions or list(definitions)

@@ -275,14 +275,14 @@ def list_differences(old_lines: Sequence[str], new_lines: Sequence[str]) -> Iter
             yield Difference(head + old_start, head + old_stop, head + new_start, head + new_stop)
 
 
-def _count_equal_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+def _count_equal_ends(old_lines: Sequence[str], new_lines: Sequence[str]) -> tuple[int, int]:
     """Return how many lines are equal at the beginning and, apart from those, at the end."""
-    shorter = min(len(old), len(new))
+    shorter = min(len(old_lines), len(new_lines))
     head = 0
-    while head < shorter and old[head] == new[head]:
+    while head < shorter and old_lines[head] == new_lines[head]:
         head += 1
     tail = 0
-    while tail < shorter - head and old[-1 - tail] == new[-1 - tail]:
+    while tail < shorter - head and old_lines[-1 - tail] == new_lines[-1 - tail]:
         tail += 1
     return head, tail
 
@@ -332,7 +332,7 @@ def _ends_block(first_line: str, lines_below: Sequence[str]) -> bool:
     """
     for line in lines_below:
         if CODE_LINE.match(line):
-            return _indentation(line) <= _indentation(first_line)
+            return _measure_indent(line) <= _measure_indent(first_line)
     return False
 
 
@@ -373,7 +373,7 @@ def _compare_ends(old_text: str, new_text: str) -> _EndsComparison:
     return _EndsComparison(old_lines, head, tail, len(new_lines) - len(old_lines))
 
 
-def _indentation(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
@@ -469,14 +469,15 @@ def _find_namesake(
             if namesake.definition.name not in old_names:
                 new_namesakes.append(namesake)
 
-    if not new_namesakes:
-        return None
-    most_similar = max(
-        new_namesakes, key=lambda namesake: _measure_similarity(namesake.tokens, cited_tokens)
-    )
     min_similarity = MIN_RENAMED_SIMILARITY if is_line_range else MIN_SIMILARITY
-    is_similar = _measure_similarity(most_similar.tokens, cited_tokens) >= min_similarity
-    return most_similar if is_similar else None
+    best: _Candidate | None = None
+    best_similarity = 0.0
+    for namesake in new_namesakes:
+        similarity = _measure_similarity(namesake.tokens, cited_tokens)
+        if best is None or similarity > best_similarity:
+            best = namesake
+            best_similarity = similarity
+    return best if best_similarity >= min_similarity else None
 
 
 def _choose_most_similar(candidates: Sequence[_Candidate], cited_tokens: Tokens) -> _Candidate:
@@ -729,18 +730,20 @@ def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], current_path: str |
         current_path: the path of its file now; None if it was deleted.
     """
     for path, text in files.items():
-        named: Definition | None = None
+        named_definition: Definition | None = None
         if anchor.symbol:
             may_define = strip_owners(anchor.symbol) in text
             if path != current_path and not may_define:
                 continue
-            named = find_definition(path, text, anchor.symbol)
-        verdict = _judge_hash_in_file(anchor, named, path, text)
+            named_definition = find_definition(path, text, anchor.symbol)
+        verdict = _judge_hash_in_file(anchor, named_definition, path, text)
         if verdict is not None:
             return verdict
-        if path == current_path and named:
+        if path == current_path and named_definition:
             note = _note_move(anchor, path)
-            return Verdict("changed", path, named.first, named.last, note=note)
+            return Verdict(
+                "changed", path, named_definition.first, named_definition.last, note=note
+            )
 
     if current_path is None:
         return Verdict("unverifiable", anchor.path, note=FILE_LOST)
@@ -750,7 +753,7 @@ def _judge_by_hash(anchor: Anchor, files: Mapping[str, str], current_path: str |
 
 
 def _judge_hash_in_file(
-    anchor: Anchor, named: Definition | None, path: str, text: str
+    anchor: Anchor, named_definition: Definition | None, path: str, text: str
 ) -> Verdict | None:
     """Return the verdict on a file that has text with the hash of an anchor; None if it has none.
 
@@ -760,14 +763,14 @@ def _judge_hash_in_file(
 
     Args:
         anchor: the anchor.
-        named: the definition of the file that the anchor names.
+        named_definition: the definition of the file that the anchor names.
         path: the path of the file.
         text: its text.
     """
     cited_lines = get_lines(anchor)
-    if named:
-        named_lines = (named.first, named.last)
-        tokens = normalize_definition(path, text, named)
+    if named_definition:
+        named_lines = (named_definition.first, named_definition.last)
+        tokens = normalize_definition(path, text, named_definition)
         if has_hash(anchor, tokens, cut_lines(text, named_lines)):
             return _judge_unchanged(anchor, path, named_lines)
         if anchor.is_word_digest:
@@ -776,7 +779,7 @@ def _judge_hash_in_file(
     if cited_lines:
         window = _find_window(anchor, cited_lines, path, text)
         return _judge_unchanged(anchor, path, window) if window else None
-    if not named and has_hash(anchor, read_code(path, text).normalize_all(), text):
+    if not named_definition and has_hash(anchor, read_code(path, text).normalize_all(), text):
         return _judge_unchanged(anchor, path, None)
     return None
 

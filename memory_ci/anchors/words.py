@@ -294,10 +294,10 @@ class Code:
         while is_script and first < stop and words[first] in EXPORT_KEYWORDS:
             first += 1
 
-        dropped = _find_droppable_words(words[first:stop], drops_groups=False)
+        dropped_indices = _find_droppable_words(words[first:stop], drops_groups=False)
         for index in range(first, stop):
             word = words[index]
-            if index - first in dropped:
+            if index - first in dropped_indices:
                 continue
             is_before_brace = words[index + 1 : index + 2] == ["}"]
             if word == ";" and (is_script or is_before_brace):
@@ -355,16 +355,16 @@ class Code:
         """
         is_python = self.lexer is PYTHON_LEXER
         words, rows = self._join_literals(indices)
-        dropped = _find_droppable_words(words, drops_groups=is_python)
+        dropped_indices = _find_droppable_words(words, drops_groups=is_python)
         block_colon: int | None = None
         if is_python:
-            dropped |= _find_annotations(words, is_local=is_local)
+            dropped_indices |= _find_annotations(words, is_local=is_local)
             block_colon = _find_block_colon(words)
-        if len(dropped) == len(words):
+        if len(dropped_indices) == len(words):
             return
 
         for index, word in enumerate(words):
-            if index not in dropped:
+            if index not in dropped_indices:
                 yield word, rows[index]
             if index == block_colon:
                 yield LINE_END, rows[index]
@@ -452,7 +452,7 @@ def _find_droppable_words(words: Sequence[str], *, drops_groups: bool) -> set[in
     """
     open_brackets: list[int] = []  # The indices of those around a word, the innermost last.
     comma_counts: dict[int, int] = {}  # By index of the opening bracket.
-    dropped: set[int] = set()
+    droppable_indices: set[int] = set()
     for index, word in enumerate(words):
         if word in OPENING:
             open_brackets.append(index)
@@ -469,12 +469,12 @@ def _find_droppable_words(words: Sequence[str], *, drops_groups: bool) -> set[in
             if words[index - 1] == ",":
                 makes_tuple = comma_count == 1 and before != "import"
                 if not (makes_tuple and _may_hold_tuple(word, follows_name=follows_name)):
-                    dropped.add(index - 1)
+                    droppable_indices.add(index - 1)
             if drops_groups and word == ")" and not follows_name and index > opening + 1:
                 after = words[index + 1] if index + 1 < len(words) else LINE_END
                 if _is_needless_group(before, after, is_tuple=comma_count > 0):
-                    dropped |= {opening, index}
-    return dropped
+                    droppable_indices |= {opening, index}
+    return droppable_indices
 
 
 def _may_hold_tuple(closing: str, *, follows_name: bool) -> bool:

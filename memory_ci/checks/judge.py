@@ -128,7 +128,8 @@ def is_read(check: ChangeCheck, path: str) -> bool:
 def judge(check: ChangeCheck, change: CheckedChange) -> Judgement:
     """Return whether a check applies to a change, and how the change breaks it.
 
-    A `before` check applies to no change, because only sessions record commands (`sessions.ran`).
+    A `before` check applies to no change, because only sessions record commands
+    (`sessions.session_commands`).
     """
     try:
         return _judge_by_kind(check, change)

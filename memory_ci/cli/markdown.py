@@ -55,12 +55,19 @@ def describe_cost(use: EngineUse) -> str:
 
 
 def cut_lines(lines: Iterable[str], limit: int, closing: str) -> str:
-    """Return the lines that fit into `limit` bytes, and `closing` instead of the others."""
+    """Return the lines that fit into `limit` bytes, with `closing` in place of the others.
+
+    Args:
+        lines: the lines.
+        limit: bytes.
+        closing: a line that says that lines were left out.
+    """
     fitting: list[str] = []
-    free = limit - len(closing.encode()) - 2
+    closing_paragraph = f"\n{closing}\n"
+    remaining_bytes = limit - len(closing_paragraph.encode())
     for line in lines:
-        free -= len(line.encode("utf-8", "replace")) + 1
-        if free < 0:
-            return "".join([*fitting, f"\n{closing}\n"])
+        remaining_bytes -= len(f"{line}\n".encode("utf-8", "replace"))
+        if remaining_bytes < 0:
+            return "".join([*fitting, closing_paragraph])
         fitting.append(f"{line}\n")
     return "".join(fitting)

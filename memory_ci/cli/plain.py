@@ -38,7 +38,7 @@ PLAIN_CHARACTERS = dict.fromkeys(
 )
 """A table for str.translate that removes the characters that harmless text may have."""
 
-LONGEST_WORD = 10  # Characters from which a word may be a credential.
+MIN_CREDENTIAL_WORD = 10  # Characters from which a word may be a credential.
 JSON_VERSION = 1  # The version of the output of `--json` (docs/upgrading.md).
 COLORS = ("auto", "always", "never")
 DISK_ERRORS = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EROFS)
@@ -121,12 +121,12 @@ def _render_error(error: MemoryCIError) -> str:
 def is_harmless(text: str) -> bool:
     """Return whether a text is too plain to hold a credential: short words without a sign of one.
 
-    Every credential has LONGEST_WORD characters without a blank, or a sign such as `=` or `://`,
+    Every credential has MIN_CREDENTIAL_WORD characters without a blank, or a sign such as `=` or `://`,
     or follows `login`.
     """
     if text.translate(PLAIN_CHARACTERS) or "login" in text.lower():
         return False
-    return max(map(len, text.split()), default=0) < LONGEST_WORD
+    return max(map(len, text.split()), default=0) < MIN_CREDENTIAL_WORD
 
 
 def say(text: str, *, err: bool = False) -> None:
@@ -137,7 +137,8 @@ def say(text: str, *, err: bool = False) -> None:
     that the runner would take for a command is changed. Use `echo` for data (JSON, ids, files).
     """
     if not is_harmless(text):
-        from memory_ci.secrets import mask_secrets  # 5 ms that short words are spared
+        # Not at the top: it takes 5 ms, and most texts hold short words only.
+        from memory_ci.secrets import mask_secrets
 
         text = mask_secrets(text)
     if is_job_of_runner(os.environ):
@@ -236,7 +237,8 @@ def choose_color(color: str, environ: MutableMapping[str, str]) -> None:
 def echo(text: str, *, err: bool = False) -> None:
     """Write text unchanged to standard output or error, and flush.
 
-    A stream that is missing or not UTF-8 is left to click.
+    To a stream that is missing or not UTF-8 the library click writes it, which knows what to do in
+    these cases.
     """
     stream = sys.stderr if err else sys.stdout
     if stream is None or stream.encoding.lower() != "utf-8":
@@ -279,9 +281,10 @@ class JobLog(io.TextIOWrapper):
 
 
 def guard_job_log(environ: Mapping[str, str]) -> None:
-    """Replace standard error by a `JobLog` if this is a job of a CI runner.
+    """Make sure that nothing on standard error is a command for a CI runner (a `JobLog`).
 
-    On standard output `say` does the same; data stays unchanged.
+    A runner reads commands from the log of a job, and untrusted text may hold some. It reads
+    standard output, too: there `say` changes text for people, while data of `echo` stays as it is.
     """
     if is_job_of_runner(environ) and sys.stderr is not None:
         sys.stderr = JobLog(
@@ -291,7 +294,8 @@ def guard_job_log(environ: Mapping[str, str]) -> None:
 
 def now() -> datetime:
     """Return the current time in UTC, or SOURCE_DATE_EPOCH if set (reproducible-builds.org)."""
-    from datetime import UTC, datetime  # an agent's hook with nothing due needs no time
+    # Not at the top: many calls of an agent's hook end before they need the time.
+    from datetime import UTC, datetime
 
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     if epoch.isascii() and epoch.isdigit():
@@ -366,10 +370,10 @@ def echo_json(value: Any) -> None:  # noqa: ANN401 - any record
     """
     import msgspec  # so long to load that an agent's hook does without
 
-    plain = mask_strings(msgspec.to_builtins(value, str_keys=True))
-    if isinstance(plain, dict):
-        plain = {"schema_version": JSON_VERSION, **plain}
-    text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
+    masked_value = mask_strings(msgspec.to_builtins(value, str_keys=True))
+    if isinstance(masked_value, dict):
+        masked_value = {"schema_version": JSON_VERSION, **masked_value}
+    text = msgspec.json.format(msgspec.json.encode(masked_value), indent=2).decode()
     echo(UNSAFE_IN_JSON.sub(_escape_in_json, text) + "\n")
 
 

@@ -56,16 +56,19 @@ HELP_PAINT = Regex(
 )
 """The parts of a page of help that have a colour of their own."""
 
+# What a line begins with before its text: blanks, lines of a tree, a bullet or a number.
 LEAD = Regex(r"[\s│├└─>]*(?:-> |[-*-] |\d+\. )?")
 WORD = Regex(r"(?:`[^`]{1,60}`|\S)+")  # A quotation in backticks is one word.
-CELL = Regex(r"\S  +(?=\S)")
-COMMAND = Regex(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
+# The gap before a cell of a table: two blanks or more, with the character before them.
+CELL_GAP = Regex(r"\S  +(?=\S)")
+COMMAND_LINE = Regex(r"(?:^\s*(?:-> )?(?:memory-ci|git|gh)|: (?:git|gh)) \w")
 """A command in a line, which somebody may copy; a line break would break it."""
 
-BLOCK = Regex(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
+BLOCK_START = Regex(r"#|>|<!--| *(?:[-*+]|\d+\.) ")
 """The start of a block in a line of Markdown."""
 
-EXCERPT = Regex(r" *\d* \| ")
+# A line of an excerpt of a file: `12 | text`.
+EXCERPT_LINE = Regex(r" *\d* \| ")
 LITERAL = Regex(r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`")
 EDITED_SYMBOL = Regex(r"`([^`]+)` (?:edited|removed) (?=in\b|here\b)")
 """The definition that a finding on cited code names, as `CodeEdit` writes it."""
@@ -74,7 +77,9 @@ NARROWEST = 40  # Columns to which lines are folded at a narrower terminal.
 GAP = 2  # Blanks between two cells of a table.
 LEAST_TITLE = 16  # Columns of a title at least, even if its line does not fit then.
 READABLE_TITLE = 50  # Columns that are enough to read a title.
-FAR = 60  # Columns before the marked part of a file's line that are shown; if more, half of them.
+MAX_BEFORE = 60  # Characters before the marked part of a file's line. If there are more, half of
+# these are shown.
+MAX_INDENT_SHARE = 0.6  # Of the width: a continuation is not indented more. Chosen by hand.
 
 
 def paint(text: str) -> str:
@@ -100,9 +105,9 @@ def _paint_help_match(match: re.Match[str]) -> str:
 def fold(text: str, width: int) -> str:
     r"""Return text with lines folded between words to a width, and continuations indented.
 
-    A continuation begins below the last cell of its line. Two things are not folded: a word longer
-    than the width, such as a path, since terminals open it by a click; and a line with a command,
-    since people copy it.
+    A continuation begins below the last column of a table in its line. Two things are not folded: a
+    word longer than the width, such as a path, since terminals open a whole path by a click; and a
+    line with a command, since people copy it.
 
     >>> fold("truth  100.0  fresh 100%, marked 0%, withheld 0%, unanchored 0%\n", 44)
     'truth  100.0  fresh 100%, marked 0%,\n              withheld 0%, unanchored 0%\n'
@@ -115,16 +120,23 @@ def fold(text: str, width: int) -> str:
 
 
 def _fold_line(line: str, width: int) -> Iterable[str]:
-    """Return the parts of a line; an excerpt of a file is cut instead of folded."""
-    cell_starts = [match.end() for match in CELL.finditer(line) if match.end() <= width * 0.6]
-    if columns(line) <= width or (COMMAND.search(line) and not cell_starts):
+    """Return the parts of a line that is folded to a width.
+
+    A line with a command stays whole, unless it is a row of a table. A line of an excerpt of a file
+    is cut off instead of folded.
+    """
+    max_indent = width * MAX_INDENT_SHARE
+    all_starts = [gap.end() for gap in CELL_GAP.finditer(line)]
+    cell_starts = [start for start in all_starts if start <= max_indent]
+    is_command = COMMAND_LINE.search(line) is not None and not cell_starts
+    if columns(line) <= width or is_command:
         return [line]
-    if EXCERPT.match(line):
+    if EXCERPT_LINE.match(line):
         return [cut(line, width)]
-    return _wrap(line, max(cell_starts, default=0), width)
+    return _wrap_line(line, max(cell_starts, default=0), width)
 
 
-def _wrap(line: str, indent: int, width: int) -> Iterator[str]:
+def _wrap_line(line: str, indent: int, width: int) -> Iterator[str]:
     """Yield the parts of a line, folded between words.
 
     Continuations begin at the column `indent`, or below the text after a bullet or number.
@@ -153,34 +165,36 @@ def fold_markdown(text: str, width: int) -> str:
         if is_code:
             parts.append(line)
         else:
-            parts += _wrap(line, 0, width)
+            parts += _wrap_line(line, 0, width)
     return "".join(f"{part}\n" for part in parts)
 
 
 def _join_blocks(text: str) -> list[tuple[str, bool]]:
     """Return each block of Markdown as one line, and whether it is code.
 
-    A block is a paragraph, an item, a row, an empty line, or a line of code.
+    A block is a paragraph, an item, a row of a table, an empty line, or a line of code.
     """
     blocks: list[tuple[str, bool]] = []
-    is_in_paragraph = False
+    is_in_paragraph = False  # Whether the next line of text continues the last block.
+    is_after_empty_line = True
     lines = text.splitlines()
     for line, unfenced in zip(lines, unfenced_lines(lines), strict=True):
+        is_row = unfenced.startswith("|")
         is_fenced = unfenced != line
         is_code = is_fenced or (unfenced.startswith("    ") and not is_in_paragraph)
-        is_text = not is_code and bool(unfenced.strip())
-        if unfenced.startswith("|"):
-            is_first_row = not blocks or not blocks[-1][0]
-            item = _row_as_item(unfenced, is_head=is_first_row)
+        is_text = not is_code and unfenced.strip() != ""
+        if is_row:
+            item = _row_as_item(unfenced, is_head=is_after_empty_line)
             if item:
                 blocks.append((item, False))
             is_in_paragraph = False
-        elif is_in_paragraph and is_text and not BLOCK.match(unfenced):
+        elif is_in_paragraph and is_text and not BLOCK_START.match(unfenced):
             paragraph, _ = blocks[-1]
             blocks[-1] = (f"{paragraph} {unfenced.strip()}", False)
         else:
             blocks.append((line, is_code))
             is_in_paragraph = is_text and not unfenced.startswith("#")
+        is_after_empty_line = not blocks or blocks[-1][0] == ""
     return blocks
 
 
@@ -242,10 +256,10 @@ def render_rows(rows: Sequence[Sequence[str]], width: int = 0) -> str:
 def render_entries(
     ranked: Sequence[tuple[float, Located]], usage: Mapping[str, UseCount], width: int = 0
 ) -> str:
-    """Return a line for each entry: id, prominence, `used/given`, type, scope, title.
+    """Return a line for each entry: id, prominence, `used/served`, type, scope, title.
 
-    The prominence says how likely an entry is to be useful; `used/given` says how often agents were
-    served it and used it.
+    The prominence says how likely an entry is to be useful; `used/served` counts how often agents
+    used it and were served it.
 
     Args:
         ranked: entries with their prominence.
@@ -261,7 +275,7 @@ def render_entries(
         status = "" if entry.status == "active" else f"({entry.status}) "
         row = {"id": ids[entry.id], "score": f"{value:.2f}"}
         if usage:
-            row["used/given"] = _render_count(usage.get(entry.id))
+            row["used/served"] = _render_count(usage.get(entry.id))
         row |= {"type": entry.type, "scope": located.scope.target}
         row["title"] = f"{status}{name_entry(entry)}"
         rows.append({name: printable(cell) for name, cell in row.items()})
@@ -276,30 +290,34 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
     A column whose cells are all alike is left out. The title is cut to the width that the others
     leave; if that is too little to read it, the last columns are left out.
     """
-    table = [{name: name for name in rows[0]}, *rows]
-    sizes = {name: max(columns(row[name]) for row in table) for name in rows[0]}
-    other_names = []
-    for name in rows[0]:
-        is_alike = len(rows) > 1 and len({row[name] for row in rows}) == 1
+    names = list(rows[0])
+    table = [dict(zip(names, names, strict=True)), *rows]  # The first row has the column names.
+    sizes = {name: max(columns(row[name]) for row in table) for name in names}
+    other_names: list[str] = []
+    for name in names:
+        distinct_cells = {row[name] for row in rows}
+        is_alike = len(rows) > 1 and len(distinct_cells) == 1
         if name not in ("id", "title") and not is_alike:
             other_names.append(name)
 
     title_width = width - sizes["id"] - GAP
-    title_width -= sum(sizes[name] + GAP for name in other_names)
+    for name in other_names:
+        title_width -= sizes[name] + GAP
     readable_width = min(sizes["title"], READABLE_TITLE)
     while len(other_names) > 1 and title_width < readable_width:
-        title_width += sizes[other_names.pop()] + GAP
+        left_out = other_names.pop()
+        title_width += sizes[left_out] + GAP
     title_width = max(title_width, LEAST_TITLE)
 
-    lines = []
+    lines: list[list[str]] = []
     for row in table:
-        other_cells = [row[name] for name in other_names]
-        lines.append([row["id"], cut(row["title"], title_width), *other_cells])
+        title = cut(row["title"], title_width)
+        lines.append([row["id"], title, *(row[name] for name in other_names)])
     return render_rows(lines)
 
 
 def _render_count(count: UseCount | None) -> str:
-    return f"{count.used}/{count.given}" if count else ""
+    return f"{count.used}/{count.served}" if count else ""
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
@@ -331,13 +349,13 @@ def _csv_cell(value: object) -> object:
 def render_excerpt(
     line: int, source: str, message: str, symbols: Sequence[str] | None = None
 ) -> tuple[str, int]:
-    """Return a line of a file with carets below the part that a message concerns.
+    """Return a line of a file with carets below the part that a message is about.
 
     Args:
         line: the number of the line.
         source: the line.
-        message: a message, whose words name the part.
-        symbols: names of definitions that are the part, instead of the words of the message.
+        message: a message. The part is the first text of the line that it quotes or names.
+        symbols: names of definitions; the part is the first of them in the line instead.
 
     Returns:
         The excerpt, and the column (from 1) where the part begins.
@@ -348,11 +366,12 @@ def render_excerpt(
     else:
         start, end = _find_symbol(text, symbols)
     column = start + 1
-    if start > FAR:  # leave out most of the text before the part
-        shown_before = FAR // 2
-        text = f"…{text[start - shown_before :]}"
-        end = end - start + shown_before + 1
-        start = shown_before + 1
+    if start > MAX_BEFORE:
+        # Leave out the beginning of the text, with an ellipsis in its place.
+        omitted = start - MAX_BEFORE // 2
+        text = f"…{text[omitted:]}"
+        start += 1 - omitted
+        end += 1 - omitted
     gutter = " " * len(str(line))
     indent = " " * columns(text[:start])
     carets = "^" * max(columns(text[start:end]), 1)
@@ -403,15 +422,18 @@ def render_finding_block(finding: Finding, source: str | None) -> str:
         finding: the finding.
         source: the line of the file, None if it cannot be read.
     """
-    symbols = EDITED_SYMBOL.findall(finding.message) if finding.code.startswith("anchor-") else None
+    # A finding on cited code names definitions, whose names in the line are marked. Other findings
+    # quote the part that they are about.
+    is_on_cited_code = finding.code.startswith("anchor-")
+    symbols = EDITED_SYMBOL.findall(finding.message) if is_on_cited_code else None
     excerpt = ""
     column = 1
     if source:
         excerpt, column = render_excerpt(finding.line, source, finding.message, symbols)
     level = "" if finding.level == "error" else f" ({finding.level})"
     hint = f"help: {printable(finding.hint)}\n" if finding.hint else ""
-    place = f"{printable(finding.path)}:{finding.line}:{column}"
-    return f"{place}: {finding.code}{level} {printable(finding.message)}\n{excerpt}{hint}\n"
+    location = f"{printable(finding.path)}:{finding.line}:{column}"
+    return f"{location}: {finding.code}{level} {printable(finding.message)}\n{excerpt}{hint}\n"
 
 
 BLOCKS = str.maketrans({"█": "#", "░": "-", "…": ".", "·": ","})

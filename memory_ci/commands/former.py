@@ -217,12 +217,12 @@ def translate(name: str, arguments: Sequence[str]) -> list[str]:
     return [*former.words, *translated]
 
 
-def drop_ignored(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+def drop_ignored_options(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Return a command line without the options that are ignored, and a sentence on each.
 
-    >>> drop_ignored(["org", "sync", "--jobs", "4", "list.txt"])[0]
+    >>> drop_ignored_options(["org", "sync", "--jobs", "4", "list.txt"])[0]
     ['org', 'sync', 'list.txt']
-    >>> drop_ignored(["add", "--title=Use a key"])
+    >>> drop_ignored_options(["add", "--title=Use a key"])
     (['add', 'Use a key'], ['memory-ci add --title is gone: the title is the argument'])
     """
     name = " ".join(arguments[:2] if arguments[0] == "org" else arguments[:1])
@@ -246,14 +246,18 @@ def drop_ignored(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _translate_options(
-    arguments: Sequence[str], options: Mapping[str, tuple[str, ...]]
+    arguments: Sequence[str], new_words: Mapping[str, tuple[str, ...]]
 ) -> Iterator[str]:
-    """Yield arguments, with the new words of each former option."""
+    """Yield arguments, in which each former option is replaced by its new words.
+
+    A value after `=` is joined to the last of them: `--old=1` becomes `--new --to=1`, if
+    `new_words` has `--new --to` for `--old`.
+    """
     for argument in arguments:
         option, equals, value = argument.partition("=")
-        *first, last = options.get(option, (option,))
-        yield from first
-        yield f"{last}{equals}{value}"
+        *first_words, last_word = new_words.get(option, (option,))
+        yield from first_words
+        yield f"{last_word}{equals}{value}"
 
 
 def _insert_option(arguments: list[str], option: str) -> list[str]:

@@ -23,20 +23,20 @@ from memory_ci.cli.plain import (
 from memory_ci.commands import former
 from memory_ci.commands.table import COMMANDS, group_commands
 
-ARGUMENTS = "memory_ci.arguments"  # Key of the context for the command and its arguments.
+ARGUMENTS_KEY = "memory_ci.arguments"  # Key of the context for the command and its arguments.
 
 
 class HelpFormatter(click.HelpFormatter):
-    """Help that is in colour where text for people is."""
+    """click's formatter of `--help`, with colours where text for people has colours."""
 
     def getvalue(self) -> str:
-        """Return the help."""
-        text = super().getvalue()
+        """Return the formatted help text, in colour if standard output is a terminal."""
+        help_text = super().getvalue()
         if not is_colored_for(sys.stdout, os.environ):
-            return text
+            return help_text
         from memory_ci.cli.terminal import paint_help
 
-        return paint_help(text)
+        return paint_help(help_text)
 
 
 class HelpContext(click.Context):
@@ -83,35 +83,42 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that is called, also by its name in 0.2.
+        """Find the command that is called; the error for an unknown one names similar ones.
 
-        The error for an unknown one names similar ones.
+        Version 0.2 had other names of commands, which version 0.3 translates. Options that 0.3
+        removed are dropped with a notice.
         """
-        if args[0] in former.COMMANDS or (args[0] == "retrieve" and "--hook" in args):
-            args = _translate(ctx, args)
-        args, notices = former.drop_ignored(args)
+        is_former_hook = args[0] == "retrieve" and "--hook" in args
+        if args[0] in former.COMMANDS or is_former_hook:
+            args = _translate_former(ctx, args)
+        args, notices = former.drop_ignored_options(args)
         for notice in notices:
             say(f"{notice}; it is ignored until 0.4", err=True)
-        ctx.meta[ARGUMENTS] = args
+        ctx.meta[ARGUMENTS_KEY] = args
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
             from difflib import get_close_matches
 
-            close = get_close_matches(args[0], self.list_commands(ctx))
-            if not close:
+            similar_names = get_close_matches(args[0], self.list_commands(ctx))
+            if not similar_names:
                 raise
-            message = f"{error.message} Did you mean {' or '.join(close)}?"
+            message = f"{error.message} Did you mean {' or '.join(similar_names)}?"
             raise click.UsageError(message, ctx) from error
 
     def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's own
-        """Run the command; fold the error of a wrong command line at a terminal."""
+        """Run the command.
+
+        At a terminal, the lines of the error of a wrong command line are folded to its width.
+        """
         try:
             return self._invoke_explained(ctx)
         except click.UsageError as error:
             width = terminal_width(sys.stderr, os.environ)
-            # A group without a command shows its help, as an error of a class of its own.
-            if not width or type(error).show is not click.UsageError.show:
+            # A group that is called without a command shows its help: click raises a subclass of
+            # the error for that, which prints itself.
+            prints_itself = type(error).show is not click.UsageError.show
+            if not width or prints_itself:
                 raise
             from memory_ci.cli.terminal import fold
 
@@ -134,7 +141,7 @@ class LazyGroup(click.Group):
                 raise click.UsageError(message, error.ctx) from error
             if error.option_name != "--color":
                 raise
-            arguments = " ".join(ctx.meta[ARGUMENTS])
+            arguments = " ".join(ctx.meta[ARGUMENTS_KEY])
             colors = (color for color in COLORS if re.search(rf"--color[ =]{color}\b", arguments))
             color = next(colors, "WHEN")
             path = error.ctx.command_path.replace("memory-ci", f"memory-ci --color {color}", 1)
@@ -169,7 +176,7 @@ def _command_name(ctx: click.Context) -> str:
     return " ".join(names)
 
 
-def _translate(ctx: click.Context, args: list[str]) -> list[str]:
+def _translate_former(ctx: click.Context, args: list[str]) -> list[str]:
     """Return the new form of a command line of 0.2, and say on stderr which one it is.
 
     Raises:

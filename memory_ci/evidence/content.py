@@ -105,7 +105,7 @@ def cut_to_end(text: str, width: int) -> str:
     return "…" + tail[start:]
 
 
-def own_words(comment: str) -> str:
+def extract_own_words(comment: str) -> str:
     """Return a comment without quoted lines, for which its author does not vouch."""
     return QUOTED_LINE.sub("", "\n".join(unquoted_lines(comment.split("\n")))).strip("\n")
 

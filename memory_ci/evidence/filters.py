@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple, get_args
 
-from memory_ci.evidence.content import own_words, says_something
+from memory_ci.evidence.content import extract_own_words, says_something
 from memory_ci.evidence.trust import is_bot
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Actor, Event, EventKind, Severity
@@ -63,7 +63,7 @@ INSTRUCTION_LABEL = Regex(
 REQUEST_NUMBER = Regex(r"\([#!]\d{1,9}\)\s*\Z")
 """The number of its request at the end of a subject: `(#128)`."""
 
-MARKED = Regex(
+MARKED_SUBJECT = Regex(
     r"(?:learn(?:ing|ed)|lesson|til|decision|decided|constraint|rejected|directive|convention"
     r"|gotcha|invariant|root[- ]cause)s?\b[^:\n]*[:\uff1a]",
     re.IGNORECASE,
@@ -79,9 +79,9 @@ SUMMARY_LENGTH = 200
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 ANYONE: frozenset[Actor] = frozenset(get_args(Actor))
 AGENTS: frozenset[Actor] = frozenset({"agent", "subagent"})
-HUMAN: frozenset[Actor] = frozenset({"human"})
+PEOPLE: frozenset[Actor] = frozenset({"human"})
 
-SUMMARIES: frozenset[EventKind] = frozenset(
+SUMMARY_KINDS: frozenset[EventKind] = frozenset(
     {
         "commit",
         "adr",
@@ -118,10 +118,10 @@ class Intake(NamedTuple):
 
 
 INTAKE_ROWS: tuple[Intake, ...] = (
-    Intake(SUMMARIES, ANYONE, "info", ""),
-    Intake(frozenset({"rejection", "interrupt"}), HUMAN, "info", ""),
-    Intake(frozenset({"text"}), HUMAN, "info", ""),
-    Intake(frozenset({"review"}), HUMAN | AGENTS, "info", ""),
+    Intake(SUMMARY_KINDS, ANYONE, "info", ""),
+    Intake(frozenset({"rejection", "interrupt"}), PEOPLE, "info", ""),
+    Intake(frozenset({"text"}), PEOPLE, "info", ""),
+    Intake(frozenset({"review"}), PEOPLE | AGENTS, "info", ""),
     Intake(frozenset({"review"}), ANYONE, None, "bot-chatter"),
     Intake(frozenset({"text"}), AGENTS, "warn", "low-severity", can_keep=True),
     Intake(frozenset({"tool_call", "tool_result"}), ANYONE, "warn", "tool-output"),
@@ -168,7 +168,7 @@ def _is_check_without_outcome(event: Event, _: ExtractionConfig) -> bool:
 
 
 def _is_empty_review(event: Event, _: ExtractionConfig) -> bool:
-    return event.kind == "review" and not says_something(own_words(event.text))
+    return event.kind == "review" and not says_something(extract_own_words(event.text))
 
 
 def _is_empty_turn(event: Event, _: ExtractionConfig) -> bool:
@@ -329,7 +329,7 @@ def _says_more_than_subject(message: str) -> bool:
     """
     # Some agents write `\n` out.
     subject, _, body = message.replace("\\n", "\n").partition("\n")
-    if REVERT_SUBJECT.search(subject) or MARKED.match(subject):
+    if REVERT_SUBJECT.search(subject) or MARKED_SUBJECT.match(subject):
         return True
     return bool(_list_prose_lines(body.splitlines()))
 

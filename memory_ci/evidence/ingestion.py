@@ -13,8 +13,8 @@ from memory_ci.evidence.content import (
     cut_to_end,
     extract_failure_lines,
     extract_interrupt_words,
+    extract_own_words,
     needs_agent_text,
-    own_words,
     redact,
 )
 from memory_ci.evidence.filters import (
@@ -57,7 +57,7 @@ MESSAGE_KINDS = ("commit", "pr")
 """Kinds whose texts copy each other: a squash takes the words of its pull request."""
 
 READER_BY_KIND: dict[EventKind, Callable[[str], str]] = {
-    "review": own_words,
+    "review": extract_own_words,
     "interrupt": extract_interrupt_words,
     "tool_result": extract_failure_lines,
 }
@@ -78,7 +78,9 @@ class AdmittedEvent(NamedTuple):
     before: str = ""
 
 
-def collect(events: Iterable[Event], policy: ExtractionConfig, names: str = "") -> EvidenceSet:
+def collect_evidence(
+    events: Iterable[Event], policy: ExtractionConfig, names: str = ""
+) -> EvidenceSet:
     """Return the redacted, trust-tiered evidence of one merged change.
 
     Of a text over `MAX_LENGTH` the beginning is evidence, and its end is left out as `too-long`. A

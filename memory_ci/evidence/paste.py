@@ -39,29 +39,33 @@ def remove_pasted_reviews(events: Iterable[Event], policy: ExtractionConfig) -> 
     return tuple(cleaned)
 
 
-def _remove_pasted_paragraphs(event: Event, reviews: Sequence[str]) -> Event:
+def _remove_pasted_paragraphs(event: Event, bot_reviews: Sequence[str]) -> Event:
     """Return a person's turn without the paragraphs that are in bots' reviews.
 
     A review counts as pasted if a long paragraph is in it; then its short ones are removed, too.
 
     Args:
         event: the turn.
-        reviews: the texts of the reviews, as `_normalize_words` returns them.
+        bot_reviews: the texts of the reviews, as `_normalize_words` returns them.
     """
     paragraphs = [paragraph for paragraph in BLANK_LINE.split(event.text) if paragraph.strip()]
     normal_paragraphs = [_normalize_words(paragraph) for paragraph in paragraphs]
     long_paragraphs = [text for text in normal_paragraphs if len(text.split()) >= MIN_WORDS]
-    pasted = [review for review in reviews if any(text in review for text in long_paragraphs)]
+    pasted_reviews = []
+    for review in bot_reviews:
+        if any(text in review for text in long_paragraphs):
+            pasted_reviews.append(review)
 
-    typed: list[str] = []
-    for paragraph, text in zip(paragraphs, normal_paragraphs, strict=True):
-        if not any(text in review for review in pasted):
-            typed.append(paragraph)
-    if not typed:
+    typed_paragraphs: list[str] = []
+    for paragraph, normal_paragraph in zip(paragraphs, normal_paragraphs, strict=True):
+        is_pasted = any(normal_paragraph in review for review in pasted_reviews)
+        if not is_pasted:
+            typed_paragraphs.append(paragraph)
+    if not typed_paragraphs:
         return replace(event, actor="injected", labels=())
-    if len(typed) == len(paragraphs):
+    if len(typed_paragraphs) == len(paragraphs):
         return event
-    return replace(event, text="\n\n".join(typed))
+    return replace(event, text="\n\n".join(typed_paragraphs))
 
 
 def _is_turn(event: Event) -> bool:

@@ -15,13 +15,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from memory_ci.evidence.content import own_words
+from memory_ci.evidence.content import extract_own_words
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event, Trust
 from memory_ci.regex import Regex
 from memory_ci.text import unfenced_lines
 
-MERGED = frozenset({"commit", "adr"})
+MERGED_KINDS = frozenset({"commit", "adr"})
 
 UNREVIEWED_KINDS = frozenset(
     {"text", "rejection", "interrupt", "premortem", "assumption", "intervention", "intent"}
@@ -31,12 +31,12 @@ UNREVIEWED_KINDS = frozenset(
 WRITE_ACCESS = ("permission", "write")
 """The label of a review by someone with write access at the forge; without it none is presumed."""
 
-REMEMBER = Regex(r"^[ \t]*(?:/remember[ \t]+|Rejected:[ \t]*)\S", re.MULTILINE)
+REMEMBER_REQUEST = Regex(r"^[ \t]*(?:/remember[ \t]+|Rejected:[ \t]*)\S", re.MULTILINE)
 """A reviewer's request to keep words: `/remember …`, or the reason why something was declined."""
 
 AUTHOR = Regex(r"(?P<name>.*?)\s*<(?P<email>[^>]*)>")
 
-AGENTS = (
+AGENT_PATTERNS = (
     "*@anthropic.com",
     "*@openai.com",
     "*@cursor.com",
@@ -52,7 +52,7 @@ AGENTS = (
 )
 """Patterns of coding agents as authors or co-authors: names or e-mail addresses, `*` for any."""
 
-BOTS = ("memory-ci*", "github-actions*", "*[bot]*")
+BOT_PATTERNS = ("memory-ci*", "github-actions*", "*[bot]*")
 """Bots under any configuration: those that commit memory."""
 
 
@@ -77,7 +77,7 @@ def classify_trust(
 
     is_trusted = is_author(event.author, trusted_authors)
     # A commit that only a transcript tells of may never have been made, so it is not merged.
-    is_merged = event.kind in MERGED and event.session is None
+    is_merged = event.kind in MERGED_KINDS and event.session is None
     if is_trusted and (is_merged or _is_remembered(event)):
         return "T0"
     is_unreviewed = event.session is not None or event.kind in UNREVIEWED_KINDS
@@ -87,8 +87,8 @@ def classify_trust(
 def _is_remembered(event: Event) -> bool:
     if event.kind != "review" or WRITE_ACCESS not in event.labels:
         return False
-    lines = unfenced_lines(own_words(event.text).splitlines())
-    return bool(REMEMBER.search("\n".join(lines)))
+    lines = unfenced_lines(extract_own_words(event.text).splitlines())
+    return bool(REMEMBER_REQUEST.search("\n".join(lines)))
 
 
 def is_bot(event: Event, policy: ExtractionConfig) -> bool:
@@ -114,7 +114,7 @@ def is_author(author: str, patterns: Iterable[str]) -> bool:
     return False
 
 
-def find_machine(
+def find_bot_or_agent(
     author: str,
     co_authors: Iterable[str],
     sessions: Iterable[str],
@@ -131,13 +131,13 @@ def find_machine(
         steps: the values of its trailer Memory-CI-Step, which only our own commits have.
         bot_authors: patterns of bots.
     """
-    bots = (*BOTS, *bot_authors)
+    bots = (*BOT_PATTERNS, *bot_authors)
     if any(steps) or is_author(author, bots):
         return f"the bot {author}"
     session = next(iter(sessions), "")
     if session:
         return f"an agent in the session {session}"
     for person in (author, *co_authors):
-        if is_author(person, (*AGENTS, *bots)):
+        if is_author(person, (*AGENT_PATTERNS, *bots)):
             return f"the agent {person}"
     return ""

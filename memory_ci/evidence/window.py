@@ -89,21 +89,21 @@ def choose_pieces(
     if total <= budget_tokens:
         return EvidenceWindow(pieces=evidence.pieces, tokens=total)
     queues_by_rank = _iter_queues_by_rank(evidence.pieces, has_learning_signs)
-    taken = _take_in_order(queues_by_rank, evidence.pieces, budget_tokens)
-    pieces = tuple(taken[index] for index in sorted(taken))
+    chosen_by_index = _take_in_order(queues_by_rank, evidence.pieces, budget_tokens)
+    pieces = tuple(chosen_by_index[index] for index in sorted(chosen_by_index))
     return EvidenceWindow(
         pieces=pieces,
-        notice=_describe_missing(evidence.pieces, taken),
+        notice=_describe_missing(evidence.pieces, chosen_by_index),
         tokens=sum(estimate_piece_tokens(piece) for piece in pieces),
     )
 
 
-def _describe_missing(pieces: Sequence[Evidence], taken: Mapping[int, Evidence]) -> str:
+def _describe_missing(pieces: Sequence[Evidence], chosen_by_index: Mapping[int, Evidence]) -> str:
     """Return how many pieces were left out, by session, and how many were shortened; "" if none.
 
     Args:
         pieces: all pieces.
-        taken: by index the pieces that were taken, perhaps shortened.
+        chosen_by_index: the pieces that were taken, perhaps shortened, by index.
     """
     totals: Counter[str] = Counter()
     missing: Counter[str] = Counter()
@@ -111,9 +111,9 @@ def _describe_missing(pieces: Sequence[Evidence], taken: Mapping[int, Evidence])
     for index, piece in enumerate(pieces):
         session = piece.session or ""
         totals[session] += 1
-        if index not in taken:
+        if index not in chosen_by_index:
             missing[session] += 1
-        elif taken[index].text != piece.text:
+        elif chosen_by_index[index].text != piece.text:
             shortened_count += 1
 
     notices: list[str] = []
@@ -277,7 +277,7 @@ def _take_in_order(
         pieces: all pieces.
         budget: the tokens for all pieces.
     """
-    taken: dict[int, Evidence] = {}
+    chosen_by_index: dict[int, Evidence] = {}
     spent_by_session: Counter[str] = Counter()
     max_text_tokens = max(budget // TEXTS_PER_BUDGET, MIN_TEXT_TOKENS)
 
@@ -291,11 +291,11 @@ def _take_in_order(
             available = budget - spent_by_session.total()
             piece = _shorten_to_fit(pieces[index], available, max_text_tokens)
             if piece is None:
-                return taken
-            taken[index] = piece
+                return chosen_by_index
+            chosen_by_index[index] = piece
             spent_by_session[piece.session or ""] += estimate_piece_tokens(piece)
             queues = [queue for queue in queues if queue]
-    return taken
+    return chosen_by_index
 
 
 def _shorten_to_fit(piece: Evidence, available: int, max_text_tokens: int) -> Evidence | None:

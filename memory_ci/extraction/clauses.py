@@ -419,16 +419,21 @@ def _read_clause(pieces: Sequence[Piece], *, is_denied: bool, is_order: bool = F
         side_by_pair=_find_named_sides(marks),
         undone_pairs=frozenset(mark.pair_id for mark in marks if mark.undoes),
     )
-    order_roles = [mark.role for mark in marks if mark.role in ORDER_ROLES]
+    return _add_order_of_two(clause, pieces)
+
+
+def _add_order_of_two(clause: Clause, pieces: Sequence[Piece]) -> Clause:
+    """Return a clause with the words on both sides of its first `before` or `after`, if any."""
+    order_roles = [piece.role for piece in pieces if piece.role in ORDER_ROLES]
     if not order_roles:
         return clause
-    # The words on both sides of the first `before` or `after`.
-    left, *right_runs = _split_at_role(pieces, order_roles[0])
-    right = [piece for run in right_runs for piece in run]
+    order_role = order_roles[0]
+    left_run, *right_runs = _split_at_role(pieces, order_role)
+    right_pieces = [piece for run in right_runs for piece in run]
     return clause._replace(
-        order_role=order_roles[0],
-        left_words=_collect_words(left),
-        right_words=_collect_words(right),
+        order_role=order_role,
+        left_words=_collect_words(left_run),
+        right_words=_collect_words(right_pieces),
     )
 
 

@@ -35,13 +35,15 @@ FENCE = "```"
 FIRST_PARAGRAPH = Regex(r"\S(?:(?!(?<!:)\n\n).)*", re.DOTALL)
 """The first paragraph, with the next one if it ends in a colon."""
 
-WRAP = Regex(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")
+LINE_WRAP = Regex(r"\s*\n(?!\s*(?:[-*+]|\d+[.)])\s)\s*")
 """A line break that is not followed by an item of a list."""
 
 MIN_NAME_WORDS = 3
 """Number of words of the name of a record that says by itself what was decided."""
 
-ADOPTED = frozenset({"accepted", "approved", "adopted", "implemented", "done", "final", "active"})
+ADOPTED_STATUSES = frozenset(
+    {"accepted", "approved", "adopted", "implemented", "done", "final", "active"}
+)
 
 STATUS_SECTION = Regex(
     rf"^(?:#+{BLANK}*+status{BLANK}*+:?{BLANK}*+\n(?P<section>(?:(?!^#).*\n?){{1,8}})"
@@ -50,7 +52,7 @@ STATUS_SECTION = Regex(
 )
 """The section or the line that says what became of a decision."""
 
-WITHDRAWN = Regex(
+WITHDRAWN_STATUS = Regex(
     r"\b(?P<status>super[sc]eded|deprecated|rejected|withdrawn|obsoleted?|replaced|reverted)\b"
     r"(?:\s+by\s+(?P<successor>[^\n]{1,120}))?",
     re.IGNORECASE,
@@ -75,7 +77,7 @@ def find_withdrawal(record: str) -> str:
     """
     for section in STATUS_SECTION.finditer(record):
         text = section["section"] or section["line"] or ""
-        match = WITHDRAWN.search(text)
+        match = WITHDRAWN_STATUS.search(text)
         if match:
             status = match["status"].lower().replace("superceded", "superseded")
             return _describe_withdrawal(status, match["successor"] or "")
@@ -101,7 +103,7 @@ def find_decision(record: str) -> MarkedStatement | None:
     if title is None or heading is None:
         return None
     status = STATUS.search(record)
-    is_adopted = status is None or status["status"].lower() in ADOPTED
+    is_adopted = status is None or status["status"].lower() in ADOPTED_STATUSES
     if not is_adopted or find_withdrawal(record):
         return None
     section = HEADING.split(record[heading.end() :], maxsplit=1)[0].strip()
@@ -113,7 +115,7 @@ def find_decision(record: str) -> MarkedStatement | None:
     name = title["title"].rstrip().rstrip("#").rstrip()
     # A short name is only the subject of the decision.
     separator = ":" if count_words(name) < MIN_NAME_WORDS else "."
-    decision = WRAP.sub(" ", paragraph[0])
+    decision = LINE_WRAP.sub(" ", paragraph[0])
     text = f"{name.rstrip('.')}{separator} {decision}"
     return MarkedStatement(
         "decision", scope="", text=text, quote=paragraph[0], subject=name, is_trailer=True

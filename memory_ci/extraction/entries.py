@@ -57,7 +57,7 @@ def entry_id(candidate: Candidate) -> str:
     return str(uuid.UUID(bytes=digest[:16], version=4))
 
 
-def content_key(title: str, body: str) -> str:
+def compute_content_key(title: str, body: str) -> str:
     """Return a hash of an entry's title and body, without regard to case and layout.
 
     Two entries with the same hash are one learning.
@@ -153,12 +153,12 @@ def _list_aka_words(text: str, excluded: Collection[str]) -> list[str]:
     return [word for word in words(text) if AKA.fullmatch(word) and word not in excluded]
 
 
-def candidate_key(candidate: Candidate) -> str:
+def compute_candidate_key(candidate: Candidate) -> str:
     """Return the key by which a person answers a candidate; a check has one of its own."""
     if candidate.proposal is None:
-        return content_key(candidate.title, candidate.body)
+        return compute_content_key(candidate.title, candidate.body)
     check = msgspec.json.encode(candidate.proposal.check).decode()
-    return content_key(candidate.title, f"{candidate.body}\0{check}")
+    return compute_content_key(candidate.title, f"{candidate.body}\0{check}")
 
 
 def to_entry(
@@ -315,7 +315,7 @@ def list_reaches(pieces: Sequence[Evidence]) -> tuple[Reach, ...]:
     change was made in exactly one.
     """
     reaches: list[Reach] = ["project"]
-    if common_directory(pieces):
+    if find_common_directory(pieces):
         reaches.append("team")
     if _find_session_name(pieces):
         reaches.append("session")
@@ -334,7 +334,7 @@ def find_memory_scope(extraction_scope: str, pieces: Iterable[Evidence]) -> str:
     """
     scope_name = MEMORY_SCOPES[extraction_scope]
     if scope_name == "team":
-        detail = common_directory(pieces)
+        detail = find_common_directory(pieces)
     elif scope_name == "session":
         detail = _find_session_name(pieces)
     else:
@@ -354,15 +354,15 @@ def list_changed_files(pieces: Iterable[Evidence]) -> tuple[str, ...]:
     return tuple(files)
 
 
-def common_directory(pieces: Iterable[Evidence]) -> str:
+def find_common_directory(pieces: Iterable[Evidence]) -> str:
     """Return the deepest directory of all files that a change touched, "" for the root or none."""
-    return deepest_directory(list_changed_files(pieces))
+    return find_deepest_directory(list_changed_files(pieces))
 
 
-def deepest_directory(paths: Iterable[str]) -> str:
+def find_deepest_directory(paths: Iterable[str]) -> str:
     """Return the deepest directory that contains all paths, "" for the root.
 
-    >>> deepest_directory(["src/api/a.py", "src/api/v2/b.py"])
+    >>> find_deepest_directory(["src/api/a.py", "src/api/v2/b.py"])
     'src/api'
     """
     directories = [path.split("/")[:-1] for path in paths]
@@ -423,7 +423,7 @@ class GraveEvent(NamedTuple):
         return round(min(1.0, ROUTINE_IMPORTANCE + self.added + BY_SEVERITY[self.severity]), 2)
 
 
-REVERT = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
+REVERT_MESSAGE = r"(?i)\A(?:[a-z]+(?:\([^)\n]{0,80}\))?!?:\s*)?revert\b"
 """The message of a commit that reverts another one."""
 
 GRAVE_EVENTS: tuple[GraveEvent, ...] = (
@@ -442,7 +442,7 @@ GRAVE_EVENTS: tuple[GraveEvent, ...] = (
         "warn",
     ),
     GraveEvent(
-        PieceSelector(("commit",), pattern=REVERT),
+        PieceSelector(("commit",), pattern=REVERT_MESSAGE),
         "mission.status_change",
         0.05,
         "error",
@@ -464,7 +464,7 @@ GRAVE_EVENTS: tuple[GraveEvent, ...] = (
 """The table; the first row counts that selects an event."""
 
 
-def base_importance(pieces: Iterable[Evidence]) -> float:
+def compute_base_importance(pieces: Iterable[Evidence]) -> float:
     """Return the importance of the gravest event among some pieces, 0.5 for routine."""
     return max((_weigh(piece) for piece in pieces), default=ROUTINE_IMPORTANCE)
 
@@ -476,7 +476,7 @@ def _weigh(piece: Evidence) -> float:
     return ROUTINE_IMPORTANCE
 
 
-def sample_entry(number: int, title: str) -> Entry:
+def make_sample_entry(number: int, title: str) -> Entry:
     """Return an example of an entry; equal numbers give equal ids."""
     return Entry(
         id=f"{number:08x}-0000-4000-8000-000000000000",

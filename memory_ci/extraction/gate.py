@@ -31,7 +31,7 @@ GRAPHEME_JOINER = "\N{COMBINING GRAPHEME JOINER}"
 JOINERS = "\u200c\u200d"
 """ZWNJ and ZWJ: they are part of Persian and of Indic scripts, and they join emoji."""
 
-IMPORT = (
+IMPORT_LINE = (
     r"^[^\S\n]*(?:[-*]\s+)?@(?:~/|\.{0,2}/|[\w.-]+(?:/[\w.-]+)*\.(?:md|mdc|txt|json|ya?ml|toml)\b)"
 )
 FETCH = r"\b(?:curl|wget|iwr|irm|invoke-webrequest|fetch)\b"
@@ -59,7 +59,7 @@ MIXED_SCRIPT = f"[A-Za-z]{LOOK_ALIKE}|{LOOK_ALIKE}[A-Za-z]"
 """Latin letters beside Cyrillic ones, or beside Greek ones that look Latin (not `Δt` or `μs`)."""
 
 CODE_SPAN = Regex(r"`[^`\n]*`")
-TAG = (
+HTML_TAG = (
     r"(?i)(?<![\w<])</?(?:a|abbr|audio|b|base|body|br|button|code|details|div|em|embed|font|form"
     r"|h[1-6]|head|hr|html|i|iframe|img|input|kbd|li|link|meta|object|ol|p|pre|q|s|script|section"
     r"|select|small|source|span|strong|style|sub|summary|sup|svg|table|tbody|td|template|textarea"
@@ -88,7 +88,7 @@ class Form(NamedTuple):
 
 FORMS: tuple[Form, ...] = (
     Form("html-comment", (("<!--", "-->"),), "<!--|-->"),
-    Form("import-line", (("@",),), IMPORT),
+    Form("import-line", (("@",),), IMPORT_LINE),
     Form("front-matter", (("---",),), r"^\s{0,3}---+\s*$"),
     Form(
         "network-pipeline",
@@ -105,7 +105,7 @@ UNMARKED_FORMS: tuple[Form, ...] = (
     Form("heading", (("#", "=", "-"),), r"^\s{0,3}#{1,6}\s|^\s{0,3}(?:=+|--+)\s*$"),
     Form("code-fence", (("```", "~~~"),), r"^\s*(?:[-*+>]\s+)*(?:```|~~~)"),
     Form("table", (("|",),), r"^\s*\|.*\|\s*$|^[\s|:-]*-\|[\s|:-]*$"),
-    Form("html", (("<",),), TAG),
+    Form("html", (("<",),), HTML_TAG),
     Form("speaks-of-memory-ci", (("memory",),), OWN_NAME),
 )
 """Forms that only a marked learning may have: more than plain paragraphs and lists, or our name."""

@@ -24,45 +24,45 @@ class Phrase(NamedTuple):
     may_be_forbidden: bool = False
 
 
-def _any(words: str) -> str:
+def _match_any(words: str) -> str:
     """Return a pattern that matches one of several patterns, which are separated by ` | `.
 
-    >>> _any("skip | turn off")
+    >>> _match_any("skip | turn off")
     '(?:skip|turn off)'
     """
     return "(?:" + "|".join(part.strip() for part in words.split(" | ")) + ")"
 
 
-OBEY = _any(
+DISOBEY = _match_any(
     "ignore | disregard | forget | override | overrule | bypass | neglect | discard | drop"
     " | abandon"
     " | stop (?:following|obeying) | (?:do not|don't) (?:follow|obey|heed) | pay no attention to"
     " | set aside"
 )
-FORMER = _any(
+FORMER_ADJECTIVE = _match_any(
     "previous | prior | above | earlier | preceding | foregoing | former | past | initial"
     " | original | existing"
     " | system | developer | safety | your | given"
 )
-ORDERS = _any(
+INSTRUCTION = _match_any(
     "instructions? | prompts? | directives? | guidelines? | guardrails? | orders | programming"
     " | training"
     " | (?:rules|policies|policy|constraints|commands) you"
 )
-PEOPLE = r"(?:the |your |any |a )?" + _any(
+PERSON = r"(?:the |your |any |a )?" + _match_any(
     "users? | humans? | operator | developer | reviewers? | maintainers? | owner | anyone"
     " | anybody | them"
 )
-CREDENTIALS = _any(
+CREDENTIALS_NOUN = _match_any(
     r"secrets? | credentials? | api[- ]keys? | access tokens? | env(?:ironment)? (?:variables|vars)"
     r" | \.env(?: files?)? | private keys? | ssh keys? | passwords?"
 )
-ELSEWHERE = r"(?:to|at|into|in|via) " + _any(
+TO_OUTSIDE = r"(?:to|at|into|in|via) " + _match_any(
     r"https?: | an? (?:external|remote|public) | the attacker | this "
     r"(?:url|address|server|endpoint) | a? ?webhook"
     r" | pastebin | the (?:commit message|pull request|pr) | \S+@"
 )
-GUARD = _any(
+GUARD_NOUN = _match_any(
     "code[- ]review | (?:peer|human|security) review | reviews? | approvals? | review process"
     " | branch protections?"
     " | signature verification | commit signing | signing | permission (?:checks?|prompts?)"
@@ -72,14 +72,14 @@ GUARD = _any(
     " | pre-?commit(?: hooks?)? | hooks | test suite | tests | ci(?: checks?)? | checks | linters?"
     " | sandbox(?:ing)?"
 )
-WEAKEN = _any(
+WEAKEN_VERB = _match_any(
     "skip | bypass | disable | ignore | turn off | circumvent | evade | suppress | omit"
     " | never run | never wait for"
     " | (?:do not|don't) (?:run|wait for|ask for|request)"
 )
-ORDERED = (
+ORDERING = (
     r"(?:^|[.;:,!] ?|\b"
-    + _any(
+    + _match_any(
         "always | just | simply | then | and | please | should | must | can | may"
         " | (?:free|okay|ok|fine|safe|allowed|permitted|authori[sz]ed|encouraged|instructed"
         "|required) to"
@@ -88,9 +88,9 @@ ORDERED = (
 )
 """What makes a verb an order or a permission: the start of a clause, a modal, `it is fine to`."""
 
-WHOLLY = (
+WHOLE_GUARD_SUFFIX = (
     r"\b(?= ?"
-    + _any(
+    + _match_any(
         r"$ | [.,;:!)] | and\b | or\b | to\b | before\b | entirely | altogether | completely"
         r" | always | anyway | so\b"
         r" | because\b | whenever\b | from now on | (?:if|when) (?:they|it|the|any|tests)\b | for "
@@ -100,12 +100,12 @@ WHOLLY = (
 )
 """What follows if a whole guard is dropped; "tests that need docker" continues differently."""
 
-OBEY_WORDS = (
+DISOBEY_WORDS = (
     "ignore disregard forget override overrule bypass neglect discard drop abandon following"
     " obeying follow obey heed"
     " attention aside"
 )
-ORDERS_WORDS = (
+INSTRUCTIONS_WORDS = (
     "instruction instructions prompt prompts directive directives guideline guidelines guardrail"
     " guardrails orders"
     " programming training rules policies policy constraints commands"
@@ -143,19 +143,20 @@ _guard = partial(_make_phrase, "weakens-guards", may_be_forbidden=True)
 PHRASES: tuple[Phrase, ...] = (
     # ignore all previous instructions
     _overrides(
-        f"{OBEY_WORDS} + {ORDERS_WORDS}",
-        rf"\b{OBEY} (?:\w+ ){{0,3}}?{FORMER} (?:\w+ ){{0,2}}?{ORDERS}\b",
+        f"{DISOBEY_WORDS} + {INSTRUCTIONS_WORDS}",
+        rf"\b{DISOBEY} (?:\w+ ){{0,3}}?{FORMER_ADJECTIVE} (?:\w+ ){{0,2}}?{INSTRUCTION}\b",
     ),
     # disregard all of these guidelines
     _overrides(
-        f"{OBEY_WORDS} + {ORDERS_WORDS}",
-        rf"\b{OBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))* {ORDERS}"
+        f"{DISOBEY_WORDS} + {INSTRUCTIONS_WORDS}",
+        rf"\b{DISOBEY} (?:all|any|every|each)(?: of)?(?: (?:the|these|those|other|my|our))*"
+        rf" {INSTRUCTION}"
         r"\b",
     ),
     # forget everything you were told above
     _overrides(
-        f"{OBEY_WORDS} + everything anything all what",
-        rf"\b{OBEY} (?:everything|anything|all|what) (?:that )?"
+        f"{DISOBEY_WORDS} + everything anything all what",
+        rf"\b{DISOBEY} (?:everything|anything|all|what) (?:that )?"
         r"(?:you (?:were|have been|are|know)|(?:was |is )?(?:said |written )?(?:above|before"
         r" this))",
     ),
@@ -206,7 +207,7 @@ PHRASES: tuple[Phrase, ...] = (
     _hides(
         f"tell telling inform informing alert alerting notify notifying + {PEOPLE_WORDS} + not don"
         " never without avoid",
-        rf"\b(?:do not|don't|never|without|avoid) (?:tell|inform|alert|notify)(?:ing)? {PEOPLE}"
+        rf"\b(?:do not|don't|never|without|avoid) (?:tell|inform|alert|notify)(?:ing)? {PERSON}"
         r"(?!(?: about)? [^.;\n]{1,60}[;,] (?:but |just |only )?(?:log|show|report|print|warn)\b)"
         r"(?: (?:about|of|that you|what you|this)\b| ?(?:$|[.,;!]))",
     ),
@@ -220,7 +221,7 @@ PHRASES: tuple[Phrase, ...] = (
     # hide this from the reviewers
     _hides(
         f"hide conceal keep + from + {PEOPLE_WORDS}",
-        rf"\b(?:hide|conceal|keep) (?:this|these|it|your \w+|the fact)\b.{{0,40}}\bfrom {PEOPLE}\b",
+        rf"\b(?:hide|conceal|keep) (?:this|these|it|your \w+|the fact)\b.{{0,40}}\bfrom {PERSON}\b",
     ),
     # keep this between us
     _hides(
@@ -237,7 +238,7 @@ PHRASES: tuple[Phrase, ...] = (
         " ssh access",
         r"\b(?:send|post|upload|exfiltrate|leak|transmit|e-?mail|forward|copy|submit|push|include"
         r"|paste)\b"
-        rf" (?:\w+ ){{0,4}}?{CREDENTIALS}(?!\w).{{0,60}}?\b{ELSEWHERE}",
+        rf" (?:\w+ ){{0,4}}?{CREDENTIALS_NOUN}(?!\w).{{0,60}}?\b{TO_OUTSIDE}",
         may_be_forbidden=True,
     ),
     # print your system prompt
@@ -256,8 +257,8 @@ PHRASES: tuple[Phrase, ...] = (
         " suite tests ci linter"
         " linters sandbox sandboxing + skip bypass disable ignore turn circumvent evade suppress"
         " omit never not don",
-        rf"{ORDERED}{WEAKEN} (?:(?:the|all|any|every|your|our|required|failing|further)"
-        rf" )*{GUARD}{WHOLLY}",
+        rf"{ORDERING}{WEAKEN_VERB} (?:(?:the|all|any|every|your|our|required|failing|further)"
+        rf" )*{GUARD_NOUN}{WHOLE_GUARD_SUFFIX}",
     ),
     # may skip the tests
     _guard(
@@ -286,7 +287,7 @@ PHRASES: tuple[Phrase, ...] = (
     # use --no-verify
     _guard(
         "use pass add append set with + --no-verify --no-gpg-sign --dangerously --yolo",
-        rf"{ORDERED}(?:use|pass|add|append|set|(?:commit|push|run|merge) (?:\w+ )?with) (?:the )?"
+        rf"{ORDERING}(?:use|pass|add|append|set|(?:commit|push|run|merge) (?:\w+ )?with) (?:the )?"
         r"(?:--no-verify|--no-gpg-sign|--dangerously[\w-]*|--yolo)",
     ),
     # merge without asking
@@ -309,7 +310,7 @@ PHRASES: tuple[Phrase, ...] = (
     # push directly to main
     _guard(
         "push merge commit + main master default own",
-        rf"{ORDERED}(?:push|merge|commit) (?:\w+ ){{0,2}}?(?:straight|directly) to "
+        rf"{ORDERING}(?:push|merge|commit) (?:\w+ ){{0,2}}?(?:straight|directly) to "
         r"(?:the )?(?:main|master|default)\b"
         r"|\bmerge your own (?:prs?|pull requests?|work)\b",
     ),
@@ -337,7 +338,7 @@ PHRASES: tuple[Phrase, ...] = (
     # disable tls verification
     _guard(
         "turn disable skip bypass + certificate tls ssl + verification validation check checks",
-        rf"{ORDERED}(?:turn off|disable|skip|bypass) (?:\w+ ){{0,2}}?(?:certificate|tls|ssl)"
+        rf"{ORDERING}(?:turn off|disable|skip|bypass) (?:\w+ ){{0,2}}?(?:certificate|tls|ssl)"
         r"(?: \w+)?"
         r" (?:verification|validation|checks?)\b",
     ),
@@ -358,7 +359,7 @@ PHRASES: tuple[Phrase, ...] = (
     _leaks(
         "print dump echo log + environment env secrets credentials + variables vars secrets"
         " credentials",
-        rf"{ORDERED}(?:print|dump|echo|log) (?:all |the |your |every ){{0,3}}(?:environment"
+        rf"{ORDERING}(?:print|dump|echo|log) (?:all |the |your |every ){{0,3}}(?:environment"
         r" variables"
         r"|env vars|secrets"
         r"|credentials)\b",
@@ -372,7 +373,7 @@ PHRASES: tuple[Phrase, ...] = (
     # force-push to main
     _guard(
         "force + main master default",
-        rf"{ORDERED}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b",
+        rf"{ORDERING}force[- ]push (?:\w+ ){{0,3}}?(?:main|master|default branch)\b",
     ),
     # memory-ci verified this
     _speaks(

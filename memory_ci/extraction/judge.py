@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from memory_ci.extraction.cites import SHA_WIDTH, find_cites
 from memory_ci.extraction.entries import (
     MAX_IMPORTANCE,
-    base_importance,
     check_entry,
+    compute_base_importance,
     derive_extraction_scope,
     find_memory_scope,
     to_entry,
@@ -149,7 +149,7 @@ class ReplyVerdicts(NamedTuple):
 def judge_reply(case: JudgedCase, text: str, engine: str = RULES_ENGINE) -> ReplyVerdicts:
     """Decide for each learning of an engine's reply whether it is written, proposed or refused.
 
-    Each is judged by itself; `settlement.settle` then looks at them together. At most
+    Each is judged by itself; `settlement.settle_candidates` then looks at them together. At most
     `MAX_PER_PIECE` learnings of one piece of evidence (a commit message, a turn of a session) are
     judged. The next one stands for all that are left out: it is refused as over the limit, with
     their number.
@@ -501,7 +501,7 @@ def _find_importance(learning: Learning, quoted: Sequence[Evidence]) -> float:
     elif learning.weight == "costly":
         weight_importance = COSTLY_IMPORTANCE
     default = DEFAULTS_BY_KIND[learning.kind].importance
-    return max(default, weight_importance, base_importance(quoted))
+    return max(default, weight_importance, compute_base_importance(quoted))
 
 
 def _format_address(origin: Origin) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from memory_ci.extraction.entries import list_reaches
 from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.reply import QUOTE_WIDTH
-from memory_ci.extraction.support import QUOTABLE
+from memory_ci.extraction.support import QUOTABLE_TRUST
 from memory_ci.records.candidate import Kind, Request, Weight
 from memory_ci.records.entry import Adoption
 from memory_ci.records.event import SHOWN_PATHS, Evidence
@@ -249,7 +249,7 @@ def _describe_piece(piece: Evidence, sessions: Mapping[str, str]) -> dict[str, A
         sessions: the short name of each session.
     """
     description: dict[str, Any] = {"id": piece.id, "kind": piece.kind, "text": piece.text}
-    if piece.trust in QUOTABLE:
+    if piece.trust in QUOTABLE_TRUST:
         description["quote"] = True
     optional = {
         "actor": None if piece.actor == "human" else piece.actor,

@@ -28,13 +28,13 @@ MAX_TRIES = 200
 QUOTE_WIDTH = 300
 """Number of characters of a quote: enough as a proof, too few to carry a text into memory."""
 
-OBJECT = Regex(r'\{\s*"')
-TITLE = Regex(r'"title"\s*:')
-FIELD = Regex(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
+OBJECT_START = Regex(r'\{\s*"')
+TITLE_KEY = Regex(r'"title"\s*:')
+FAULTY_FIELD = Regex(r"`(?:\$\.(?P<wrong>\w+)[^`]*|(?P<missing>\w+))`$")
 """The field that is wrong or missing, at the end of a message of msgspec."""
 
 DECODER = json.JSONDecoder()
-BROKEN = "broken-json"
+BROKEN_JSON = "broken-json"
 
 
 class RawQuote(msgspec.Struct, frozen=True):
@@ -82,10 +82,10 @@ class Learning(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.is_marked or bool(self.doubt)
 
 
-OWNED = frozenset({"importance", "scope", "is_marked", "marker", "doubt"})
+CODE_ONLY_FIELDS = frozenset({"importance", "scope", "is_marked", "marker", "doubt"})
 """Fields of a learning that only code may set; replies of former versions have some of them."""
 
-CHOICES = {"kind": get_args(Kind), "reach": get_args(Reach), "weight": get_args(Weight)}
+FIELD_CHOICES = {"kind": get_args(Kind), "reach": get_args(Reach), "weight": get_args(Weight)}
 
 
 class ProposedRisk(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,23 +201,23 @@ def _find_items(text: str, name: str) -> ParsedItems[object]:
         try:
             decoded, end = DECODER.raw_decode(text, start)
         except (ValueError, RecursionError):
-            salvaged = _salvage(text, start)
-            title_count = min(len(TITLE.findall(text, start)), MAX_TRIES)
+            salvaged = _salvage_objects(text, start)
+            title_count = min(len(TITLE_KEY.findall(text, start)), MAX_TRIES)
             lost_count = max(title_count - len(salvaged), 0)
-            return ParsedItems((*items, *salvaged), (BROKEN,) * lost_count)
+            return ParsedItems((*items, *salvaged), (BROKEN_JSON,) * lost_count)
         items += decoded
         match = list_start.search(text, end)
     return ParsedItems(tuple(items))
 
 
-def _salvage(text: str, position: int) -> list[object]:
+def _salvage_objects(text: str, position: int) -> list[object]:
     """Return the JSON objects with a title that can be decoded behind a position.
 
     These are learnings; the quotes of a broken learning have no title.
     """
     objects: list[object] = []
     for _ in range(MAX_TRIES):
-        match = OBJECT.search(text, position)
+        match = OBJECT_START.search(text, position)
         if match is None:
             break
         try:
@@ -241,8 +241,8 @@ def _drop_disallowed(item: object) -> object:
     allowed: dict[str, Any] = {}
     for key, value in item.items():
         is_empty = value is None or value == ""
-        is_unknown_choice = key in CHOICES and value not in CHOICES[key]
-        if key not in OWNED and not is_empty and not is_unknown_choice:
+        is_unknown_choice = key in FIELD_CHOICES and value not in FIELD_CHOICES[key]
+        if key not in CODE_ONLY_FIELDS and not is_empty and not is_unknown_choice:
             allowed[key] = value
     aka = allowed.get("aka")
     if isinstance(aka, list) and all(isinstance(word, str) for word in aka):
@@ -291,7 +291,7 @@ def _convert(item: object, record_type: type[T]) -> T:
 
 def _name_fault(error: msgspec.ValidationError) -> str:
     """Return the reason for a message of msgspec: `bad-<field>` or `no-<field>`."""
-    field = FIELD.search(str(error))
+    field = FAULTY_FIELD.search(str(error))
     if field is None:
         return "bad-learning"
     name = (field["wrong"] or field["missing"]).replace("_", "-")

@@ -68,16 +68,16 @@ def find_restated(candidate: Candidate, existing: Sequence[Entry]) -> str | None
     return None
 
 
-def is_same_learning(one: CandidateWords, other: CandidateWords) -> bool:
+def is_same_learning(left: CandidateWords, right: CandidateWords) -> bool:
     """Return whether two candidates say the same: equal words, a common quote, or similar words.
 
     A commit on a branch and the message of its squash often repeat each other.
     """
-    if one.words == other.words or not one.quotes.isdisjoint(other.quotes):
+    if left.words == right.words or not left.quotes.isdisjoint(right.quotes):
         return True
-    if one.names and find_name_conflict(one.names, other.names):
+    if left.names and find_name_conflict(left.names, right.names):
         return False  # all words are the same, but for a prefix
-    return jaccard(one.content, other.content) > MIN_SIMILARITY
+    return jaccard(left.content, right.content) > MIN_SIMILARITY
 
 
 def list_comparison_keys(candidate_words: CandidateWords) -> list[str]:

@@ -17,7 +17,7 @@ from memory_ci.extraction.wording import make_title
 from memory_ci.records.candidate import Judged
 
 
-def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
+def settle_candidates(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
     """Return the verdicts on the candidates of one merged change, compared with each other.
 
     Candidates that say the same become one, titles become distinct, and at most `limit` candidates
@@ -27,7 +27,7 @@ def settle(judged: Sequence[Judged], limit: int) -> tuple[Judged, ...]:
         judged: the candidates, each judged by itself.
         limit: the number of unmarked candidates that may be written.
     """
-    settled = _with_distinct_titles(_merge_duplicates(judged))
+    settled = _make_titles_distinct(_merge_duplicates(judged))
     reason = f"more than {limit} of one merged change"
     for index in _list_over_limit(settled, limit):
         settled[index] = replace(settled[index], verdict="over_limit", reason=reason)
@@ -55,36 +55,37 @@ def _merge_duplicates(judged: Sequence[Judged]) -> list[Judged]:
     Only candidates with a comparison key in common are compared: others cannot say the same.
     """
     distinct: list[Judged] = []
-    distinct_words: list[CandidateWords] = []
+    words_of_distinct: list[CandidateWords] = []  # at the same index
     indices_by_key: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for item in judged:
         item_words = split_words(item.candidate)
         keys = [(item.verdict, key) for key in list_comparison_keys(item_words)]
-        comparable: set[int] = set()
+        comparable_indices: set[int] = set()
         for key in keys:
-            comparable.update(indices_by_key.get(key, ()))
-        duplicated = [
+            comparable_indices.update(indices_by_key.get(key, ()))
+        duplicate_indices = [
             index
-            for index in sorted(comparable)
-            if is_same_learning(item_words, distinct_words[index])
+            for index in sorted(comparable_indices)
+            if is_same_learning(item_words, words_of_distinct[index])
         ]
-        if duplicated:
-            first = duplicated[0]
-            distinct[first] = _with_quotes_of(distinct[first], item)
+        if duplicate_indices:
+            first_index = duplicate_indices[0]
+            distinct[first_index] = _add_quotes(distinct[first_index], item)
             continue
         for key in keys:
             indices_by_key[key].append(len(distinct))
         distinct.append(item)
-        distinct_words.append(item_words)
+        words_of_distinct.append(item_words)
     return distinct
 
 
-def _with_quotes_of(item: Judged, duplicate: Judged) -> Judged:
+def _add_quotes(item: Judged, duplicate: Judged) -> Judged:
+    """Return a candidate with the quotes of its duplicate in addition."""
     quotes = dict.fromkeys((*item.candidate.quotes, *duplicate.candidate.quotes))
     return replace(item, candidate=replace(item.candidate, quotes=tuple(quotes)))
 
 
-def _with_distinct_titles(judged: Sequence[Judged]) -> list[Judged]:
+def _make_titles_distinct(judged: Sequence[Judged]) -> list[Judged]:
     """Return the candidates; those that are written have titles that differ from each other.
 
     Several causes of a fix share its subject as title: the later ones take a title from the body,
@@ -94,7 +95,7 @@ def _with_distinct_titles(judged: Sequence[Judged]) -> list[Judged]:
     distinct: list[Judged] = []
     for item in judged:
         if item.verdict == "written" and item.candidate.title.casefold() in titles:
-            item = _with_title_of_body(item)
+            item = _take_title_from_body(item)
             if item.candidate.title.casefold() in titles:
                 reason = "has the title of another of this change"
                 item = replace(item, verdict="suspected", reason=reason)
@@ -104,7 +105,7 @@ def _with_distinct_titles(judged: Sequence[Judged]) -> list[Judged]:
     return distinct
 
 
-def _with_title_of_body(item: Judged) -> Judged:
+def _take_title_from_body(item: Judged) -> Judged:
     """Return a candidate with a title made of its body, or unchanged if the body makes none."""
     title = make_title(item.candidate.body.removeprefix("Cause: "))
     return replace(item, candidate=replace(item.candidate, title=title or item.candidate.title))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from msgspec.structs import replace
 
-from memory_ci.extraction.entries import candidate_key
+from memory_ci.extraction.entries import compute_candidate_key
 from memory_ci.extraction.injection import find_foreign_steering
 from memory_ci.extraction.norms import (
     BARE_ORDER_WEIGHT,
@@ -28,7 +28,7 @@ from memory_ci.extraction.suspects import (
     MIN_WORDS,
     REASON_CONJUNCTION,
     RULE_WORD,
-    WISH,
+    WISH_QUESTION,
     is_of_no_later_use,
 )
 from memory_ci.extraction.wording import REASON_WORD
@@ -137,7 +137,7 @@ def list_suggestions(
         candidate_words = split_words(item.candidate)
         same_index = _find_same(candidate_words, words_of_suggestions)
         if same_index is not None:
-            suggestions[same_index] = _with_change(suggestions[same_index], item.change)
+            suggestions[same_index] = _add_change(suggestions[same_index], item.change)
             continue
 
         has_room = len(suggestions) < MAX_COMPARED or item.candidate.repetition is not None
@@ -163,7 +163,7 @@ def _is_wish(suggestion: Suggestion) -> bool:
     """Return whether a person only asked why something is still so."""
     candidate = suggestion.candidate
     is_of_person = candidate.session is not None and candidate.engine == "rules"
-    return is_of_person and bool(WISH.match(spell_negations(_get_source_text(candidate))))
+    return is_of_person and bool(WISH_QUESTION.match(spell_negations(_get_source_text(candidate))))
 
 
 def _make_sort_key(suggestion: Suggestion) -> tuple[int, float, int, float]:
@@ -187,7 +187,7 @@ def _make_sort_key(suggestion: Suggestion) -> tuple[int, float, int, float]:
 def _make_suggestion(item: Judged) -> Suggestion:
     """Return a judged candidate as a suggestion of one change."""
     return Suggestion(
-        key=candidate_key(item.candidate),
+        key=compute_candidate_key(item.candidate),
         candidate=item.candidate,
         reason=item.reason,
         changes=(item.change,),
@@ -222,7 +222,7 @@ def _find_same(
     return None
 
 
-def _with_change(suggestion: Suggestion, change: str) -> Suggestion:
+def _add_change(suggestion: Suggestion, change: str) -> Suggestion:
     return replace(suggestion, changes=tuple(dict.fromkeys((*suggestion.changes, change))))
 
 
@@ -303,7 +303,7 @@ def _weigh_unmarked(text: str, *, is_spoken: bool) -> float:
         text: the sentence.
         is_spoken: whether a person said it to an agent; else it is from a message.
     """
-    if is_spoken and WISH.match(spell_negations(text)):
+    if is_spoken and WISH_QUESTION.match(spell_negations(text)):
         return WISH_WEIGHT if len(text.split()) >= MIN_WORDS else 0
     weight = weigh_rule(text, is_spoken=is_spoken)
     if is_spoken and not weight and find_foreign_steering(text):

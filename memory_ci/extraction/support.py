@@ -32,7 +32,7 @@ from memory_ci.text import (
 MIN_QUOTED_SHARE = 0.2
 """Share of the words of a title that the quoted pieces must contain."""
 
-DOCUMENT = Regex(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
+DOCUMENT_PATH = Regex(r".*\.(?:mdx?|mdc|rst|adoc)", re.IGNORECASE)
 """The path of a document."""
 
 SENTENCE_END = Regex(rf"{SENTENCE_BOUNDARY.pattern}|\n\s*\n|\n(?=\s*(?:[-*+\u2022]|\d+[.)])\s)")
@@ -44,11 +44,11 @@ BROAD_WORDS = Regex(
     r"|from now on|in general|going forward)\b"
 )
 NEVER_CLAIM = Regex(r"\bnever\b", re.IGNORECASE)
-DENIAL = Regex(
+NEGATION_WORD = Regex(
     r"\b(?:never|no|not|\w+n't|cannot|none|nobody|any\w*|avoid|stop|forbidden)\b",
     re.IGNORECASE,
 )
-SCOPE_CLAIMS = ((BROAD_CLAIM, BROAD_WORDS), (NEVER_CLAIM, DENIAL))
+SCOPE_CLAIMS = ((BROAD_CLAIM, BROAD_WORDS), (NEVER_CLAIM, NEGATION_WORD))
 """Words of a title that speak of all cases, and the words of which a quote must have some."""
 
 
@@ -100,7 +100,7 @@ def _is_broader(title: str, sentences: Sequence[str]) -> bool:
 def _changed_documents_only(piece: Evidence) -> bool:
     if piece.kind != "commit" or not piece.paths:
         return False
-    return all(DOCUMENT.fullmatch(path) for path in piece.paths)
+    return all(DOCUMENT_PATH.fullmatch(path) for path in piece.paths)
 
 
 def expand_to_sentences(quote: str, text: str) -> str:
@@ -144,9 +144,11 @@ MIN_SHARE_UNNAMED = 0.8
 MIN_WORDS = 3
 """Number of different words of a title that is compared: every document has "Run the tests"."""
 
-READ_FIRST = Regex(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
+GUIDE_PATH = Regex(r"(?:.*/)?(?:README|AGENTS|CLAUDE|GEMINI|CONTRIBUTING)[^/]*", re.IGNORECASE)
 DOCS_FOLDER = Regex(r"(?:.*/)?docs?/.*", re.IGNORECASE)
-VENDORED = Regex(r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE)
+VENDORED_PATH = Regex(
+    r"(?:.*/)?(?:vendor(?:ed)?|third[_-]party|node_modules|skills)/.*", re.IGNORECASE
+)
 """Text that others wrote for any project, so that it does not explain this one."""
 
 BLANK_LINE = Regex(r"\n\s*\n")
@@ -193,9 +195,9 @@ class Paragraph(NamedTuple):
 
 def is_document(path: str) -> bool:
     """Return whether a file explains to people and agents how work is done in a repository."""
-    if not DOCUMENT.fullmatch(path) or VENDORED.fullmatch(path):
+    if not DOCUMENT_PATH.fullmatch(path) or VENDORED_PATH.fullmatch(path):
         return False
-    return bool(READ_FIRST.fullmatch(path) or DOCS_FOLDER.fullmatch(path))
+    return bool(GUIDE_PATH.fullmatch(path) or DOCS_FOLDER.fullmatch(path))
 
 
 def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
@@ -204,7 +206,7 @@ def list_paragraphs(path: str, text: str) -> Iterator[Paragraph]:
     In a document, that is all but the blocks that memory-ci wrote and drawings of boxes. In code,
     it is the lines with help texts of commands and options: these are written for users.
     """
-    if DOCUMENT.fullmatch(path):
+    if DOCUMENT_PATH.fullmatch(path):
         yield from _read_document(path, _remove_drawings(strip_own_blocks(text)))
         return
     for line in text.splitlines():
@@ -309,14 +311,14 @@ def find_restating_document(title: str, paragraphs: Iterable[Paragraph]) -> str 
 
 # -- grounding: the quotes of a learning are exact, and long enough
 
-QUOTABLE = frozenset({"T0", "T1"})
+QUOTABLE_TRUST = frozenset({"T0", "T1"})
 """Levels of trust whose words may be quoted."""
 
 MIN_QUOTE_WORDS = 3
 MIN_QUOTE_LENGTH = 15
 """A quote of fewer words and fewer characters proves nothing: "yes", "the pool"."""
 
-OWN_MARKS = Regex(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
+MASK_OR_OMISSION = Regex(rf"{MASK.pattern}|\[\N{{HORIZONTAL ELLIPSIS}}[^\]\n]*\]")
 """Masks and marks of a cut: we put them into a piece, so nobody said them."""
 
 WORD_OR_CHARACTER = Regex(
@@ -351,7 +353,7 @@ def find_ungrounded(
         if not _contains(piece.text, quote.text):
             return "quote-not-found"
         is_tool_output = piece.kind == "tool_result" and is_tool_output_quotable
-        if piece.trust not in QUOTABLE and not is_tool_output:
+        if piece.trust not in QUOTABLE_TRUST and not is_tool_output:
             return "untrusted-quote"
     if learning.is_by_rule:
         return None
@@ -368,7 +370,7 @@ def _contains(text: str, quote: str) -> bool:
 
 def _is_short(quote: str) -> bool:
     """Return whether a quote has too few words and too few characters, without our own masks."""
-    text = " ".join(OWN_MARKS.sub(" ", quote).split())
+    text = " ".join(MASK_OR_OMISSION.sub(" ", quote).split())
     return len(text) < MIN_QUOTE_LENGTH and len(WORD_OR_CHARACTER.findall(text)) < MIN_QUOTE_WORDS
 
 

@@ -22,7 +22,7 @@ from memory_ci.extraction.markers import (
     is_fix,
     list_message_lines,
 )
-from memory_ci.extraction.weakness import MOMENT, NARRATION, THIS_CHANGE
+from memory_ci.extraction.weakness import ABOUT_THIS_CHANGE, MOMENTARY_WORDS, WORK_REPORT
 from memory_ci.extraction.wording import SENTENCE_BOUNDARY, is_edit_report
 from memory_ci.records.entry import Adoption
 from memory_ci.regex import Regex
@@ -37,7 +37,7 @@ MIN_WORDS = 6
 MIN_REVERT_REASON_WORDS = 8
 """Number of words that say why something was reverted."""
 
-REVERT = Regex(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
+REVERT_SUBJECT = Regex(r"(?:[a-z]+(?:\([^)]*\))?!?:\s*)?revert\b[: ]*(?P<what>.*)", re.IGNORECASE)
 """The subject of a revert: `fix(api)!: revert the retry`."""
 
 RULE_WORD = Regex(
@@ -47,7 +47,7 @@ REASON_CONJUNCTION = Regex(r"\b(?:because|so that)\b", re.IGNORECASE)
 REMARK_LABEL = Regex(r"(?:note|why|caveat|important):\s", re.IGNORECASE)
 """Words of a rule and of a reason, and the label of a remark."""
 
-FRAGMENT = Regex(
+DEPENDENT_SENTENCE = Regex(
     r"(?i)(?:and|but|or|so|also|then|which|because|instead|otherwise|hence|it|this|that|these"
     r"|those|they|he|she|here|there|both|such)\b|.*(?::|,|\.\.\.|\u2026)$"
 )
@@ -71,7 +71,7 @@ WORK_STEP = Regex(
 )
 """A sentence that lists what was done, or in which somebody speaks of themselves."""
 
-PASSING_SIGNS = (HISTORY_WORD, NARRATION, THIS_CHANGE, MOMENT)
+PASSING_SIGNS = (HISTORY_WORD, WORK_REPORT, ABOUT_THIS_CHANGE, MOMENTARY_WORDS)
 """Signs that a sentence is about the change, the work or the moment."""
 
 
@@ -97,7 +97,7 @@ def is_suspicious(message: str) -> bool:
     It should if any sentence looks like a learning to the rules. In contrast to `find_suspects`, a
     sentence that seems to be of no use later counts, too: the model decides.
     """
-    if REVERT.match(message):
+    if REVERT_SUBJECT.match(message):
         return True
     for paragraph in _join_paragraphs(list_message_lines(message)):
         for sentence in SENTENCE_BOUNDARY.split(paragraph.text):
@@ -116,7 +116,7 @@ def find_suspects(message: str) -> list[Suspect]:
     reverts: list[Suspect] = []
     others: list[Suspect] = []
     for text, subject in _join_paragraphs(list_message_lines(message)):
-        if REVERT.match(subject):
+        if REVERT_SUBJECT.match(subject):
             has_reason = len(text.split()) >= MIN_REVERT_REASON_WORDS
             if has_reason and not BARE_REVERT.match(text):
                 doubt = "a revert, its lesson not marked"
@@ -133,7 +133,7 @@ def find_suspects(message: str) -> list[Suspect]:
 def is_of_no_later_use(sentence: str) -> bool:
     """Return whether a sentence needs its context, or tells only of the work or the moment."""
     plain = spell_negations(sentence)
-    if FRAGMENT.match(plain) or WORK_STEP.match(plain) or is_edit_report(plain):
+    if DEPENDENT_SENTENCE.match(plain) or WORK_STEP.match(plain) or is_edit_report(plain):
         return True
     return any(pattern.search(plain) for pattern in PASSING_SIGNS)
 
@@ -201,7 +201,7 @@ def _rule(action: str, pattern: str) -> SteeringRule:
     return SteeringRule(action, Regex(pattern, re.IGNORECASE))
 
 
-WISH = Regex(
+WISH_QUESTION = Regex(
     r"^(?:but |and |so |ok,? )?(?:why|how come)\b.{0,30}"
     r"\b(?:still|always|again|keep|every time|n't|not)\b",
     re.IGNORECASE,
@@ -231,7 +231,7 @@ STEERING_RULES: tuple[SteeringRule, ...] = (
         "tells how we do it",
         r"\bwe (?:don't|do not|always|never|only|prefer|usually|want|keep|already)\b",
     ),
-    _rule("asks why something is still so", WISH.pattern),
+    _rule("asks why something is still so", WISH_QUESTION.pattern),
     _rule("names the agent's instructions", r"\b(?:CLAUDE|AGENTS|GEMINI)\.md\b"),
     _rule(
         "says what went wrong",

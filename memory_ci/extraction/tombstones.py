@@ -42,8 +42,8 @@ WINDOW_WORDS = 8
 MIN_PHRASE_WORDS = 5
 """Number of words of a text that is forgotten anywhere; a shorter one only as a whole."""
 
-FORGOTTEN = "[redacted:forgotten]"
-PERSON = "[redacted:person]"
+FORGOTTEN_MASK = "[redacted:forgotten]"
+PERSON_MASK = "[redacted:person]"
 UNMASKED_FIELDS = frozenset(
     """id kind outcome actor author agent severity commit session uid format origin retrieved used
     type domain status priority phase adoption scope""".split()
@@ -84,7 +84,7 @@ class Tombstones(msgspec.Struct, frozen=True):
         words = [_normalize_word(match[0]) for match in matches]
         spans: list[MaskedSpan] = []
         for (kind, size, salt), hashes in self.hashes.items():
-            mask = PERSON if kind == "name" else FORGOTTEN
+            mask = PERSON_MASK if kind == "name" else FORGOTTEN_MASK
             for start in _list_window_starts(kind, size, len(words)):
                 end = start + size
                 if _hash(salt, words[start:end]) in hashes:
@@ -102,7 +102,9 @@ class Tombstones(msgspec.Struct, frozen=True):
         return any(self._refuses_text(text) for text in texts)
 
     def _refuses_text(self, text: str) -> bool:
-        return FORGOTTEN in text or any(span.mask == FORGOTTEN for span in self.find(text))
+        return FORGOTTEN_MASK in text or any(
+            span.mask == FORGOTTEN_MASK for span in self.find(text)
+        )
 
     def refuses_candidate(self, candidate: Candidate) -> bool:
         """Return whether a candidate must not be written."""
@@ -172,8 +174,8 @@ def _merge_spans(text: str, spans: Iterable[MaskedSpan]) -> list[MaskedSpan]:
             merged.append(span)
             continue
         previous = merged[-1]
-        is_forgotten = FORGOTTEN in (span.mask, previous.mask)
-        mask = FORGOTTEN if is_forgotten else span.mask
+        is_forgotten = FORGOTTEN_MASK in (span.mask, previous.mask)
+        mask = FORGOTTEN_MASK if is_forgotten else span.mask
         merged[-1] = MaskedSpan(previous.start, max(previous.end, span.end), mask)
     return merged
 

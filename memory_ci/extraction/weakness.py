@@ -39,14 +39,14 @@ WORK_TYPES = frozenset("test tests refactor style docs chore build".split())
 TEST_SCOPE = Regex(r"(?:.*[-_/ ])?(?:tests?|testing|coverage)", re.IGNORECASE)
 """The scope of a statement about tests: `decision(unit tests): …`."""
 
-NARRATION = Regex(
+WORK_REPORT = Regex(
     r"(?i)^(?:add(?:s|ed)?|write|wrote|covers?|extend|expand|updated?|renamed?|bump(?:ed)?"
     r"|clean up|tidy|removed?|(?:re)?format|refactor(?:ed)?|strengthen|leave|verify)\b"
     r"(?!.*\b(?:because|instead of|rather than|to avoid)\b)"
 )
 """The beginning of a sentence that tells what was done: `add a test`. With a reason it may stay."""
 
-THIS_CHANGE = Regex(
+ABOUT_THIS_CHANGE = Regex(
     r"(?i)\b(?:this|that|the)"
     r" (?:change|commit|pr|pull request|branch|patch|mr|merge request|refactor)\b"
     r"|\b(?:previous|last|earlier|preceding|prior) (?:\w+ )?(?:fix|commit|change|pr|patch)\b"
@@ -56,12 +56,12 @@ THIS_CHANGE = Regex(
 """Words about the change itself: `in this commit`, `the previous fix`, `keep … unchanged`."""
 
 PLURAL_PRONOUN = Regex(r"(?:these|those|they)\b", re.IGNORECASE)
-PRONOUN = Regex(
+PRONOUN_SUBJECT = Regex(
     r"(?:it|that|this)\b(?! (?:repo|repository|project|codebase|package)\b)", re.IGNORECASE
 )
 """The beginning of a statement whose subject is in another sentence; `this repo` is a subject."""
 
-MOMENT = Regex(
+MOMENTARY_WORDS = Regex(
     r"(?i)\b(?:currently|for now|right now|at the moment|today|yesterday|tonight"
     r"|this (?:morning|afternoon|week)|last night|temporarily"
     r"|current (?:worktree|branch|checkout|session|task|environment|machine)"
@@ -97,7 +97,7 @@ def find_weakness(statement: MarkedStatement) -> str | None:
     if count_words(statement.text) < min_words:
         return "too short to stand alone"
     if PLURAL_PRONOUN.match(statement.text) or (
-        not statement.scope and PRONOUN.match(statement.text)
+        not statement.scope and PRONOUN_SUBJECT.match(statement.text)
     ):
         return "does not say what it speaks of"
     if "[redacted:" in statement.text:
@@ -110,7 +110,7 @@ def find_weakness(statement: MarkedStatement) -> str | None:
         return "tells an edit, not what holds"
     if is_title_cut(fold_space(statement.text)):
         return "its first sentence is too long for a title"
-    if MOMENT.search(statement.text):
+    if MOMENTARY_WORDS.search(statement.text):
         return "holds for the moment only"
     if statement.is_trailer and statement.marker not in CHOICE_MARKERS:
         return None
@@ -124,7 +124,7 @@ def _find_weakness_of_purpose(statement: MarkedStatement) -> str | None:
     that are not written as a documented trailer (`Learning: …` at the start of a line). Any other
     trailer was certainly meant to be kept.
     """
-    if THIS_CHANGE.search(statement.text):
+    if ABOUT_THIS_CHANGE.search(statement.text):
         return "speaks of the change itself"
     if statement.marker in CHOICE_MARKERS:
         return _find_weakness_of_choice(statement)
@@ -144,7 +144,7 @@ def _find_weakness_of_choice(statement: MarkedStatement) -> str | None:
     """
     if TASK_LIMIT.search(statement.text):
         return "bounds the task, not the work after it"
-    if NARRATION.search(statement.text):
+    if WORK_REPORT.search(statement.text):
         return "narrates the work"
     if TEST_SCOPE.fullmatch(statement.scope):
         return "about the tests of a change"

@@ -156,17 +156,17 @@ def forge_unauthorised(url: str) -> EngineError:
     return EngineError(message, slug="forge-unauthorised", hint=hint)
 
 
-def forge_refused(place: str, action: str, reason: str) -> EngineError:
+def forge_refused(address: str, action: str, reason: str) -> EngineError:
     """Return the error of an action that the forge does not allow with this token.
 
     Args:
-        place: host, or host and path.
+        address: host, or host and path.
         action: the refused action, as the end of the sentence; may be empty.
         reason: the words of the forge; may be empty.
     """
     words = f": {reason}" if reason else ""
     hint = format_settings(reason, RIGHTS)
-    return EngineError(f"{place} refused{action}{words}", slug="forge-refused", hint=hint)
+    return EngineError(f"{address} refused{action}{words}", slug="forge-refused", hint=hint)
 
 
 def forge_budget_spent(message: str) -> EngineError:

@@ -251,13 +251,13 @@ class GitHubProposals:
 
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """Replace title and text of an open request."""
-        self._patch(proposal, {"title": title, "body": body})
+        self._patch_request(proposal, {"title": title, "body": body})
 
     def close(self, proposal: Proposal) -> None:
         """Close a request without a merge."""
-        self._patch(proposal, {"state": "closed"})
+        self._patch_request(proposal, {"state": "closed"})
 
-    def _patch(self, proposal: Proposal, data: Mapping[str, object]) -> None:
+    def _patch_request(self, proposal: Proposal, data: Mapping[str, object]) -> None:
         self._client.write("PATCH", f"{self._pulls}/{proposal.number}", data, GitHubProposal)
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
@@ -421,11 +421,11 @@ class GitLabProposals:
     def update(self, proposal: Proposal, title: str, body: str) -> None:
         """Replace title and text of an open request; a draft stays one."""
         new_title = f"{DRAFT}{title}" if proposal.is_draft else title
-        self._put(proposal, {"title": new_title, "description": body})
+        self._put_request(proposal, {"title": new_title, "description": body})
 
     def label(self, proposal: Proposal, labels: Sequence[str]) -> None:
         """Add labels to a request."""
-        self._put(proposal, {"add_labels": ",".join(labels)})
+        self._put_request(proposal, {"add_labels": ",".join(labels)})
 
     def request_reviews(self, proposal: Proposal, reviewers: Sequence[str]) -> None:
         """Request a review of a merge request from people.
@@ -444,7 +444,7 @@ class GitLabProposals:
                 unknown_names.append(name)
         if unknown_names:
             raise forge_refused("the forge", "", f"there is no user {unknown_names[0]}")
-        self._put(proposal, {"reviewer_ids": user_ids})
+        self._put_request(proposal, {"reviewer_ids": user_ids})
 
     def merge_when_ready(self, proposal: Proposal, method: str) -> None:
         """Let the forge merge a request as soon as its rules are met.
@@ -464,7 +464,7 @@ class GitLabProposals:
 
     def close(self, proposal: Proposal) -> None:
         """Close a request without a merge."""
-        self._put(proposal, {"state_event": "close"})
+        self._put_request(proposal, {"state_event": "close"})
 
     def find_comment(self, number: int, marker: str) -> Comment | None:
         """Return the first comment on a merge request (GitLab's note) that begins with `marker`.
@@ -493,7 +493,7 @@ class GitLabProposals:
         path = f"{self._path}/{number}/notes/{comment.id}"
         self._client.write("PUT", path, {"body": body}, Any)
 
-    def _put(self, proposal: Proposal, data: Mapping[str, object]) -> None:
+    def _put_request(self, proposal: Proposal, data: Mapping[str, object]) -> None:
         self._client.write("PUT", f"{self._path}/{proposal.number}", data, GitLabProposal)
 
     def _iter_merge_requests(self, state: str, branch: str, base: str) -> Iterator[GitLabProposal]:

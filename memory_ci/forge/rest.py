@@ -184,8 +184,8 @@ class Client:
             raise forge_failed(url, f"could not be written to: {error}") from error
         if reply.status in REFUSALS and not find_limit(reply.status, reply.headers, reply.body):
             action = f" what was to be written, with status {reply.status}"
-            place = f"{host_of(url)}{split_url(url).path}"
-            raise forge_refused(place, action, _find_reason(reply.body))
+            address = f"{host_of(url)}{split_url(url).path}"
+            raise forge_refused(address, action, _find_reason(reply.body))
         if reply.status not in WRITTEN:
             raise _describe_failure(url, reply).error
         try:

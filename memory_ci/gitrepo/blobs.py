@@ -285,8 +285,8 @@ def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iter
         if data is not None:
             cached[file.oid] = data
 
-    missing = [file for file in files if not file.on_disk and file.oid not in cached]
-    contents_from_git = iter(_read_objects(repo, missing, limit))
+    uncached_files = [file for file in files if not file.on_disk and file.oid not in cached]
+    contents_from_git = iter(_read_objects(repo, uncached_files, limit))
     for file in files:
         if file.on_disk:
             yield _read_disk(repo.cwd, file, limit)
@@ -314,10 +314,10 @@ def _read_objects(repo: Repository, files: Sequence[TreeFile], limit: int) -> li
     from memory_ci.gitrepo.objects import ask_objects
 
     oids = [file.oid for file in files]
-    remaining = iter(files)
+    remaining_files = iter(files)
 
     def read_next(stream: IO[bytes]) -> FileContent:
-        return _read_object(stream, next(remaining), limit)
+        return _read_object(stream, next(remaining_files), limit)
 
     contents = ask_objects(repo.git_dir, "contents", oids, read_next)
     if contents is not None:
@@ -367,20 +367,20 @@ def _read_object(stream: IO[bytes], file: TreeFile, limit: int) -> FileContent:
             raise EOFError
         return FileContent(file, data[:-1])
 
-    _skip(stream, size + 1)
+    _skip_bytes(stream, size + 1)
     if kind == "blob":
         return _too_large(file, size, limit)
     return FileContent(file, None, f"is a {kind}, not a file")
 
 
-def _skip(stream: IO[bytes], count: int) -> None:
+def _skip_bytes(stream: IO[bytes], count: int) -> None:
     """Read and drop `count` bytes, or all remaining bytes if the stream has fewer."""
-    remaining = count
-    while remaining > 0:
-        chunk = stream.read(min(remaining, CHUNK))
+    remaining_bytes = count
+    while remaining_bytes > 0:
+        chunk = stream.read(min(remaining_bytes, CHUNK))
         if not chunk:
             return
-        remaining -= len(chunk)
+        remaining_bytes -= len(chunk)
 
 
 def _too_large(file: TreeFile, size: int, limit: int) -> FileContent:

@@ -125,18 +125,18 @@ def _has_branch(tree: Worktree, worktree: Repository, ref: str) -> bool:
     return False
 
 
-def refuse_local_changes(worktree: Repository, expected: StagedFiles) -> None:
+def refuse_local_changes(worktree: Repository, expected_files: StagedFiles) -> None:
     """Make sure that nobody changed some files in a work tree or its index.
 
     Args:
         worktree: the work tree.
-        expected: the files as the commit has them that is checked out.
+        expected_files: the files as the commit has them that is checked out.
 
     Raises:
         RepositoryError: local-changes, which names the changed files.
     """
-    changed = _list_changed(worktree, expected)
-    changed_paths = sorted(changed.in_index | changed.on_disk)
+    changes = _list_changed(worktree, expected_files)
+    changed_paths = sorted(changes.in_index | changes.on_disk)
     if changed_paths:
         names = _format_names(changed_paths)
         message = f"Local changes in {worktree.cwd} would be overwritten: {names}"
@@ -145,24 +145,24 @@ def refuse_local_changes(worktree: Repository, expected: StagedFiles) -> None:
 
 
 def find_differing_files(
-    worktree: Repository, wanted: StagedFiles, *known_states: StagedFiles
+    worktree: Repository, wanted_files: StagedFiles, *known_states: StagedFiles
 ) -> DifferingFiles:
-    """Return the files of a work tree and its index that differ from `wanted`.
+    """Return the files of a work tree and its index that differ from `wanted_files`.
 
     Files whose content is that of a known state may be overwritten; a person changed the others.
 
     Args:
         worktree: the work tree.
-        wanted: the content that the files should have.
+        wanted_files: the content that the files should have.
         known_states: the files before and after a commit, for example.
     """
-    unwanted = _list_changed(worktree, wanted)
+    unwanted = _list_changed(worktree, wanted_files)
     unknown_in_index = unwanted.in_index
     unknown_on_disk = unwanted.on_disk
     for state in known_states:
-        changed = _list_changed(worktree, state)
-        unknown_in_index &= changed.in_index
-        unknown_on_disk &= changed.on_disk
+        changes = _list_changed(worktree, state)
+        unknown_in_index &= changes.in_index
+        unknown_on_disk &= changes.on_disk
     differing = unwanted.in_index | unwanted.on_disk
     unknown = unknown_in_index | unknown_on_disk
     return DifferingFiles(known=sorted(differing - unknown), unknown=sorted(unknown))
@@ -173,47 +173,47 @@ def read_staged_files(tree: Tree, paths: Iterable[str]) -> StagedFiles:
 
     A path that the tree lacks gets mode "0" and an id of zeros, which stand for no file.
     """
-    absent = Staged("0", "0" * len(tree.oid))
+    absent_file = Staged("0", "0" * len(tree.oid))
     staged: dict[str, Staged] = {}
     for path in sorted(paths):
         file = tree.files.get(path)
-        staged[path] = Staged(tree.modes[path], file.oid) if file else absent
+        staged[path] = Staged(tree.modes[path], file.oid) if file else absent_file
     return staged
 
 
-def write_files(worktree: Repository, wanted: StagedFiles, journal_fd: int) -> None:
-    """Make index and work tree have exactly `wanted` for these files, and change no others.
+def write_files(worktree: Repository, wanted_files: StagedFiles, journal_fd: int) -> None:
+    """Make index and work tree have exactly `wanted_files` for these files, and change no others.
 
     Args:
         worktree: the work tree.
-        wanted: the files to write; absent ones are removed.
+        wanted_files: the files to write; absent ones are removed.
         journal_fd: the file descriptor of the open journal (`journal.journaled`). The processes of
             git share it, so that the journal stays locked until the last of them has ended.
 
     Raises:
         RepositoryError: write-failed; some of the files may be written.
     """
-    written = {path: staged for path, staged in wanted.items() if not staged.is_absent}
-    removed = {path: staged for path, staged in wanted.items() if staged.is_absent}
+    present_files = {path: staged for path, staged in wanted_files.items() if not staged.is_absent}
+    absent_files = {path: staged for path, staged in wanted_files.items() if staged.is_absent}
     try:
         # New files come first: a person who commits half of it must not commit a removal without
         # the file that replaces it.
-        if written:
-            _stage(worktree, written, journal_fd)
-            names = b"".join(encode_path(path) + b"\0" for path in written)
+        if present_files:
+            _stage_files(worktree, present_files, journal_fd)
+            names = b"".join(encode_path(path) + b"\0" for path in present_files)
             args = (*NO_HOOKS, "checkout-index", "-f", "-u", "-z", "--stdin")
             run_git(worktree.cwd, *args, input=names, shared_files=(journal_fd,))
-        for path in removed:
-            _remove(worktree.cwd, path)
-        if removed:
-            _stage(worktree, removed, journal_fd)
+        for path in absent_files:
+            _remove_file(worktree.cwd, path)
+        if absent_files:
+            _stage_files(worktree, absent_files, journal_fd)
     except (RepositoryError, OSError) as error:
         message = f"The files could not be written into {worktree.cwd}: {error}"
         hint = "Nothing was committed. Run again when the disk can be written."
         raise RepositoryError(message, slug="write-failed", hint=hint) from error
 
 
-def _stage(worktree: Repository, files: StagedFiles, journal_fd: int) -> None:
+def _stage_files(worktree: Repository, files: StagedFiles, journal_fd: int) -> None:
     """Write modes and object ids of files into the index of a work tree."""
     args = (*NO_HOOKS, "update-index", "-z", "--index-info")
     run_git(worktree.cwd, *args, input=format_index_info(files), shared_files=(journal_fd,))
@@ -324,7 +324,7 @@ def _list_index(worktree: Repository, paths: Collection[str]) -> _IndexEntries:
     return _IndexEntries(entries, skipped)
 
 
-def _list_modified(worktree: Repository, expected: StagedFiles) -> set[str]:
+def _list_modified(worktree: Repository, expected_files: StagedFiles) -> set[str]:
     """Return the paths of the files whose content in the work tree is not the expected one.
 
     Git compares the content, after its own filters, with a new index of these files alone. That
@@ -336,7 +336,7 @@ def _list_modified(worktree: Repository, expected: StagedFiles) -> set[str]:
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         env = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
         update = (*NO_HOOKS, "update-index", "-z", "--index-info")
-        run_git(worktree.cwd, *update, input=format_index_info(expected), env=env)
+        run_git(worktree.cwd, *update, input=format_index_info(expected_files), env=env)
         list_args = (*NO_HOOKS, "ls-files", "-z", "--modified", "--deleted")
         listing = run_git(worktree.cwd, *list_args, env=env)
     return set(decode_path(listing).split("\0")[:-1])
@@ -356,7 +356,7 @@ def _is_occupied(root: Path, path: str) -> bool:
     return False
 
 
-def _remove(root: Path, path: str) -> None:
+def _remove_file(root: Path, path: str) -> None:
     """Delete a file, and the directories around it that are empty then."""
     (root / path).unlink(missing_ok=True)
     for parent in Path(path).parents[:-1]:
@@ -366,7 +366,7 @@ def _remove(root: Path, path: str) -> None:
 
 def _format_names(names: Sequence[str]) -> str:
     """Format a list of files for a message: the first MAX_NAMED, and how many more."""
-    listed = ", ".join(names[:MAX_NAMED])
+    names_text = ", ".join(names[:MAX_NAMED])
     if len(names) > MAX_NAMED:
-        listed += f" and {len(names) - MAX_NAMED} more"
-    return listed
+        names_text += f" and {len(names) - MAX_NAMED} more"
+    return names_text

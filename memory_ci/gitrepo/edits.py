@@ -90,7 +90,7 @@ class _Hunk(NamedTuple):
     old_size: int
     new_start: int
     new_size: int
-    removed: Sequence[str]
+    removed_lines: Sequence[str]
 
 
 class _FileDiff(NamedTuple):
@@ -158,9 +158,14 @@ def _iter_edits(
         with stream_git(repo.cwd, *SETTINGS, "diff", *PATCH, "HEAD", *pathspecs) as stream:
             yield LastEdit(), list(_parse_files(map(_decode_line, stream)))
 
-    walk = ("--first-parent", "--diff-merges=first-parent", f"-n{MAX_WALK}", "--encoding=UTF-8")
-    shown = ("-p", *PATCH, "--format=%x00%H %P%n%B%n%x00")
-    args = ("log", *walk, *shown, "--end-of-options", rev or "HEAD", *pathspecs)
+    walk_options = (
+        "--first-parent",
+        "--diff-merges=first-parent",
+        f"-n{MAX_WALK}",
+        "--encoding=UTF-8",
+    )
+    output_options = ("-p", *PATCH, "--format=%x00%H %P%n%B%n%x00")
+    args = ("log", *walk_options, *output_options, "--end-of-options", rev or "HEAD", *pathspecs)
     with stream_git(repo.cwd, *SETTINGS, *args) as stream:
         lines = map(_decode_line, stream)
         header = next(lines, "")
@@ -198,8 +203,8 @@ def _parse_files(lines: Iterable[str]) -> Iterator[_FileDiff]:
     old_path = ""
     new_path = ""
     hunks: list[_Hunk] = []
-    remaining = iter(lines)
-    for line in remaining:
+    remaining_lines = iter(lines)
+    for line in remaining_lines:
         if line.startswith("diff --git "):
             if old_path or new_path:
                 yield _FileDiff(old_path, new_path, hunks)
@@ -215,7 +220,7 @@ def _parse_files(lines: Iterable[str]) -> Iterator[_FileDiff]:
         elif line.startswith("rename to "):
             new_path = line.removeprefix("rename to ").rstrip("\t")
         elif match := HUNK.match(line):
-            hunks.append(_parse_hunk(match, remaining))
+            hunks.append(_parse_hunk(match, remaining_lines))
     if old_path or new_path:
         yield _FileDiff(old_path, new_path, hunks)
 
@@ -232,8 +237,8 @@ def _parse_hunk(header: re.Match[str], lines: Iterator[str]) -> _Hunk:
     # A remark that a file ends without a line feed is no line of the hunk.
     content = (line for line in lines if not line.startswith("\\"))
     body = islice(content, old_size + new_size)
-    removed = [line.removeprefix("-") for line in body if line.startswith("-")]
-    return _Hunk(old_start, old_size, new_start, new_size, removed)
+    removed_lines = [line.removeprefix("-") for line in body if line.startswith("-")]
+    return _Hunk(old_start, old_size, new_start, new_size, removed_lines)
 
 
 def _decode_line(line: bytes) -> str:
@@ -298,7 +303,7 @@ class _SpotTracker:
     def _is_touched(self, hunk: _Hunk) -> bool:
         """Return whether a hunk changes the lines of the spot, or removes a line with its word."""
         if self._word is not None:
-            return any(self._word.search(line) for line in hunk.removed)
+            return any(self._word.search(line) for line in hunk.removed_lines)
         if self._first is None or self._last is None:
             return True
         if hunk.new_size > 0:
@@ -309,9 +314,9 @@ class _SpotTracker:
         # the spot, they were part of its block unless a blank line separated them from it.
         if self._first <= hunk.new_start < self._last:
             return True
-        if hunk.new_start == self._last and hunk.removed[0].strip():
+        if hunk.new_start == self._last and hunk.removed_lines[0].strip():
             return True
-        return hunk.new_start == self._first - 1 and bool(hunk.removed[-1].strip())
+        return hunk.new_start == self._first - 1 and bool(hunk.removed_lines[-1].strip())
 
 
 # -- blame
@@ -362,9 +367,9 @@ def _join_lines(
     for sha, group in groupby(line_shas, key=lambda line_sha: line_sha[1]):
         numbers = [number for number, _ in group]
         fields = commit_fields[sha]
-        at = parse_date(f"{fields['committer-time']} +0000")
+        committed_at = parse_date(f"{fields['committer-time']} +0000")
         is_committed = bool(sha.strip("0"))
         if is_committed:
-            yield BlamedRange(numbers[0], numbers[-1], sha, at, fields["summary"])
+            yield BlamedRange(numbers[0], numbers[-1], sha, committed_at, fields["summary"])
         else:
-            yield BlamedRange(numbers[0], numbers[-1], "", at, "")
+            yield BlamedRange(numbers[0], numbers[-1], "", committed_at, "")

@@ -118,9 +118,9 @@ def group_commits(parents: Mapping[str, tuple[str, ...]], tip: str) -> tuple[tup
 
     groups: list[tuple[str, ...]] = []
     for commit in reversed(first_parents):
-        merged = _take_merged(parents, commit, ungrouped)
-        merged.sort(key=newest_first_positions.__getitem__, reverse=True)
-        groups.append((*merged, commit))
+        merged_commits = _take_merged(parents, commit, ungrouped)
+        merged_commits.sort(key=newest_first_positions.__getitem__, reverse=True)
+        groups.append((*merged_commits, commit))
     return tuple(groups)
 
 
@@ -205,15 +205,15 @@ def _take_merged(
     parents: Mapping[str, tuple[str, ...]], merge: str, ungrouped: set[str]
 ) -> list[str]:
     """Remove from `ungrouped` the commits behind the other parents of a merge, and return them."""
-    merged: list[str] = []
-    pending = list(parents[merge][1:])
-    while pending:
-        commit = pending.pop()
+    merged_commits: list[str] = []
+    pending_commits = list(parents[merge][1:])
+    while pending_commits:
+        commit = pending_commits.pop()
         if commit in ungrouped:
             ungrouped.remove(commit)
-            merged.append(commit)
-            pending.extend(parents[commit])
-    return merged
+            merged_commits.append(commit)
+            pending_commits.extend(parents[commit])
+    return merged_commits
 
 
 def _rebase_key(change: MergedChange) -> int | str | None:
@@ -260,9 +260,9 @@ def find_addition(repo: Repository, rev: str, path: str) -> str | None:
 
     That it is in the history of `rev` is cached: callers ask for that next.
     """
-    added = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
+    file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
     revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
-    log = read_log(repo, "--first-parent", *added, *revision)
+    log = read_log(repo, "--first-parent", *file_options, *revision)
     newest_first = [commit.sha for commit, _ in log]
     if not newest_first:
         return None
@@ -320,17 +320,26 @@ def list_added_lines(
         start: the beginning of the lines.
         since: only commits since the start of this day, UTC, are read; None for all of history.
     """
-    shown = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
+    diff_options = ("-p", "-U0", "-m", "--format=", "--no-renames", "--no-color", *AS_TEXT)
     limit = (f"--since={since}T00:00:00Z",) if since else ()
-    args = ("log", "--first-parent", *shown, *limit, "--end-of-options", rev, "--", *pathspecs)
+    args = (
+        "log",
+        "--first-parent",
+        *diff_options,
+        *limit,
+        "--end-of-options",
+        rev,
+        "--",
+        *pathspecs,
+    )
     prefix = f"+{start}".encode()
 
-    added: set[str] = set()
+    added_lines: set[str] = set()
     with stream_git(repo.cwd, *args) as stream:
         for line in stream:
             if line.startswith(prefix):
-                added.add(line[1:].decode("utf-8", "replace").rstrip())
-    return frozenset(added)
+                added_lines.add(line[1:].decode("utf-8", "replace").rstrip())
+    return frozenset(added_lines)
 
 
 def list_commits_mentioning(
@@ -349,8 +358,8 @@ def list_commits_mentioning(
     escaped_words = [re.sub(r"([^\w-])", r"\\\1", word) for word in words]
     pattern = "|".join(escaped_words)
     walk = ("--first-parent", "--diff-merges=first-parent", "--min-parents=1")
-    shown = ("-s", "--no-renames", *AS_TEXT, "--format=%H")
-    args = ("log", "--extended-regexp", f"-G{pattern}", *walk, *shown)
+    output_options = ("-s", "--no-renames", *AS_TEXT, "--format=%H")
+    args = ("log", "--extended-regexp", f"-G{pattern}", *walk, *output_options)
     revision = ("--end-of-options", rev, "--", *pathspecs)
     return run_git(repo.cwd, *LOG_SETTINGS, *args, *revision).decode().split()
 
@@ -427,8 +436,16 @@ def count_added_lines(
         pathspecs: the files.
         starts: lines that begin with one of these are counted.
     """
-    shown = ("-p", "-U0", "-m", "--no-renames", "--no-color", "--date=raw", "--format=%x00%H %cd")
-    options = ("--first-parent", *shown, *AS_TEXT, f"--since={since}T00:00:00Z")
+    diff_options = (
+        "-p",
+        "-U0",
+        "-m",
+        "--no-renames",
+        "--no-color",
+        "--date=raw",
+        "--format=%x00%H %cd",
+    )
+    options = ("--first-parent", *diff_options, *AS_TEXT, f"--since={since}T00:00:00Z")
     args = ("log", *options, "--end-of-options", rev, "--", *pathspecs)
 
     count: LineCount | None = None
@@ -445,13 +462,13 @@ def count_added_lines(
         yield count
 
 
-def _count_line(added: dict[str, int], diff_line: bytes) -> None:
-    """Update the counts of `added` with a line of a diff: `+` counts 1, `-` counts -1."""
-    for start in added:
+def _count_line(counts: dict[str, int], diff_line: bytes) -> None:
+    """Update the counts of `counts` with a line of a diff: `+` counts 1, `-` counts -1."""
+    for start in counts:
         if diff_line.startswith(f"+{start}".encode()):
-            added[start] += 1
+            counts[start] += 1
         elif diff_line.startswith(f"-{start}".encode()):
-            added[start] -= 1
+            counts[start] -= 1
 
 
 def list_releases(repo: Repository, since: str, rev: str, limit: int) -> list[str]:
@@ -476,15 +493,15 @@ def read_added_lines(repo: Repository, base: str, tip: str, limit: int = 1 << 20
 
     At most `limit` bytes of the diff are read.
     """
-    shown = ("-U0", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS)
-    with stream_git(repo.cwd, "diff", *shown, "--end-of-options", base, tip, "--") as stream:
+    diff_options = ("-U0", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS)
+    with stream_git(repo.cwd, "diff", *diff_options, "--end-of-options", base, tip, "--") as stream:
         diff_lines = stream.read(limit).splitlines()
-    added: list[str] = []
+    added_lines: list[str] = []
     for line in diff_lines:
         is_file_name = line.startswith(b"+++ ")
         if line.startswith(b"+") and not is_file_name:
-            added.append(line[1:].decode("utf-8", "replace"))
-    return "\n".join(added)
+            added_lines.append(line[1:].decode("utf-8", "replace"))
+    return "\n".join(added_lines)
 
 
 def read_hunks(
@@ -501,9 +518,9 @@ def read_hunks(
         paths: the files.
         limit: at most this number of bytes of the diff is read.
     """
-    shown = ("-U1", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS, "--no-prefix")
+    diff_options = ("-U1", "-w", "--no-renames", *NO_COLOR_OR_PROGRAMS, "--no-prefix")
     literal_paths = [f":(top,literal){path}" for path in paths]
-    args = ("diff", *shown, "--end-of-options", base, tip, "--", *literal_paths)
+    args = ("diff", *diff_options, "--end-of-options", base, tip, "--", *literal_paths)
     with stream_git(repo.cwd, *LOG_SETTINGS, *args) as stream:
         text = "\n" + stream.read(limit).decode("utf-8", "replace")
 

@@ -119,33 +119,33 @@ def journaled(repo: Repository, move: Move) -> Iterator[int]:
     """
     path = repo.common_dir / JOURNAL
     path.parent.mkdir(exist_ok=True)
-    with signals_held(), _locked(path, MAX_MOVE_WAIT, os.O_CREAT) as file:
+    with signals_held(), _open_locked(path, MAX_MOVE_WAIT, os.O_CREAT) as file:
         if file is None:
             message = "Another run is moving a branch of this repository"
             hint = "Run again when it is done."
             raise RepositoryError(message, slug="repository-busy", hint=hint)
 
-        earlier_move = _read(file)
+        earlier_move = _read_journal(file)
         if earlier_move:
             _restore_files(repo, earlier_move, file.fileno())
-        _write(file, path, move)
+        _write_journal(file, path, move)
         try:
             yield file.fileno()
         except BaseException:
             # If this fails, the journal stays, and the next command restores the files.
             with suppress(OSError, RepositoryError):
                 if not _restore_files(repo, move, file.fileno()):
-                    _clear(file, path)
+                    _clear_journal(file, path)
             raise
         # If this fails, the journal stays, and `undo_move` finds that the branch has moved.
         with suppress(OSError):
-            _clear(file, path)
+            _clear_journal(file, path)
 
 
 def find_unfinished(repo: Repository) -> Move | None:
     """Return the move of a killed run, if there is one."""
-    with suppress(OSError), _locked(repo.common_dir / JOURNAL) as file:
-        return None if file is None else _read(file)
+    with suppress(OSError), _open_locked(repo.common_dir / JOURNAL) as file:
+        return None if file is None else _read_journal(file)
     return None
 
 
@@ -160,14 +160,18 @@ def undo_move(repo: Repository) -> tuple[Path, ...]:
         content is that of a commit, so that they are named until then.
     """
     path = repo.common_dir / JOURNAL
-    with suppress(OSError, RepositoryError), signals_held(), _locked(path, MAX_UNDO_WAIT) as file:
+    with (
+        suppress(OSError, RepositoryError),
+        signals_held(),
+        _open_locked(path, MAX_UNDO_WAIT) as file,
+    ):
         if file is None:
             return ()
-        move = _read(file)
-        changed = _restore_files(repo, move, file.fileno()) if move else []
-        if not changed:
-            _clear(file, path)
-        return tuple(changed)
+        move = _read_journal(file)
+        changed_paths = _restore_files(repo, move, file.fileno()) if move else []
+        if not changed_paths:
+            _clear_journal(file, path)
+        return tuple(changed_paths)
     return ()
 
 
@@ -194,7 +198,7 @@ def _restore_files(repo: Repository, move: Move, journal_fd: int) -> list[Path]:
     before = read_staged_files(tree_at(repo, move.old), paths)
     after = read_staged_files(tree_at(repo, move.new), paths)
 
-    changed: list[Path] = []
+    changed_paths: list[Path] = []
     for worktree in find_checkouts(repo):
         head = find_commit(worktree, "HEAD")
         if head is None or is_ancestor(repo, move.new, head):
@@ -205,12 +209,12 @@ def _restore_files(repo: Repository, move: Move, journal_fd: int) -> list[Path]:
             restored = {path: committed[path] for path in differing.known}
             write_files(worktree, restored, journal_fd)
         if head == move.old:
-            changed += [worktree.cwd / path for path in differing.unknown]
-    return changed
+            changed_paths += [worktree.cwd / path for path in differing.unknown]
+    return changed_paths
 
 
 @contextmanager
-def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
+def _open_locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[BinaryIO | None]:
     """Lock the journal for the block; yield the open file, None if it is missing or locked.
 
     Args:
@@ -221,7 +225,7 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
     deadline = time.monotonic() + patience
     while True:
         try:
-            file = _open(path, flags)
+            file = _open_journal(path, flags)
         except FileNotFoundError:
             yield None
             return
@@ -236,7 +240,7 @@ def _locked(path: Path, patience: float = 0.0, flags: int = 0) -> Iterator[Binar
         time.sleep(0.01)
 
 
-def _open(path: Path, flags: int) -> BinaryIO:
+def _open_journal(path: Path, flags: int) -> BinaryIO:
     """Open the journal if it is a regular file.
 
     The repository may have come with a link or a pipe in its place.
@@ -262,7 +266,7 @@ def _is_current(file: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _clear(file: BinaryIO, path: Path) -> None:
+def _clear_journal(file: BinaryIO, path: Path) -> None:
     """Delete the journal; empty it on Windows, which deletes no open file."""
     try:
         path.unlink()
@@ -270,7 +274,7 @@ def _clear(file: BinaryIO, path: Path) -> None:
         file.truncate(0)
 
 
-def _write(file: BinaryIO, path: Path, move: Move) -> None:
+def _write_journal(file: BinaryIO, path: Path, move: Move) -> None:
     """Write the journal so that it outlasts a crash of the machine, too."""
     file.seek(0)
     file.truncate()
@@ -285,7 +289,7 @@ def _write(file: BinaryIO, path: Path, move: Move) -> None:
             os.close(directory)
 
 
-def _read(file: BinaryIO) -> Move | None:
+def _read_journal(file: BinaryIO) -> Move | None:
     """Read the move from the journal.
 
     None if the journal was not written whole (then the branch had not moved), or was not written

@@ -138,12 +138,12 @@ def find_last_mention(repo: Repository, rev: str, text: str) -> datetime | None:
     return parse_date(raw_date) if raw_date else None
 
 
-def parse_date(raw: str) -> datetime:
+def parse_date(raw_date: str) -> datetime:
     """Parse a date in git's raw form, `<seconds> <zone>`.
 
     A time out of the calendar's range is read as the epoch, an impossible zone as UTC.
     """
-    seconds, _, zone = raw.partition(" ")
+    seconds, _, zone = raw_date.partition(" ")
     try:
         offset = timezone(timedelta(hours=int(zone[:3]), minutes=int(zone[:1] + zone[3:])))
     except ValueError:
@@ -220,9 +220,9 @@ def _parse_commit(fields: list[str], files: tuple[FileChange, ...]) -> Commit:
 
 def _iter_tokens(stream: IO[bytes]) -> Iterator[bytes]:
     """Yield the tokens of a stream, which each end with NUL."""
-    pending = b""
+    incomplete_token = b""
     while chunk := stream.read(CHUNK):
-        *tokens, pending = (pending + chunk).split(b"\0")
+        *tokens, incomplete_token = (incomplete_token + chunk).split(b"\0")
         yield from tokens
 
 
@@ -257,8 +257,8 @@ def list_pending_renames(repo: Repository) -> dict[str, str]:
     """Return the uncommitted renames of the work tree and index: the new path by that of HEAD."""
     if repo.root is None or find_commit(repo, "HEAD") is None:
         return {}
-    shown = ("--name-status", "-z", "--no-ext-diff", "--no-textconv", "--diff-filter=R")
-    listing = run_git(repo.cwd, "diff", *shown, *SIMILAR, "HEAD", "--")
+    output_options = ("--name-status", "-z", "--no-ext-diff", "--no-textconv", "--diff-filter=R")
+    listing = run_git(repo.cwd, "diff", *output_options, *SIMILAR, "HEAD", "--")
     fields = decode_path(listing).split("\0")[:-1]
     # Three fields for each file: its status, its old and its new path.
     old_paths = fields[1::3]
@@ -266,18 +266,20 @@ def list_pending_renames(repo: Repository) -> dict[str, str]:
     return dict(zip(old_paths, new_paths, strict=True))
 
 
-def follow_renames(path: str, renames: Mapping[str, str], present: Collection[str]) -> str | None:
-    """Follow a file's renames up to the first path in `present`; None if they lead to none.
+def follow_renames(
+    path: str, renames: Mapping[str, str], present_paths: Collection[str]
+) -> str | None:
+    """Follow a file's renames up to the first path in `present_paths`; None if they lead to none.
 
     Args:
         path: the old path of the file.
         renames: the new path by the old path.
-        present: the paths of files that exist.
+        present_paths: the paths of files that exist.
     """
     visited = {path}  # A file may have been renamed back.
     next_path = renames.get(path)
     while next_path and next_path not in visited:
-        if next_path in present:
+        if next_path in present_paths:
             return next_path
         visited.add(next_path)
         next_path = renames.get(next_path)
@@ -293,8 +295,8 @@ def list_hunk_headings(repo: Repository, rev: str) -> list[tuple[str, str]]:
     The heading is the text after the second `@@`: the last line before the hunk that git takes for
     the head of a definition. Hunks without a heading are left out.
     """
-    shown = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
-    args = ("diff", *shown, "--dst-prefix=b/", "--end-of-options", rev, "--")
+    diff_options = ("-U0", "--no-renames", "--no-color", "--no-ext-diff", "--no-textconv")
+    args = ("diff", *diff_options, "--dst-prefix=b/", "--end-of-options", rev, "--")
 
     headings: list[tuple[str, str]] = []
     path = ""
@@ -321,7 +323,7 @@ def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> 
     """
     revisions = [rev] if rev else []
     paths: dict[str, None] = {}
-    for listing in _grep(repo, words, "-l", *revisions, "--"):
+    for listing in _search_words(repo, words, "-l", *revisions, "--"):
         for name in listing.split("\0")[:-1]:
             paths[_strip_revision(name, rev)] = None
     return tuple(paths)
@@ -340,7 +342,7 @@ def find_words(
     """
     exclusions = [f":(top,exclude){spec}" for spec in exclude]
     matches: set[tuple[str, str]] = set()
-    for listing in _grep(repo, words, "-o", rev or "--untracked", "--", *exclusions):
+    for listing in _search_words(repo, words, "-o", rev or "--untracked", "--", *exclusions):
         for line in listing.split("\n"):
             if line:
                 name, _, word = line.partition("\0")
@@ -368,21 +370,21 @@ def _strip_revision(name: str, rev: str | None) -> str:
     return name.removeprefix(f"{rev}:") if rev else name
 
 
-def _grep(repo: Repository, words: Collection[str], *options: str) -> Iterator[str]:
+def _search_words(repo: Repository, words: Collection[str], *options: str) -> Iterator[str]:
     """Search for whole words with `git grep`, MAX_WORDS in one process, and yield each output.
 
     Words that look like secrets are not searched for.
     """
     # All users of the machine see arguments of processes, so no secret is among them. A credential
     # is never a name in code.
-    searched = sorted(words)
-    listed = "\n".join(searched)
-    if mask_secrets(listed) != listed:
-        searched = [word for word in searched if mask_secrets(word) == word]
+    searched_words = sorted(words)
+    joined_words = "\n".join(searched_words)
+    if mask_secrets(joined_words) != joined_words:
+        searched_words = [word for word in searched_words if mask_secrets(word) == word]
     common = ("-z", "-I", "-w", "-E", "--full-name", "--no-color")
-    for start in range(0, len(searched), MAX_WORDS):
+    for start in range(0, len(searched_words), MAX_WORDS):
         patterns: list[str] = []
-        for group in group_without_prefixes(searched[start : start + MAX_WORDS]):
+        for group in group_without_prefixes(searched_words[start : start + MAX_WORDS]):
             alternatives = "|".join(_escape_word(word) for word in group)
             patterns.append(f"-e({alternatives})")
         yield decode_path(run_git(repo.cwd, "grep", *common, *patterns, *options, ok=(0, 1)))

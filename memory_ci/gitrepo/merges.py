@@ -51,8 +51,10 @@ def find_containing_merge(repo: Repository, sha: str, tip: str) -> ContainingMer
     if merge is None or find_commit(repo, f"{merge}^2") is None:
         return None
     listing = run_git(repo.cwd, "rev-list", "--no-merges", f"{merge}^1..{merge}", "--")
-    merged = tuple(listing.decode().split())
-    return ContainingMerge(merge, merged) if find_commit(repo, sha) in merged else None
+    merged_commits = tuple(listing.decode().split())
+    return (
+        ContainingMerge(merge, merged_commits) if find_commit(repo, sha) in merged_commits else None
+    )
 
 
 def find_first_parent_commit(repo: Repository, sha: str, tip: str) -> str | None:
@@ -102,9 +104,9 @@ def merge_text(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
         try:
             return run_git(Path(scratch), *args), 0
         except RepositoryError:  # The exit status is the number of conflicts.
-            merged = run_git(Path(scratch), *args, ok=range(256))
-    conflict_count = sum(line.startswith(MARKER) for line in merged.splitlines())
-    return merged or ours, max(1, conflict_count)
+            merged_text = run_git(Path(scratch), *args, ok=range(256))
+    conflict_count = sum(line.startswith(MARKER) for line in merged_text.splitlines())
+    return merged_text or ours, max(1, conflict_count)
 
 
 def find_remote(repo: Repository, branch: str) -> str:
@@ -215,14 +217,14 @@ def fast_forward(repo: Repository, ref: str, tip: str) -> bool:
         ref: the full name of the branch.
         tip: the id of a commit.
     """
-    old = find_commit(repo, ref)
-    if old is None or not is_ancestor(repo, old, tip):
+    old_tip = find_commit(repo, ref)
+    if old_tip is None or not is_ancestor(repo, old_tip, tip):
         return False
     # During a merge or another git command in its work tree the branch stays.
     with suppress(RepositoryError):
         worktrees = find_checkouts(repo, ref)
         if not worktrees:
-            run_git(repo.cwd, "update-ref", "-m", "memory-ci: publish", ref, tip, old)
+            run_git(repo.cwd, "update-ref", "-m", "memory-ci: publish", ref, tip, old_tip)
             return True
         worktree = worktrees[0]
         if len(worktrees) == 1 and is_clean(worktree):

@@ -63,17 +63,17 @@ def ask_objects(
         except OSError:
             return None
         key = ProcessKey(str(git_dir), status.st_dev, status.st_ino, tuple(environ.items()))
-        process = _processes.pop(key, None) or _start(git_dir, environ)
+        process = _processes.pop(key, None) or _start_process(git_dir, environ)
         if process is None:
             return None
 
         try:
             answers = _send_queries(process, command, names, read_answer)
         except (OSError, EOFError):
-            _close(process)
+            _close_process(process)
             return None
         except BaseException:  # An unread answer would be taken for that of the next query.
-            _close(process)
+            _close_process(process)
             raise
 
         _keep_open(key, process)
@@ -85,10 +85,10 @@ def _keep_open(key: ProcessKey, process: subprocess.Popen[bytes]) -> None:
     _processes[key] = process
     while len(_processes) > MAX_OPEN:
         oldest_key = next(iter(_processes))
-        _close(_processes.pop(oldest_key))
+        _close_process(_processes.pop(oldest_key))
 
 
-def _start(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
+def _start_process(git_dir: Path, environ: dict[str, str]) -> subprocess.Popen[bytes] | None:
     """Start a `git cat-file` that waits for queries; None if there is no git."""
     args = ("git", "-c", "core.warnAmbiguousRefs=false", "cat-file", "--batch-command")
     pipe = subprocess.PIPE
@@ -143,7 +143,7 @@ def _iter_batches(command: str, names: Sequence[str]) -> Iterator[list[bytes]]:
     yield batch
 
 
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _close_process(process: subprocess.Popen[bytes]) -> None:
     """End a process and close its pipes."""
     process.kill()  # A process that fetches a missing object would make us wait for its end.
     for pipe in (process.stdin, process.stdout):
@@ -157,4 +157,4 @@ def close_all() -> None:
     """End the open processes."""
     while _processes:
         _, process = _processes.popitem()
-        _close(process)
+        _close_process(process)

@@ -645,9 +645,9 @@ def remove_section(repo: Repository, section: str) -> None:
 def read_user_attributes(repo: Repository) -> bytes:
     """Return the content of the user's attributes file (gitattributes(5)); b"" if it is missing."""
     args = ("config", "--type=path", "--get", "-z", "core.attributesFile")
-    named = decode_path(run_git(repo.cwd, *args, ok=(0, 1)))
-    if named:
-        path = Path(named.removesuffix("\0"))
+    configured_path = decode_path(run_git(repo.cwd, *args, ok=(0, 1)))
+    if configured_path:
+        path = Path(configured_path.removesuffix("\0"))
     else:
         xdg_config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
         path = Path(xdg_config, "git", "attributes")

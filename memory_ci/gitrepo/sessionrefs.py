@@ -354,22 +354,22 @@ def fetch(repo: Repository, remote: str, env: Mapping[str, str] | None = None) -
     """
     local_refs = {stored.ref for stored in list_stored(repo)}
     remote_oids = list_remote(repo, remote, env)
-    fetched = {ref: oid for ref, oid in remote_oids.items() if ref not in local_refs}
-    if not fetched:
+    fetched_oids = {ref: oid for ref, oid in remote_oids.items() if ref not in local_refs}
+    if not fetched_oids:
         return ()
     try:
-        _fetch_refs(repo, remote, fetched, env)
+        _fetch_refs(repo, remote, fetched_oids, env)
     except EngineError:
         # A ref that git refuses does not keep the others from being fetched.
         local_refs = {stored.ref for stored in list_stored(repo)}
-        fetched = {ref: oid for ref, oid in fetched.items() if ref in local_refs}
-        if not fetched:
+        fetched_oids = {ref: oid for ref, oid in fetched_oids.items() if ref in local_refs}
+        if not fetched_oids:
             raise
     # The remote has this version of them: they need not be pushed.
     _update_refs(
-        repo, [f"update {_name_push_note(remote, ref)} {oid}" for ref, oid in fetched.items()]
+        repo, [f"update {_name_push_note(remote, ref)} {oid}" for ref, oid in fetched_oids.items()]
     )
-    return tuple(fetched)
+    return tuple(fetched_oids)
 
 
 def _fetch_refs(

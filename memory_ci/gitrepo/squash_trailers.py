@@ -123,7 +123,7 @@ class BuriedTrailers:
         self._patch_ids: dict[CommitPair, str] = {}
 
     def find(
-        self, merged: MergedChange, request_shas: Collection[str] = ()
+        self, merged_change: MergedChange, request_shas: Collection[str] = ()
     ) -> tuple[OriginalCommit, ...]:
         """Return the commits with trailers that a merged change was made from, oldest first.
 
@@ -137,35 +137,35 @@ class BuriedTrailers:
         4. the commits that each have the same patch as one commit of the change.
 
         Args:
-            merged: the change.
+            merged_change: the change.
             request_shas: the commits that its pull request lists.
         """
         own_commits: list[OriginalCommit] = []
-        for commit in merged.commits:
+        for commit in merged_change.commits:
             trailers = find_trailers(commit.message, TRAILER_KEYS)
             if trailers:
                 own_commits.append(OriginalCommit(commit.sha, "commit", trailers))
         if any(SERVED_TRAILER in dict(commit.trailers) for commit in own_commits):
             return tuple(own_commits)
 
-        original_commits = self._match_by_request(merged, request_shas)
+        original_commits = self._match_by_request(merged_change, request_shas)
         if not original_commits:
-            original_commits = self._match_by_content(merged)
+            original_commits = self._match_by_content(merged_change)
         return (*own_commits, *original_commits)
 
     def _match_by_request(
-        self, merged: MergedChange, request_shas: Collection[str]
+        self, merged_change: MergedChange, request_shas: Collection[str]
     ) -> tuple[OriginalCommit, ...]:
         """Match a change with the commits that its pull request lists.
 
         The repository may have them though no branch holds them any more.
 
         Args:
-            merged: the change.
+            merged_change: the change.
             request_shas: the commits that the pull request lists; anything but a full id is
                 ignored.
         """
-        own_shas = {commit.sha for commit in merged.commits}
+        own_shas = {commit.sha for commit in merged_change.commits}
         other_shas: list[str] = []
         for sha in dict.fromkeys(request_shas):
             if re.fullmatch(FULL_ID, sha) and sha not in own_shas:
@@ -179,17 +179,17 @@ class BuriedTrailers:
             "pull request", [candidates[sha] for sha in other_shas if sha in candidates]
         )
 
-    def _match_by_content(self, merged: MergedChange) -> tuple[OriginalCommit, ...]:
+    def _match_by_content(self, merged_change: MergedChange) -> tuple[OriginalCommit, ...]:
         """Match a change with unmerged commits by its tree, or else by its patch.
 
         A merge commit is not searched for: it has its original commits.
         """
-        start = next(iter(merged.commits[0].parents), None)
-        if merged.kind == "merge" or start is None or not self._unmerged.candidates:
+        start = next(iter(merged_change.commits[0].parents), None)
+        if merged_change.kind == "merge" or start is None or not self._unmerged.candidates:
             return ()
-        tips = self._list_candidate_tips(merged.number)
-        by_tree = self._match_by_tree(merged, start, tips)
-        return by_tree or self._match_by_patch(merged, start, tips)
+        tips = self._list_candidate_tips(merged_change.number)
+        by_tree = self._match_by_tree(merged_change, start, tips)
+        return by_tree or self._match_by_patch(merged_change, start, tips)
 
     def _list_candidate_tips(self, number: int | None) -> list[str]:
         """Return the tips of branches that a change may come from, newest first.
@@ -211,18 +211,18 @@ class BuriedTrailers:
         return tips
 
     def _match_by_tree(
-        self, merged: MergedChange, start: str, tips: Sequence[str]
+        self, merged_change: MergedChange, start: str, tips: Sequence[str]
     ) -> tuple[OriginalCommit, ...]:
         """Match a change with the newest branch whose files are the same as after the change.
 
         Args:
-            merged: the change.
+            merged_change: the change.
             start: the commit before the change.
             tips: the tips of the branches to compare, newest first.
         """
         if not tips:
             return ()
-        names = (f"{merged.tip.sha}^{{tree}}", f"{start}^{{tree}}")
+        names = (f"{merged_change.tip.sha}^{{tree}}", f"{start}^{{tree}}")
         tree, tree_before = find_objects(self._repo, names)
         if tree == tree_before:
             return ()  # The change is empty: its tree is that of any other empty change, too.
@@ -235,18 +235,18 @@ class BuriedTrailers:
         return ()
 
     def _match_by_patch(
-        self, merged: MergedChange, start: str, tips: Sequence[str]
+        self, merged_change: MergedChange, start: str, tips: Sequence[str]
     ) -> tuple[OriginalCommit, ...]:
         """Match a change with a branch of the same patch, or else its commits one by one.
 
         Only branches and commits that touch the same files are compared.
 
         Args:
-            merged: the change.
+            merged_change: the change.
             start: the commit before the change.
             tips: the tips of the branches to compare, newest first.
         """
-        paths_by_commit = [_list_paths(commit) for commit in merged.commits]
+        paths_by_commit = [_list_paths(commit) for commit in merged_change.commits]
         branches = self._list_branches_touching(tips, frozenset().union(*paths_by_commit))
         candidates: list[_Candidate] = []  # Oldest first.
         for candidate in self._list_unmatched(tips):
@@ -255,8 +255,8 @@ class BuriedTrailers:
         if not branches and not candidates:
             return ()
 
-        change = (merged.tip.sha, start)
-        commits = [(commit.sha, commit.parents[0]) for commit in merged.commits]
+        change = (merged_change.tip.sha, start)
+        commits = [(commit.sha, commit.parents[0]) for commit in merged_change.commits]
         candidate_pairs = [candidate.pair for candidate in candidates]
         self._read_patch_ids([change, *commits, *branches, *candidate_pairs])
 
@@ -318,8 +318,10 @@ class BuriedTrailers:
 
     def _read_patch_ids(self, pairs: Iterable[CommitPair]) -> None:
         """Add the patch ids that `_patch_ids` lacks; "" for an empty patch."""
-        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
-        self._patch_ids |= dict.fromkeys(missing, "") | list_patch_ids(self._repo, missing)
+        missing_pairs = [pair for pair in dict.fromkeys(pairs) if pair not in self._patch_ids]
+        self._patch_ids |= dict.fromkeys(missing_pairs, "") | list_patch_ids(
+            self._repo, missing_pairs
+        )
 
     def _find_same_patch(
         self, pair: CommitPair, candidates: Iterable[CommitPair]
@@ -475,12 +477,12 @@ class _UnmergedCommits:
     def _list_ancestors(self, tip: str) -> set[str]:
         """Return a tip and its unmerged ancestors."""
         ancestors: set[str] = set()
-        pending = [tip]
-        while pending:
-            sha = pending.pop()
+        pending_shas = [tip]
+        while pending_shas:
+            sha = pending_shas.pop()
             if sha in self.nodes and sha not in ancestors:
                 ancestors.add(sha)
-                pending.extend(self.nodes[sha].parents)
+                pending_shas.extend(self.nodes[sha].parents)
         return ancestors
 
 

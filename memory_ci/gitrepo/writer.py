@@ -185,8 +185,8 @@ def _refuse_obstacles(tree: Tree, paths: frozenset[str]) -> None:
     obstacles = {find_obstacle(path, tree.modes) for path in paths}
     names = sorted(obstacle for obstacle in obstacles if obstacle)
     if names:
-        place = f"{', '.join(names)} in {tree.oid[:12]}"
-        message = f"{place} is where a memory file or a directory of one would be written"
+        location = f"{', '.join(names)} in {tree.oid[:12]}"
+        message = f"{location} is where a memory file or a directory of one would be written"
         hint = (
             "Replace the link, submodule or directory by a plain file, "
             "or name another file under `scopes:`."
@@ -276,7 +276,7 @@ def _write_commits(
         commit_args = (*plumbing.commit_options, tree, "-p", tip)
         tip = plumbing.run("commit-tree", *commit_args, input=message)
     if tip != base:
-        _verify(Tree(plumbing.repo, tree), files)
+        _verify_tree(Tree(plumbing.repo, tree), files)
     return tip, files
 
 
@@ -312,12 +312,12 @@ def _plan_file(before: Staged, data: bytes | None, blob_ids: Mapping[bytes, str]
     return Staged(mode, blob_ids[data])
 
 
-def _verify(tree: Tree, planned: StagedFiles) -> None:
+def _verify_tree(tree: Tree, planned: StagedFiles) -> None:
     """Make sure that a tree has the planned files: git skips an invalid path without an error."""
-    written = read_staged_files(tree, planned)
-    missing = [path for path, staged in planned.items() if written[path] != staged]
-    if missing:
-        message = f"git does not take the path {missing[0]!r} into a commit"
+    written_files = read_staged_files(tree, planned)
+    missing_paths = [path for path, staged in planned.items() if written_files[path] != staged]
+    if missing_paths:
+        message = f"git does not take the path {missing_paths[0]!r} into a commit"
         hint = "Nothing was changed. Name the file differently."
         raise RepositoryError(message, slug="git-failed", hint=hint)
 

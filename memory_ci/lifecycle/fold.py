@@ -53,7 +53,9 @@ def keep_note_text(note: Located, day: date) -> Located:
         day: the day on which the entry is created.
     """
     old = note.entry
-    new_entry = create_entry(old.id, old.title, old.body, (old.type, "task", NEW_IMPORTANCE), day)
+    new_entry = create_entry(
+        old.id, old.title, old.body, day, type_=old.type, domain="task", importance=NEW_IMPORTANCE
+    )
     scope = note.scope if note.scope.name in ("team", "project") else PROJECT
     return Located(new_entry, note.path, note.line, scope)
 

@@ -182,4 +182,4 @@ def job_of(event: Feedback) -> object:
 
 def is_idle(count: UseCount | None) -> bool:
     """Return whether an entry was served often and never used."""
-    return count is not None and count.given >= OFTEN and not count.used
+    return count is not None and count.served >= OFTEN and not count.used

@@ -13,11 +13,11 @@ from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace
 from memory_ci.records.event import Event
 from memory_ci.records.history import MergedChange
 from memory_ci.sources.commits import (
-    commit_events,
-    file_event,
-    job_events,
     list_added_adrs,
     list_job_files,
+    make_commit_events,
+    make_file_event,
+    make_job_events,
 )
 
 
@@ -32,7 +32,7 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
     tree = Tree(workspace.repo, merged.tip.sha)
     adr_paths = list_added_adrs(merged, workspace.config.extraction.adr_paths)
     for path, text in _read_texts(tree, adr_paths):
-        yield file_event(merged, path, "adr", drop_block(text))
+        yield make_file_event(merged, path, "adr", drop_block(text))
 
     note_paths = list_job_files(merged)
     start = start_of(merged)
@@ -40,7 +40,7 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
     if start:
         texts_before = dict(_read_texts(Tree(workspace.repo, start), note_paths))
     for path, text in _read_texts(tree, note_paths):
-        yield from job_events(merged, path, text, texts_before.get(path, ""))
+        yield from make_job_events(merged, path, text, texts_before.get(path, ""))
 
 
 def read_change_texts(
@@ -56,7 +56,7 @@ def read_change_texts(
     Yields:
         The shortened commit, and the redacted text with single blanks.
     """
-    for event in (*commit_events(merged), *file_events(workspace, merged)):
+    for event in (*make_commit_events(merged), *file_events(workspace, merged)):
         redacted = redact(forgotten.mask(event.text))
         yield event.origin.id[:SHA_WIDTH], fold_blanks(redacted.text)
 

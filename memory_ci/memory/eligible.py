@@ -27,7 +27,7 @@ from memory_ci.records.names import (
 )
 from memory_ci.regex import Regex
 from memory_ci.search.query import extract_prose
-from memory_ci.sources.commits import author_of
+from memory_ci.sources.commits import format_author
 
 WINDOW = timedelta(days=90)
 
@@ -204,7 +204,7 @@ def is_work(workspace: Workspace, change: MergedChange) -> bool:
     """
     commits = own_commits(change)
     bots = workspace.config.extraction.bot_authors
-    is_by_bots = all(is_author(author_of(commit), bots) for commit in commits)
+    is_by_bots = all(is_author(format_author(commit), bots) for commit in commits)
     if is_by_bots or is_own_run(change):
         return False
     is_memory = build_memory_test(workspace)

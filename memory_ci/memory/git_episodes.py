@@ -43,7 +43,7 @@ from memory_ci.records.event import Event
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.secrets import find_secrets
-from memory_ci.sources.commits import commit_events
+from memory_ci.sources.commits import make_commit_events
 from memory_ci.store.episodes import list_texts
 from memory_ci.store.files import write_file
 from memory_ci.store.ranges import Recorded, RecordedRange
@@ -93,7 +93,7 @@ def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -
     paths = list_paths(merged, own_commits(merged))
     safe_paths = list_safe_names(paths)
     outcome: Outcome = "success" if paths else "neutral"
-    trusted_commits = list_trusted_commits(config, merged, commit_events(merged))
+    trusted_commits = list_trusted_commits(config, merged, make_commit_events(merged))
     last_sentence = MERGED_AS[outcome]
     text = render_episode_text(title, list_prose(trusted_commits), None, last_sentence)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.gitrepo.log import FILE_OPTIONS, list_committers, read_log
 from memory_ci.gitrepo.record_commits import RANGE, STEP
 from memory_ci.gitrepo.repo import find_merge_base
@@ -374,7 +374,7 @@ def _list_deleted_episodes(files: Iterable[EditedFile]) -> list[str]:
 
 def format_rejected_line(entry: Entry) -> str:
     """Return the line of REJECTED_FILE for an entry."""
-    return f"{content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
+    return f"{compute_content_key(entry.title, entry.body)} {shorten(entry.title, TITLE_WIDTH)}"
 
 
 def list_prose_words(data: bytes | None) -> list[str]:

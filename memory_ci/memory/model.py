@@ -19,7 +19,7 @@ from memory_ci.extraction.engines.meter import Meter
 from memory_ci.extraction.engines.replay import CachingEngine
 from memory_ci.extraction.engines.rules import has_learning_signs
 from memory_ci.extraction.prompt import PROMPT_TOKENS
-from memory_ci.extraction.support import QUOTABLE
+from memory_ci.extraction.support import QUOTABLE_TRUST
 from memory_ci.gitrepo.history import list_versions
 from memory_ci.gitrepo.record_commits import sum_costs
 from memory_ci.gitrepo.repo import Repository, find_objects
@@ -115,7 +115,7 @@ class ModelClient:
         Raises:
             EngineError: as the engine does.
         """
-        if not any(piece.trust in QUOTABLE for piece in evidence.pieces):
+        if not any(piece.trust in QUOTABLE_TRUST for piece in evidence.pieces):
             return None
 
         window = choose_pieces(evidence, self._budget, has_learning_signs)
@@ -152,7 +152,7 @@ class ModelClient:
         self.model = reply.model
         if self._meter and reply.tries:
             self._meter.add_try()
-            self._meter.add(reply.usage)
+            self._meter.add_call(reply.usage)
         return reply
 
 

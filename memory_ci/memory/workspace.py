@@ -267,7 +267,7 @@ def _parse_config(read_file: ReadFile, findings: list[Finding]) -> Config:
     """
     try:
         data = read_file(CONFIG_FILE) or b""
-        return parse_config(data.decode(), found=findings)
+        return parse_config(data.decode(), warnings=findings)
     except (OSError, UnicodeDecodeError) as error:
         message = f"{CONFIG_FILE} cannot be read: {error}"
         raise UsageError(message, slug="bad-config", hint="Save it as UTF-8 text.") from error

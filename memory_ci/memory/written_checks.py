@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import UsageError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.check import ChangeCheck
@@ -41,7 +41,7 @@ class WrittenChecks:
         Args:
             rule: the rule in words.
         """
-        text = self._texts.get(content_key(rule, ""))
+        text = self._texts.get(compute_content_key(rule, ""))
         if text is None:
             return None
         with suppress(UsageError):
@@ -51,7 +51,7 @@ class WrittenChecks:
     def add(self, checks: Mapping[str, ChangeCheck]) -> None:
         """Add checks to the file, by the words of their rules; the oldest above MAX_KEPT go."""
         for rule, check in checks.items():
-            self._texts[content_key(rule, "")] = format_check(check)
+            self._texts[compute_content_key(rule, "")] = format_check(check)
         newest = dict(list(self._texts.items())[-MAX_KEPT:])
         save_if_changed(self._path, msgspec.json.encode(newest))
 

@@ -49,7 +49,11 @@ class CodeEdit(msgspec.Struct, frozen=True):
     is_removal: bool = False
 
     def __str__(self) -> str:
-        """Return the edit as text, such as `` `send` edited in a1b2c3d, #140``."""
+        """Return the edit as text, such as `` `send` edited in a1b2c3d, #140``.
+
+        Without the id of a commit it is `edited here, not committed` for a change of the work tree,
+        and `edited here` for a commit that a forge made to try a merge, whose id says nothing.
+        """
         name = f"`{self.symbol}` " if self.symbol else ""
         verb = "removed" if self.is_removal else "edited"
         if self.commit:

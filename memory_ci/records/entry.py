@@ -127,7 +127,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def create_entry(
-    id_: str, title: str, body: str, kind: tuple[EntryType, Domain, float], day: date
+    id_: str,
+    title: str,
+    body: str,
+    day: date,
+    *,
+    type_: EntryType,
+    domain: Domain,
+    importance: float,
 ) -> Entry:
     """Return a new active entry, which was never reinforced.
 
@@ -135,10 +142,11 @@ def create_entry(
         id_: its id.
         title: its title.
         body: its Markdown.
-        kind: its type, domain and importance.
         day: the day on which it was learned.
+        type_: its type.
+        domain: its domain.
+        importance: its importance, in [0, 1].
     """
-    type_, domain, importance = kind
     return Entry(
         id=id_,
         type=type_,

@@ -108,7 +108,7 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
 class UseCount(msgspec.Struct, frozen=True):
     """The number of pieces of work that were served an entry, and of those that used it."""
 
-    given: int = 0
+    served: int = 0
     used: int = 0
 
 

@@ -101,7 +101,7 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
         last: the last line, included.
         commit: the commit of the work; "" if it is not committed.
         number: the number of its pull request.
-        given: entries that were served to the work.
+        served: entries that were served to the work.
         learned: entries that were learned from it.
     """
 
@@ -112,7 +112,7 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
     day: date
     subject: str
     number: int | None = None
-    given: tuple[NamedEntry, ...] = ()
+    served: tuple[NamedEntry, ...] = ()
     learned: tuple[NamedEntry, ...] = ()
 
 

@@ -235,12 +235,12 @@ class Served(msgspec.Struct, frozen=True):
 
     Attributes:
         changes: the number of changes that were served entries.
-        given: the number of entries served.
+        served: the number of entries served.
         used: the number of these entries that the changes used.
     """
 
     changes: int = 0
-    given: int = 0
+    served: int = 0
     used: int = 0
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -32,6 +32,13 @@ class Finding(msgspec.Struct, frozen=True):
     level: Level = "error"
 
 
+class KnownEntry(NamedTuple):
+    """An entry that need not be read again: the hash of its text, and its line in the file."""
+
+    text_hash: bytes
+    line: int
+
+
 class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
     """The content of one memory file or episode file.
 
@@ -41,9 +48,9 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         prose: the lines outside of entries, each with its number from 1.
         feedback: feedback on entries, each with its line in the episode.
-        sources: hashes of the texts of entries, by line. An entry is here only if its text alone
-            determines it.
-        kept: hashes and lines of entries that the caller knows by their hash; `entries` lacks them.
+        text_hashes: hashes of the texts of entries, by line. An entry is here only if its text
+            alone determines it.
+        known_entries: the entries that the caller knows by their hash, which `entries` lacks.
     """
 
     path: str
@@ -52,5 +59,5 @@ class LoadedFile(msgspec.Struct, frozen=True, kw_only=True):
     prose: tuple[tuple[int, str], ...] = ()
     feedback: tuple[tuple[int, Feedback], ...] = ()
     findings: tuple[Finding, ...] = ()
-    sources: Mapping[int, bytes] = {}
-    kept: tuple[tuple[bytes, int], ...] = ()
+    text_hashes: Mapping[int, bytes] = {}
+    known_entries: tuple[KnownEntry, ...] = ()

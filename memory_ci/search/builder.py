@@ -7,7 +7,6 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from memory_ci.search.rows import ENTRY_COLUMNS, FEEDBACK_COLUMNS, FILE_COLUMNS,
 from memory_ci.text import cited_words
 
 KnownDigests = Mapping[bytes, bytes]
-"""Digests of the rows that the index has of a file, by the source from which each was read."""
+"""Digests of the rows that the index has of a file, by the hash of the text of each entry."""
 
 Load = Callable[[Mapping[str, KnownDigests]], Iterable[LoadedFile]]
 
@@ -115,14 +114,16 @@ def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iter
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """Update the index so that it has the entries of the files of a tree, and no others.
 
-    A damaged index is replaced by an empty one, and filled.
+    A damaged index is replaced by an empty one, and filled. If the damage shows later, when a query
+    reads a row, `Index.read` replaces the index and fills it in the same way.
 
     Args:
         index: the index to change.
         files: git object id by path. An id of "" means that the file is read at every sync.
         load: reads files, called once for those that are new to the index. Its argument has for
             each path the rows that the index knows, and it may return those entries as
-            `LoadedFile.kept`. A path that it does not return is read again at the next sync.
+            `LoadedFile.known_entries`. A path that it does not return is read again at the next
+            sync.
     """
     fill = partial(_fill, index, files, load)
     index.refill = fill
@@ -136,7 +137,7 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """Read the files that changed since the last sync into the index.
 
-    The rows of a changed file stay until the new ones are known: those that are equal are kept.
+    The rows of a changed file stay until it was read: those of entries that it still has are kept.
 
     Args:
         index: the index.
@@ -145,26 +146,27 @@ def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """
     connection = index.connection
     indexed_oids = dict(connection.execute("SELECT path, oid FROM files"))
-    stale_paths = {path for path, oid in indexed_oids.items() if not oid or files.get(path) != oid}
-    connection.executemany("DELETE FROM files WHERE path = ?", [(path,) for path in stale_paths])
-    connection.executemany(FORGET_FEEDBACK, [(path,) for path in stale_paths])
-
-    stale_rows = {path: connection.execute(KNOWN_ROWS, (path,)).fetchall() for path in stale_paths}
-    known_by_path: dict[str, KnownDigests] = {}  # Has each file that is to be read.
+    old_rows: dict[str, list[Row]] = {}  # Of files that changed or are gone, by path.
+    for path, oid in indexed_oids.items():
+        if not oid or files.get(path) != oid:
+            connection.execute("DELETE FROM files WHERE path = ?", (path,))
+            connection.execute(FORGET_FEEDBACK, (path,))
+            old_rows[path] = connection.execute(KNOWN_ROWS, (path,)).fetchall()
+    digests_by_path: dict[str, KnownDigests] = {}  # Has each file that is to be read.
     for path, oid in sorted(files.items()):
         if not oid or indexed_oids.get(path) != oid:
-            known_by_path[path] = {
-                source: digest for *_, source, digest in stale_rows.get(path, ()) if source
+            digests_by_path[path] = {
+                text_hash: digest for *_, text_hash, digest in old_rows.get(path, ()) if text_hash
             }
 
-    read_paths: list[str] = []
-    for file in load(known_by_path) if known_by_path else ():
+    read_paths: set[str] = set()
+    for file in load(digests_by_path) if digests_by_path else ():
         file_row = rows.file_row(file, files[file.path])
-        old_rows = stale_rows.get(file.path, [])
-        _put_file(connection, file, file_row, known_by_path[file.path], old_rows)
-        read_paths.append(file.path)
-    for path in stale_paths.difference(read_paths):  # They are gone, or could not be read.
-        update_rows(connection, stale_rows[path], [])
+        file_rows = old_rows.get(file.path, [])
+        _put_file(connection, file, file_row, digests_by_path[file.path], file_rows)
+        read_paths.add(file.path)
+    for path in old_rows.keys() - read_paths:  # They are gone, or could not be read.
+        update_rows(connection, old_rows[path], [])
 
     was_rebuilt = index.is_new
     index.is_new = False
@@ -186,19 +188,20 @@ def _put_file(
 
     Args:
         connection: the database.
-        file: the content of the file: new entries, and by their sources those that the index has.
+        file: the content of the file: the entries that the index has not, and the known ones.
         file_row: the row of the file in the table `files`.
-        known_digests: digests of its entries' rows in the index, by source.
+        known_digests: digests of its entries' rows in the index, by the hash of the entry's text.
         old_rows: its entries' rows in the index.
     """
     feedback = list(rows.feedback_rows(file))
-    entry_rows = [
-        rows.entry_row(located, file.sources.get(located.line)) for located in file.entries
-    ]
-    # First the wanted rows that the index has, then the new ones.
-    wanted_rows = [EntryDigest(line, known_digests[source]) for source, line in file.kept]
-    kept_count = len(wanted_rows)
-    wanted_rows += [rows.entry_digest(row) for row in entry_rows]
+    known_rows: list[EntryDigest] = []
+    for known_entry in file.known_entries:
+        digest = known_digests[known_entry.text_hash]
+        known_rows.append(EntryDigest(known_entry.line, digest))
+    entry_rows: list[Row] = []
+    for located in file.entries:
+        entry_rows.append(rows.entry_row(located, file.text_hashes.get(located.line)))
+    wanted_rows = [*known_rows, *(rows.entry_digest(row) for row in entry_rows)]
     file_digest = rows.file_digest(file_row, wanted_rows, feedback)
     connection.execute(ADD_FILE, (*file_row, file_digest))
     connection.executemany(ADD_FEEDBACK, feedback)
@@ -206,17 +209,14 @@ def _put_file(
     missing_indices = update_rows(connection, old_rows, wanted_rows)
     # SQLite numbers a new row by the largest number plus one.
     (last_row,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
-    new_rows = []
-    new_entries = []
-    for index in missing_indices:
-        entry_index = index - kept_count
+    new_rows: list[Row] = []
+    text_rows: list[Row] = []
+    for row_number, index in enumerate(missing_indices, start=last_row + 1):
+        # The index has all known rows, so a missing one is of an entry that was read.
+        entry_index = index - len(known_rows)
         new_rows.append((*entry_rows[entry_index], wanted_rows[index].digest))
-        new_entries.append(file.entries[entry_index])
+        text_rows.append(text_row(row_number, file.entries[entry_index]))
     connection.executemany(ADD_ENTRY, new_rows)
-    text_rows = (
-        text_row(row_number, located)
-        for row_number, located in zip(count(last_row + 1), new_entries, strict=False)
-    )
     connection.executemany(ADD_TEXT, text_rows)
 
 

@@ -47,7 +47,7 @@ MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 def is_sealed(path: Path) -> bool:
     """Return whether a file is unchanged since `seal` was last called."""
     with suppress(OSError, UnicodeDecodeError):
-        return read_regular(seal_path(path), MAX_SEAL).decode() == _fingerprint(path)
+        return read_regular(seal_path(path), MAX_SEAL).decode() == _read_fingerprint(path)
     return False
 
 
@@ -66,7 +66,7 @@ def seal(path: Path) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(target, flags, 0o666)
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            stream.write(_fingerprint(path))
+            stream.write(_read_fingerprint(path))
 
 
 def require_intact(connection: sqlite3.Connection) -> None:
@@ -119,7 +119,7 @@ def seal_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.seal")
 
 
-def _fingerprint(path: Path) -> str:
+def _read_fingerprint(path: Path) -> str:
     """Return size, times in nanoseconds and inode.
 
     A copy may keep the time of modification, but never that of change.

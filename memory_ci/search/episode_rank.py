@@ -86,15 +86,15 @@ def rank_similar(
     ranked: list[RecalledEpisode] = []
     for episode, cosine in scored_episodes:
         file_count = len(episode.action.files)
-        remaining = remaining_files.get(episode.id, 0)
-        remaining_share = remaining / file_count if file_count else 1.0
+        remaining_count = remaining_files.get(episode.id, 0)
+        remaining_share = remaining_count / file_count if file_count else 1.0
         factors = (
             Factor("cosine", cosine),
             Factor("outcome", OUTCOME_FACTORS[episode.outcome]),
             Factor("files", 0.5 + 0.5 * remaining_share),
         )
         score = math.prod(factor.value for factor in factors)
-        ranked.append(RecalledEpisode(episode, score, factors, remaining))
+        ranked.append(RecalledEpisode(episode, score, factors, remaining_count))
     ranked.sort(key=lambda hit: _sort_key(hit.score, hit.episode))
     return tuple(take_diverse(ranked, limit, lambda hit: hit.episode.situation.summary))
 
@@ -126,7 +126,7 @@ def rank_mempalace(
             Factor("7 days", float(age < WEEK), 0.1),
             Factor("24 hours", float(age < DAY), 0.1),
         )
-        ranked.append(_weigh(episode, factors))
+        ranked.append(_weigh_factors(episode, factors))
     return sorted(ranked, key=lambda hit: _sort_key(hit.score, hit.episode))
 
 
@@ -148,11 +148,11 @@ def rank_t4dm(pool: Iterable[ScoredEpisode], now: datetime) -> list[RecalledEpis
             Factor("outcome", OUTCOME_FACTORS[episode.outcome], 0.2),
             Factor("valence", episode.valence, 0.15),
         )
-        ranked.append(_weigh(episode, factors))
+        ranked.append(_weigh_factors(episode, factors))
     return sorted(ranked, key=lambda hit: _sort_key(hit.score, hit.episode))
 
 
-def _weigh(episode: Episode, factors: tuple[Factor, ...]) -> RecalledEpisode:
+def _weigh_factors(episode: Episode, factors: tuple[Factor, ...]) -> RecalledEpisode:
     """Return an episode with the weighted sum of its factors."""
     score = sum((factor.weight or 0.0) * factor.value for factor in factors)
     return RecalledEpisode(episode, score, factors)
@@ -204,13 +204,15 @@ def _measure_cosines(
     for episode, counts in zip(episodes, term_counts, strict=True):
         text_vector = _make_vector(counts, df, total)
         heading_vector = _make_vector(count_terms(heading_of(episode)), df, total)
-        text_cosine = _compare(query_vector, text_vector, max_share)
-        heading_cosine = _compare(query_vector, heading_vector, max_share)
+        text_cosine = _compare_vectors(query_vector, text_vector, max_share)
+        heading_cosine = _compare_vectors(query_vector, heading_vector, max_share)
         scored_episodes.append((episode, max(text_cosine, heading_cosine)))
     return scored_episodes
 
 
-def _compare(query: Mapping[str, float], vector: Mapping[str, float], max_share: float) -> float:
+def _compare_vectors(
+    query: Mapping[str, float], vector: Mapping[str, float], max_share: float
+) -> float:
     """Return the cosine of two vectors of length 1; 0 if one term has too large a share of it."""
     products = [query[term] * weight for term, weight in vector.items() if term in query]
     if not products:

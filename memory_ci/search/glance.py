@@ -13,14 +13,14 @@ from memory_ci.search.database import check_identity, check_schema
 from memory_ci.search.rows import HASH_BYTES
 from memory_ci.search.search import RANKED_SCOPES, SEARCHED_STATUSES
 
-TIMEOUT = 1.0  # Seconds.
-FILES = "SELECT path, oid FROM files"
-TEXTS = """
+LOCK_SECONDS = 1.0  # For which a lock of another process is waited for.
+LIST_OIDS = "SELECT path, oid FROM files"
+COUNT_TEXTS = """
 SELECT count(DISTINCT text_hash) FROM entries
 WHERE scope IN (SELECT value FROM json_each(?)) AND status IN (SELECT value FROM json_each(?))
 """
 # A constant of ours.
-VECTORS = f"SELECT model_id, length(hashes) / {HASH_BYTES} FROM vectors"  # noqa: S608
+COUNT_VECTORS = f"SELECT model_id, length(hashes) / {HASH_BYTES} FROM vectors"  # noqa: S608
 
 
 class Glance(NamedTuple):
@@ -47,13 +47,13 @@ def glance(path: Path) -> Glance | None:
         return Glance({}, fault="is not a regular file")
     uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(uri, uri=True, timeout=TIMEOUT)) as connection:
+        with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)) as connection:
             check_identity(connection)
             check_schema(connection)
             values = (json.dumps(RANKED_SCOPES), json.dumps(SEARCHED_STATUSES))
-            (text_count,) = connection.execute(TEXTS, values).fetchone()
-            oids = dict(connection.execute(FILES))
-            vector_counts = dict(connection.execute(VECTORS))
+            (text_count,) = connection.execute(COUNT_TEXTS, values).fetchone()
+            oids = dict(connection.execute(LIST_OIDS))
+            vector_counts = dict(connection.execute(COUNT_VECTORS))
             return Glance(oids, int(text_count), vector_counts)
     except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         return Glance({}, fault=str(error))

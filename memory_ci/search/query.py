@@ -106,9 +106,9 @@ def build_terms(
     title, _, body = extract_prose(task)[:MAX_CHARS].partition("\n")
     title_words, body_words = _drop_stop_words(_list_terms(title), _list_terms(body))
     first_title_words = list(dict.fromkeys(title_words))[:MAX_TITLE_TERMS]
-    title_terms = tuple(dict.fromkeys(_truncate(word, corpus) for word in first_title_words))
+    title_terms = tuple(dict.fromkeys(_truncate_word(word, corpus) for word in first_title_words))
 
-    body_counts = Counter(_truncate(word) for word in body_words)
+    body_counts = Counter(_truncate_word(word) for word in body_words)
     for term in title_terms:
         del body_counts[term]
     other_terms = _choose_body_terms(body_counts, corpus)
@@ -190,7 +190,7 @@ def _list_terms(text: str) -> list[str]:
     return [*words(text), *(part for part in parts if len(part) > 1)]
 
 
-def _truncate(word: str, corpus: Corpus | None = None) -> str:
+def _truncate_word(word: str, corpus: Corpus | None = None) -> str:
     """Return a word without its ending, as a prefix to search for (`deploy*`), or unchanged.
 
     Two kinds of words lose their ending, because entries may have another form of them and the

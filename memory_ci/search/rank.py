@@ -49,7 +49,7 @@ class Traits(NamedTuple):
     recency: float
 
 
-def fuse(lexical: EntryScores, vectors: EntryScores) -> EntryScores:
+def fuse_scores(lexical: EntryScores, vectors: EntryScores) -> EntryScores:
     """Return the relevance of each entry that the search by words or by vectors found.
 
     The scores of both are blended; if one search found nothing, those of the other are normalised.
@@ -60,7 +60,7 @@ def fuse(lexical: EntryScores, vectors: EntryScores) -> EntryScores:
     """
     if not lexical or not vectors:
         return normalize_scores(lexical or vectors)
-    return blend(lexical, vectors)
+    return blend_scores(lexical, vectors)
 
 
 def get_entry_place(located: Located) -> EntryPlace:
@@ -83,7 +83,7 @@ def normalize_scores(scores: EntryScores) -> EntryScores:
     return shares
 
 
-def blend(
+def blend_scores(
     lexical: EntryScores, vectors: EntryScores, *, weight: float = VECTOR_WEIGHT
 ) -> EntryScores:
     """Return weight x vectors + (1 - weight) x lexical, each normalised to [0, 1].
@@ -208,10 +208,11 @@ def _get_rank_key(hit: Hit, touch_count: int) -> tuple[float, int, int, str, str
 def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
     """Return a match as a hit, with the factors whose product is its score.
 
-    The factors are relevance x F(prominence) x age x scope x truth x utility, with the bounded F of
-    `_bound`. Age is F(importance x recency) / F(importance), which is 1 for a new entry and falls
-    to a half at most. Utility is 1 for an entry without feedback. Prominence changes a score by a
-    factor of 3 at most, age by 2: unbounded, they would make relevance irrelevant.
+    The factors are relevance x F(prominence) x age x scope x truth x utility, where F is the
+    function `_bound_factor`. Age is F(importance x recency) / F(importance), which is 1 for a new
+    entry and falls to a half at most. Utility is 1 for an entry without feedback. Prominence
+    changes a score by a factor of 3 at most, age by 2: unbounded, they would make relevance
+    irrelevant.
 
     Args:
         match: an entry that was found.
@@ -229,12 +230,12 @@ def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
         return None
 
     traits = weights.traits(entry)
-    age = _bound(traits.importance * traits.recency) / _bound(traits.importance)
+    age = _bound_factor(traits.importance * traits.recency) / _bound_factor(traits.importance)
     is_own_session = scope.name == "session" and scope.where == weights.session
     scope_factor = OWN_SESSION_FACTOR if is_own_session else SCOPE_FACTORS.get(scope.name, 1.0)
     factors = (
         ("relevance", relevance),
-        ("prominence", _bound(prominence)),
+        ("prominence", _bound_factor(prominence)),
         ("age", age),
         ("scope", scope_factor),
         ("truth", truth),
@@ -244,7 +245,7 @@ def _make_hit(match: Match, relevance: float, weights: Weights) -> Hit | None:
     return Hit(match.located, score, factors, (("lexical", match.lexical),))
 
 
-def _bound(prominence: float) -> float:
+def _bound_factor(prominence: float) -> float:
     """Return 0.5 + p / (1 + p), in [0.5, 1.5]: the lower bound for NaN, the upper for infinity."""
     if math.isnan(prominence):
         return 0.5
@@ -369,14 +370,14 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
 
     novelty = [1.0] * len(unique_hits)
     scores = [hit.score for hit in unique_hits]
-    remaining = list(range(len(unique_hits)))
+    remaining_indices = list(range(len(unique_hits)))
     diversified: list[Hit] = []
-    while remaining:
-        chosen = max(remaining, key=scores.__getitem__)
-        remaining.remove(chosen)
-        diversified.append(_apply_novelty(unique_hits[chosen], novelty[chosen]))
+    while remaining_indices:
+        chosen_index = max(remaining_indices, key=scores.__getitem__)
+        remaining_indices.remove(chosen_index)
+        diversified.append(_apply_novelty(unique_hits[chosen_index], novelty[chosen_index]))
         # The novelty of the others is updated instead of being computed again from all chosen.
-        for index, similarity in similarities.get(chosen, ()):
+        for index, similarity in similarities.get(chosen_index, ()):
             novelty[index] = min(novelty[index], 1 - NOVELTY_LOSS * similarity)
             scores[index] = unique_hits[index].score * novelty[index]
     return diversified

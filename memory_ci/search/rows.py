@@ -67,15 +67,16 @@ def unpack_front(front: bytes) -> Any:  # noqa: ANN401 - a record with FRONT_FIE
     return _make_front_decoder().decode(front)
 
 
-def _shape_of(byte: int) -> str:
+def _get_shape(byte: int) -> str:
+    """Return the shape of a byte: "a" for a small letter, "A" for a capital or digit, else " "."""
     character = chr(byte)
     if not character.isascii() or not character.isalnum():
         return " "
     return "a" if character.islower() else "A"
 
 
-SHAPES = "".join(_shape_of(byte) for byte in range(256)).encode()
-"""A table for bytes.translate: "a" for small letters, "A" for capitals and digits, else blanks."""
+SHAPES = "".join(_get_shape(byte) for byte in range(256)).encode()
+"""A table for bytes.translate that replaces each byte by its shape: `getName2` by `aaaAaaaA`."""
 
 IDENTIFIER_PARTS = Regex(CAMEL.pattern.encode())
 
@@ -85,7 +86,7 @@ def entry_row(located: Located, source: bytes | None) -> Row:
 
     Args:
         located: the entry and its place.
-        source: the hash of its text in the file (`LoadedFile.sources`).
+        source: the hash of its text in the file (`LoadedFile.text_hashes`).
     """
     entry = located.entry
     scope = located.scope
@@ -119,15 +120,15 @@ def read_entry_row(row: Row) -> Located:
         ValueError: the row is damaged.
         TypeError: the row is damaged.
     """
-    # The slices follow the order of ENTRY_COLUMNS.
+    # In the order of ENTRY_COLUMNS: 5 to 9 are WORD_FIELDS without `id`, 10 to 13 are DAY_FIELDS.
     entry_id, path, line, scope, where = row[:5]
-    word_values = row[5:10]
-    days = [day and date.fromisoformat(day) for day in row[10:14]]
-    _text_hash, front, title, body, _source = row[14:]
+    days = [None if day is None else date.fromisoformat(day) for day in row[10:14]]
+    _text_hash, packed_front, title, body, _source = row[14:]
+    front_values = get_front(unpack_front(packed_front))
     fields: dict[str, Any] = {"id": entry_id, "title": title, "body": body}
-    fields |= zip(WORD_FIELDS[1:], word_values, strict=True)
+    fields |= zip(WORD_FIELDS[1:], row[5:10], strict=True)
     fields |= zip(DAY_FIELDS, days, strict=True)
-    fields |= zip(FRONT_FIELDS, get_front(unpack_front(front)), strict=True)
+    fields |= zip(FRONT_FIELDS, front_values, strict=True)
     return Located(Entry(**fields), path, line, ScopeOf(scope, where))
 
 
@@ -144,11 +145,14 @@ def file_row(file: LoadedFile, oid: str) -> Row:
 
 
 def feedback_rows(file: LoadedFile) -> Iterator[Row]:
-    """Yield each event of feedback in a file as a row of the table `feedback`."""
+    """Yield each event of feedback in a file as a row of the table `feedback`.
+
+    The last column is a name for the job that gave the feedback, by which feedback of one job is
+    counted once: its ref or, without one, its author and its time.
+    """
     for number, (line, event) in enumerate(file.feedback):
         time = event.at.isoformat()
-        # Names the job that the event is of. The prefix keeps the two forms apart: a ref could be
-        # spelled like a name and a time.
+        # With the prefixes no ref equals the name and time of another job.
         job = f"r:{event.ref}" if event.ref else f"b:{event.by}\n{time}"
         yield file.path, number, line, event.id, event.kind, time, event.by, event.ref, job
 
@@ -165,7 +169,8 @@ def placeholders(columns: str) -> str:
 def file_digest(file: Row, entries: Iterable[EntryDigest], feedback: Iterable[Row] = ()) -> bytes:
     """Return a hash of all rows of one memory file.
 
-    It shows damage and edits of the rows, but not a forgery with a new digest.
+    A row that was damaged or edited no longer matches the hash. Somebody who edits a row may write
+    a new hash as well; `artifact.verify` finds that.
 
     Args:
         file: the row of the file.
@@ -193,11 +198,11 @@ def text_hash(entry: Entry) -> bytes:
 def hidden_parts(title: str, body: str) -> str:
     """Return the words of a text that SQLite's tokenizer unicode61 does not find.
 
-    It splits at signs, but not at capitals or digits, nor between scripts. So these are the parts
-    of identifiers, and the words of scripts without blanks.
+    The tokenizer splits a text at signs only. So these are the parts of identifiers such as
+    `getName`, and the words of scripts without blanks. They are indexed in addition to the text.
 
-    This takes most of the time of a build. So the text is first translated to shapes, where a
-    capital or a digit inside a word is found several times faster than by a look at each word.
+    This takes most of the time of a build. Therefore identifiers are found in the shapes of the
+    text (SHAPES), which is several times faster than a look at each word.
 
     >>> hidden_parts("Call getUserName", "in src/http_client2.py, never HTTP")
     'get user name client 2'
@@ -206,15 +211,16 @@ def hidden_parts(title: str, body: str) -> str:
     encoded = text.encode()
     shapes = encoded.translate(SHAPES) + b" "
     parts: list[bytes] = []
-    for start in _find_mixed_words(shapes):
-        word_parts = IDENTIFIER_PARTS.findall(encoded, start, shapes.index(b" ", start))
-        if len(word_parts) > 1:
-            parts += word_parts
-    hidden = b" ".join(parts).lower().decode()
+    for start in _find_identifiers(shapes):
+        end = shapes.index(b" ", start)
+        identifier_parts = IDENTIFIER_PARTS.findall(encoded, start, end)
+        if len(identifier_parts) > 1:
+            parts += identifier_parts
+    joined_parts = b" ".join(parts).lower().decode()
     if encoded.isascii() or not UNSPACED.search(text):
-        return hidden
+        return joined_parts
 
-    hidden_words = [hidden]
+    hidden_words = [joined_parts]
     for token in text.split():
         if UNSPACED.search(token):
             hidden_words += words(token)
@@ -231,14 +237,15 @@ def cited(front: bytes) -> str:
 FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))
 
 
-def _find_mixed_words(shapes: bytes) -> list[int]:
+def _find_identifiers(shapes: bytes) -> list[int]:
     """Return the indices at which words begin that have a capital or a digit inside.
 
     Args:
-        shapes: the text translated by SHAPES.
+        shapes: a text whose bytes are replaced by their shapes: "a" for a small letter, "A" for a
+            capital or a digit, " " for anything else.
     """
     starts = set()
-    for shape_pair in (b"aA", b"AA"):  # As in `getName` and in `HTTPServer` or `http2`.
+    for shape_pair in (b"aA", b"AA"):  # As in `getName`, and in `HTTPServer`.
         index = shapes.find(shape_pair)
         while index >= 0:
             word_start = shapes.rfind(b" ", 0, index) + 1

@@ -181,7 +181,7 @@ def find_similar(
     """
     title = extract_prose(query.prompt).partition("\n")[0]
     title_terms = set(count_terms(title))
-    scores = _score(title, prompts)
+    scores = _score_tasks(title, prompts)
     min_hint_score = MIN_HINT_SCORE
     if prompts.total < SMALL_HISTORY:
         min_hint_score = MIN_HINT_SHARE * scores.highest
@@ -196,7 +196,7 @@ def find_similar(
         is_same_title = set(count_terms(task.title)) == title_terms
         if not query.is_of(task) and not is_same_title:
             scored_tasks.append((task, score))
-    return _rank(scored_tasks, top)
+    return _rank_tasks(scored_tasks, top)
 
 
 def find_answers(
@@ -218,17 +218,17 @@ def find_answers(
         top: how many are returned at most.
         is_wanted: returns whether a task may be returned.
     """
-    scores = _score(question, prompts)
+    scores = _score_tasks(question, prompts)
     min_score = MIN_ANSWER_SHARE * scores.highest
     scored_tasks: list[tuple[Task, float]] = []
     for task_index, score in scores.by_index.items():
         shares_enough = scores.shared_counts[task_index] >= MIN_ANSWER_TERMS
         if shares_enough and score >= min_score and is_wanted(tasks[task_index]):
             scored_tasks.append((tasks[task_index], score))
-    return _rank(scored_tasks, top)
+    return _rank_tasks(scored_tasks, top)
 
 
-def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
+def _rank_tasks(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[SimilarTask, ...]:
     """Return the best tasks by BM25 x outcome x (0.5 + 0.5 x share of their files that remain).
 
     Args:
@@ -248,7 +248,7 @@ def _rank(scored_tasks: Iterable[tuple[Task, float]], top: int) -> tuple[Similar
     return tuple(take_diverse(ranked, top, lambda hit: hit.task.title))
 
 
-def _score(title: str, prompts: PromptIndex) -> _Scores:
+def _score_tasks(title: str, prompts: PromptIndex) -> _Scores:
     """Return the BM25 scores of the tasks that share a term with a title.
 
     The inverse document frequency is log((N - n + 0.5) / (n + 0.5)), which is below zero for a term
@@ -276,16 +276,18 @@ def take_diverse(ranked: Sequence[S], top: int, title: Callable[[S], str]) -> It
         top: how many are returned at most.
         title: returns the title of a hit, by which hits are similar.
     """
-    remaining = list(ranked)
+    remaining_hits = list(ranked)
     chosen_titles: list[frozenset[str]] = []
 
     def marginal_relevance(hit: S) -> float:
         hit_title = content_words(title(hit))
-        similarity = max((jaccard(hit_title, chosen) for chosen in chosen_titles), default=0.0)
+        similarity = max(
+            (jaccard(hit_title, chosen_title) for chosen_title in chosen_titles), default=0.0
+        )
         return (1 - DIVERSITY) * hit.score / ranked[0].score - DIVERSITY * similarity
 
-    while remaining and len(chosen_titles) < top:
-        best = max(remaining, key=marginal_relevance)
-        remaining.remove(best)
+    while remaining_hits and len(chosen_titles) < top:
+        best = max(remaining_hits, key=marginal_relevance)
+        remaining_hits.remove(best)
         chosen_titles.append(content_words(title(best)))
         yield best

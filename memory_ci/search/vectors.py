@@ -215,16 +215,16 @@ def _find_nearest(
         depth: how many entries are returned at most.
         entry_hashes: the rows of the entries to compare, and the hashes of their texts.
     """
-    stored = _read_vectors(index, model_id)
-    if stored.dim != query.dim:
+    stored_vectors = _read_vectors(index, model_id)
+    if stored_vectors.dim != query.dim:
         return Nearest((), compared_count=0, total=len(entry_hashes))
-    cosines = _cosines(_read_data(index, model_id), query)
-    return _choose_nearest(index, stored, cosines, depth, entry_hashes)
+    cosines = _compute_cosines(_read_data(index, model_id), query)
+    return _choose_nearest(index, stored_vectors, cosines, depth, entry_hashes)
 
 
 def _choose_nearest(
     index: Index,
-    stored: StoredVectors,
+    stored_vectors: StoredVectors,
     cosines: Sequence[float],
     depth: int,
     entry_hashes: Sequence[EntryHash],
@@ -233,12 +233,12 @@ def _choose_nearest(
 
     Args:
         index: the index, from which these entries are read.
-        stored: the hashes of the stored vectors.
+        stored_vectors: the hashes of the stored vectors.
         cosines: the cosine of each stored vector with the query, in the same order.
         depth: how many entries are returned at most.
         entry_hashes: the rows of the entries to compare, and the hashes of their texts.
     """
-    cosine_by_hash = dict(zip(stored.hashes, cosines, strict=True))
+    cosine_by_hash = dict(zip(stored_vectors.hashes, cosines, strict=True))
     candidates: list[tuple[int, float]] = []
     for row, text_hash in entry_hashes:
         if text_hash in cosine_by_hash:
@@ -265,21 +265,23 @@ def find_nearest_to_texts(
     model_id = next(iter(index.read(READ_MODELS, (), itemgetter(0))), None)
     if not isinstance(model_id, str):
         return {}
-    stored = _read_vectors(index, model_id)
-    if set(hashes).isdisjoint(stored.hashes):
+    stored_vectors = _read_vectors(index, model_id)
+    if set(hashes).isdisjoint(stored_vectors.hashes):
         return {}
 
     all_vectors = _read_data(index, model_id)
     entry_hashes = _list_entries(index, filters)
-    vector_by_hash = _split_by_hash(stored.hashes, all_vectors)
+    vector_by_hash = _split_by_hash(stored_vectors.hashes, all_vectors)
     nearest_by_hash: dict[bytes, Nearest] = {}
     for text_hash in hashes:
         if text_hash not in vector_by_hash:
             continue
         # In the index numbers are little-endian; a query has those of this machine.
         query_data = _swap_to_little_endian(array("f", vector_by_hash[text_hash]))
-        cosines = _cosines(all_vectors, Vectors(stored.dim, query_data))
-        nearest_by_hash[text_hash] = _choose_nearest(index, stored, cosines, depth, entry_hashes)
+        cosines = _compute_cosines(all_vectors, Vectors(stored_vectors.dim, query_data))
+        nearest_by_hash[text_hash] = _choose_nearest(
+            index, stored_vectors, cosines, depth, entry_hashes
+        )
     return nearest_by_hash
 
 
@@ -301,10 +303,10 @@ def store_vectors(index: Index, model_id: str, hashes: Sequence[bytes], vectors:
         hashes: the hash of the text of each vector.
         vectors: the vectors.
     """
-    stored = _read_vectors(index, model_id)
+    stored_vectors = _read_vectors(index, model_id)
     bytes_by_hash: dict[bytes, bytes] = {}
-    if stored.dim == vectors.dim:
-        bytes_by_hash = _split_by_hash(stored.hashes, _read_data(index, model_id))
+    if stored_vectors.dim == vectors.dim:
+        bytes_by_hash = _split_by_hash(stored_vectors.hashes, _read_data(index, model_id))
     bytes_by_hash |= _split_by_hash(hashes, _swap_to_little_endian(vectors.data).tobytes())
 
     entry_hashes = index.read(LIST.format(filter="TRUE"), (), _read_entry_hash)
@@ -349,10 +351,10 @@ def _embed_entries(index: Index, embedder: Embedder, entry_hashes: Sequence[Entr
 def _find_missing_vectors(
     index: Index, model_id: str, entry_hashes: Sequence[EntryHash]
 ) -> tuple[list[EntryHash], int]:
-    """Find the texts of entry_hashes entries that have no vector of a model.
+    """Find the texts of entries that have no vector of a model.
 
     Returns:
-        One entry for each such text, and the number of entry_hashes entries that have a vector.
+        One entry for each such text, and the number of entries that have a vector.
     """
     stored_hashes = set(_read_vectors(index, model_id).hashes)
     # Entries with equal texts share a vector: one of them is enough.
@@ -405,13 +407,13 @@ def _split_by_hash(hashes: Sequence[bytes], data: bytes) -> dict[bytes, bytes]:
     }
 
 
-def _cosines(data: bytes, query: Vectors) -> list[float]:
+def _compute_cosines(data: bytes, query: Vectors) -> list[float]:
     """Return the cosine of every stored vector with the query; 0 if it is no number.
 
     All vectors have length one, or zero.
     """
     if importlib.util.find_spec("numpy") is None:
-        products = _products(data, query)
+        products = _compute_products(data, query)
     else:
         from memory_ci.search.embedders.minilm import load_numpy
 
@@ -421,7 +423,7 @@ def _cosines(data: bytes, query: Vectors) -> list[float]:
     return [value if math.isfinite(value) else 0.0 for value in products]
 
 
-def _products(data: bytes, query: Vectors) -> list[float]:
+def _compute_products(data: bytes, query: Vectors) -> list[float]:
     """Return the dot products without numpy, some hundred times slower."""
     numbers = _swap_to_little_endian(array("f", data))
     starts = range(0, len(numbers), query.dim)

@@ -13,12 +13,16 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.regex import Regex
 from memory_ci.sessions.served_ids import add_trailer
-from memory_ci.sessions.session_note import Sign, list_signs_of_recent_sessions, read_head
+from memory_ci.sessions.session_note import (
+    SessionActivity,
+    list_activities_of_recent_sessions,
+    read_head,
+)
 from memory_ci.text import plural
 
-OVERRIDE = "MEMORY_CI_SESSION"
+SESSION_VARIABLE = "MEMORY_CI_SESSION"
 
-VARIABLES = {
+AGENT_BY_VARIABLE = {
     "CLAUDE_CODE_SESSION_ID": "claude-code",
     "CODEX_THREAD_ID": "codex",
     "GEMINI_SESSION_ID": "gemini",
@@ -29,7 +33,7 @@ VARIABLES = {
 Claude Code since 2.1.132, Codex since January 2026.
 """
 
-KEY = Regex(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
+SESSION_KEY = Regex(r"[\w.-]{1,60}:[\w.-]{1,200}", re.ASCII)
 """The key of a session, `<agent>:<id>`, as a trailer can hold it."""
 
 
@@ -43,13 +47,13 @@ def find_sessions(environment: Mapping[str, str]) -> tuple[str, ...]:
     ('codex:019d-1',)
     """
     keys = []
-    if OVERRIDE in environment:
-        keys.append(environment[OVERRIDE])
+    if SESSION_VARIABLE in environment:
+        keys.append(environment[SESSION_VARIABLE])
     else:
-        for variable, agent in VARIABLES.items():
+        for variable, agent in AGENT_BY_VARIABLE.items():
             if variable in environment:
                 keys.append(f"{agent}:{environment[variable]}")
-    return tuple(key for key in keys if KEY.fullmatch(key))
+    return tuple(key for key in keys if SESSION_KEY.fullmatch(key))
 
 
 def add_session_trailer(
@@ -57,8 +61,9 @@ def add_session_trailer(
 ) -> bool:
     """Add the sessions of a commit to its message as a `Memory-Session` trailer.
 
-    They are the session that makes the commit, and those whose work a person commits. If
-    `MEMORY_CI_SESSION` is set, it names the session.
+    These are the session whose agent makes the commit, and sessions whose edits a person commits.
+    If `MEMORY_CI_SESSION` is set, it names the session. In a merge or rebase the edits are older
+    commits, so that only the session that makes the commit counts.
 
     Args:
         workspace: the workspace.
@@ -73,9 +78,9 @@ def add_session_trailer(
         RepositoryError: write-failed, git-failed.
     """
     keys = find_sessions(environment)
-    if OVERRIDE not in environment and not is_under_way(workspace.repo):
+    if SESSION_VARIABLE not in environment and not is_under_way(workspace.repo):
         index = find_index(workspace, environment)
-        keys = (*keys, *list_working(workspace, index, now))
+        keys = (*keys, *list_committing_sessions(workspace, index, now))
     return add_trailer(workspace, message_file, "Memory-Session", tuple(dict.fromkeys(keys)))
 
 
@@ -88,7 +93,7 @@ def find_index(workspace: Workspace, environment: Mapping[str, str]) -> Path:
     return work_tree(workspace) / environment.get("GIT_INDEX_FILE", default)
 
 
-def list_staged(workspace: Workspace, index: Path) -> frozenset[str]:
+def list_staged_paths(workspace: Workspace, index: Path) -> frozenset[str]:
     """Return the paths that differ between an index and HEAD."""
     command = "diff --cached --name-only -z --no-renames --no-ext-diff --ignore-submodules"
     environment = {"GIT_INDEX_FILE": str(index)}
@@ -96,59 +101,67 @@ def list_staged(workspace: Workspace, index: Path) -> frozenset[str]:
     return frozenset(decode_path(listing).split("\0")[:-1])
 
 
-def list_working(workspace: Workspace, index: Path, now: datetime) -> tuple[str, ...]:
+def list_committing_sessions(workspace: Workspace, index: Path, now: datetime) -> tuple[str, ...]:
     """Return the keys of the sessions of this work tree whose edits are staged in an index.
 
-    The hooks of an agent note signs of life of its session: each prompt and each edit. A session
-    is returned if it gave one within the last hours, had a prompt, was on this branch or at this
+    The hooks of an agent note the activities of its session: each prompt and each edit. A session
+    is returned if it was active within the last hours, had a prompt, was on this branch or at this
     commit, and edited a staged file that no commit has touched since.
     """
-    candidates: list[list[Sign]] = []
+    candidates: list[list[SessionActivity]] = []
     edited_paths: set[str] = set()
-    for signs in list_signs_of_recent_sessions(workspace, now):
-        if any(sign.is_prompt for sign in signs):
-            candidates.append(signs)
-            for sign in signs:
-                edited_paths.update(sign.edited)
+    for activities in list_activities_of_recent_sessions(workspace, now):
+        if any(activity.is_prompt for activity in activities):
+            candidates.append(activities)
+            for activity in activities:
+                edited_paths.update(activity.edited)
     if not edited_paths:
         return ()
-    staged = list_staged(workspace, index)
-    if staged.isdisjoint(edited_paths):
+    staged_paths = list_staged_paths(workspace, index)
+    if staged_paths.isdisjoint(edited_paths):
         return ()
 
     branch = read_head(workspace)
     head = find_commit(workspace.repo, "HEAD") or ""
     keys = []
-    for signs in candidates:
-        if not _is_on_branch_or_commit(signs, branch, head):
+    for activities in candidates:
+        if not _is_on_branch_or_commit(activities, branch, head):
             continue
-        has_work = _has_edited_staged_file(workspace, signs, staged)
-        if has_work and KEY.fullmatch(signs[0].key):
-            keys.append(signs[0].key)
+        has_edits = _has_edited_staged_file(workspace, activities, staged_paths)
+        if has_edits and SESSION_KEY.fullmatch(activities[0].key):
+            keys.append(activities[0].key)
     return tuple(keys)
 
 
-def _is_on_branch_or_commit(signs: Iterable[Sign], branch: str, head: str) -> bool:
-    """Return whether a session was last seen on a branch or at a commit."""
+def _is_on_branch_or_commit(activities: Iterable[SessionActivity], branch: str, head: str) -> bool:
+    """Return whether a session was last on a branch or at a commit.
+
+    Not every activity names the branch and the commit: the last one named counts.
+
+    Args:
+        activities: the activities of the session, the earliest first.
+        branch: the full name of the branch.
+        head: the commit.
+    """
     last_branch = ""
     last_head = ""
-    for sign in signs:
-        last_branch = sign.branch or last_branch
-        last_head = sign.head or last_head
+    for activity in activities:
+        last_branch = activity.branch or last_branch
+        last_head = activity.head or last_head
     is_on_branch = bool(last_branch) and last_branch == branch
     is_at_head = bool(last_head) and last_head == head
     return is_on_branch or is_at_head
 
 
 def _has_edited_staged_file(
-    workspace: Workspace, signs: Iterable[Sign], staged: frozenset[str]
+    workspace: Workspace, activities: Iterable[SessionActivity], staged_paths: frozenset[str]
 ) -> bool:
     """Return whether a session edited a staged file after the last commit that touched the file."""
     last_edits: dict[str, datetime] = {}
-    for sign in signs:
-        for path in sign.edited:
-            if path in staged:
-                last_edits[path] = sign.at
+    for activity in activities:
+        for path in activity.edited:
+            if path in staged_paths:
+                last_edits[path] = activity.at
     if not last_edits:
         return False
     from memory_ci.gitrepo.log import is_touched_since
@@ -167,9 +180,9 @@ def push_sessions(
     With `sessions.push: private` only members may be able to read the remote.
 
     Returns:
-        A message, "" if there is nothing new. The reason not to push is given only when a server
-        was asked who can read the remote. Its answer is kept for a while, so that not each push
-        repeats the reason.
+        A message; "" if there is nothing new, or if the user was told before why nothing is
+        pushed. That is told when a server is asked who can read the remote. Later pushes use its
+        stored answer and repeat nothing.
 
     Raises:
         EngineError: remote-failed.
@@ -188,7 +201,7 @@ def push_sessions(
 
         audience = find_audience(workspace, remote, environ, now)
         if audience.readers != "members":
-            if not audience.is_fresh:
+            if not audience.was_server_asked:
                 return ""
             reason = "does not tell who can read it"
             if audience.readers == "anybody":

@@ -38,22 +38,32 @@ def render_backtests(results: Iterable[BacktestResult], address: str) -> list[st
 
 
 def export_backtests(results: Sequence[BacktestResult], address: str) -> list[dict[str, Any]]:
-    """Return the rows of `--json` for some checks, with every change that violates them."""
-    return [
-        {
+    """Return the rows of `--json` for some checks, with every change that violates them.
+
+    The key `spoken` has the violations: in these changes the check would have spoken. `asked`
+    counts the violations in whose sessions a person asked for what the check demands.
+
+    Args:
+        results: the results of the back-tests.
+        address: the web address of the repository, "" if it has none.
+    """
+    rows: list[dict[str, Any]] = []
+    for result in results:
+        violations = [_export_violation(violation, address) for violation in result.violations]
+        row = {
             "id": result.rule.id,
             "title": result.rule.title,
             "check": result.rule.check,
             "changes": result.changes,
             "applicable": result.applicable,
-            "spoken": [_export_violation(violation, address) for violation in result.violations],
+            "spoken": violations,
             "known_sessions": result.with_session,
             "asked": result.asked_for,
             "not_judged": result.unjudged,
             "reason": result.reason,
         }
-        for result in results
-    ]
+        rows.append(row)
+    return rows
 
 
 def _export_violation(violation: PastViolation, address: str) -> dict[str, Any]:
@@ -72,7 +82,15 @@ def _export_violation(violation: PastViolation, address: str) -> dict[str, Any]:
 
 
 def _describe_backtest(result: BacktestResult, address: str) -> Iterator[str]:
-    """Yield the lines that describe the back-test of one check, and list the newest violations."""
+    """Yield the lines that describe the back-test of one check, and list the newest violations.
+
+    A back-test applies the check to merged changes of the past. Of the violations whose sessions
+    are known, it counts those in which a person had asked for what the check demands.
+
+    Args:
+        result: the back-test.
+        address: the web address of the repository, "" if it has none.
+    """
     yield f"{result.rule.name} {result.rule.title}"
     if isinstance(result.rule.check, BeforeCheck):
         yield "  has no back-test: history does not show what a session ran"
@@ -129,7 +147,11 @@ def describe_proposal(proposal: CheckProposal) -> Iterator[str]:
 
 
 def describe_check_outcome(outcome: RuleCheckOutcome) -> str:
-    """Return how merged changes met a check: `followed 38 of 41, ignored 2, skipped 1; …`."""
+    """Return how merged changes met a check since it exists: `followed 38 of 41, ignored 2; …`.
+
+    Then come the shares of changes that broke it before and since, and in brackets the 95 %
+    interval of their difference.
+    """
     if not outcome.applicable:
         return "no merged change that it is about since"
     text = f"followed {outcome.followed} of {outcome.applicable}"
@@ -137,10 +159,11 @@ def describe_check_outcome(outcome: RuleCheckOutcome) -> str:
         text += f", ignored {outcome.ignored}"
     if outcome.skipped:
         text += f", skipped {outcome.skipped}"
-    if outcome.before.total:
-        before, after = outcome.before, outcome.after
-        text += f"; broken {before.hits} of {before.total} before"
-        text += f", {after.hits} of {after.total} since"
+    broken_before = outcome.before
+    broken_since = outcome.after
+    if broken_before.total:
+        text += f"; broken {broken_before.hits} of {broken_before.total} before"
+        text += f", {broken_since.hits} of {broken_since.total} since"
     if outcome.low is not None and outcome.high is not None:
         text += f" [{outcome.low:+.2f}, {outcome.high:+.2f}]"
     return text

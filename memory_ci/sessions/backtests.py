@@ -48,31 +48,34 @@ def run_backtest(
 def join_sessions(
     workspace: Workspace, base: str, results: Sequence[BacktestResult]
 ) -> Iterator[BacktestResult]:
-    """Yield the results, each violation marked if its sessions are known and somebody asked for it.
+    """Yield the results, with what is known of the sessions in which each violation was made.
 
-    A violation that a person asked the agent for in the session of the change is `is_asked`.
+    A violation is a merged change that breaks a rule. If sessions of the change are known, it gets
+    `has_session`. If a person asked the agent in one of them for what the rule says, it gets
+    `is_asked`, too.
 
     Args:
         workspace: the repository.
         base: the commit in whose history the changes are.
         results: the results.
     """
-    changes: dict[str, MergedChange] = {}
+    change_by_sha: dict[str, MergedChange] = {}
     for result in results:
         for violation in result.violations:
-            changes[violation.merged.tip.sha] = violation.merged
+            change = violation.merged
+            change_by_sha[change.tip.sha] = change
     # The oldest first: an event belongs to the first change that is made after it.
-    oldest_first = sorted(changes.values(), key=lambda merged: merged.tip.committed_at)
+    oldest_first = sorted(change_by_sha.values(), key=lambda change: change.tip.committed_at)
     finder = SessionFinder(workspace, base=base)
-    texts_by_change: dict[str, list[str] | None] = {}
-    for merged in oldest_first[-MAX_JOINED:]:
-        texts_by_change[merged.tip.sha] = _list_texts(finder, merged)
+    texts_by_sha: dict[str, list[str] | None] = {}
+    for change in oldest_first[-MAX_JOINED:]:
+        texts_by_sha[change.tip.sha] = _list_texts_of_people(finder, change)
 
     for result in results:
         terms = tuple(read_clause(result.rule.title).terms)
         violations: list[PastViolation] = []
         for violation in result.violations:
-            texts = texts_by_change.get(violation.merged.tip.sha)
+            texts = texts_by_sha.get(violation.merged.tip.sha)
             if texts is not None:
                 is_asked = any(is_same_request(terms, text) for text in texts)
                 violation = replace(violation, has_session=True, is_asked=is_asked)
@@ -80,9 +83,9 @@ def join_sessions(
         yield replace(result, violations=tuple(violations))
 
 
-def _list_texts(finder: SessionFinder, merged: MergedChange) -> list[str] | None:
+def _list_texts_of_people(finder: SessionFinder, merged: MergedChange) -> list[str] | None:
     """Return the texts of people in the sessions of a change; None if it has no known session."""
-    joined_sessions = list(finder.find(merged, None))
+    joined_sessions = list(finder.find_sessions(merged, None))
     if not joined_sessions:
         return None
     texts = []

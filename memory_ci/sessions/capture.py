@@ -36,8 +36,8 @@ from memory_ci.records.event import Session
 from memory_ci.regex import Regex
 from memory_ci.repetition.commands import list_forms
 from memory_ci.sessions.marked_notes import read_notes
-from memory_ci.sessions.moments import list_known_forms, load_moments
-from memory_ci.sources.transcripts.digest import safe_id, write_digest
+from memory_ci.sessions.moments import list_failing_commands, load_timed_lines
+from memory_ci.sources.transcripts.digest import make_safe_id, write_digest
 from memory_ci.sources.transcripts.registry import is_database
 
 MAX_TRANSCRIPT_BYTES = 256 * 1024 * 1024  # Bytes of a transcript that is captured.
@@ -121,15 +121,15 @@ def find_newest_transcript(workspace: Workspace, home: Path) -> Path:
 
     roots = _list_roots(workspace.repo)
     top = work_tree(workspace)
-    dated = [(path.stat().st_mtime, path) for path in find_transcripts(default_places(home, top))]
-    for _, path in sorted(dated, reverse=True):
+    transcripts = list(find_transcripts(default_places(home, top)))
+    for path in sorted(transcripts, key=lambda path: (path.stat().st_mtime, path), reverse=True):
         if not _find_foreign_directory(path, "", roots):
             return path
 
-    places = ", ".join(str(place) for place in usual_places(home, top))
+    directories = ", ".join(str(directory) for directory in usual_places(home, top))
     hint = "Name the file: `memory-ci sessions --capture PATH`."
     raise UsageError(
-        f"no transcript of this project is in {places}", slug="no-transcript", hint=hint
+        f"no transcript of this project is in {directories}", slug="no-transcript", hint=hint
     )
 
 
@@ -155,10 +155,10 @@ def capture(
         RepositoryError: ref-moved, git-failed.
     """
     sessions = read_repository_sessions(workspace, path, cwd=cwd)
-    return keep_sessions(workspace, path, sessions, now, dry_run=dry_run)
+    return store_sessions(workspace, path, sessions, now, dry_run=dry_run)
 
 
-def keep_sessions(
+def store_sessions(
     workspace: Workspace,
     path: Path,
     sessions: list[Session],
@@ -189,7 +189,7 @@ def keep_sessions(
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
     # Id and agent come from the transcript, too, and may hold secrets.
     masked_sessions = [
-        replace(session, id=safe_id(session.id, _mask), agent=_mask(session.agent))
+        replace(session, id=make_safe_id(session.id, _mask), agent=_mask(session.agent))
         for session in sessions
     ]
     captured = []
@@ -243,45 +243,58 @@ def _store_session(
     *,
     dry_run: bool,
 ) -> Captured:
-    """Store the digest of one session, and the notes that the agent made in it, in its ref.
+    """Store a session in its ref: its digest, and the notes that the agent made in it.
+
+    The digest is a short form of the transcript. Of the commands, it keeps those that are known to
+    fail, although they succeeded.
 
     Args:
         workspace: the workspace.
         session: the session, without secrets in its id and agent.
         ended: when the session ended, None if that is too long ago to store it.
-        dry_run: whether to write nothing.
+        dry_run: whether to write nothing; the session then counts as new.
     """
     ref = session_ref(session.agent, session.id)
-    known = list_known_forms(load_moments(workspace.repo.common_dir))
+    failing_commands = list_failing_commands(load_timed_lines(workspace.repo.common_dir))
     digest = write_digest(
-        session, DIGEST_SIZE, _mask, lambda command: _name_known_forms(command, known)
+        session,
+        DIGEST_SIZE,
+        _mask,
+        lambda command_line: _find_failing_commands(command_line, failing_commands),
     )
     files = {DIGEST: digest}
     if notes := _find_notes(workspace, session.key, ref):
         files[NOTES] = notes
 
-    is_new = ended is not None
+    is_expired = ended is None
+    is_new = not is_expired
     if ended is not None and not dry_run:
         is_new = store(workspace.repo, session.agent, session.id, files, ended).is_new
     return Captured(
         session=session.key,
         ref=ref,
         is_new=is_new,
-        bytes=len(files[DIGEST]),
+        bytes=len(digest),
         human_turns=session.counts.human_turns,
-        is_expired=ended is None,
+        is_expired=is_expired,
     )
 
 
-def _name_known_forms(command: str, known: Collection[str]) -> str:
-    """Return the commands known to fail that a command line runs, joined by `&&`; "" for none."""
-    runs = list_forms(command)
-    run_forms = []
-    for text in sorted(known):
-        for form in list_forms(text):
+def _find_failing_commands(command_line: str, failing_commands: Collection[str]) -> str:
+    """Return the commands in a command line that are known to fail, joined by `&&`; "" for none.
+
+    Args:
+        command_line: the command line.
+        failing_commands: commands that are known to fail, each without changing arguments. A
+            command with more arguments is the same command.
+    """
+    runs = list_forms(command_line)
+    found_commands = []
+    for failing_command in sorted(failing_commands):
+        for form in list_forms(failing_command):
             if any(form.covers(run) for run in runs):
-                run_forms.append(str(form))
-    return " && ".join(run_forms)
+                found_commands.append(str(form))
+    return " && ".join(found_commands)
 
 
 def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
@@ -322,7 +335,11 @@ def _unreadable(message: str) -> UsageError:
 
 
 def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> str:
-    """Return the directory of the session in a transcript if it is outside of the work trees.
+    """Return where the session of a transcript was made, if that is outside of the work trees.
+
+    - A database has sessions of many projects: one of them must be of the work trees.
+    - Other transcripts name the directory, or the hook does.
+    - Gemini CLI records only a hash of the directory.
 
     Args:
         path: the transcript.
@@ -330,8 +347,8 @@ def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> st
         roots: the work trees.
 
     Returns:
-        The directory for a message, or words for it if only its hash is recorded. "" for a session
-        in one of the work trees, or if neither transcript nor hook names a directory.
+        The directory, `other projects` or `project <hash>`, for a message. "" for a session in one
+        of the work trees, or if neither transcript nor hook names a directory.
     """
     if is_database(path):
         from memory_ci.sources.transcripts.opencode import read_database
@@ -345,13 +362,13 @@ def _find_foreign_directory(path: Path, cwd: str, roots: tuple[Path, ...]) -> st
     if directory and not _is_within(directory, roots):
         return directory
 
-    match = PROJECT_HASH.search(head)
-    if not match:
+    hash_match = PROJECT_HASH.search(head)
+    if not hash_match:
         return ""
-    project = match[1].decode()
-    own_paths = (*roots, Path(directory))
-    own_projects = {hashlib.sha256(os.fsencode(own_path)).hexdigest() for own_path in own_paths}
-    return "" if project in own_projects else f"project {project[:12]}"
+    project_hash = hash_match[1].decode()
+    own_directories = (*roots, Path(directory))
+    own_hashes = {hashlib.sha256(os.fsencode(own)).hexdigest() for own in own_directories}
+    return "" if project_hash in own_hashes else f"project {project_hash[:12]}"
 
 
 def _find_first_directory(head: bytes) -> str:
@@ -386,12 +403,12 @@ def list_captured(workspace: Workspace) -> tuple[StoredSession, ...]:
     return list_stored(workspace.repo)
 
 
-def places_of(remote: str = "") -> tuple[str, ...]:
+def describe_places(remote: str = "") -> tuple[str, ...]:
     """Return in words where captured sessions are searched: locally, and on a remote if named."""
     return (SESSIONS, f"{SESSIONS} of {remote}") if remote else (SESSIONS,)
 
 
-def purge(
+def purge_sessions(
     workspace: Workspace,
     ids: Sequence[str],
     *,
@@ -416,33 +433,35 @@ def purge(
         EngineError: remote-failed.
         RepositoryError: git-failed.
     """
-    stored_here = list_stored(workspace.repo)
+    local_sessions = list_stored(workspace.repo)
     remote_refs = set(list_remote(workspace.repo, remote)) if remote else set()
-    refs = sorted({stored.ref for stored in stored_here} | remote_refs)
-    chosen = set(refs) if every else _choose_refs(refs, ids)
+    all_refs = sorted({stored.ref for stored in local_sessions} | remote_refs)
+    refs_to_delete = set(all_refs) if every else _choose_refs(all_refs, ids)
 
     if not dry_run:
         # The remote first: it may fail, and then the purge can be repeated.
-        delete_remote(workspace.repo, remote, sorted(chosen & remote_refs))
-        delete(workspace.repo, [stored for stored in stored_here if stored.ref in chosen])
-    return tuple(sorted(chosen))
+        delete_remote(workspace.repo, remote, sorted(refs_to_delete & remote_refs))
+        delete(
+            workspace.repo, [stored for stored in local_sessions if stored.ref in refs_to_delete]
+        )
+    return tuple(sorted(refs_to_delete))
 
 
-def _choose_refs(refs: Sequence[str], ids: Iterable[str]) -> set[str]:
+def _choose_refs(refs: Sequence[str], names: Iterable[str]) -> set[str]:
     """Return the refs of the sessions that are named by key, id or beginning of an id.
 
     Raises:
         UsageError: unknown-session.
     """
-    chosen: set[str] = set()
-    for name in ids:
-        matching = _list_matching(refs, name)
-        if not matching:
+    named_refs: set[str] = set()
+    for name in names:
+        matching_refs = _list_matching(refs, name)
+        if not matching_refs:
             hint = "`memory-ci sessions --captured` lists them."
             message = f"no captured session is named {name!r}"
             raise UsageError(message, slug="unknown-session", hint=hint)
-        chosen.update(matching)
-    return chosen
+        named_refs.update(matching_refs)
+    return named_refs
 
 
 def _list_matching(refs: Sequence[str], name: str) -> list[str]:

@@ -25,54 +25,67 @@ class CapturedSessions:
 
     def __init__(self, workspace: Workspace) -> None:
         self._repo = workspace.repo
-        self._limit = DIGEST_SIZE * MAX_DIGEST_FACTOR
-        self._stored_by_key: dict[str, StoredSession] = {}
+        self._max_session_bytes = DIGEST_SIZE * MAX_DIGEST_FACTOR
+        self._stored_by_session_key: dict[str, StoredSession] = {}  # as `headers` found them
         self.problems: list[str] = []
 
     @cached_property
     def stored(self) -> tuple[StoredSession, ...]:
-        """All captured sessions."""
+        """The refs of all captured sessions, without their content."""
         return list_stored(self._repo)
 
     @cached_property
     def headers(self) -> tuple[Session, ...]:
         """The captured sessions without their events, in the order of their refs.
 
-        Within the limits the newest are read; `problems` gets a message on those that were not.
+        A session is stored as a digest, a file of lines whose first line is the header. Within the
+        limits the newest sessions are read; `problems` gets a message on each other one.
         """
         newest_first = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
         read_count = min(len(newest_first), MAX_SESSIONS)
-        sessions: dict[str, Session] = {}
+        header_by_ref: dict[str, Session] = {}
 
         total_bytes = 0
-        for stored, data in read_stored(self._repo, newest_first[:read_count], self._limit):
+        contents = read_stored(self._repo, newest_first[:read_count], self._max_session_bytes)
+        for stored, data in contents:
             total_bytes += len(data)
             if total_bytes > MAX_BYTES:
                 read_count = newest_first.index(stored)
                 break
             first_line = data[: data.find(b"\n") + 1]
-            for session in read(io.BytesIO(first_line), stored.id):
-                sessions[stored.ref] = session
-                self._stored_by_key[session.key] = stored
+            for header in read(io.BytesIO(first_line), stored.id):
+                header_by_ref[stored.ref] = header
+                self._stored_by_session_key[header.key] = stored
 
+        self._report_unread(newest_first, read_count, header_by_ref)
+        return tuple(header_by_ref[ref] for ref in sorted(header_by_ref))
+
+    def _report_unread(
+        self, newest_first: list[StoredSession], read_count: int, header_by_ref: dict[str, Session]
+    ) -> None:
+        """Add messages on the sessions that are broken, and on those beyond the limits.
+
+        Args:
+            newest_first: all captured sessions.
+            read_count: how many of them were read; the others are beyond the limits.
+            header_by_ref: the sessions that could be read.
+        """
         for stored in newest_first[:read_count]:
-            if stored.ref not in sessions:
-                self.problems.append(
-                    f"{stored.key} holds no digest of at most {self._limit} bytes that can be read"
-                )
+            if stored.ref not in header_by_ref:
+                limit = f"at most {self._max_session_bytes} bytes"
+                self.problems.append(f"{stored.key} holds no digest of {limit} that can be read")
         if read_count < len(newest_first):
             unread = plural(len(newest_first) - read_count, "captured session")
             self.problems.append(
                 f"{unread} not read, the oldest: over {MAX_SESSIONS} sessions or {MAX_BYTES} bytes"
             )
-        return tuple(sessions[ref] for ref in sorted(sessions))
 
     def load_events(self, session: Session) -> Session:
         """Return a captured session with its events; any other session as it is."""
-        stored = self._stored_by_key.get(session.key)
+        stored = self._stored_by_session_key.get(session.key)
         if session.events or stored is None:
             return session
-        for _, data in read_stored(self._repo, [stored], self._limit):
+        for _, data in read_stored(self._repo, [stored], self._max_session_bytes):
             for complete in read(io.BytesIO(data), session.id):
                 return complete
         return session

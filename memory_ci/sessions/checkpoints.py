@@ -19,16 +19,19 @@ from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.event import UNKNOWN_TIME
 from memory_ci.records.history import Commit, MergedChange
-from memory_ci.sources.commits import author_of
-from memory_ci.sources.entire import CheckpointSummary, list_metadata, summarize
+from memory_ci.sources.commits import format_author
+from memory_ci.sources.entire import CheckpointSummary, list_metadata, summarize_checkpoint
 from memory_ci.text import plural
 
-KEY = "Entire-Checkpoint"
-GREP = ("--fixed-strings", "--regexp-ignore-case", f"--grep={KEY}:")
-GRACE = timedelta(hours=1)  # The latest date of a checkpoint after the merge of its work.
-WINDOW = timedelta(days=14)  # The longest time between work and its merge.
+TRAILER_KEY = "Entire-Checkpoint"
+TRAILER_LOG_OPTIONS = ("--fixed-strings", "--regexp-ignore-case", f"--grep={TRAILER_KEY}:")
+TIME_TOLERANCE = timedelta(hours=1)
+"""By how much the time of a session or checkpoint may miss that of its commit, chosen by hand."""
 
-LEAST_TOUCHED = 0.8
+MAX_TIME_TO_MERGE = timedelta(days=14)
+"""The longest time between work and its merge, chosen by hand."""
+
+MIN_SHARED_PATHS = 0.8
 """The share of a checkpoint's files that a change must have where the branch is unknown."""
 
 HINT = (
@@ -38,9 +41,9 @@ HINT = (
 MAX_METADATA = 1_000_000  # Bytes of one file of metadata.
 
 
-def list_named(commit: Commit) -> Iterator[str]:
+def list_named_ids(commit: Commit) -> Iterator[str]:
     """Yield the ids of the checkpoints that a commit names."""
-    for _, value in find_trailers(commit.message, (KEY,)):
+    for _, value in find_trailers(commit.message, (TRAILER_KEY,)):
         yield from split_ids(value)
 
 
@@ -63,7 +66,7 @@ class UnnamedCheckpoints:
         self._tree = tree
         self._base = find_commit(repo, base)
         self._since = since
-        self._joined: set[str] = set()
+        self._joined_ids: set[str] = set()  # of the checkpoints that this run joined
 
     @cached_property
     def count(self) -> int:
@@ -71,14 +74,14 @@ class UnnamedCheckpoints:
         return len(self._metadata)
 
     @cached_property
-    def unnamed(self) -> tuple[CheckpointSummary, ...]:
+    def summaries(self) -> tuple[CheckpointSummary, ...]:
         """The metadata of each checkpoint that no commit names, the oldest first."""
-        named = self._find_named(self._base) if self._base else set()
-        unnamed: dict[str, Sequence[str]] = {}
+        named_ids = self._find_named_ids(self._base) if self._base else set()
+        paths_by_id: dict[str, Sequence[str]] = {}
         all_paths: set[str] = set()
-        for checkpoint, paths in self._metadata.items():
-            if checkpoint not in named:
-                unnamed[checkpoint] = paths
+        for checkpoint_id, paths in self._metadata.items():
+            if checkpoint_id not in named_ids:
+                paths_by_id[checkpoint_id] = paths
                 all_paths.update(paths)
 
         contents: dict[str, bytes] = {}
@@ -86,23 +89,30 @@ class UnnamedCheckpoints:
             contents[content.file.path] = content.data or b""
 
         summaries = []
-        for checkpoint, paths in unnamed.items():
+        for checkpoint_id, paths in paths_by_id.items():
             metadata = [contents[path] for path in paths if path in contents]
-            summaries.append(summarize(checkpoint, metadata))
+            summaries.append(summarize_checkpoint(checkpoint_id, metadata))
         return tuple(sorted(summaries, key=lambda summary: (summary.at, summary.id)))
 
-    def join(self, merged: MergedChange, branch: str) -> Iterator[tuple[CheckpointSummary, str]]:
+    def join_change(
+        self, merged: MergedChange, branch: str
+    ) -> Iterator[tuple[CheckpointSummary, str]]:
         """Yield the checkpoints whose work is in a merged change, each with the reason in words.
 
-        No commit names them; `find_link` compares branch, files and time. A checkpoint that was
-        joined with a change before is left out.
+        A checkpoint is a part of a session that the tool Entire has stored. No commit names these
+        checkpoints, so their branch, files and time are compared with the change. A checkpoint is
+        joined with one change only.
+
+        Args:
+            merged: the change.
+            branch: its branch, "" if unknown.
         """
-        changed = _list_changed(merged)
-        for summary in self._unread:
-            if summary.id in self._joined:
+        changed_paths = _list_changed_paths(merged)
+        for summary in self._open_summaries:
+            if summary.id in self._joined_ids:
                 continue
-            if reason := find_link(summary, merged, branch, changed):
-                self._joined.add(summary.id)
+            if reason := find_reason_to_join(summary, merged, branch, changed_paths):
+                self._joined_ids.add(summary.id)
                 yield summary, reason
 
     def list_unmerged(self) -> tuple[CheckpointSummary, ...]:
@@ -112,33 +122,41 @@ class UnnamedCheckpoints:
         """
         if self._base is None:
             return ()
-        end = find_commit_time(self._repo, self._base) - WINDOW
-        start = find_commit_time(self._repo, self._since) - WINDOW if self._since else None
+        end = find_commit_time(self._repo, self._base) - MAX_TIME_TO_MERGE
+        start = (
+            find_commit_time(self._repo, self._since) - MAX_TIME_TO_MERGE if self._since else None
+        )
         return tuple(
             summary
-            for summary in self._list_unjoined()
+            for summary in self._list_unjoined_summaries()
             if summary.at <= end and (start is None or summary.at > start)
         )
 
-    def survey(self) -> str:
-        """Join all unnamed checkpoints with the changes of the whole history, and `describe` it."""
-        times = [summary.at for summary in self.unnamed if summary.at != UNKNOWN_TIME]
+    def join_whole_history(self) -> str:
+        """Join all unnamed checkpoints with the changes of the history; return the description."""
+        times = [summary.at for summary in self.summaries if summary.at != UNKNOWN_TIME]
         if times and self._base:
-            for merged in iter_changes(self._repo, times[0] - GRACE, self._base):
-                list(self.join(merged, find_branch(merged.tip.message)))  # it marks them as joined
+            for merged in iter_changes(self._repo, times[0] - TIME_TOLERANCE, self._base):
+                # The iteration notes the checkpoints as joined.
+                list(self.join_change(merged, find_branch(merged.tip.message)))
         return self.describe()
 
     def describe(self) -> str:
-        """Return how many checkpoints no commit names, and how these were used; "" without any."""
-        unmerged_count = len(self.list_unmerged())
-        if not self._joined and not unmerged_count:
-            return ""
-        waiting_count = self._count_waiting()
-        earlier_count = len(self.unnamed) - len(self._joined) - unmerged_count - waiting_count
+        """Return how many checkpoints no commit names, and how these were used; "" without any.
 
-        count = f"{len(self.unnamed)} of {plural(self.count, 'checkpoint')} of Entire"
-        verb = "is" if len(self.unnamed) == 1 else "are"
-        joined = f"{len(self._joined)} joined by branch, files and time"
+        Each was joined with a merged change, or is of no merged change and too old to be merged
+        any more, or may be merged yet, or was read by an earlier run.
+        """
+        unmerged_count = len(self.list_unmerged())
+        if not self._joined_ids and not unmerged_count:
+            return ""
+        joined_count = len(self._joined_ids)
+        waiting_count = self._count_waiting()
+        earlier_count = len(self.summaries) - joined_count - unmerged_count - waiting_count
+
+        count = f"{len(self.summaries)} of {plural(self.count, 'checkpoint')} of Entire"
+        verb = "is" if len(self.summaries) == 1 else "are"
+        joined = f"{joined_count} joined by branch, files and time"
         unmerged = f"{unmerged_count} of no change read for what people asked"
         waiting = f"{waiting_count} may be merged yet"
         message = f"{count} {verb} named by no commit: {joined}, {unmerged}, {waiting}"
@@ -155,48 +173,53 @@ class UnnamedCheckpoints:
             self._repo, *FILE_OPTIONS, "--end-of-options", self._tree.oid, "--"
         ):
             for checkpoint in list_metadata(file.path for file in commit.files):
-                authors[checkpoint] = author_of(commit)
+                authors[checkpoint] = format_author(commit)
         return authors
 
-    def _list_unjoined(self) -> list[CheckpointSummary]:
-        return [summary for summary in self._unread if summary.id not in self._joined]
+    def _list_unjoined_summaries(self) -> list[CheckpointSummary]:
+        return [summary for summary in self._open_summaries if summary.id not in self._joined_ids]
 
     def _count_waiting(self) -> int:
         """Return how many checkpoints of no change are so new that they may be merged yet."""
         if not self._base:
             return 0
-        end = find_commit_time(self._repo, self._base) - WINDOW
-        return sum(summary.at > end for summary in self._list_unjoined())
+        end = find_commit_time(self._repo, self._base) - MAX_TIME_TO_MERGE
+        return sum(summary.at > end for summary in self._list_unjoined_summaries())
 
     @cached_property
-    def _unread(self) -> tuple[CheckpointSummary, ...]:
-        """The unnamed checkpoints of no change up to `since`, the oldest first."""
-        unread = list(self.unnamed)
-        if not unread:
-            return ()
-        for merged in self._iter_earlier():
-            branch = find_branch(merged.tip.message)
-            changed = _list_changed(merged)
-            unread = [
-                summary for summary in unread if not find_link(summary, merged, branch, changed)
-            ]
-        return tuple(unread)
+    def _open_summaries(self) -> tuple[CheckpointSummary, ...]:
+        """The unnamed checkpoints, the oldest first, without those that earlier runs have joined.
 
-    def _iter_earlier(self) -> Iterator[MergedChange]:
+        Earlier runs read the changes up to the commit `since`.
+        """
+        open_summaries = list(self.summaries)
+        if not open_summaries:
+            return ()
+        for merged in self._iter_earlier_changes():
+            branch = find_branch(merged.tip.message)
+            changed_paths = _list_changed_paths(merged)
+            open_summaries = [
+                summary
+                for summary in open_summaries
+                if not find_reason_to_join(summary, merged, branch, changed_paths)
+            ]
+        return tuple(open_summaries)
+
+    def _iter_earlier_changes(self) -> Iterator[MergedChange]:
         """Yield the changes before `since` that a checkpoint of this run may belong to."""
         if self._since is not None:
-            start = find_commit_time(self._repo, self._since) - WINDOW - GRACE
+            start = find_commit_time(self._repo, self._since) - MAX_TIME_TO_MERGE - TIME_TOLERANCE
             yield from iter_changes(self._repo, start, self._since)
 
     @cached_property
     def _metadata(self) -> dict[str, Sequence[str]]:
         return list_metadata(self._tree.files)
 
-    def _find_named(self, rev: str) -> set[str]:
+    def _find_named_ids(self, rev: str) -> set[str]:
         """Return the ids of all checkpoints that the history of a revision names."""
         named: set[str] = set()
-        for commit, _ in read_log(self._repo, *GREP, "--end-of-options", rev, "--"):
-            named.update(list_named(commit))
+        for commit, _ in read_log(self._repo, *TRAILER_LOG_OPTIONS, "--end-of-options", rev, "--"):
+            named.update(list_named_ids(commit))
         return named
 
 
@@ -223,12 +246,12 @@ def find_commit_time(repo: Repository, rev: str) -> datetime:
     return next(commit.committed_at for commit, _ in log)
 
 
-def _list_changed(merged: MergedChange) -> set[str]:
+def _list_changed_paths(merged: MergedChange) -> set[str]:
     return {file.path for commit in merged.commits for file in commit.files}
 
 
-def find_link(
-    summary: CheckpointSummary, merged: MergedChange, branch: str, changed: Collection[str]
+def find_reason_to_join(
+    summary: CheckpointSummary, merged: MergedChange, branch: str, changed_paths: Collection[str]
 ) -> str:
     """Return why the work of a checkpoint is in a merged change, "" if nothing shows that it is.
 
@@ -240,13 +263,14 @@ def find_link(
         summary: the metadata of the checkpoint.
         merged: the change.
         branch: the branch of the change, "" if unknown.
-        changed: the paths that the change touched.
+        changed_paths: the paths that the change touched.
     """
-    end = merged.tip.committed_at + GRACE
-    shared = [path for path in summary.paths if path in changed]
-    if not shared or not end - WINDOW <= summary.at <= end:
+    latest = merged.tip.committed_at + TIME_TOLERANCE
+    earliest = latest - MAX_TIME_TO_MERGE
+    shared_paths = [path for path in summary.paths if path in changed_paths]
+    if not shared_paths or not earliest <= summary.at <= latest:
         return ""
     if branch and summary.branch:
         return f"a checkpoint of Entire on {branch}" if branch == summary.branch else ""
-    is_enough = len(shared) >= LEAST_TOUCHED * len(summary.paths)
-    return f"a checkpoint of Entire touched {shared[0]}" if is_enough else ""
+    has_most_paths = len(shared_paths) >= MIN_SHARED_PATHS * len(summary.paths)
+    return f"a checkpoint of Entire touched {shared_paths[0]}" if has_most_paths else ""

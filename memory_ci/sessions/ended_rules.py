@@ -22,11 +22,11 @@ from memory_ci.records.repetition import PersonTurn
 from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.failures import find_successes
 from memory_ci.repetition.requests import is_same_request
-from memory_ci.sessions.repetitions import REPETITION
-from memory_ci.sessions.rule_outcomes import FAILING_FORM
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
+from memory_ci.sessions.rule_outcomes import FAILURE_MOMENT_PREFIX
 from memory_ci.sessions.session_archive import SessionArchive
 
-QUIET = timedelta(days=365)
+MAX_TIME_UNASKED = timedelta(days=365)
 """How long nobody asks for a rule until a person is asked whether it still holds."""
 
 
@@ -52,35 +52,39 @@ def plan_ended(
     for located_entry in located:
         entry = located_entry.entry
         if may_retire(entry):
-            reason = _find_success_of_failure(entry, archive) or _find_missing_subject(tip, entry)
+            reason = _describe_success(entry, archive) or _describe_missing_name(tip, entry)
             if reason:
                 yield retire(located_entry, reason)
 
 
-def _find_missing_subject(tip: Snapshot, entry: Entry) -> str:
-    """Return a message if the file or task that a rule names does not exist any more, else "".
+def _describe_missing_name(tip: Snapshot, entry: Entry) -> str:
+    """Return a message if the file or task that a rule of conduct names is gone, else "".
 
-    Only rules that were found by counting requests are looked at: others cite code, and cites are
-    checked elsewhere.
+    Only rules that were found by counting requests are looked at. Other entries cite the code that
+    they are about, and cites are checked elsewhere.
     """
-    if entry.engine != REPETITION or entry.type != "directive":
-        return ""
-    return find_gone(tip, entry.title)
+    is_rule_of_conduct = entry.type == "directive" and entry.engine == REPETITION_ENGINE
+    return find_gone(tip, entry.title) if is_rule_of_conduct else ""
 
 
-def _find_success_of_failure(entry: Entry, archive: SessionArchive) -> str:
-    """Return a message if the command of a known failure worked after it last failed, else ""."""
+def _describe_success(entry: Entry, archive: SessionArchive) -> str:
+    """Return a message if the command of a known failure worked after it last failed, else "".
+
+    Args:
+        entry: an entry; that of a known failure is served at the moment `before:command …`.
+        archive: the sessions of the repository, with the commands that failed or succeeded.
+    """
     moment = entry.when or ""
-    if not moment.startswith(FAILING_FORM) or entry.type != "corrective":
+    if not moment.startswith(FAILURE_MOMENT_PREFIX) or entry.type != "corrective":
         return ""
-    form = moment.removeprefix(FAILING_FORM)
-    failed_at = [run.at for run in archive.failed if run.form == form]
-    # If no session has the failures, the command counts as failed on the day of the entry.
+    command = moment.removeprefix(FAILURE_MOMENT_PREFIX)
+    failed_at = [run.at for run in archive.failed if run.form == command]
+    # If the archive has no such failure, the command counts as failed on the day of the entry.
     noted_at = _end_of(entry.occurred_at or entry.created_at or date.min)
-    last_failed = max(failed_at, default=noted_at)
-    successes = find_successes(form, entry.title, archive.succeeded)
-    later = [at for at in successes if at > last_failed]
-    return f"{form} worked on {min(later):%Y-%m-%d}" if later else ""
+    last_failed_at = max(failed_at, default=noted_at)
+    succeeded_at = find_successes(command, entry.title, archive.succeeded)
+    later_successes = [at for at in succeeded_at if at > last_failed_at]
+    return f"{command} worked on {min(later_successes):%Y-%m-%d}" if later_successes else ""
 
 
 def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | None:
@@ -100,8 +104,8 @@ def find_withdrawal(entry: Entry, turns: Sequence[PersonTurn]) -> Withdrawal | N
 
 
 def is_unasked(entry: Entry, turns: Iterable[PersonTurn], today: date) -> bool:
-    """Return whether nobody asked for a rule, or confirmed it, in the last year (`QUIET`)."""
-    since = today - QUIET
+    """Return whether nobody asked for a rule, or confirmed it, for a year (`MAX_TIME_UNASKED`)."""
+    since = today - MAX_TIME_UNASKED
     if max(entry.created_at or date.min, entry.last_reinforced) > since:
         return False
     terms = tuple(read_clause(entry.title).terms)

@@ -20,15 +20,20 @@ from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import find_commit, find_hooks
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Workspace, work_tree
 from memory_ci.records.entry import Located
-from memory_ci.sessions.session_note import list_signs
+from memory_ci.sessions.session_note import list_activities
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import INBOX, fragment_path
 
 # The functions import what reads and writes notes: most hooks find that there are none.
 
-MARK = "session:"  # The beginning of a line of evidence that quotes a person in a session.
+SESSION_PREFIX = (
+    "session:"  # The beginning of a line of evidence that quotes a person in a session.
+)
 MAX_NOTES = 1_000  # Notes that are read, the oldest first; a session adds three.
+NOTE_NAME = "note.md"  # The path for the parser of entries, which no message shows.
 EXCLUDED_REFS = ("--exclude=refs/stash", "--exclude=refs/memory-ci/*")
+NOTE_HOOKS = ("pre-commit", "prepare-commit-msg")
+"""The hooks of git that add notes to a commit."""
 
 
 class _Note(NamedTuple):
@@ -43,29 +48,31 @@ class _Note(NamedTuple):
     is_committed: bool
 
 
-def keep_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
+def write_note(workspace: Workspace, entry_id: str, data: bytes) -> Path:
     """Write a note into the git directory, else into the inbox, and return its path.
 
-    The inbox is a directory of the work tree. If an agent may not write to the git directory, its
-    next hook moves the note there from the inbox. Without the git hook that adds notes to a commit
-    (in a cloud agent's clone), the note is committed from the inbox like any file.
+    The inbox is a directory of the work tree. It gets the note in two cases. An agent may not be
+    allowed to write to the git directory: then its next hook moves the note there. Or no hook of
+    git that adds notes to a commit is installed (in a cloud agent's clone): then the note is
+    committed from the inbox like any file.
 
     Raises:
         RepositoryError: bare-repository, write-failed.
     """
     root = work_tree(workspace)
     head = find_commit(workspace.repo, "HEAD") or "unborn"
-    path = _folder(workspace) / f"{entry_id}.{head}.md"
+    note_path = _get_notes_directory(workspace) / f"{entry_id}.{head}.md"
+    inbox_path = root / fragment_path(entry_id)
     try:
         hooks = find_hooks(workspace.repo)
-        if not any((hooks / name).exists() for name in ("pre-commit", "prepare-commit-msg")):
-            raise FileNotFoundError
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_file(path, data)
+        if any((hooks / name).exists() for name in NOTE_HOOKS):
+            note_path.parent.mkdir(parents=True, exist_ok=True)
+            write_file(note_path, data)
+            return note_path
     except (OSError, RepositoryError):
-        path = root / fragment_path(entry_id)
-        write_file(path, data, root)
-    return path
+        pass  # the inbox gets the note
+    write_file(inbox_path, data, root)
+    return inbox_path
 
 
 def collect_notes(workspace: Workspace, key: str) -> None:
@@ -83,13 +90,13 @@ def collect_notes(workspace: Workspace, key: str) -> None:
         data = _read(path)
         if not _is_of_session(data, key):
             continue
-        if keep_note(workspace, path.stem, data) != path:
+        if write_note(workspace, path.stem, data) != path:
             path.unlink()
 
 
 def list_note_ids(workspace: Workspace) -> set[str]:
     """Return the ids of all notes in the inbox and the git directory, without a git process."""
-    paths = (*_folder(workspace).glob("*.md"), *_list_inbox(workspace))
+    paths = (*_get_notes_directory(workspace).glob("*.md"), *_list_inbox(workspace))
     return {path.name.partition(".")[0] for path in paths}
 
 
@@ -124,7 +131,7 @@ def read_notes(workspace: Workspace, key: str) -> list[bytes]:
 
 
 def _is_of_session(data: bytes, key: str) -> bool:
-    return f"{MARK}{key}#".encode() in data
+    return f"{SESSION_PREFIX}{key}#".encode() in data
 
 
 def _list_inbox(workspace: Workspace) -> Iterator[Path]:
@@ -133,37 +140,47 @@ def _list_inbox(workspace: Workspace) -> Iterator[Path]:
 
 def _find_notes(workspace: Workspace) -> dict[str, _Note]:
     """Return the notes in the git directory by the paths that they will have in the inbox."""
-    files = sorted(_folder(workspace).glob("*.md"), key=lambda path: path.name)[:MAX_NOTES]
-    paths: dict[str, Path] = {}
-    heads: set[str] = set()
-    for path in files:
-        entry_id, _, rest = path.name.partition(".")  # `<entry>.<commit>.md`
-        paths[fragment_path(entry_id)] = path
-        heads.add(rest.removesuffix(".md"))
-    if not paths:
+    directory = _get_notes_directory(workspace)
+    note_paths = sorted(directory.glob("*.md"), key=lambda path: path.name)[:MAX_NOTES]
+    note_by_inbox_path: dict[str, Path] = {}
+    head_shas: set[str] = set()
+    for note_path in note_paths:
+        # `<entry>.<commit>.md`, with the commit of HEAD when the note was made.
+        entry_id, _, head_and_suffix = note_path.name.partition(".")
+        note_by_inbox_path[fragment_path(entry_id)] = note_path
+        head_shas.add(head_and_suffix.removesuffix(".md"))
+    if not note_by_inbox_path:
         return {}
-    committed = _list_committed_paths(workspace, paths, heads)
-    return {inbox_path: _Note(path, inbox_path in committed) for inbox_path, path in paths.items()}
+    committed_paths = _list_committed_paths(workspace, note_by_inbox_path, head_shas)
+    return {
+        inbox_path: _Note(note_path, inbox_path in committed_paths)
+        for inbox_path, note_path in note_by_inbox_path.items()
+    }
 
 
-def _list_committed_paths(workspace: Workspace, paths: Iterable[str], heads: set[str]) -> set[str]:
+def _list_committed_paths(
+    workspace: Workspace, paths: Iterable[str], head_shas: set[str]
+) -> set[str]:
     """Return those of some paths that a commit of any branch has touched.
+
+    Only commits after those at which the notes were made are searched: that is, all but the
+    ancestors of the common ancestor of these.
 
     Args:
         workspace: the workspace.
         paths: paths relative to the root of the work tree.
-        heads: the commits that were HEAD when the notes were made, "unborn" for none; only later
-            commits are searched.
+        head_shas: the commits that were HEAD when the notes were made; "unborn" for none.
     """
     cwd = workspace.repo.cwd
-    if len(heads) > 1:
-        base = run_git(cwd, "merge-base", "--octopus", *heads, ok=(0, 1, 128))
-        heads = set(base.decode().split())
-    starts = [f"^{head}" for head in heads if head != "unborn"]
+    if len(head_shas) > 1:
+        # git exits with 1 without a common ancestor, with 128 if a commit is gone.
+        base = run_git(cwd, "merge-base", "--octopus", *head_shas, ok=(0, 1, 128))
+        head_shas = set(base.decode().split())
+    exclusions = [f"^{sha}" for sha in head_shas if sha != "unborn"]
     options = "log --format= --name-only -z --no-renames --ignore-missing".split()
     pathspecs = [f":(top,literal){path}" for path in paths]
     refs = (*EXCLUDED_REFS, "--all")
-    output = run_git(cwd, *options, *refs, *starts, "--", *pathspecs, ok=(0, 128))
+    output = run_git(cwd, *options, *refs, *exclusions, "--", *pathspecs, ok=(0, 128))
     return {path.strip("\n") for path in decode_path(output).split("\0")}
 
 
@@ -171,7 +188,8 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     """Copy to the inbox and stage the notes of sessions whose work is in the commit being made.
 
     Notes that are already in a commit are deleted from the git directory. Nothing is done for `git
-    commit PATH`, which must commit this path and nothing else; it uses another index.
+    commit PATH`, which must commit this path and nothing else; it uses another index. Neither is
+    anything done during a merge or rebase, which commits older work.
 
     Returns:
         The paths of the staged notes, in the inbox.
@@ -183,8 +201,8 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     from memory_ci.sessions.active_session import (
         find_index,
         find_sessions,
-        list_staged,
-        list_working,
+        list_committing_sessions,
+        list_staged_paths,
     )
 
     index = find_index(workspace, environ)
@@ -193,26 +211,21 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     if not is_of_work_tree or is_under_way(workspace.repo):
         return ()
 
-    texts: dict[str, bytes] = {}  # Of pending notes, by their path in the inbox.
-    for inbox_path, note in _find_notes(workspace).items():
-        if note.is_committed:
-            note.path.unlink(missing_ok=True)
-        else:
-            texts[inbox_path] = _read(note.path)
-    if not texts:
+    pending_texts = _take_pending_texts(workspace)
+    if not pending_texts:
         return ()
-    staged_paths = list_staged(workspace, index)
+    staged_paths = list_staged_paths(workspace, index)
     if not staged_paths:
         return ()
 
     root = work_tree(workspace)
-    session_keys = {*find_sessions(environ), *list_working(workspace, index, now)}
+    session_keys = {*find_sessions(environ), *list_committing_sessions(workspace, index, now)}
     added_paths = []
-    for inbox_path, text in texts.items():
+    for inbox_path, text in pending_texts.items():
         if inbox_path in staged_paths:
             continue
         if _belongs_to_commit(workspace, text, session_keys, staged_paths):
-            write_file(root / inbox_path, _trim_evidence(workspace, text), root)
+            write_file(root / inbox_path, _remove_private_quotes(workspace, text), root)
             added_paths.append(inbox_path)
     if added_paths:
         names = b"".join(encode_path(path) + b"\0" for path in added_paths)
@@ -221,22 +234,33 @@ def stage_notes(workspace: Workspace, environ: Mapping[str, str], now: datetime)
     return tuple(added_paths)
 
 
-def _trim_evidence(workspace: Workspace, data: bytes) -> bytes:
+def _take_pending_texts(workspace: Workspace) -> dict[str, bytes]:
+    """Return the texts of the notes that no commit has, by inbox path, and delete all others."""
+    texts: dict[str, bytes] = {}
+    for inbox_path, note in _find_notes(workspace).items():
+        if note.is_committed:
+            note.path.unlink(missing_ok=True)
+        else:
+            texts[inbox_path] = _read(note.path)
+    return texts
+
+
+def _remove_private_quotes(workspace: Workspace, note_text: bytes) -> bytes:
     """Return the text of a note with the quotations that the setting `evidence.quotes` allows."""
     quotes = workspace.config.evidence.quotes
     if quotes == "full":
-        return data
+        return note_text
     from memory_ci.extraction.entries import trim_evidence
     from memory_ci.store.document import parse_memory_file
     from memory_ci.store.edits import format_entry
 
-    entries = parse_memory_file("", data).entries
+    entries = parse_memory_file(NOTE_NAME, note_text).entries
     texts = [format_entry(trim_evidence(entry, quotes)) for entry in entries]
     return "".join(texts).encode()
 
 
 def _belongs_to_commit(
-    workspace: Workspace, data: bytes, session_keys: set[str], staged_paths: frozenset[str]
+    workspace: Workspace, note_text: bytes, session_keys: set[str], staged_paths: frozenset[str]
 ) -> bool:
     """Return whether a note should be added to the commit that is being made.
 
@@ -245,20 +269,22 @@ def _belongs_to_commit(
 
     Args:
         workspace: the workspace.
-        data: the text of the note.
+        note_text: the text of the note, an entry of memory.
         session_keys: the sessions (`<agent>:<id>`) that make the commit or whose work is in it.
         staged_paths: the paths of the commit's files.
     """
     from memory_ci.anchors.anchors import parse_anchor
     from memory_ci.store.document import parse_memory_file
 
-    entries = parse_memory_file("note.md", data).entries
+    entries = parse_memory_file(NOTE_NAME, note_text).entries
     if not entries:
         return False
     entry = entries[0]
-    # A quote is `session:<agent>:<id>#…`.
-    quotes = [line.removeprefix(MARK) for line in entry.evidence if line.startswith(MARK)]
-    session_key = quotes[0].partition("#")[0] if quotes else ""
+    session_key = ""
+    for line in entry.evidence:
+        if line.startswith(SESSION_PREFIX):  # `session:<agent>:<id>#…`
+            session_key = line.removeprefix(SESSION_PREFIX).partition("#")[0]
+            break
     if session_key in session_keys:
         return True
 
@@ -270,10 +296,10 @@ def _belongs_to_commit(
     if cited_paths:
         return not cited_paths.isdisjoint(staged_paths)
     session_id = session_key.partition(":")[2]
-    return not any(sign.edited for sign in list_signs(workspace, session_id))
+    return not any(activity.edited for activity in list_activities(workspace, session_id))
 
 
-def _folder(workspace: Workspace) -> Path:
+def _get_notes_directory(workspace: Workspace) -> Path:
     return workspace.repo.git_dir / "memory-ci" / "notes"
 
 

@@ -19,17 +19,17 @@ from memory_ci.regex import Regex
 from memory_ci.repetition.commands import CommandForm, list_forms
 
 TABLE = "moments.json"
-SERVED = "told"
+SERVED_DIRECTORY = "told"
 """The directory in `.git/memory-ci` of notes on which lines each session was served."""
 
-RAN = "ran"
+RUNS_DIRECTORY = "ran"
 """The directory in `.git/memory-ci` of notes on what each session ran since its last edit."""
 
 RULES = "checks.json"
 """The checks of the default branch, in `.git/memory-ci`; `sessions.rule_table` reads it."""
 
 MAX_TABLE = 500_000  # Bytes of the table that are read.
-MAX_MOMENTS = 200  # Moments that are compared with what an agent does.
+MAX_LINES = 200  # Moments that are compared with what an agent does.
 MAX_WHEN = 200  # Characters of a moment; comparing a longer pattern takes quadratic time.
 MAX_NOTE = 10_000  # Bytes of a note on which lines a session was served.
 MAX_SERVED = 3  # Lines that one session is served at moments of its work.
@@ -38,7 +38,7 @@ NOTE = Regex(rf"[0-9a-f]{{{NOTE_WIDTH}}}")
 ENTRY_ID = Regex(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 """The id of an entry, not the key of a request that is not agreed."""
 
-COMMANDS = {
+FORMS_BY_MOMENT = {
     "before:commit": (CommandForm("git", ("commit",)),),
     "before:push": (CommandForm("git", ("push",)),),
     "before:pull-request": (
@@ -46,18 +46,18 @@ COMMANDS = {
         CommandForm("glab", ("mr", "create")),
     ),
 }
-"""The commands of moments that have a name."""
+"""The commands that reach a moment which is named after its purpose."""
 
-NAMING_COMMANDS = ("before:command", "after:failure")
-"""Moments that name their command themselves."""
+MOMENTS_WITH_COMMAND = ("before:command", "after:failure")
+"""Moments that name their command behind a blank: `before:command gh pr diff`."""
 
 
-class Moment(NamedTuple):
-    """A line that is served to an agent at a moment of its work.
+class TimedLine(NamedTuple):
+    """A line of memory that is served to an agent at a moment of its work.
 
     Attributes:
         id: the id of its entry, or the key of a request that is not agreed.
-        when: the moment, as `records.entry.MOMENT`.
+        when: the moment, such as `before:commit` (`records.entry.MOMENT`).
         line: the line.
     """
 
@@ -66,7 +66,7 @@ class Moment(NamedTuple):
     line: str
 
 
-class Point(NamedTuple):
+class AgentAction(NamedTuple):
     """An action of an agent, just before or just after it happens: a command or an edit.
 
     Attributes:
@@ -91,7 +91,7 @@ def find_common_dir(start: Path) -> Path | None:
         if entry.is_dir():
             return entry
         if entry.is_file():
-            return _follow(entry)
+            return _read_shared_git_dir(entry)
     return None
 
 
@@ -108,84 +108,91 @@ def has_rules(common_dir: Path) -> bool:
     return (common_dir / "memory-ci" / RULES).is_file()
 
 
-def load_moments(common_dir: Path) -> list[Moment]:
+def load_timed_lines(common_dir: Path) -> list[TimedLine]:
     """Return the lines in the table of a repository, none if it is missing or cannot be read."""
     with suppress(OSError, ValueError, TypeError, LookupError, RecursionError):
         rows = json.loads(read_regular(common_dir / "memory-ci" / TABLE, MAX_TABLE))
-        return [_read_moment(row) for row in rows[:MAX_MOMENTS]]
+        return [_parse_line(row) for row in rows[:MAX_LINES]]
     return []
 
 
-def save_moments(common_dir: Path, moments: Iterable[Moment]) -> None:
+def save_timed_lines(common_dir: Path, timed_lines: Iterable[TimedLine]) -> None:
     """Write the table of lines into the git directory, if it changes.
 
-    Moments that are too long are left out, and lines beyond the limit.
+    Lines with a moment that is too long are left out, and lines beyond the limit.
     """
-    short = [moment for moment in moments if len(moment.when) <= MAX_WHEN]
-    rows = [moment._asdict() for moment in short[:MAX_MOMENTS]]
+    short = [timed_line for timed_line in timed_lines if len(timed_line.when) <= MAX_WHEN]
+    rows = [timed_line._asdict() for timed_line in short[:MAX_LINES]]
     data = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
     save_if_changed(common_dir / "memory-ci" / TABLE, data)
 
 
-def _read_moment(row: Any) -> Moment:  # noqa: ANN401 - any JSON value
-    """Return the line that a row of the table holds.
+def _parse_line(row: Any) -> TimedLine:  # noqa: ANN401 - any JSON value
+    """Return the line of memory that a row of the table, a JSON object, holds.
 
     Raises:
         TypeError, LookupError: it is no object with these texts.
         UnicodeEncodeError: a text holds a lone surrogate, which no file can hold.
     """
-    moment = Moment(row["id"], row["when"], row["line"])
-    "".join(moment).encode()  # raises for values that are no text
-    return moment
+    timed_line = TimedLine(row["id"], row["when"], row["line"])
+    for text in timed_line:
+        if not isinstance(text, str):
+            raise TypeError(f"{text!r} is no text")
+        text.encode()  # raises for a lone surrogate
+    return timed_line
 
 
-def list_known_forms(moments: Iterable[Moment]) -> frozenset[str]:
-    """Return the forms of the commands that are known to fail.
+def list_failing_commands(timed_lines: Iterable[TimedLine]) -> frozenset[str]:
+    """Return the commands that are known to fail, for memory has a line to serve before them.
 
-    >>> sorted(list_known_forms([Moment("1", "before:command gh pr diff --stat", "It fails")]))
+    Each has its program, its subcommands and the options that matter.
+
+    >>> sorted(list_failing_commands([TimedLine("1", "before:command gh pr diff --stat", "Fails")]))
     ['gh pr diff --stat']
     """
-    forms = set()
-    for moment in moments:
-        name, _, form = moment.when.partition(" ")
+    commands = set()
+    for timed_line in timed_lines:
+        name, _, command = timed_line.when.partition(" ")
         if name == "before:command":
-            forms.add(form)
-    return frozenset(forms)
+            commands.add(command)
+    return frozenset(commands)
 
 
-def list_due(moments: Iterable[Moment], point: Point) -> list[Moment]:
-    """Return the lines that are due at a point of an agent's work, in the order of the table.
+def select_due_lines(timed_lines: Iterable[TimedLine], action: AgentAction) -> list[TimedLine]:
+    """Return the lines whose moment an action of an agent reaches, in their order.
 
-    >>> moments = [Moment("1", "before:commit", "a"), Moment("2", "before:edit db/*.sql", "b")]
-    >>> [moment.line for moment in list_due(moments, Point("git add . && git commit -m x"))]
+    >>> table = [TimedLine("1", "before:commit", "a"), TimedLine("2", "before:edit *.sql", "b")]
+    >>> [due.line for due in select_due_lines(table, AgentAction("git add . && git commit -m x"))]
     ['a']
     """
-    runs = list_forms(point.command)
-    return [moment for moment in moments if _is_due(moment.when, point, runs)]
+    runs = list_forms(action.command)
+    return [timed_line for timed_line in timed_lines if _is_due(timed_line.when, action, runs)]
 
 
-def _is_due(when: str, point: Point, runs: Sequence[CommandForm]) -> bool:
-    """Return whether a line of memory is to be served at this point of an agent's work.
+def _is_due(when: str, action: AgentAction, runs: Sequence[CommandForm]) -> bool:
+    """Return whether an action of an agent reaches the moment of a line of memory.
 
     Args:
-        when: the moment of the line, such as `before:commit` or `before:edit db/*.sql`.
-        point: what the agent is about to do, or has just done.
+        when: the moment, such as `before:commit` or `before:edit db/*.sql`.
+        action: what the agent is about to do, or has just done.
         runs: the commands that it runs, parsed.
     """
     name, _, detail = when.partition(" ")
     if len(when) > MAX_WHEN:
         return False
     if name == "before:edit":
-        return any(fnmatchcase(path, detail) for path in point.paths)
-    if not runs or (name == "after:failure") != point.is_failure:
+        return any(fnmatchcase(path, detail) for path in action.paths)
+    is_for_failures = name == "after:failure"
+    if not runs or is_for_failures != action.is_failure:
         return False
-    forms = COMMANDS.get(name, ())
-    if name in NAMING_COMMANDS:
+    if name in MOMENTS_WITH_COMMAND:
         forms = tuple(list_forms(detail))
+    else:
+        forms = FORMS_BY_MOMENT.get(name, ())
     return any(form.covers(run) for form in forms for run in runs)
 
 
-def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Moment]:
+def claim_due_lines(common_dir: Path, session: str, due: Sequence[TimedLine]) -> list[TimedLine]:
     """Return the due lines that a session was not served yet, and record them as served.
 
     A session is served each line once, and at most `MAX_SERVED` lines. Hooks of one session run at
@@ -195,11 +202,13 @@ def claim_due(common_dir: Path, session: str, due: Sequence[Moment]) -> list[Mom
     if not due:
         return []
     with suppress(OSError), hold_note(common_dir, session) as note:
-        claimed_ids = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
-        unclaimed = {moment.id: moment for moment in due if moment.id not in claimed_ids}
-        free_count = max(0, MAX_SERVED - len(claimed_ids))
-        claimed = list(unclaimed.values())[:free_count]
-        _append(note, [moment.id for moment in claimed])
+        served_ids = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
+        new_lines = {
+            timed_line.id: timed_line for timed_line in due if timed_line.id not in served_ids
+        }
+        free_count = max(0, MAX_SERVED - len(served_ids))
+        claimed = list(new_lines.values())[:free_count]
+        _append(note, [timed_line.id for timed_line in claimed])
         return claimed
     return []
 
@@ -212,21 +221,21 @@ def mute(common_dir: Path, session: str) -> None:
 
 def delete_notes(common_dir: Path, before: float) -> None:
     """Delete the notes on sessions that were last written before a time, in seconds since 1970."""
-    for folder in (SERVED, RAN):
+    for folder in (SERVED_DIRECTORY, RUNS_DIRECTORY):
         with suppress(OSError):
-            for note in _find_folder(common_dir, folder).iterdir():
+            for note in _get_notes_directory(common_dir, folder).iterdir():
                 if NOTE.fullmatch(note.name) and note.lstat().st_mtime < before:
                     note.unlink()
 
 
 @contextmanager
-def hold_note(common_dir: Path, session: str, folder: str = SERVED) -> Iterator[Path]:
+def hold_note(common_dir: Path, session: str, folder: str = SERVED_DIRECTORY) -> Iterator[Path]:
     """Lock the note of a session, which is created if it is missing, and yield its path.
 
     Args:
         common_dir: the git directory that all work trees share.
         session: the session.
-        folder: the directory of the note, SERVED or RAN.
+        folder: the directory of the note, SERVED_DIRECTORY or RUNS_DIRECTORY.
 
     Raises:
         OSError: it cannot be opened or locked, or is no regular file.
@@ -234,21 +243,21 @@ def hold_note(common_dir: Path, session: str, folder: str = SERVED) -> Iterator[
     from memory_ci.digests import blake2b  # a hook with nothing to tell is spared it
 
     name = blake2b(session.encode("utf-8", "replace")).hexdigest()[:NOTE_WIDTH]
-    path = _find_folder(common_dir, folder) / name
+    path = _get_notes_directory(common_dir, folder) / name
     with hold_lock(path):
         yield path
 
 
-def _find_folder(common_dir: Path, name: str) -> Path:
-    """Return a directory of notes.
+def _get_notes_directory(common_dir: Path, name: str) -> Path:
+    """Return the path of a directory of notes on sessions, which must not be a link.
 
     Raises:
         OSError: it is a link, which may lead to files of the person.
     """
-    folder = common_dir / "memory-ci" / name
-    if folder.is_symlink():
-        raise OSError(errno.ELOOP, "is a link", str(folder))
-    return folder
+    directory = common_dir / "memory-ci" / name
+    if directory.is_symlink():
+        raise OSError(errno.ELOOP, "is a link", str(directory))
+    return directory
 
 
 def _append(note: Path, lines: Iterable[str]) -> None:
@@ -256,17 +265,18 @@ def _append(note: Path, lines: Iterable[str]) -> None:
         stream.writelines(f"{line}\n" for line in lines)
 
 
-def _follow(entry: Path) -> Path | None:
-    """Return the git directory that work trees share, by the `.git` file of a linked work tree.
+def _read_shared_git_dir(git_file: Path) -> Path | None:
+    """Return the git directory that all work trees share, None if it cannot be found.
 
-    The file is one line, `gitdir: PATH`.
+    Args:
+        git_file: the file `.git` of a linked work tree, one line `gitdir: PATH`.
     """
-    text = _read_line(entry)
+    text = _read_line(git_file)
     if not text.startswith("gitdir: "):
         return None
-    git_dir = entry.parent / text.removeprefix("gitdir: ")
-    common = _read_line(git_dir / "commondir")
-    return (git_dir / common).resolve() if common else git_dir
+    git_dir = git_file.parent / text.removeprefix("gitdir: ")
+    common_dir = _read_line(git_dir / "commondir")
+    return (git_dir / common_dir).resolve() if common_dir else git_dir
 
 
 def _read_line(path: Path) -> str:

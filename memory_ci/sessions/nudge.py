@@ -23,7 +23,7 @@ from memory_ci.records.history import Commit
 from memory_ci.records.names import HEADS
 from memory_ci.store.files import write_file
 
-SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
+MEMORY_SIGNS = (CONFIG_FILE, ".memory", "MEMORY.md", "institutional.md")
 """Files at the top of a work tree, any of which shows that memory is kept."""
 
 REACH = 10
@@ -59,21 +59,26 @@ def nudge_once(workspace: Workspace, session: str | None, today: date) -> str:
 def nudge_agent(workspace: Workspace, session: str | None, today: date) -> str:
     """Return the reminder for an agent's hook, which runs at every prompt, if it is due.
 
-    Only at the first prompt of a session it is found out whether the reminder is due, because that
-    starts git.
+    To find out whether it is due starts git, so that is done only at the first prompt of a session.
+    A mark in the git directory says that a session had its first prompt. Errors are not raised.
+
+    Args:
+        workspace: the workspace.
+        session: the id of the session, None if unknown.
+        today: the current day.
     """
     if session is None:
         return nudge_once(workspace, None, today)
     with suppress(MemoryCIError, OSError):
         marks = _read_marks(workspace)
-        mark = _hash_mark(f"asked {session}")
-        if mark not in marks:
-            _write_marks(workspace, [*marks, mark])
+        first_prompt_mark = _hash_mark(f"asked {session}")
+        if first_prompt_mark not in marks:
+            _write_marks(workspace, [*marks, first_prompt_mark])
             return nudge_once(workspace, session, today)
     return ""
 
 
-def session_of(environment: Mapping[str, str]) -> str | None:
+def find_session_id(environment: Mapping[str, str]) -> str | None:
     """Return the id of the session that runs in this environment, as in its agent's hooks."""
     from memory_ci.sessions.active_session import find_sessions  # 5 ms that an agent's hook spares
 
@@ -134,7 +139,7 @@ def _keeps_memory(workspace: Workspace) -> bool:
     root = workspace.repo.root
     if root is None or (workspace.repo.common_dir / "shallow").exists():
         return False
-    return any((root / sign).exists() for sign in SIGNS)
+    return any((root / sign).exists() for sign in MEMORY_SIGNS)
 
 
 class _WorkSinceMemory(NamedTuple):

@@ -64,12 +64,12 @@ def list_unanswered(workspace: Workspace, entries: Iterable[Entry]) -> list[Pend
     if not pending:
         return []
     # Most repositories have no such line, and no use for what compares them.
-    from memory_ci.extraction.entries import content_key
+    from memory_ci.extraction.entries import compute_content_key
     from memory_ci.memory.forgotten import read_rejected_here
     from memory_ci.memory.screening import is_unfit
 
     entries = tuple(entries)
-    answered_keys = {content_key(entry.title, entry.body) for entry in entries}
+    answered_keys = {compute_content_key(entry.title, entry.body) for entry in entries}
     answered_keys.update(line.split()[0] for line in read_rejected_here(workspace))
     unanswered = []
     for line in pending:

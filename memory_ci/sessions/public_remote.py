@@ -25,12 +25,14 @@ from memory_ci.memory.workspace import Workspace
 from memory_ci.store.files import write_file
 
 Readers = Literal["anybody", "members", "unknown"]
-VALID_FOR: Mapping[Readers, timedelta] = {
+MOST_PUBLIC_FIRST: tuple[Readers, ...] = ("anybody", "unknown", "members")
+"""The readers of a remote; unknown ones are treated as more public than members."""
+ANSWER_LIFETIMES: Mapping[Readers, timedelta] = {
     "anybody": timedelta(days=1), "unknown": timedelta(hours=1), "members": timedelta(days=1)
 }  # fmt: skip
-"""How long an answer is used again. The keys are in the order from the most public one."""
+"""How long an answer of a server is used again."""
 
-MAX_BYTES = 32 << 20
+MAX_EVENT_BYTES = 32 << 20
 
 
 class KnownAudience(msgspec.Struct, frozen=True):
@@ -41,10 +43,10 @@ class KnownAudience(msgspec.Struct, frozen=True):
 
 
 class Audience(NamedTuple):
-    """The readers of a remote, and whether a server was asked just now."""
+    """The readers of a remote, and whether a server was asked for them just now."""
 
     readers: Readers
-    is_fresh: bool = False
+    was_server_asked: bool = False
 
 
 def find_audience(
@@ -70,8 +72,7 @@ def find_audience(
         _find_audience_of_address(workspace, address, environ, now, may_ask=may_ask)
         for address in list_addresses(workspace, remote)
     ]
-    most_public_first = list(VALID_FOR)  # "unknown" is treated as more public than "members"
-    return min(audiences, key=lambda audience: most_public_first.index(audience.readers))
+    return min(audiences, key=lambda audience: MOST_PUBLIC_FIRST.index(audience.readers))
 
 
 def list_addresses(workspace: Workspace, remote: str) -> list[str]:
@@ -92,31 +93,33 @@ def _find_audience_of_address(
 ) -> Audience:
     """Return who can read one address: by the CI job, by a stored answer, or by asking the server.
 
-    An answer of the server is stored.
+    An answer of the server is stored. A directory is read by members, as who has no account on
+    the machine cannot read it.
     """
     readers = _find_readers_of_job(address, environ)
     if readers:
         return Audience(readers)
     web_address = find_web_address(address)
-    is_directory = web_address == ""
+    is_directory = web_address == ""  # None is an address that is not of the web
     if is_directory:
         return Audience("members")
 
     path = workspace.repo.common_dir / "memory-ci" / "remotes.json"
     key = hashlib.sha256(address.encode()).hexdigest()[:16]
-    stored: dict[str, KnownAudience] = {}
+    stored_answers: dict[str, KnownAudience] = {}
     with suppress(OSError, msgspec.DecodeError):
-        stored = msgspec.json.decode(path.read_bytes(), type=dict[str, KnownAudience])
-    known = stored.get(key)
-    if known and now - VALID_FOR[known.readers] < known.at <= now:
-        return Audience(known.readers)
+        stored_answers = msgspec.json.decode(path.read_bytes(), type=dict[str, KnownAudience])
+    answer = stored_answers.get(key)
+    if answer and now - ANSWER_LIFETIMES[answer.readers] < answer.at <= now:
+        return Audience(answer.readers)
     if not may_ask:
         return Audience("unknown")
 
     readers = _find_readers_by_request(web_address)
+    stored_answers[key] = KnownAudience(readers, now)
     with suppress(MemoryCIError):
-        write_file(path, msgspec.json.encode(stored | {key: KnownAudience(readers, now)}))
-    return Audience(readers, is_fresh=True)
+        write_file(path, msgspec.json.encode(stored_answers))
+    return Audience(readers, was_server_asked=True)
 
 
 def _find_readers_by_request(web_address: str | None) -> Readers:
@@ -133,7 +136,9 @@ def _find_readers_of_job(address: str, environ: Mapping[str, str]) -> Readers | 
         return "anybody" if environ.get("CI_PROJECT_VISIBILITY") == "public" else "members"
     if _is_address_of(address, environ.get("GITHUB_REPOSITORY", "")):
         with suppress(OSError, msgspec.DecodeError, TypeError, KeyError):
-            event = msgspec.json.decode(read_regular(Path(environ["GITHUB_EVENT_PATH"]), MAX_BYTES))
+            event = msgspec.json.decode(
+                read_regular(Path(environ["GITHUB_EVENT_PATH"]), MAX_EVENT_BYTES)
+            )
             return "members" if event["repository"]["private"] is True else "anybody"
     return None
 

@@ -19,9 +19,10 @@ from memory_ci.text import plural
 
 
 def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: datetime) -> Session:
-    """Return the session with one of some keys, read from its transcript.
+    """Return the session that a quotation is from, read from its transcript.
 
-    Without keys it is the one session that is at work in this work tree.
+    It is the one session at work in this work tree, or with keys the one of these that is at work.
+    If none of them is at work, a single key names the session.
 
     Args:
         workspace: the workspace.
@@ -30,24 +31,28 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
         now: the current time.
 
     Raises:
-        UsageError: no-session, no-transcript, transcript-unreadable, foreign-transcript,
-            unknown-transcript.
+        UsageError: no-session, if none or several sessions can be meant; no-transcript, if no file
+            has the session; transcript-unreadable, foreign-transcript or unknown-transcript, if its
+            file cannot be read, is of another repository, or has no known format.
     """
-    live = list_sessions_at_work(workspace, now)
+    candidates = list_sessions_at_work(workspace, now)
     if keys:
-        live = [sign for sign in live if sign.key in keys or sign.session in keys]
-    if len(live) > 1:
-        raise _ambiguous(len(live))
-    if not live and len(keys) != 1:
-        raise _ambiguous(len(keys))
+        candidates = [
+            activity for activity in candidates if activity.key in keys or activity.session in keys
+        ]
+    if len(candidates) > 1:
+        raise _make_ambiguity_error(len(candidates))
+    if not candidates and len(keys) != 1:
+        raise _make_ambiguity_error(len(keys))
 
     root = work_tree(workspace)
     transcript = ""
-    if live:
-        key = live[0].key
-        agent = live[0].agent
-        session_id = live[0].session
-        transcript = live[0].transcript
+    if candidates:
+        session_at_work = candidates[0]
+        key = session_at_work.key
+        agent = session_at_work.agent
+        session_id = session_at_work.session
+        transcript = session_at_work.transcript
     else:
         key = keys[0]
         agent, _, session_id = key.rpartition(":")
@@ -68,7 +73,7 @@ def read_session(workspace: Workspace, keys: Sequence[str], home: Path, now: dat
     raise UsageError(message, slug="no-transcript", hint=hint)
 
 
-def _ambiguous(count: int) -> UsageError:
+def _make_ambiguity_error(count: int) -> UsageError:
     """Return the error that the quoted session is unclear: none or several could be meant."""
     sessions = plural(count, "session") if count else "no session"
     hint = "Set MEMORY_CI_SESSION=<agent>:<id>, or leave --quote out: a person reviews the note."

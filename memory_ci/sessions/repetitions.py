@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import content_key, entry_id, to_entry
+from memory_ci.extraction.entries import compute_content_key, entry_id, to_entry
 from memory_ci.extraction.norms import is_conduct_request
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import save_if_changed
@@ -37,20 +37,26 @@ from memory_ci.repetition.failures import find_known_failures
 from memory_ci.repetition.requests import find_standing_requests, is_same_request
 from memory_ci.repetition.written import RULE_FILES, WrittenRule, find_written, list_rules
 from memory_ci.sessions.pending_requests import PendingLine, pending_path
-from memory_ci.sessions.rule_outcomes import ServedTimes, count_asked_again, read_served_times
+from memory_ci.sessions.rule_outcomes import (
+    ServedTimes,
+    count_outcome_of_request,
+    read_served_times,
+)
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.text import jaccard, plural
 
-REPETITION = "repetition"
+REPETITION_ENGINE = "repetition"
 """The engine of candidates that were found by counting."""
 
 MAX_REQUESTS = 10  # Requests that are looked at; a person answers a few a week.
 MAX_FAILURES = 10
-LEAST_SESSIONS = 2  # Sessions that made a request and not its opposite.
-LEAST_SINCE = 2  # Sessions that asked for a rule since it was written, from which it is proposed.
+MIN_SESSIONS = 2  # Sessions that made a request and not its opposite.
+MIN_SESSIONS_SINCE = (
+    2  # Sessions that asked for a rule since it was written, from which it is proposed.
+)
 REQUEST_IMPORTANCE = 0.9  # As that of a directive that an author marked.
 FAILURE_IMPORTANCE = 0.7
-SAME_TERMS = 0.6  # Jaccard index of the terms of two wordings of one request.
+MIN_TERM_SIMILARITY = 0.6  # Jaccard index of the terms of two wordings of one request.
 MAX_DOCUMENT = 200_000  # Bytes of a document of rules that is compared.
 REFRESH_SECONDS = 86_400
 
@@ -110,33 +116,45 @@ def find_repeated(
         archive: the sessions of the repository.
         limit: the greatest number of requests.
     """
-    written = list_written_rules(snapshot)
+    requests = _list_proposed_requests(snapshot, archive, limit)
+    repeated = _order_by_outcome(requests, archive, read_served_times(snapshot.workspace))
+    moments_in_memory = {located.entry.when for located in snapshot.memory.located}
+    for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
+        if _get_moment(failure) not in moments_in_memory:
+            repeated.append(_propose_failure(failure, snapshot))
+    return _remove_declined_and_unsafe(snapshot, repeated)
+
+
+def _list_proposed_requests(
+    snapshot: Snapshot, archive: SessionArchive, limit: int
+) -> list[Repeated]:
+    """Return the repeated requests that could become a rule of memory.
+
+    A request that a document states as a rule is proposed only if people made it in enough sessions
+    after that: then the document alone does not work.
+    """
+    written_rules = list_written_rules(snapshot)
     settings = read_hook_settings(snapshot)
-    repeated: list[Repeated] = []
+    proposed: list[Repeated] = []
     for standing_request in find_standing_requests(archive.turns, limit):
-        request = _without_opposites(standing_request)
-        if request.sessions < LEAST_SESSIONS or not _is_conduct(request.text):
+        request = _remove_opposites(standing_request)
+        if request.sessions < MIN_SESSIONS or not _is_about_conduct(request.text):
             continue
         if _is_taken_back(request, archive.turns):
             continue
         if find_gone(snapshot, request.text):
             continue
-        rule = find_rule(snapshot, request.terms, written)
+        rule = find_existing_rule(snapshot, request.terms, written_rules)
         if rule is None:
-            repeated.append(_propose_request(request, settings))
+            proposed.append(_propose_request(request, settings))
             continue
         sessions_since = sum(occurrence.day > rule.since for occurrence in request.occurrences)
-        if not rule.is_entry and sessions_since >= LEAST_SINCE:
-            repeated.append(_propose_request(request, settings, rule.place, sessions_since))
-    repeated = _order_by_outcome(repeated, archive, read_served_times(snapshot.workspace))
-    moments = {place.entry.when for place in snapshot.memory.located}
-    for failure in find_known_failures(archive.failed, archive.succeeded)[:MAX_FAILURES]:
-        if _moment_of(failure) not in moments:
-            repeated.append(_propose_failure(failure, snapshot))
-    return _without_unwanted(snapshot, repeated)
+        if not rule.is_entry and sessions_since >= MIN_SESSIONS_SINCE:
+            proposed.append(_propose_request(request, settings, rule.place, sessions_since))
+    return proposed
 
 
-def _is_conduct(text: str) -> bool:
+def _is_about_conduct(text: str) -> bool:
     """Return whether a request is about how the agent works (its conduct), not about one task."""
     clause = read_clause(text)
     names_document = any(term.startswith("@") for term in clause.terms)
@@ -149,55 +167,68 @@ def _order_by_outcome(
 ) -> list[Repeated]:
     """Return requests in the order of their score, weighted by how well sessions followed them.
 
-    The score says how likely people are to ask it again. Some sessions were served the request
-    before anybody agreed to it. If people had to ask them for it nevertheless, it does not work in
-    these words, and comes later.
+    The score says how likely people are to make a request again. Agents in some sessions were
+    served the request before anybody agreed to it. If people had to make it there nevertheless, it
+    does not work in these words, and comes later.
     """
-
-    def compute_weighted_score(request: Repeated) -> float:
-        """Return the score of a request times the share of served sessions that followed it.
-
-        The share is estimated as (followed + 1) / (served + 1), which is 1 if none was served it.
-        """
-        repetition = request.candidate.repetition
-        if repetition is None:
-            return 0.0
-        served_times: dict[str, datetime] = {}  # by session
-        for wording_key in request.keys:
-            served_times.update(served.requests.get(wording_key, {}))
-        title = request.candidate.title
-        terms = read_clause(title).terms
-        outcome = count_asked_again("", title, terms, archive, served_times)
-        share = (outcome.followed + 1) / (outcome.sessions + 1)
-        return repetition.score * share
-
-    return sorted(requests, key=compute_weighted_score, reverse=True)
+    return sorted(
+        requests,
+        key=lambda request: _compute_weighted_score(request, archive, served),
+        reverse=True,
+    )
 
 
-def find_rule(
-    snapshot: Snapshot, terms: Sequence[str], written: Iterable[WrittenRule]
+def _compute_weighted_score(
+    request: Repeated, archive: SessionArchive, served: ServedTimes
+) -> float:
+    """Return the score of a request times the share of served sessions that followed it.
+
+    The share is estimated as (followed + 1) / (served + 1), which is 1 if no session was served it.
+
+    Args:
+        request: the request.
+        archive: the sessions of the repository.
+        served: when sessions were served which request.
+    """
+    repetition = request.candidate.repetition
+    if repetition is None:
+        return 0.0
+    served_at_by_session: dict[str, datetime] = {}
+    for wording_key in request.keys:
+        served_at_by_session.update(served.requests.get(wording_key, {}))
+    title = request.candidate.title
+    terms = read_clause(title).terms
+    outcome = count_outcome_of_request("", title, terms, archive, served_at_by_session)
+    followed_share = (outcome.followed + 1) / (outcome.sessions + 1)
+    return repetition.score * followed_share
+
+
+def find_existing_rule(
+    snapshot: Snapshot, terms: Sequence[str], written_rules: Iterable[WrittenRule]
 ) -> StandingRule | None:
-    """Return the directive in memory, or else the line of a document, that says the same.
+    """Return the rule in memory, or else in a document, that says the same as a request; or None.
 
-    A retired directive counts, because a person has decided on it.
+    In memory only entries of the type directive are rules. A retired directive counts, because a
+    person has decided on it.
 
     Args:
         snapshot: the commit that has the memory and the documents.
-        terms: the words of a request that carry its meaning, by which it is compared.
-        written: the lines of the documents.
+        terms: the words of the request that carry its meaning, by which it is compared.
+        written_rules: the lines of the documents.
     """
-    for place in snapshot.memory.located:
-        entry = place.entry
+    for located in snapshot.memory.located:
+        entry = located.entry
         if entry.type == "directive" and is_same_request(terms, entry.title):
             since = entry.created_at or entry.last_reinforced
             return StandingRule(entry.id, entry.title, since, is_entry=True)
-    rule = find_written(terms, written)
-    if rule is None:
+    written_rule = find_written(terms, written_rules)
+    if written_rule is None:
         return None
-    return StandingRule(rule.place, rule.text, _find_day_written(snapshot, rule))
+    since = _find_day_written(snapshot, written_rule)
+    return StandingRule(written_rule.place, written_rule.text, since)
 
 
-def describe(repetition: Repetition) -> str:
+def describe_repetition(repetition: Repetition) -> str:
     """Return the reason to propose a repetition, in words.
 
     Example: `asked in 10 sessions by 2 people, last on 2026-02-14`.
@@ -211,16 +242,21 @@ def describe(repetition: Repetition) -> str:
     return f"asked in {sessions}{people}, last on {repetition.last}"
 
 
-def save_pending(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
-    """Write the list of proposals that hooks read and serve to agents as not yet agreed."""
+def save_pending_lines(workspace: Workspace, repeated: Iterable[Repeated]) -> None:
+    """Write the list of proposals on which nobody has decided yet.
+
+    Hooks read it, and serve the proposals to agents with the note that nobody has agreed to them.
+    """
     lines = []
     for item in repeated:
         candidate = item.candidate
         repetition = candidate.repetition
         if repetition is None:
             continue
-        text = candidate.title if repetition.kind == "request" else _join_failure(candidate)
-        key = content_key(candidate.title, candidate.body)
+        text = candidate.title
+        if repetition.kind == "failure":
+            text = f"{candidate.title}. {candidate.body}".strip()
+        key = compute_content_key(candidate.title, candidate.body)
         lines.append(PendingLine(key, text, repetition.when, repetition.kind))
     save_if_changed(pending_path(workspace), msgspec.json.encode(lines))
 
@@ -245,7 +281,7 @@ def refresh_pending(start: Path, now: datetime) -> None:
     if head is None or workspace.config.extraction.repeated == "off":
         return
     repeated = find_repeated(workspace.at(head), read_archive(workspace, head))
-    save_pending(workspace, repeated)
+    save_pending_lines(workspace, repeated)
     with suppress(OSError):
         os.utime(path, follow_symlinks=False)  # an unchanged list is not written
 
@@ -285,18 +321,23 @@ def _propose_request(
         quotes=tuple(_quote(quotation) for quotation in request.quotes),
         is_marked=False,
         occurred_at=request.last,
-        engine=REPETITION,
+        engine=REPETITION_ENGINE,
         repetition=repetition,
     )
     wordings = [title, *(occurrence.text for occurrence in request.occurrences)]
-    keys = frozenset(content_key(wording, "") for wording in wordings)
+    keys = frozenset(compute_content_key(wording, "") for wording in wordings)
     return Repeated(candidate, keys, request.occurrences)
 
 
 def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
-    """Return a repeated failure with the candidate for an entry: what fails, and what works.
+    """Return a command that failed in several sessions, with the candidate for an entry on it.
 
-    If the command is a script of the repository, the entry cites it.
+    The entry says what fails and what works instead. If the command is a script of the repository,
+    the entry cites it. No person asked for it, so it has no people.
+
+    Args:
+        failure: the failure: the command without its changing arguments, and its error.
+        snapshot: the commit whose files count.
     """
     repetition = Repetition(
         kind="failure",
@@ -304,9 +345,10 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         people=0,
         first=failure.first,
         last=failure.last,
-        when=_moment_of(failure),
+        when=_get_moment(failure),
     )
-    script = failure.form.split()[0].removeprefix("./")
+    program = failure.form.split()[0].removeprefix("./")
+    is_script_of_repository = program in snapshot.tree.files
     candidate = Candidate(
         title=f"`{failure.form}` fails: {failure.error}",
         body=f"`{failure.worked}` works." if failure.worked else "",
@@ -317,20 +359,17 @@ def _propose_failure(failure: KnownFailure, snapshot: Snapshot) -> Repeated:
         extraction_scope="project",
         quotes=(Quote("", failure.error, f"session:{failure.session}"),),
         is_marked=False,
-        cites=(script,) if script in snapshot.tree.files else (),
+        cites=(program,) if is_script_of_repository else (),
         occurred_at=failure.last,
-        engine=REPETITION,
+        engine=REPETITION_ENGINE,
         repetition=repetition,
     )
-    return Repeated(candidate, frozenset({content_key(candidate.title, candidate.body)}))
+    return Repeated(candidate, frozenset({compute_content_key(candidate.title, candidate.body)}))
 
 
-def _moment_of(failure: KnownFailure) -> str:
+def _get_moment(failure: KnownFailure) -> str:
+    """Return the moment at which agents are served a failure: before they run the command."""
     return f"before:command {failure.form}"
-
-
-def _join_failure(candidate: Candidate) -> str:
-    return f"{candidate.title}. {candidate.body}".strip()
 
 
 def _quote(quotation: Quotation) -> Quote:
@@ -350,7 +389,7 @@ def list_written_rules(snapshot: Snapshot) -> tuple[WrittenRule, ...]:
     return tuple(rules)
 
 
-def _without_opposites(request: StandingRequest) -> StandingRequest:
+def _remove_opposites(request: StandingRequest) -> StandingRequest:
     """Return a request without the sessions in which somebody said its opposite.
 
     A request and its opposite have the same terms, so they were counted together.
@@ -384,18 +423,19 @@ def _find_day_written(snapshot: Snapshot, rule: WrittenRule) -> date:
     return date.min
 
 
-def _without_unwanted(snapshot: Snapshot, repeated: Iterable[Repeated]) -> list[Repeated]:
-    """Return the repetitions that no person declined or had forgotten, and that are safe to keep.
+def _remove_declined_and_unsafe(snapshot: Snapshot, repeated: Iterable[Repeated]) -> list[Repeated]:
+    """Return the repetitions that may be proposed to a person.
 
-    A line of the list of declined candidates is a content key, or a key and a title.
+    Left out are those that a person declined (in these or nearly these words), those that hold
+    words which a person had memory forget, and those that must not be in memory, as credentials.
     """
     declined_keys: set[str] = set()
     declined_titles: list[str] = []
-    for line in read_rejected(snapshot):
+    for line in read_rejected(snapshot):  # a content key, or a key and a title
         key, *titles = line.split(maxsplit=1)
         declined_keys.add(key)
         declined_titles += titles
-    tombstones = tombstones_at(snapshot)
+    tombstones = tombstones_at(snapshot)  # hashes of forgotten words
     wanted = []
     for item in repeated:
         if not item.keys.isdisjoint(declined_keys) or _is_reworded(item, declined_titles):
@@ -411,7 +451,9 @@ def _is_reworded(item: Repeated, declined_titles: Iterable[str]) -> bool:
     if not item.occurrences:
         return False
     terms = read_clause(item.candidate.title).terms
-    return any(jaccard(terms, read_clause(title).terms) >= SAME_TERMS for title in declined_titles)
+    return any(
+        jaccard(terms, read_clause(title).terms) >= MIN_TERM_SIMILARITY for title in declined_titles
+    )
 
 
 def _is_unsafe(candidate: Candidate) -> bool:

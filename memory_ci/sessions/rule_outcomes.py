@@ -19,20 +19,20 @@ from memory_ci.records.repetition import RuleOutcome
 from memory_ci.repetition.clauses import read_clause
 from memory_ci.repetition.requests import is_same_request
 from memory_ci.sessions.session_archive import SessionArchive
-from memory_ci.sessions.session_note import list_all_signs
+from memory_ci.sessions.session_note import list_all_activities
 
-FAILING_FORM = "before:command "
-"""The beginning of the moment of a known failure; the form of the command follows."""
+FAILURE_MOMENT_PREFIX = "before:command "
+"""The beginning of the moment of a known failure; the command that fails follows."""
 
-BEGINNING = datetime.min.replace(tzinfo=UTC)
+EARLIEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 class ServedTimes(NamedTuple):
-    """When sessions were served entries, and told requests that nobody agreed to yet.
+    """When sessions were first served entries, and proposed requests that nobody agreed to yet.
 
     Attributes:
-        entries: by id of the entry, when it was first served, by session.
-        requests: by the key of the request, when it was first told, by session.
+        entries: the time by session, by the id of the entry.
+        requests: the time by session, by the key of the request.
     """
 
     entries: Mapping[str, Mapping[str, datetime]]
@@ -48,16 +48,16 @@ def read_served_times(workspace: Workspace, episodes: Iterable[Episode] = ()) ->
     """
     entries: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
     requests: defaultdict[str, dict[str, datetime]] = defaultdict(dict)
-    for sign in list_all_signs(workspace):  # the earliest first
-        for entry_id in sign.served:
-            entries[entry_id].setdefault(sign.key, sign.at)
-        for key in sign.served_requests:
-            requests[key].setdefault(sign.key, sign.at)
+    for activity in list_all_activities(workspace):  # the earliest first
+        for entry_id in activity.served:
+            entries[entry_id].setdefault(activity.key, activity.at)
+        for request_key in activity.served_requests:
+            requests[request_key].setdefault(activity.key, activity.at)
     for episode in episodes:
-        sessions = episode.context.get("sessions", "")
-        for session in filter(None, sessions.split(", ")):
-            for retrieved in episode.retrieved:
-                entries[retrieved.id].setdefault(session, BEGINNING)
+        session_keys = episode.context.get("sessions", "")
+        for session_key in filter(None, session_keys.split(", ")):
+            for served_entry in episode.retrieved:
+                entries[served_entry.id].setdefault(session_key, EARLIEST_TIME)
     return ServedTimes(entries, requests)
 
 
@@ -77,62 +77,65 @@ def count_outcomes(
         outcome = RuleOutcome(entry.id, entry.title)
         if entry.type == "directive":
             terms = tuple(read_clause(entry.title).terms)
-            outcome = count_asked_again(entry.id, entry.title, terms, archive, times)
-        elif (entry.when or "").startswith(FAILING_FORM):
-            outcome = _count_failed_again(entry, archive, times)
+            outcome = count_outcome_of_request(entry.id, entry.title, terms, archive, times)
+        elif (entry.when or "").startswith(FAILURE_MOMENT_PREFIX):
+            outcome = _count_outcome_of_failure(entry, archive, times)
         if outcome.sessions:
             outcomes.append(outcome)
     return outcomes
 
 
-def count_asked_again(
-    id_: str,
+def count_outcome_of_request(
+    rule_id: str,
     title: str,
     terms: Iterable[str],
     archive: SessionArchive,
-    times: Mapping[str, datetime],
+    served_at_by_session: Mapping[str, datetime],
 ) -> RuleOutcome:
-    """Count the sessions that were served a request, and those in which a person asked it again.
+    """Count the sessions that were served a request, and those in which a person repeated it.
 
     Args:
-        id_: the id of its entry, or its key.
-        title: its words.
-        terms: its terms.
+        rule_id: the id of the entry with the request; "" for a proposed request.
+        title: the text of the request.
+        terms: the words of the request by which repetitions of it are recognised.
         archive: the sessions; sessions without a turn in it are not counted.
-        times: when each session was served it.
+        served_at_by_session: when each session was served the request.
     """
     terms = tuple(terms)
     served_sessions: set[str] = set()
     repeating_sessions: set[str] = set()
     for turn in archive.turns:
-        served_at = times.get(turn.session)
+        served_at = served_at_by_session.get(turn.session)
         if served_at is None:
             continue
         served_sessions.add(turn.session)
         if turn.at > served_at and is_same_request(terms, turn.text):
             repeating_sessions.add(turn.session)
     return RuleOutcome(
-        id_, title, sessions=len(served_sessions), asked_again=len(repeating_sessions)
+        rule_id, title, sessions=len(served_sessions), asked_again=len(repeating_sessions)
     )
 
 
-def _count_failed_again(
-    entry: Entry, archive: SessionArchive, times: Mapping[str, datetime]
+def _count_outcome_of_failure(
+    entry: Entry, archive: SessionArchive, served_at_by_session: Mapping[str, datetime]
 ) -> RuleOutcome:
     """Count the sessions that were served a known failure, and those in which it failed again.
 
     Args:
-        entry: the entry, whose moment names the command that fails.
+        entry: the entry, whose moment (`before:command npm test`) names the command that fails.
         archive: the sessions; sessions without a turn in it are not counted.
-        times: when each session was served the entry.
+        served_at_by_session: when each session was served the entry.
     """
-    form = (entry.when or "").removeprefix(FAILING_FORM)
-    served_sessions = {turn.session for turn in archive.turns if turn.session in times}
-    failing_sessions = {
-        run.session
-        for run in archive.failed
-        if run.session in served_sessions and run.form == form and run.at > times[run.session]
+    command = (entry.when or "").removeprefix(FAILURE_MOMENT_PREFIX)
+    served_sessions = {
+        turn.session for turn in archive.turns if turn.session in served_at_by_session
     }
+    failing_sessions: set[str] = set()
+    for run in archive.failed:
+        if run.session not in served_sessions or run.form != command:
+            continue
+        if run.at > served_at_by_session[run.session]:
+            failing_sessions.add(run.session)
     return RuleOutcome(
         entry.id, entry.title, sessions=len(served_sessions), failed_again=len(failing_sessions)
     )

@@ -24,7 +24,7 @@ SURFACE_SETTING = "memory-ci.surface"
 """The setting of git in a cloud agent's container for the value of SURFACE_TRAILER."""
 
 MAX_RECORD = 8 * 1024 * 1024  # Bytes; the entries served since a commit take a few kilobytes.
-HELD_OUT = "holdout:"  # The prefix of the mark of a held-out session among the ids.
+HELD_OUT_PREFIX = "holdout:"  # The prefix of the mark of a held-out session among the ids.
 
 
 class RetrievalRecord(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ def record_served(workspace: Workspace, ids: Iterable[str], now: datetime) -> No
     """
     head = find_commit(workspace.repo, "HEAD") or ""
     records = _read(workspace, head)
-    recorded = set(list_unlisted(workspace)) if records else set()
+    recorded = set(list_ids_without_trailer(workspace)) if records else set()
     new_ids = tuple(entry_id for entry_id in dict.fromkeys(ids) if entry_id not in recorded)
     if new_ids:
         records.append(RetrievalRecord(head, now, new_ids))
@@ -65,11 +65,12 @@ def record_served(workspace: Workspace, ids: Iterable[str], now: datetime) -> No
 
 
 def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "") -> bool:
-    """Add the served entries to a commit message as a trailer.
+    """Add the ids of the entries served since the last commit to a commit message as a trailer.
 
-    The trailer is `Memory-Retrieved`. Sessions that were served nothing, to compare them with the
-    others, are listed in `Memory-Holdout`. A merge gets none, because its commits have theirs. Ids
-    that a commit of another branch, made from the same HEAD, lists already are left out.
+    The trailer is `Memory-Retrieved`. Some sessions are served nothing, to compare them with the
+    others (held out): their marks go to the trailer `Memory-Holdout`. `Memory-Surface` names the
+    agent of a cloud container. A merge gets no trailer, because its commits have theirs. Ids that a
+    commit of another branch, made from the same HEAD, lists already are left out.
 
     Args:
         workspace: the workspace.
@@ -82,43 +83,51 @@ def add_served_trailer(workspace: Workspace, message_file: Path, source: str = "
     Raises:
         RepositoryError: write-failed.
     """
-    ids = () if source == "merge" else list_unlisted(workspace)
-    served = [entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT)]
-    marks = [mark.removeprefix(HELD_OUT) for mark in ids if mark.startswith(HELD_OUT)]
+    ids = () if source == "merge" else list_ids_without_trailer(workspace)
+    served_ids: list[str] = []
+    held_out_marks: list[str] = []
+    for entry_id in ids:
+        if entry_id.startswith(HELD_OUT_PREFIX):
+            held_out_marks.append(entry_id.removeprefix(HELD_OUT_PREFIX))
+        else:
+            served_ids.append(entry_id)
 
-    is_held_out = add_trailer(workspace, message_file, HOLDOUT_TRAILER, marks)
-    is_served = add_trailer(workspace, message_file, SERVED_TRAILER, served)
-    if is_served:
+    has_holdout_trailer = add_trailer(workspace, message_file, HOLDOUT_TRAILER, held_out_marks)
+    has_served_trailer = add_trailer(workspace, message_file, SERVED_TRAILER, served_ids)
+    if has_served_trailer:
         surface = find_setting(workspace.repo, SURFACE_SETTING)
         if surface:
             from memory_ci.gitrepo.history import SURFACE_TRAILER
 
             add_trailer(workspace, message_file, SURFACE_TRAILER, [surface])
-    return is_served or is_held_out
+    return has_served_trailer or has_holdout_trailer
 
 
-def list_unlisted(workspace: Workspace) -> tuple[str, ...]:
-    """Return the ids served since HEAD was committed that no commit of another branch lists.
+def list_ids_without_trailer(workspace: Workspace) -> tuple[str, ...]:
+    """Return the ids served since HEAD was committed that no commit lists in a trailer yet.
 
-    Only the first id is searched for in other branches: the commit that lists it also lists the
-    other ids that were served before that commit.
+    A commit of another branch, made from the same HEAD, may list some of them. Only the first id is
+    searched for there: the commit that lists it also lists all other ids that were served before
+    that commit. The mark of a session that was served nothing for comparison (held out) counts as
+    an id.
     """
     records = _read(workspace, find_commit(workspace.repo, "HEAD") or "")
     if records and records[0].ids:
         first_id = records[0].ids[0]
-        trailer = f"{SERVED_TRAILER}: {first_id}"
-        if first_id.startswith(HELD_OUT):
-            trailer = f"{HOLDOUT_TRAILER}: {first_id.removeprefix(HELD_OUT)}"
+        if first_id.startswith(HELD_OUT_PREFIX):
+            trailer = f"{HOLDOUT_TRAILER}: {first_id.removeprefix(HELD_OUT_PREFIX)}"
+        else:
+            trailer = f"{SERVED_TRAILER}: {first_id}"
         from memory_ci.gitrepo.history import find_unmerged_mention
 
         listed_at = find_unmerged_mention(workspace.repo, trailer)
         if listed_at is not None:
             # The date of a commit has no fractions of a second.
             records = [record for record in records if record.at.replace(microsecond=0) > listed_at]
-    unlisted: dict[str, None] = {}  # a dict, because it keeps the order
+    ids: dict[str, None] = {}  # a dict, because it keeps the order
     for record in records:
-        unlisted.update(dict.fromkeys(record.ids))
-    return tuple(unlisted)
+        ids.update(dict.fromkeys(record.ids))
+    return tuple(ids)
 
 
 def add_trailer(workspace: Workspace, message_file: Path, key: str, ids: Sequence[str]) -> bool:

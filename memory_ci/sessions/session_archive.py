@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from memory_ci import progress
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.trust import AGENTS, classify_trust, is_author
+from memory_ci.evidence.trust import AGENT_PATTERNS, classify_trust, is_author
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
@@ -35,8 +35,13 @@ from memory_ci.records.repetition import AwareTime, CommandRun, PersonTurn
 from memory_ci.regex import Regex
 from memory_ci.repetition.commands import MAX_COMMAND, list_forms
 from memory_ci.repetition.failures import FailedRun, list_failed, list_succeeded
-from memory_ci.sessions.session_join import COMMITTED, ENTIRE, MAX_TRANSCRIPT, NOTES
-from memory_ci.sources.commits import author_of
+from memory_ci.sessions.session_join import (
+    COMMITTED_TRANSCRIPT,
+    ENTIRE_REFS,
+    GIT_AI_REFS,
+    MAX_TRANSCRIPT,
+)
+from memory_ci.sources.commits import format_author
 from memory_ci.sources.entire import list_metadata
 from memory_ci.sources.transcripts.prose import extract_typed_words
 from memory_ci.sources.transcripts.registry import read_stream
@@ -47,10 +52,12 @@ from memory_ci.text import plural
 CACHE_VERSION = 6
 MAX_CACHE = 500_000_000  # Bytes of the cache that are read.
 MAX_BYTES = 1_000_000_000  # Bytes of transcripts that one run parses.
-MAX_PARTS = 4 * MAX_TRANSCRIPT  # Bytes of the parts of one long transcript.
+MAX_JOINED_BYTES = 4 * MAX_TRANSCRIPT  # Bytes of the parts of one long transcript.
 MAX_TURN = 20_000  # Characters of a turn that are kept.
 MAX_OUTPUT = 2_000  # Characters kept of a command's output.
-MASKED = 3  # How many times the kept characters are masked: a mask is shorter than a secret.
+MASKING_FACTOR = (
+    3  # How many times the kept characters are masked: a mask is shorter than a secret.
+)
 
 TRANSCRIPT = Regex(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:\d{1,9}/)?full\.jsonl(?:\.\d{3})?")
 """The path of a checkpoint's transcript, or of a further part of it."""
@@ -65,9 +72,9 @@ TRANSCRIPT_PATHS = (
     ":(top,glob)**/.specstory/history/*.md",
     ":(top,glob)**/.aider.chat.history.md",
 )
-PROMPTED = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
+PROMPT_LOG_OPTIONS = ("--extended-regexp", r"--grep=^\[Prompt[^]]*\]")
 
-MOMENTS: Mapping[tuple[str, ...], str] = {
+MOMENT_BY_COMMAND: Mapping[tuple[str, ...], str] = {
     ("git", "commit"): "before:commit",
     ("git", "push"): "before:push",
     ("gh", "pr", "create"): "before:pull-request",
@@ -75,8 +82,11 @@ MOMENTS: Mapping[tuple[str, ...], str] = {
 }
 """Moments by the beginning of a command's form."""
 
-SPOKEN = ("text", "rejection", "intervention")
+SPOKEN_KINDS = ("text", "rejection", "intervention")
 """Kinds of events that hold words of a person."""
+
+TRUSTED_TIERS = ("T0", "T1")
+"""Tiers of trust (`memory_ci.evidence.trust`) of people whose requests count."""
 
 
 class ParsedTranscript(msgspec.Struct, frozen=True):
@@ -181,6 +191,9 @@ def read_archive(
 ) -> SessionArchive:
     """Return the turns of people and the failed commands in all sessions of a repository.
 
+    Transcripts are read once: a cache has what earlier runs found in them, and the reviews that
+    earlier runs read from the forge.
+
     Args:
         workspace: the repository, with the configuration that says whose words count.
         base: the commit whose history is searched for committed transcripts and prompts.
@@ -193,28 +206,29 @@ def read_archive(
         return SessionArchive()
     repo = workspace.repo
     cache = _load_cache(workspace)
-    scan = _scan_history(repo, base, cache.scan)
+    history = _scan_history(repo, base, cache.scan)
     stored = list_stored(repo) if captured is None else captured
-    sources = [*_list_captured(stored), *_list_in_refs(repo), *_list_committed(scan)]
+    sources = [*_list_captured(stored), *_list_in_refs(repo), *_list_committed(history)]
 
     problems: list[str] = []
-    parsed = _parse_uncached(workspace, sources, cache.parsed, problems)
-    if parsed.keys() != cache.parsed.keys() or scan != cache.scan:
-        _save_cache(workspace, replace(cache, parsed=parsed, scan=scan))
+    transcript_by_key = _parse_uncached(workspace, sources, cache.parsed, problems)
+    if transcript_by_key.keys() != cache.parsed.keys() or history != cache.scan:
+        _save_cache(workspace, replace(cache, parsed=transcript_by_key, scan=history))
 
     # A commit message that an agent wrote does not prove that a person typed the prompts in it.
-    prompts = [turn for turn in scan.prompts if not is_author(turn.person, AGENTS)]
+    prompts = [turn for turn in history.prompts if not is_author(turn.person, AGENT_PATTERNS)]
     turns = [*prompts, *cache.reviews]
     for source in sources:
-        if source.key in parsed:
-            turns += _attribute(parsed[source.key].turns, source)
+        transcript = transcript_by_key.get(source.key)
+        if transcript is not None:
+            turns += _add_author(transcript.turns, source)
     failed: dict[FailedRun, None] = {}  # copies of a session hold the same runs
     succeeded: list[dict[str, datetime]] = []
-    for transcript in parsed.values():
+    for transcript in transcript_by_key.values():
         failed.update(dict.fromkeys(transcript.failed))
         succeeded += transcript.succeeded.values()
     return SessionArchive(
-        turns=tuple(_keep_trusted(workspace, turns)),
+        turns=tuple(_select_trusted_turns(workspace, turns)),
         failed=tuple(failed),
         succeeded=tuple(succeeded),
         problems=tuple(problems),
@@ -261,7 +275,7 @@ def add_reviews(
     if not new_reviews:
         return archive
     _save_cache(workspace, replace(cache, reviews=(*cache.reviews, *new_reviews)))
-    turns = _keep_trusted(workspace, [*archive.turns, *new_reviews])
+    turns = _select_trusted_turns(workspace, [*archive.turns, *new_reviews])
     return replace(archive, turns=tuple(turns))
 
 
@@ -280,7 +294,7 @@ def _list_in_refs(repo: Repository) -> Iterator[Source]:
 
     Of each the local ref is read, or the one of the remote if there is none.
     """
-    refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE, *NOTES)]
+    refs = [f"{ref}^{{commit}}" for ref in (*ENTIRE_REFS, *GIT_AI_REFS)]
     local_branch, remote_branch, local_notes, remote_notes = find_objects(repo, refs)
     if branch := local_branch or remote_branch:
         yield from _list_checkpoints(Tree(repo, branch))
@@ -311,7 +325,7 @@ def _list_checkpoints(tree: Tree) -> Iterator[Source]:
         if first_commit is None:
             yield Source(files, "", UNKNOWN_TIME)
         else:
-            yield Source(files, author_of(first_commit), first_commit.committed_at)
+            yield Source(files, format_author(first_commit), first_commit.committed_at)
 
 
 def _list_parts(tree: Tree, path: str) -> list[TreeFile]:
@@ -353,20 +367,20 @@ def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[Comm
             if file.old_path is not None:
                 seen.add(file.old_path)  # the newer name of the transcript was listed already
             is_deleted = not oid.strip("0")
-            if is_deleted or file.path in seen or not COMMITTED.fullmatch(file.path):
+            if is_deleted or file.path in seen or not COMMITTED_TRANSCRIPT.fullmatch(file.path):
                 continue
             seen.add(file.path)
-            yield CommittedTranscript(file.path, oid, author_of(commit), commit.authored_at)
+            yield CommittedTranscript(file.path, oid, format_author(commit), commit.authored_at)
 
 
 def _find_prompts(repo: Repository, revisions: Sequence[str]) -> Iterator[PersonTurn]:
     """Yield the prompts of people that commit messages quote; the commit counts as the session."""
-    for commit, _ in read_log(repo, *PROMPTED, "--end-of-options", *revisions, "--"):
+    for commit, _ in read_log(repo, *PROMPT_LOG_OPTIONS, "--end-of-options", *revisions, "--"):
         for match in PROMPT.finditer(commit.message):
             text = _mask(extract_typed_words(match["text"].strip()), MAX_TURN)
             if text:
                 session = f"commit:{commit.sha[:12]}"
-                yield PersonTurn(session, commit.authored_at, author_of(commit), text)
+                yield PersonTurn(session, commit.authored_at, format_author(commit), text)
 
 
 # -- what a transcript holds
@@ -397,13 +411,14 @@ def _parse_all(
 def _read_source(repo: Repository, source: Source) -> bytes | None:
     """Return the content of a transcript, its parts joined by line breaks.
 
-    Return None if a part is missing, or all are too large.
+    Return None if a part is missing or over `MAX_TRANSCRIPT` bytes, or if the parts before the last
+    one have more than `MAX_JOINED_BYTES` together.
     """
     parts: list[bytes] = []
     size = 0
     for file in source.files:
         (content,) = read_files(repo, [file], MAX_TRANSCRIPT)
-        if content.data is None or size > MAX_PARTS:
+        if content.data is None or size > MAX_JOINED_BYTES:
             return None
         parts.append(content.data)
         size += len(content.data)
@@ -435,7 +450,7 @@ def _list_turns(session: Session, at: datetime) -> list[PersonTurn]:
     for event in session.events:
         if event.at != UNKNOWN_TIME:
             latest = event.at
-        if event.actor == "human" and event.kind in SPOKEN and event.text.strip():
+        if event.actor == "human" and event.kind in SPOKEN_KINDS and event.text.strip():
             text = _mask(event.text, MAX_TURN)
             turns.append(PersonTurn(session.key, latest, "", text))
         elif turns and not turns[-1].then:
@@ -448,7 +463,7 @@ def _mask(text: str, limit: int) -> str:
 
     It is masked before it is cut, because no pattern recognises half a credential.
     """
-    return redact(text[: MASKED * limit]).text[:limit]
+    return redact(text[: MASKING_FACTOR * limit]).text[:limit]
 
 
 def _find_moment(event: Event) -> str:
@@ -460,7 +475,7 @@ def _find_moment(event: Event) -> str:
         return ""
     for form in list_forms(read_command(event.text)):
         for length in (2, 1):  # `gh pr create` has two subcommands, `git commit` one
-            moment = MOMENTS.get((form.program, *form.subcommands[:length]))
+            moment = MOMENT_BY_COMMAND.get((form.program, *form.subcommands[:length]))
             if moment:
                 return moment
     return ""
@@ -479,22 +494,25 @@ def list_command_runs(session: Session) -> list[CommandRun]:
 # -- whose words count
 
 
-def _attribute(turns: Iterable[PersonTurn], source: Source) -> Iterator[PersonTurn]:
+def _add_author(turns: Iterable[PersonTurn], source: Source) -> Iterator[PersonTurn]:
+    """Yield the turns of a transcript with the author of its commit, each with a time."""
     for turn in turns:
         at = source.at if turn.at == UNKNOWN_TIME else turn.at
         yield replace(turn, at=at, person=source.author)
 
 
-def _keep_trusted(workspace: Workspace, turns: Sequence[PersonTurn]) -> list[PersonTurn]:
+def _select_trusted_turns(workspace: Workspace, turns: Sequence[PersonTurn]) -> list[PersonTurn]:
     """Return the turns of people whom the configuration trusts, the earliest first.
 
-    Of copies of a turn, the first with an author is kept.
+    These are trusted authors, and people who may write to the repository. Long texts that occur
+    twice are left out, as a program wrote them. Of copies of a turn, the first with an author is
+    kept.
     """
     policy = workspace.config.extraction
     trusted: dict[tuple[str, str, datetime], PersonTurn] = {}
-    for turn in _without_templates(turns):
+    for turn in _remove_templates(turns):
         tier = classify_trust(_as_event(turn), policy.trusted_authors, policy.bot_authors)
-        if tier not in ("T0", "T1"):
+        if tier not in TRUSTED_TIERS:
             continue
         key = turn.session, turn.text, turn.at
         if key not in trusted or not trusted[key].person:
@@ -502,18 +520,18 @@ def _keep_trusted(workspace: Workspace, turns: Sequence[PersonTurn]) -> list[Per
     return sorted(trusted.values(), key=lambda turn: turn.at)
 
 
-def _without_templates(turns: Sequence[PersonTurn]) -> Iterator[PersonTurn]:
+def _remove_templates(turns: Sequence[PersonTurn]) -> Iterator[PersonTurn]:
     """Yield the turns without long texts that occur twice word for word: a program wrote them.
 
     Copies of one turn, which a resumed session has, are no second occurrence: their time is the
     same.
     """
-    times: defaultdict[str, set[datetime]] = defaultdict(set)
+    times_by_text: defaultdict[str, set[datetime]] = defaultdict(set)
     for turn in turns:
         if _is_long(turn.text):
-            times[" ".join(turn.text.split())].add(turn.at)
+            times_by_text[" ".join(turn.text.split())].add(turn.at)
     for turn in turns:
-        if not _is_long(turn.text) or len(times[" ".join(turn.text.split())]) == 1:
+        if not _is_long(turn.text) or len(times_by_text[" ".join(turn.text.split())]) == 1:
             yield turn
 
 

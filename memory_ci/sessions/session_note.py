@@ -2,8 +2,8 @@
 
 By them an entry is served again to a session only if it changed. There is one file for each
 session. Lines are only appended, because hooks of one session run at the same time. A line is a
-fingerprint of a served value, CLEARED where the agent lost its context (compaction), HELD_OUT, or a
-`Sign` as JSON.
+fingerprint of a served value, CLEARED where the agent lost its context (compaction),
+HELD_OUT_LINE, or a `SessionActivity` as JSON.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ ServedItem = Hit | Norm | SimilarTask | str
 """A value served to a session; str: a line of hints, or the path of a file whose entries it got."""
 
 CLEARED = "-"
-HELD_OUT = "held-out"  # The session is served nothing, for comparison (`retrieve.holdout`).
+HELD_OUT_LINE = "held-out"  # The session is served nothing, for comparison (`retrieve.holdout`).
 MAX_BYTES = 1 << 20  # Some 60,000 lines; no single session writes more.
 DAYS_KEPT = 30  # Days that a clone keeps what a session was served.
 
-LIVE = timedelta(hours=8)
+MAX_IDLE_TIME = timedelta(hours=8)
 """How long after its last prompt a session whose end was not noted may still be at work."""
 
 
-class Sign(
+class SessionActivity(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
     omit_defaults=True,
     rename={"served": "given", "served_requests": "told"},
 ):
-    """A sign of life of a session: a prompt, an edit, served entries, or its end.
+    """An activity of a session: a prompt, an edit, served entries, or its end.
 
     Attributes:
         agent: the name of the agent.
         session: the id of the session.
-        at: the time of the sign.
+        at: the time of the activity.
         transcript: the path of the session's transcript.
         notes: the number of notes when the prompt was written.
         steers: whether a person corrects the agent by the prompt.
@@ -76,7 +76,7 @@ class Sign(
 
     @property
     def is_prompt(self) -> bool:
-        """Whether the sign is a prompt."""
+        """Whether the activity is a prompt."""
         return not (self.edited or self.served or self.served_requests or self.is_over)
 
     @property
@@ -85,25 +85,29 @@ class Sign(
         return f"{self.agent}:{self.session}"
 
 
-def list_served(workspace: Workspace, session: str) -> frozenset[str]:
-    """Return the fingerprints of all values that a session's context still has.
+def list_served_fingerprints(workspace: Workspace, session: str) -> frozenset[str]:
+    """Return the fingerprints (hashes) of all entries and hints that a session's context has.
 
-    These are the values served since the context was last cleared.
+    These are the values served since the agent last lost its context (compaction).
     """
-    lines = _read(note_path(workspace, session))
+    lines = _read(get_note_path(workspace, session))
     if CLEARED in lines:
         last_cleared = len(lines) - lines[::-1].index(CLEARED)
         lines = lines[last_cleared:]
     return frozenset(lines)
 
 
-def list_unserved(workspace: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
+def list_unserved_files(workspace: Workspace, session: str, files: Iterable[Path]) -> list[Path]:
     """Return the files about which a session was not served entries yet."""
-    served = list_served(workspace, session)
-    return [file for file in files if fingerprint(repository_path(workspace, file)) not in served]
+    served = list_served_fingerprints(workspace, session)
+    return [
+        file
+        for file in files
+        if compute_fingerprint(repository_path(workspace, file)) not in served
+    ]
 
 
-def bare_workspace(start: Path) -> Workspace:
+def open_bare_workspace(start: Path) -> Workspace:
     """Return the repository around `start` without its configuration, which notes do not need."""
     return Workspace(find_repository(start), Config())
 
@@ -120,28 +124,35 @@ def read_head(workspace: Workspace) -> str:
 
 
 def note_served(
-    workspace: Workspace, session: str, answer: Retrieval, now: datetime, about: str | None = None
+    workspace: Workspace,
+    session: str,
+    retrieval: Retrieval,
+    now: datetime,
+    about: str | None = None,
 ) -> None:
-    """Note in the git directory which values an answer serves to a session.
+    """Note in the git directory what a session was served, by the fingerprint of each value.
+
+    If the session is held out (served nothing, for comparison), that is noted once.
 
     Args:
         workspace: the workspace.
         session: the id of the session.
-        answer: the answer.
+        retrieval: the answer that served the values.
         now: the current time.
         about: the path of the file that the answer is about, if any.
 
     Raises:
         RepositoryError: write-failed.
     """
-    if answer.held_out:
-        _append(workspace, session, {HELD_OUT} - list_served(workspace, session), now)
+    if retrieval.held_out:
+        if HELD_OUT_LINE not in list_served_fingerprints(workspace, session):
+            _append(workspace, session, [HELD_OUT_LINE], now)
         return
-    values: list[ServedItem] = [*answer.norms, *answer.hits, *answer.organisation]
-    values += [*answer.hints.changes, *answer.hints.habits]
+    values: list[ServedItem] = [*retrieval.norms, *retrieval.hits, *retrieval.organisation]
+    values += [*retrieval.hints.changes, *retrieval.hints.habits]
     if about is not None:
         values.append(about)
-    _append(workspace, session, [fingerprint(value) for value in values], now)
+    _append(workspace, session, [compute_fingerprint(value) for value in values], now)
 
 
 def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
@@ -150,25 +161,25 @@ def note_cleared(workspace: Workspace, session: str, now: datetime) -> None:
     Raises:
         RepositoryError: write-failed.
     """
-    if note_path(workspace, session).exists():
+    if get_note_path(workspace, session).exists():
         _append(workspace, session, [CLEARED], now)
 
 
 def claim_event(workspace: Workspace, session: str, event: str, now: datetime) -> bool:
     """Return whether this hook is the first of those that run at once for one event of a session.
 
-    Each hook appends a line with a random number to the note of the session. The hook whose line
-    comes first is the first.
+    Each hook appends a line with a hash of the event and a random number to the note of the
+    session. The hook whose line comes first is the first.
 
     Raises:
         RepositoryError: write-failed.
     """
-    mark = _hash("event", event)
-    own_claim = f"{mark}:{os.urandom(6).hex()}"
-    _append(workspace, session, [own_claim], now)
-    for line in _read(note_path(workspace, session)):
-        if line.startswith(mark):
-            return line == own_claim
+    event_hash = _hash("event", event)
+    own_line = f"{event_hash}:{os.urandom(6).hex()}"
+    _append(workspace, session, [own_line], now)
+    for line in _read(get_note_path(workspace, session)):
+        if line.startswith(event_hash):
+            return line == own_line
     return True
 
 
@@ -190,8 +201,8 @@ def lock_hooks(workspace: Workspace) -> Iterator[None]:
             os.close(handle)
 
 
-def note_sign(workspace: Workspace, sign: Sign) -> None:
-    """Append a sign of life (a prompt, an edit, served entries or the end) to a session's note.
+def note_activity(workspace: Workspace, activity: SessionActivity) -> None:
+    """Append an activity (a prompt, an edit, served entries or the end) to a session's note.
 
     Once the note is half full, edits and served entries are left out: prompts and the end of the
     session must fit.
@@ -199,79 +210,87 @@ def note_sign(workspace: Workspace, sign: Sign) -> None:
     Raises:
         RepositoryError: write-failed.
     """
-    if sign.edited or sign.served or sign.served_requests:
+    if activity.edited or activity.served or activity.served_requests:
         with suppress(OSError):
-            if note_path(workspace, sign.session).stat().st_size > MAX_BYTES // 2:
+            if get_note_path(workspace, activity.session).stat().st_size > MAX_BYTES // 2:
                 return
-    _append(workspace, sign.session, [msgspec.json.encode(sign).decode()], sign.at)
+    _append(workspace, activity.session, [msgspec.json.encode(activity).decode()], activity.at)
 
 
-def note_end(workspace: Workspace, agent: str, session: str, now: datetime) -> None:
-    """Note that a session is over.
+def note_session_end(workspace: Workspace, agent: str, session: str, now: datetime) -> None:
+    """Note as an activity that a session is over, if any note on the session exists.
 
     Raises:
         RepositoryError: write-failed.
     """
-    if note_path(workspace, session).exists():
-        note_sign(workspace, Sign(agent=agent, session=session, at=now, is_over=True))
+    if get_note_path(workspace, session).exists():
+        end = SessionActivity(agent=agent, session=session, at=now, is_over=True)
+        note_activity(workspace, end)
 
 
-def list_signs(workspace: Workspace, session: str) -> list[Sign]:
-    """Return the signs of life of a session, the earliest first."""
-    return _parse_signs(note_path(workspace, session))
+def list_activities(workspace: Workspace, session: str) -> list[SessionActivity]:
+    """Return the activities of a session, the earliest first."""
+    return _parse_activities(get_note_path(workspace, session))
 
 
-def list_signs_of_recent_sessions(workspace: Workspace, now: datetime) -> list[list[Sign]]:
-    """Return the signs of each session that gave one in this work tree in the last hours (LIVE)."""
+def list_activities_of_recent_sessions(
+    workspace: Workspace, now: datetime
+) -> list[list[SessionActivity]]:
+    """Return the activities (prompts, edits …) of each session of this work tree that may go on.
+
+    These are sessions with an activity in the last hours (MAX_IDLE_TIME).
+    """
     recent = []
     for path in sorted(_list_notes(workspace)):
-        signs = _parse_signs(path)
-        if signs and now - LIVE <= signs[-1].at:
-            recent.append(signs)
+        activities = _parse_activities(path)
+        if activities and now - MAX_IDLE_TIME <= activities[-1].at:
+            recent.append(activities)
     return recent
 
 
-def list_sessions_at_work(workspace: Workspace, now: datetime) -> list[Sign]:
-    """Return the last sign of life of each session that is at work in this work tree.
+def list_sessions_at_work(workspace: Workspace, now: datetime) -> list[SessionActivity]:
+    """Return the last activity of each session that is at work in this work tree.
 
-    Not all signs name the transcript of the session. The returned sign gets the last one named.
+    Not all activities name the transcript of the session. The returned activity gets the last
+    transcript that was named.
     """
-    live = []
-    for signs in list_signs_of_recent_sessions(workspace, now):
-        if signs[-1].is_over:
+    last_activities = []
+    for activities in list_activities_of_recent_sessions(workspace, now):
+        if activities[-1].is_over:
             continue
-        transcripts = [sign.transcript for sign in signs if sign.transcript]
-        live.append(replace(signs[-1], transcript=transcripts[-1] if transcripts else ""))
-    return live
+        transcripts = [activity.transcript for activity in activities if activity.transcript]
+        transcript = transcripts[-1] if transcripts else ""
+        last_activities.append(replace(activities[-1], transcript=transcript))
+    return last_activities
 
 
-def list_all_signs(workspace: Workspace) -> list[Sign]:
-    """Return the signs of life (prompts, edits …) of all sessions of this work tree, by time.
+def list_all_activities(workspace: Workspace) -> list[SessionActivity]:
+    """Return the activities (prompts, edits …) of all sessions of this work tree, by time.
 
-    Notes are kept for DAYS_KEPT days.
+    The notes of a session are deleted `DAYS_KEPT` days after its last activity.
     """
-    signs: list[Sign] = []
+    activities: list[SessionActivity] = []
     for path in _list_notes(workspace):
-        signs += _parse_signs(path)
-    return sorted(signs, key=lambda sign: sign.at)
+        activities += _parse_activities(path)
+    return sorted(activities, key=lambda activity: activity.at)
 
 
-def list_last_signs(workspace: Workspace) -> dict[str, datetime]:
-    """Return by agent when a session of this work tree last gave a sign."""
-    return {sign.agent: sign.at for sign in list_all_signs(workspace)}
+def find_last_activity_times(workspace: Workspace) -> dict[str, datetime]:
+    """Return by agent when a session of this work tree was last active."""
+    return {activity.agent: activity.at for activity in list_all_activities(workspace)}
 
 
 def _list_notes(workspace: Workspace) -> Iterator[Path]:
-    return note_path(workspace, "").parent.glob("*")
+    return get_note_path(workspace, "").parent.glob("*")
 
 
-def _parse_signs(path: Path) -> list[Sign]:
-    signs = []
+def _parse_activities(path: Path) -> list[SessionActivity]:
+    activities = []
     for line in _read(path):
         if line.startswith("{"):
             with suppress(msgspec.DecodeError):
-                signs.append(msgspec.json.decode(line, type=Sign))
-    return signs
+                activities.append(msgspec.json.decode(line, type=SessionActivity))
+    return activities
 
 
 def _read(path: Path) -> list[str]:
@@ -282,7 +301,7 @@ def _read(path: Path) -> list[str]:
         return []
 
 
-def fingerprint(served: ServedItem) -> str:
+def compute_fingerprint(served: ServedItem) -> str:
     """Return a hash of what was served (an entry, a norm, a path …), which changes if it does.
 
     For an entry the verdicts on its cites are part of it: whether the code that it cites is still
@@ -307,7 +326,7 @@ def fingerprint(served: ServedItem) -> str:
     )
 
 
-def mark_session(session: str) -> str:
+def hash_session_id(session: str) -> str:
     """Return a hash of a session's id, by which it is decided whether the session is held out.
 
     The id cannot be found by it. The key `agent:ID` has the mark of `ID`.
@@ -316,15 +335,19 @@ def mark_session(session: str) -> str:
     return blake2b(session_id, digest_size=8, person=b"memory-ci-arm").hexdigest()
 
 
-def is_held_out(mark: str, share: float) -> bool:
+def is_held_out(session_hash: str, share: float) -> bool:
     """Return whether a session is among those that are served nothing, for comparison.
 
-    It is if its mark, read as a number in [0, 1), is below the share of such sessions.
+    It is if its hash, read as a number in [0, 1), is below the share of such sessions.
+
+    Args:
+        session_hash: the hash of its id, from `hash_session_id`.
+        share: the share, in [0, 1].
     """
-    return int(mark, 16) / 2**64 < share
+    return int(session_hash, 16) / 2**64 < share
 
 
-def note_path(workspace: Workspace, session: str) -> Path:
+def get_note_path(workspace: Workspace, session: str) -> Path:
     """Return the path of a session's note in the git directory of this work tree.
 
     It is named by a hash, which does not disclose the id of the session.
@@ -345,7 +368,7 @@ def _append(workspace: Workspace, session: str, lines: Iterable[str], now: datet
     data = "".join(f"{line}\n" for line in lines).encode()
     if not data:
         return
-    path = note_path(workspace, session)
+    path = get_note_path(workspace, session)
     try:
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)

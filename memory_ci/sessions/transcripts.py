@@ -49,22 +49,25 @@ def list_sessions(paths: Sequence[Path], home: Path, start: Path) -> SessionList
     top = start
     with suppress(RepositoryError):
         top = find_repository(start).root or start
-    places = paths or usual_places(home, top)
-    # A path that was named and does not exist is an error.
-    searched = paths or [place for place in places if place.exists()]
+    if paths:
+        searched_paths = paths
+        existing_paths = paths  # a path that was named and does not exist is an error
+    else:
+        searched_paths = usual_places(home, top)
+        existing_paths = [path for path in searched_paths if path.exists()]
 
     sessions: list[Session] = []
     skipped: list[str] = []
-    for path, name in _iter_files(searched):
+    for path, name in _iter_files(existing_paths):
         file_sessions = read_transcript(path, name)
         sessions += file_sessions
         if not file_sessions and path in paths:
-            skipped.append(path_text(path))
-    merged = tuple(_keep_turns(session) for session in merge_sessions(sessions))
-    return SessionList(merged, tuple(skipped), tuple(path_text(place) for place in places))
+            skipped.append(format_path(path))
+    merged = tuple(_select_turns(session) for session in merge_sessions(sessions))
+    return SessionList(merged, tuple(skipped), tuple(format_path(path) for path in searched_paths))
 
 
-def _keep_turns(session: Session) -> Session:
+def _select_turns(session: Session) -> Session:
     """Return a session with the events of people only, redacted."""
     events = tuple(
         replace(event, text=redact(event.text).text)
@@ -74,19 +77,24 @@ def _keep_turns(session: Session) -> Session:
     return replace(session, events=events, path=redact(session.path).text)
 
 
-def _iter_files(places: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """Yield each transcript below some places once, and its path relative to the place."""
-    seen: set[Path] = set()
-    for place in places:
-        for path in find_transcripts([place]):
-            real = path.resolve()
-            if real in seen:
+def _iter_files(named_paths: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """Yield each transcript at or below some paths once, with its path relative to the directory.
+
+    Args:
+        named_paths: transcripts, and directories of them.
+    """
+    resolved_paths: set[Path] = set()
+    for named_path in named_paths:
+        for path in find_transcripts([named_path]):
+            resolved_path = path.resolve()
+            if resolved_path in resolved_paths:
                 continue
-            seen.add(real)
-            name = path.relative_to(place) if place.is_dir() else Path(path.name)
-            yield path, path_text(name)
+            resolved_paths.add(resolved_path)
+            is_in_directory = named_path.is_dir()
+            name = path.relative_to(named_path) if is_in_directory else Path(path.name)
+            yield path, format_path(name)
 
 
-def path_text(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Return a path as text that can be printed and written, whatever bytes its name holds."""
     return os.fsencode(path).decode("utf-8", "replace")

@@ -28,16 +28,16 @@ AGENT_NAMES = (
 )
 """The values of `--agent` and `--for`."""
 
-NAMES: Mapping[EventKind, str] = {
+NAMES_BY_KIND: Mapping[EventKind, str] = {
     "start": "sessionstart",
     "prompt": "userpromptsubmit userpromptsubmitted beforeagent beforesubmitprompt",
     "file": "posttooluse posttoolusefailure pretooluse beforetool aftertool afterfileedit",
     "stop": "stop agentstop afteragent",
     "end": "sessionend",
 }
-KINDS = {name: kind for kind, names in NAMES.items() for name in names.split()}
+KIND_BY_NAME = {name: kind for kind, names in NAMES_BY_KIND.items() for name in names.split()}
 
-BEFORE = ("pretooluse", "beforetool")
+EVENTS_BEFORE_CALL = ("pretooluse", "beforetool")
 """Names of events in front of a tool call, in lower case."""
 
 READ_BEFORE = ("claude-code", "codex", "copilot", "vscode")
@@ -46,29 +46,29 @@ READ_BEFORE = ("claude-code", "codex", "copilot", "vscode")
 READ_AFTER = ("gemini", "opencode", "cursor")
 """Agents that add a hook's text to the context only after a tool call."""
 
-FAILED = Regex(
+FAILED_RESPONSE = Regex(
     r"\A\W{0,3}(?:[\w\s\"{]{0,40}[Ee]xit[ _][Cc]ode\"?:? ?[1-9]|Process exited with code [1-9])"
 )
 """The beginning of a tool's response whose command failed."""
 
-CALLERS = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
+AGENT_BY_VARIABLE = {"COPILOT_CLI": "copilot", "CURSOR_VERSION": "cursor"}
 """Variables of agents that also run the hooks of other agents, whose label is then wrong."""
 
-DECISIONS = {"codex": "block", "copilot": "block", "gemini": "deny"}
+DECISION_TO_CONTINUE = {"codex": "block", "copilot": "block", "gemini": "deny"}
 """By agent that takes no context at the end of a turn, the decision that makes it continue."""
 
 CONTEXT_LOST_SOURCES = ("compact", "clear")
 """Sources of the start of a session whose agent has lost its context."""
 
-PATHS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
-PATCHED = Regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-WORD = Regex(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
+PATH_ARGUMENTS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "target_file")
+PATCHED_FILE = Regex(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+PATH_LIKE_WORD = Regex(r"[\w./@+-]*[\w-]\.\w{1,10}|[\w.@+-]+(?:/[\w.@+-]+)+")
 
-EDITS = Regex(r"edit|write|patch|replace|create", re.IGNORECASE)
+EDITING_TOOL = Regex(r"edit|write|patch|replace|create", re.IGNORECASE)
 """Tools that change the files they name; of a shell command only its patches are recognised."""
 
 MAX_PATHS = 3
-MAX_NAME = 1_000  # Characters of a path.
+MAX_PATH = 1_000  # Characters of a path.
 MAX_COMMAND = 4_000  # Characters of a shell command that are searched for names of files.
 OWN_TEXT_PREFIX = "memory-ci:"
 """The beginning of texts that memory-ci writes for agents; some agents return them as a prompt."""
@@ -92,8 +92,8 @@ class AgentEvent(NamedTuple):
         is_failure: whether its command has failed.
         transcript: the path of the transcript.
         key: the same for each hook that runs for one event, "" if the agent has none.
-        is_inner: whether it is of a sub-agent, whose prompts no person typed.
-        is_again: whether a hook already made the agent continue at the end of this turn.
+        is_of_subagent: whether it is of a sub-agent, whose prompts no person typed.
+        was_continued: whether a hook already made the agent continue at the end of this turn.
     """
 
     agent: str
@@ -110,8 +110,8 @@ class AgentEvent(NamedTuple):
     is_failure: bool = False
     transcript: str = ""
     key: str = ""
-    is_inner: bool = False
-    is_again: bool = False
+    is_of_subagent: bool = False
+    was_continued: bool = False
 
 
 def parse_event(
@@ -132,11 +132,11 @@ def parse_event(
     if not isinstance(hook_input, dict):
         raise ValueError("standard input is no JSON object")
     event_name = _get_text(hook_input, "hook_event_name", "hookEventName") or name
-    kind = KINDS.get(event_name.lower())
+    kind = KIND_BY_NAME.get(event_name.lower())
     if kind is None:
         return None
 
-    for variable, caller in CALLERS.items():
+    for variable, caller in AGENT_BY_VARIABLE.items():
         if variable in environ:
             agent = caller
             break
@@ -153,12 +153,12 @@ def parse_event(
         paths=called_paths.named,
         edited=called_paths.edited,
         command=command[:MAX_COMMAND],
-        is_before=event_name.lower() in BEFORE,
+        is_before=event_name.lower() in EVENTS_BEFORE_CALL,
         is_failure=_is_failure(event_name, hook_input),
         transcript=_get_text(hook_input, "transcript_path", "transcriptPath"),
         key=_find_key(hook_input),
-        is_inner=bool(_get_text(hook_input, "agent_id", "agent_type", "parent_session_id")),
-        is_again=hook_input.get("stop_hook_active") is True,
+        is_of_subagent=bool(_get_text(hook_input, "agent_id", "agent_type", "parent_session_id")),
+        was_continued=hook_input.get("stop_hook_active") is True,
     )
 
 
@@ -169,7 +169,7 @@ def _is_failure(name: str, hook_input: Mapping[str, Any]) -> bool:
     response = hook_input.get("tool_response", hook_input.get("toolResult"))
     if isinstance(response, dict):
         response = response.get("output", response.get("textResultForLlm", ""))
-    return isinstance(response, str) and FAILED.match(response) is not None
+    return isinstance(response, str) and FAILED_RESPONSE.match(response) is not None
 
 
 class _CalledPaths(NamedTuple):
@@ -185,21 +185,22 @@ def _find_paths(hook_input: Mapping[str, Any]) -> _CalledPaths:
     Files are named by an argument, by a patch, or by words of a shell command that look like paths.
     """
     arguments = _read_arguments(hook_input)
-    paths = []
-    for key in PATHS:
+    argument_paths = []
+    for key in PATH_ARGUMENTS:
         path = _get_text(arguments, key)
-        if path and "\0" not in path and len(path) < MAX_NAME:
-            paths.append(path)
+        if path and "\0" not in path and len(path) < MAX_PATH:
+            argument_paths.append(path)
     command = _read_command(arguments)
-    patched = PATCHED.findall(command)
+    patched_paths = PATCHED_FILE.findall(command)
+    command_paths = PATH_LIKE_WORD.findall(command[:MAX_COMMAND])
 
-    edited = list(patched)
-    if EDITS.search(_get_text(hook_input, "tool_name", "toolName")):
-        edited = [*paths, *patched]
-    named = [*paths, *patched, *WORD.findall(command[:MAX_COMMAND])]
+    edited_paths = patched_paths
+    if EDITING_TOOL.search(_get_text(hook_input, "tool_name", "toolName")):
+        edited_paths = [*argument_paths, *patched_paths]
+    named_paths = [*argument_paths, *patched_paths, *command_paths]
     return _CalledPaths(
-        named=tuple(dict.fromkeys(named))[:MAX_PATHS],
-        edited=tuple(dict.fromkeys(edited))[:MAX_PATHS],
+        named=tuple(dict.fromkeys(named_paths))[:MAX_PATHS],
+        edited=tuple(dict.fromkeys(edited_paths))[:MAX_PATHS],
     )
 
 
@@ -246,8 +247,8 @@ def format_answer(event: AgentEvent, text: str) -> str:
     """
     if not text:
         return ""
-    if event.kind == "stop" and event.agent in DECISIONS:
-        decision = {"decision": DECISIONS[event.agent], "reason": text}
+    if event.kind == "stop" and event.agent in DECISION_TO_CONTINUE:
+        decision = {"decision": DECISION_TO_CONTINUE[event.agent], "reason": text}
         return f"{json.dumps(decision)}\n"
     answer: dict[str, Any] = {
         "hookSpecificOutput": {"hookEventName": event.name, "additionalContext": text}

@@ -45,7 +45,7 @@ An example is `From: a model`.
 """
 
 
-def commit_events(change: MergedChange) -> tuple[Event, ...]:
+def make_commit_events(change: MergedChange) -> tuple[Event, ...]:
     """Return one event per commit of a change, oldest first, the merge commit included."""
     return tuple(
         Event(
@@ -55,7 +55,7 @@ def commit_events(change: MergedChange) -> tuple[Event, ...]:
             kind="commit",
             text=commit.message,
             origin=Origin(kind="commit", id=commit.sha),
-            author=author_of(commit),
+            author=format_author(commit),
             paths=tuple(file.path for file in commit.files),
             labels=commit.trailers,
             is_merge=len(commit.parents) > 1,
@@ -64,7 +64,7 @@ def commit_events(change: MergedChange) -> tuple[Event, ...]:
     )
 
 
-def diff_event(change: MergedChange) -> Event:
+def make_diff_event(change: MergedChange) -> Event:
     """Return an event with the git status and path of each file of a change, one a line.
 
     Extraction compares it with what job files say was intended. It comes after the events of the
@@ -88,12 +88,12 @@ def diff_event(change: MergedChange) -> Event:
     )
 
 
-def author_of(commit: Commit) -> str:
+def format_author(commit: Commit) -> str:
     """Return `Name <e-mail>`, as git prints it and as author patterns are matched."""
     return f"{commit.author} <{commit.email}>"
 
 
-def file_event(
+def make_file_event(
     change: MergedChange,
     path: str,
     kind: EventKind,
@@ -121,7 +121,7 @@ def file_event(
         kind=kind,
         text=text,
         origin=Origin(kind="commit", id=change.tip.sha, path=path, line=line),
-        author=author_of(change.tip),
+        author=format_author(change.tip),
         paths=(path,),
         labels=labels,
     )
@@ -167,7 +167,9 @@ def list_job_files(change: MergedChange) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def job_events(change: MergedChange, path: str, text: str, before: str = "") -> Iterator[Event]:
+def make_job_events(
+    change: MergedChange, path: str, text: str, before: str = ""
+) -> Iterator[Event]:
     """Yield the events of one file of an agent's job: a document is one, a log one per new line.
 
     The risks in a pre-mortem that a model wrote are an event of their own with the actor "agent";
@@ -186,12 +188,12 @@ def job_events(change: MergedChange, path: str, text: str, before: str = "") -> 
     if text == before:
         return
     if kind != "premortem":
-        yield file_event(change, path, kind, text)
+        yield make_file_event(change, path, kind, text)
         return
     own_text, model_text = _split_risks(text)
-    yield file_event(change, path, kind, own_text)
+    yield make_file_event(change, path, kind, own_text)
     if model_text:
-        yield file_event(change, path, kind, model_text, actor="agent")
+        yield make_file_event(change, path, kind, model_text, actor="agent")
 
 
 def _iter_log_events(
@@ -227,7 +229,9 @@ def _iter_log_events(
                 labels.append((key, value))
         actor: Actor = "agent" if record.get("by") else "human"
         event_text = "\n".join(texts)
-        yield file_event(change, path, kind, event_text, actor, line=number, labels=tuple(labels))
+        yield make_file_event(
+            change, path, kind, event_text, actor, line=number, labels=tuple(labels)
+        )
 
 
 class _RiskTexts(NamedTuple):

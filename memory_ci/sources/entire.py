@@ -40,13 +40,13 @@ OLD_START_KEY = "transcript_lines_at_start"
 
 SUMMARY = ("part", "summary")  # The label of a model's text about the session.
 
-SESSION = Regex(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
+TRANSCRIPT_PATH = Regex(rf"(?:([0-9]{{1,9}})/)?{re.escape(TRANSCRIPT)}")
 """The path of a session's transcript in the folder of a checkpoint."""
 
-ABOUT = Regex(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:[0-9]{1,9}/)?metadata\.json")
+METADATA_PATH = Regex(r"([0-9a-f]{2})/([0-9a-f]{10})/(?:[0-9]{1,9}/)?metadata\.json")
 """The path of the metadata of a checkpoint or of one of its sessions: time, branch and files."""
 
-MAX_TOUCHED = 1_000  # Files of a checkpoint that are compared.
+MAX_PATHS = 1_000  # Files of a checkpoint that are compared.
 
 ListPaths = Callable[[str], Sequence[str]]
 ReadFile = Callable[[str], bytes | None]
@@ -84,32 +84,32 @@ def list_metadata(paths: Iterable[str]) -> dict[str, Sequence[str]]:
     """Return the paths of metadata files among the paths of the branch, by id of the checkpoint."""
     metadata: dict[str, list[str]] = {}
     for path in paths:
-        if match := ABOUT.fullmatch(path):
+        if match := METADATA_PATH.fullmatch(path):
             checkpoint_id = match[1] + match[2]
             metadata.setdefault(checkpoint_id, []).append(path)
     return dict(metadata)
 
 
-def summarize(checkpoint: str, metadata: Iterable[bytes]) -> CheckpointSummary:
+def summarize_checkpoint(checkpoint_id: str, metadata: Iterable[bytes]) -> CheckpointSummary:
     """Return the metadata of a checkpoint and of its sessions as one summary.
 
     Args:
-        checkpoint: the id of the checkpoint.
+        checkpoint_id: the id of the checkpoint.
         metadata: the content of each metadata file; the newest time and the first branch count.
     """
     latest = UNKNOWN_TIME
     branch = ""
-    touched: dict[str, None] = {}
+    paths: dict[str, None] = {}  # a dict, because it keeps the order
     for data in metadata:
-        value = raw.get_object(raw.decode(data))
-        created_at = raw.get_time(value, "created_at")
+        fields = raw.get_object(raw.decode(data))
+        created_at = raw.get_time(fields, "created_at")
         if created_at:
             latest = max(latest, created_at)
-        branch = branch or raw.get_text(value, "branch")
-        for path in raw.get_list(value, "files_touched"):
-            touched[raw.get_text(path)] = None
-    touched.pop("", None)
-    return CheckpointSummary(checkpoint, latest, branch, tuple(touched)[:MAX_TOUCHED])
+        branch = branch or raw.get_text(fields, "branch")
+        for path in raw.get_list(fields, "files_touched"):
+            paths[raw.get_text(path)] = None
+    paths.pop("", None)
+    return CheckpointSummary(checkpoint_id, latest, branch, tuple(paths)[:MAX_PATHS])
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ def read_checkpoint(list_paths: ListPaths, read: ReadFile, checkpoint: str) -> C
         paths.add(raw.get_text(session, "transcript").lstrip("/"))
     transcript_numbers: dict[str, int] = {}
     for path in paths:
-        match = SESSION.fullmatch(path, len(folder)) if path.startswith(folder) else None
+        match = TRANSCRIPT_PATH.fullmatch(path, len(folder)) if path.startswith(folder) else None
         if match:
             # The transcript in the checkpoint's own folder has no number and is the first.
             transcript_numbers[path] = int(match[1]) if match[1] else -1

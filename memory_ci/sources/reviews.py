@@ -12,7 +12,7 @@ from memory_ci.records.event import Event, Origin
 from memory_ci.records.history import Check, Permission, PullRequest, Review
 from memory_ci.regex import Regex
 
-MARK = Regex(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
+INSTRUCTION_LABEL = Regex(r"\s*memory\s*:\s*(keep|skip)\s*", re.IGNORECASE)
 """A label of the pull request with the effect of the trailer `Memory: keep`."""
 
 
@@ -29,9 +29,12 @@ def review_events(request: PullRequest) -> tuple[Event, ...]:
     reviews = [review for review in request.reviews if review.body.strip()]
     reviews.sort(key=lambda review: review.at)
     events = [
-        _request_event(request),
-        *(_review_event(request, review) for review in reviews),
-        *(_check_event(request, failed, passed) for failed, passed in iter_fixed_checks(request)),
+        _make_request_event(request),
+        *(_make_review_event(request, review) for review in reviews),
+        *(
+            _make_check_event(request, failed, passed)
+            for failed, passed in iter_fixed_checks(request)
+        ),
     ]
     return tuple(replace(event, seq=seq) for seq, event in enumerate(events))
 
@@ -59,12 +62,12 @@ def iter_fixed_checks(request: PullRequest) -> Iterator[tuple[Check, Check]]:
             yield fixed
 
 
-def _request_event(request: PullRequest) -> Event:
+def _make_request_event(request: PullRequest) -> Event:
     """Return the event of a pull request itself: title, description and labels."""
     labels: list[tuple[str, str]] = []
     for name in request.labels:
-        mark = MARK.fullmatch(name)
-        labels.append(("Memory", mark[1].lower()) if mark else ("label", name))
+        instruction = INSTRUCTION_LABEL.fullmatch(name)
+        labels.append(("Memory", instruction[1].lower()) if instruction else ("label", name))
     labels += [("permission", request.permission), ("state", request.state)]
     if request.state == "closed":
         labels.append(("outcome", "closed-unmerged"))
@@ -82,7 +85,7 @@ def _request_event(request: PullRequest) -> Event:
     )
 
 
-def _review_event(request: PullRequest, review: Review) -> Event:
+def _make_review_event(request: PullRequest, review: Review) -> Event:
     """Return the event of a review or comment, with the labels that `review_events` lists."""
     address = f"{request.number}#{review.id}"
     resolved = None
@@ -94,7 +97,7 @@ def _review_event(request: PullRequest, review: Review) -> Event:
         "reply-to": review.in_reply_to,
         "line": review.line,
         "resolved": resolved,
-        "outcome": "requested-then-made" if _was_made(request, review) else None,
+        "outcome": "requested-then-made" if _was_request_fulfilled(request, review) else None,
     }
     return Event(
         seq=0,
@@ -111,7 +114,7 @@ def _review_event(request: PullRequest, review: Review) -> Event:
     )
 
 
-def _was_made(request: PullRequest, review: Review) -> bool:
+def _was_request_fulfilled(request: PullRequest, review: Review) -> bool:
     """Return whether a requested change was followed by commits, and these were accepted.
 
     They are accepted by the merge, or by an approval of the reviewer who requested the change.
@@ -130,7 +133,7 @@ def _was_made(request: PullRequest, review: Review) -> bool:
     return False
 
 
-def _check_event(request: PullRequest, failed: Check, passed: Check) -> Event:
+def _make_check_event(request: PullRequest, failed: Check, passed: Check) -> Event:
     """Return the event of a CI check that failed and then passed.
 
     A program wrote its summary, which may hold text that the code of the branch printed.

@@ -50,65 +50,69 @@ def _write_pattern(key: str) -> str:
     return pattern if key in {"id", "type"} else f"(?:{pattern})?"
 
 
-HEAD = Regex("".join(map(_write_pattern, KEYS)) + r"---\n## (\S(?:[^\n]*[^\s#])?)(?=\n|\Z)")
+ENTRY_HEAD = Regex("".join(map(_write_pattern, KEYS)) + r"---\n## (\S(?:[^\n]*[^\s#])?)(?=\n|\Z)")
 """A front matter from its id, the line that closes it, and the title."""
 
-OTHER_SIGNS = ("\n---", "\n# ", "```", "~~~", "\r", "\ufeff", "\n<<<<<<< ", "\n>>>>>>> ")
+SPECIAL_SIGNS = ("\n---", "\n# ", "```", "~~~", "\r", "\ufeff", "\n<<<<<<< ", "\n>>>>>>> ")
 """Signs that may end a body, or change how the text after them is read."""
 
 LEADING_BLANK = Regex(r"\A(?:[ \t]*\n)+")
 
 
 def parse_canonical(text: str) -> Entry | None:
-    """Return the entry of a text; None if `document` has to read it.
+    """Return the entry of a text; None if the text is not in the canonical form.
+
+    Then the module `document` has to read it, which takes longer. A text is refused here as well if
+    a sign in it may end the body, or if its title or body may be a second front matter.
 
     Args:
         text: an entry from its `id:` up to the next entry.
     """
-    match = HEAD.match(text)
+    match = ENTRY_HEAD.match(text)
     if match is None or match.end() > MAX_LINE:
         return None
-    below = text[match.end() :]
-    for sign in OTHER_SIGNS:
-        if sign in below:
+    body = text[match.end() :]
+    for sign in SPECIAL_SIGNS:
+        if sign in body:
             return None
     *raw_values, title = match.groups()
-    first_words = title.strip(" \t#-")
-    if "\ufeff" in title or not first_words or ENTRY_KEY.match(first_words):
-        return None  # The body may be another front matter.
+    title_text = title.strip(" \t#-")
+    may_be_front_matter = not title_text or ENTRY_KEY.match(title_text)
+    if may_be_front_matter or "\ufeff" in title:
+        return None
 
     values: dict[str, Any] = dict(DEFAULTS)
     try:
-        for key, raw in zip(KEYS, raw_values, strict=True):
-            if raw is not None:
-                values[key] = _read_value(key, raw)
+        for key, raw_value in zip(KEYS, raw_values, strict=True):
+            if raw_value is not None:
+                values[key] = _read_value(key, raw_value)
     except ValueError:
         return None  # A day that is in no calendar.
     if "created_at" in values:
         values.setdefault("last_reinforced", values["created_at"])
     elif "last_reinforced" not in values:
         return None
-    return Entry(**values, title=title, body=strip_body(below[1:]))
+    return Entry(**values, title=title, body=strip_body(body.removeprefix("\n")))
 
 
-def _read_value(key: str, raw: str) -> object:
+def _read_value(key: str, raw_value: str) -> object:
     """Return the value of a field.
 
     Raises:
         ValueError: it is a date that does not exist.
     """
     if key in DATES:
-        return date.fromisoformat(raw[1:-1])
+        return date.fromisoformat(raw_value[1:-1])
     if key in LISTS:
-        return tuple(_unquote(line[2:]) for line in raw[:-1].split("\n"))
+        return tuple(_remove_quotes(line[2:]) for line in raw_value[:-1].split("\n"))
     if key == "importance":
-        return float(raw)
+        return float(raw_value)
     if key == "reinforcement_count":
-        return int(raw)
-    return _unquote(raw)
+        return int(raw_value)
+    return _remove_quotes(raw_value)
 
 
-def _unquote(scalar: str) -> str:
+def _remove_quotes(scalar: str) -> str:
     return scalar[1:-1] if scalar[0] == "'" else scalar
 
 

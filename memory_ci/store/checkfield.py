@@ -192,9 +192,9 @@ def _read_fields(
         CheckError: a required field is missing, or a field is neither required nor optional.
     """
     fields = node.value if isinstance(node.value, dict) else {}
-    missing = [name for name in required if name not in fields]
-    if missing:
-        raise CheckError(f"lacks {' and '.join(missing)}", node.line)
+    missing_names = [name for name in required if name not in fields]
+    if missing_names:
+        raise CheckError(f"lacks {' and '.join(missing_names)}", node.line)
     for name, value in fields.items():
         if name not in (*required, *optional):
             raise CheckError(f"has an unknown key {name!r}", value.line)

@@ -207,7 +207,7 @@ class _Scanner:
             end: the line after the last marker.
         """
         hint = "Resolve it and remove the markers."
-        self._report(first, "conflict-marker", "merge conflict markers stand here", hint)
+        self._report_finding(first, "conflict-marker", "merge conflict markers stand here", hint)
         previous = self.segments[-1] if self.segments else None
         begins_with_entry = self.lines[first + 1 : first + 2] == ["---"]
         if previous is not None and previous.entry is not None and not begins_with_entry:
@@ -220,7 +220,7 @@ class _Scanner:
             if _has_entry_keys(self.lines[first + 1 : closing]):
                 hint = "If it is meant as an entry, close the fence above it."
                 message = "a whole entry stands inside a code fence and is not read"
-                self._report(first, "fenced-entry", message, hint, "warning")
+                self._report_finding(first, "fenced-entry", message, hint, "warning")
 
     def _scan_range(self, start: int, end: int) -> None:
         """Add the entries and the prose of the lines between two conflicts.
@@ -271,7 +271,9 @@ class _Scanner:
         try:
             return _FrontMatter(closing, lines, _parse_front_matter(lines))
         except YamlTextError as error:
-            self._report(first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT)
+            self._report_finding(
+                first + 1 + error.line, "malformed-front-matter", error.reason, FENCE_HINT
+            )
             # The line that closes it is read again: it may open the next entry.
             return _FrontMatter(last=first)
 
@@ -312,7 +314,7 @@ class _Scanner:
 
     def _refuse_front_matter(self, first: int, reason: str) -> _FrontMatter:
         """Report a line that is meant to begin a front matter; return a malformed front matter."""
-        self._report(first, "malformed-front-matter", reason, "Write the line again.")
+        self._report_finding(first, "malformed-front-matter", reason, "Write the line again.")
         return _FrontMatter(last=first)
 
     def _add_segment(self, begin: int, end: int, front_matter: _FrontMatter | None) -> None:
@@ -351,18 +353,22 @@ class _Scanner:
         """
         values, problems = parse_values(fields, front_matter.lines)
         for problem in problems:
-            self._report(begin + 1 + problem.line, problem.code, problem.message, problem.hint)
+            self._report_finding(
+                begin + 1 + problem.line, problem.code, problem.message, problem.hint
+            )
         if problems:
             return None
         title, text = split_body(self.lines[front_matter.last + 1 : end])
         if _is_only_fields(title or "", text):
             message = "the entry has a second front matter in place of a text"
             hint = "Delete one of the two, or write the text of the entry below it."
-            self._report(front_matter.last + 1, "front-matter-in-body", message, hint)
+            self._report_finding(front_matter.last + 1, "front-matter-in-body", message, hint)
             return None
         if title is None:
             hint = "Start its body with a line `## title`."
-            self._report(front_matter.last, "no-title", "the entry has no title", hint, "warning")
+            self._report_finding(
+                front_matter.last, "no-title", "the entry has no title", hint, "warning"
+            )
             title = " ".join(text.partition("\n")[0].split())
         return Entry(
             **values, extra=parse_extra(fields, front_matter.lines), title=title, body=text
@@ -378,7 +384,7 @@ class _Scanner:
         text = "\n".join(self.raw_lines[begin:end])
         return text if end == len(self.lines) else text + "\n"
 
-    def _report(
+    def _report_finding(
         self, line: int, code: str, message: str, hint: str = "", level: Level = "error"
     ) -> None:
         self.findings.append(Finding(self.path, line + 1, code, message, hint, level))

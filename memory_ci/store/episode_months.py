@@ -119,7 +119,7 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
     if base_documents is None or our_documents is None or their_documents is None:
         return None
 
-    merged: list[DatedDocument] = []
+    merged_documents: list[DatedDocument] = []
     conflict_count = 0
     for document_id in {**base_documents, **our_documents, **their_documents}:
         result = _merge_document(
@@ -130,8 +130,8 @@ def merge_documents(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int
         if result.is_conflict:
             conflict_count += 1
         if result.document is not None:
-            merged.append(result.document)
-    data = join_documents(merged)
+            merged_documents.append(result.document)
+    data = join_documents(merged_documents)
     return (data, conflict_count) if len(data) <= MAX_FILE_BYTES else None
 
 

@@ -462,12 +462,12 @@ def _parse_document(document: EpisodeDocument) -> EpisodeRecord:
             raise YamlTextError(number, "the text has a line ---, and must be one line")
     try:
         nodes = parse_nested(lines[1 : document.close])
-        return _convert(nodes, "\n".join(lines_below).strip())
+        return _convert_record(nodes, "\n".join(lines_below).strip())
     except YamlTextError as error:
         raise YamlTextError(error.line + 1, error.reason) from error
 
 
-def _convert(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
+def _convert_record(nodes: Mapping[str, YamlNode], body: str) -> EpisodeRecord:
     """Convert a parsed front matter and the text below it to an episode or an amendment.
 
     Raises:
@@ -540,10 +540,10 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
         nodes: the front matter. Where the path leads out of it, the line is that of the last value
             on the way.
     """
-    place = BAD_PLACE.search(message)
-    if place is None:
+    path_match = BAD_PLACE.search(message)
+    if path_match is None:
         return YamlTextError(WHOLE, message)
-    path = place.group(1)
+    path = path_match.group(1)
     line = WHOLE
     container: object = nodes
     for key, index in STEP.findall(path):
@@ -556,7 +556,7 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
             break
         line = node.line
         container = node.value
-    reason = message[: place.start()]
+    reason = message[: path_match.start()]
     return YamlTextError(line, f"{path.lstrip('.')}: {reason}" if path else reason)
 
 

@@ -199,18 +199,18 @@ def list_missing_keys(fields: Sequence[Field]) -> tuple[str, ...]:
     """
     present_keys = {field.key for field in fields if field.value != "" or field.key in CORE_KEYS}
     unknown_keys = {field.key for field in fields if field.key not in CONVERTERS}
-    missing: list[str] = []
+    missing_keys: list[str] = []
     for key in CORE_KEYS:
         if key in present_keys:
             continue
         is_misspelled = any(did_you_mean(unknown, [key]) for unknown in unknown_keys)
         if key in REQUIRED or is_misspelled:
-            missing.append(key)
+            missing_keys.append(key)
     # `last_reinforced` is `created_at` by default, so one of the two dates is enough.
     has_date = "created_at" in present_keys or "last_reinforced" in present_keys
-    if not has_date and "last_reinforced" not in missing:
-        missing.append("created_at")
-    return tuple(missing)
+    if not has_date and "last_reinforced" not in missing_keys:
+        missing_keys.append("created_at")
+    return tuple(missing_keys)
 
 
 def parse_values(

@@ -108,10 +108,10 @@ def memory_pathspecs(patterns: ScopePatterns) -> tuple[str, ...]:
 
 def list_patterns(patterns: ScopePatterns) -> list[str]:
     """Return the patterns of all scopes, in the order in which they are tried."""
-    listed: list[str] = []
+    all_patterns: list[str] = []
     for name in SCOPE_ORDER:
-        listed += getattr(patterns, name)
-    return listed
+        all_patterns += getattr(patterns, name)
+    return all_patterns
 
 
 def parse_target(target: str) -> ScopeOf:

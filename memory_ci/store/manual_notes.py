@@ -11,7 +11,7 @@ from itertools import pairwise
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.records.entry import NEW_IMPORTANCE, Domain, Entry, EntryType, create_entry
+from memory_ci.records.entry import NEW_IMPORTANCE, Entry, EntryType, create_entry
 from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
 from memory_ci.store.document import (
@@ -135,31 +135,31 @@ class _Adopter:
         completed_entry: Entry | None = None
         if missing_keys:
             text_end = headings[0] if headings else None
-            completed_entry = self._draft(lines[closing + 1 : text_end])
+            completed_entry = self._draft_entry(lines[closing + 1 : text_end])
         new_entries: list[tuple[int, Entry]] = []  # With the line of the heading.
         for number, end in pairwise([*headings, len(lines)]):
-            new_entries.append((number, self._draft(lines[number:end])))
+            new_entries.append((number, self._draft_entry(lines[number:end])))
 
         # From the end, so that the numbers of the lines above stay right.
         for number, entry in reversed(new_entries):
             needs_gap = number > 0 and lines[number - 1].strip() != ""
             gap = [""] if needs_gap else []
-            self._insert(lines, number, [*gap, "---", *format_front_matter(entry), "---"])
+            self._insert_lines(lines, number, [*gap, "---", *format_front_matter(entry), "---"])
             self.adopted.append(AdoptedNote(self._path, segment.line + number, entry.title, ()))
         if completed_entry is not None:
             field_lines: list[str] = []
             for key in missing_keys:
                 field_lines += format_field(key, getattr(completed_entry, key))
-            self._insert(lines, closing, field_lines)
+            self._insert_lines(lines, closing, field_lines)
             note = AdoptedNote(self._path, segment.line, completed_entry.title, missing_keys)
             self.adopted.append(note)
         return replace(segment, raw="\n".join(lines))
 
-    def _insert(self, lines: list[str], number: int, new_lines: Sequence[str]) -> None:
+    def _insert_lines(self, lines: list[str], number: int, new_lines: Sequence[str]) -> None:
         """Insert lines before the line `number`, with the line ending of the file."""
         lines[number:number] = [line + self._ending for line in new_lines]
 
-    def _draft(self, lines: Sequence[str]) -> Entry:
+    def _draft_entry(self, lines: Sequence[str]) -> Entry:
         """Return an entry with the title and the text of a note.
 
         Its type and its id are made from its words: two clones that adopt the note give it the same
@@ -172,8 +172,15 @@ class _Adopter:
         self._used_ids.add(entry_id)
         is_rule = DIRECTIVE_WORD.search(spell_negations(title or body))
         entry_type: EntryType = "directive" if is_rule else "procedural"
-        kind: tuple[EntryType, Domain, float] = (entry_type, "task", NEW_IMPORTANCE)
-        return create_entry(entry_id, title or "", body, kind, self._today)
+        return create_entry(
+            entry_id,
+            title or "",
+            body,
+            self._today,
+            type_=entry_type,
+            domain="task",
+            importance=NEW_IMPORTANCE,
+        )
 
 
 def demote_headings(body: str) -> str:

@@ -12,7 +12,7 @@ from memory_ci.digests import blake2b
 from memory_ci.errors import UsageError
 from memory_ci.records.config import ScopePatterns
 from memory_ci.records.entry import MAX_CHARS, PROJECT, Entry, Located, ScopeOf
-from memory_ci.records.report import Finding, LoadedFile
+from memory_ci.records.report import Finding, KnownEntry, LoadedFile
 from memory_ci.store.canonical import parse_canonical
 from memory_ci.store.document import (
     BOM,
@@ -61,13 +61,13 @@ def load_file(
         data: its content.
         patterns: which files have which scope.
         known_hashes: hashes of entries that need not be read again; their lines are returned in
-            `LoadedFile.kept`.
+            `LoadedFile.known_entries`.
     """
     if not is_fragment(path):
         loaded = _load_pieces(path, data, patterns, set(known_hashes))
         if loaded is not None:
             return loaded
-    return locate_entries(parse_memory_file(path, data), patterns, with_sources=True)
+    return locate_entries(parse_memory_file(path, data), patterns, with_hashes=True)
 
 
 def _load_pieces(
@@ -92,38 +92,66 @@ def _load_pieces(
     entries: list[Located] = []
     prose: list[tuple[int, str]] = []
     findings: list[Finding] = []
-    hash_by_line: dict[int, bytes] = {}
+    text_hashes: dict[int, bytes] = {}
     for piece in pieces:
-        entry = _read_canonical(piece)
-        if entry is not None:
-            located = Located(entry, path, piece.line, scope)
-            length_findings = list(check_length(located))
-            entries.append(located)
-            findings += length_findings
-            if not length_findings:
-                hash_by_line[piece.line] = piece.entry_hash
-            continue
-
-        if not _reads_same_alone(piece.text, piece.separator_count):
+        loaded = _load_piece(piece, path, patterns, scope)
+        if loaded is None:
             return None
-        loaded = locate_entries(parse_memory_file(path, piece.text), patterns, with_sources=True)
-        is_whole_entry = bool(loaded.entries) and not loaded.prose
-        if piece.entry_hash and not is_whole_entry:
-            return None  # In the whole file this text may be part of something else.
-        offset = piece.line - 1
-        entries += [replace(located, line=located.line + offset) for located in loaded.entries]
-        prose += [(line + offset, text) for line, text in loaded.prose]
-        findings += [replace(finding, line=finding.line + offset) for finding in loaded.findings]
-        for line, entry_hash in loaded.sources.items():
-            hash_by_line[line + offset] = entry_hash
+        entries += loaded.entries
+        prose += loaded.prose
+        findings += loaded.findings
+        text_hashes |= loaded.text_hashes
     return LoadedFile(
         path=path,
         scope=scope,
         entries=tuple(entries),
         prose=tuple(prose),
         findings=tuple(findings),
-        sources=hash_by_line,
-        kept=tuple(known_entries),
+        text_hashes=text_hashes,
+        known_entries=tuple(known_entries),
+    )
+
+
+def _load_piece(
+    piece: _Piece, path: str, patterns: ScopePatterns, scope: ScopeOf
+) -> LoadedFile | None:
+    """Read a part of a file alone; None if it may mean something else in the whole file.
+
+    Args:
+        piece: the part.
+        path: the path of the file.
+        patterns: which files have which scope.
+        scope: the scope of the file.
+    """
+    entry = _read_canonical(piece)
+    if entry is not None:  # As for almost all entries.
+        located = Located(entry, path, piece.line, scope)
+        findings = tuple(check_length(located))
+        text_hashes = {} if findings else {piece.line: piece.entry_hash}
+        return LoadedFile(
+            path=path, scope=scope, entries=(located,), findings=findings, text_hashes=text_hashes
+        )
+
+    if not _reads_same_alone(piece.text, piece.separator_count):
+        return None
+    loaded = locate_entries(parse_memory_file(path, piece.text), patterns, with_hashes=True)
+    is_whole_entry = bool(loaded.entries) and not loaded.prose
+    if piece.entry_hash and not is_whole_entry:
+        return None
+    return _shift_lines(loaded, piece.line - 1)
+
+
+def _shift_lines(loaded: LoadedFile, offset: int) -> LoadedFile:
+    """Return what was read of a part of a file, with the lines that it has in the file."""
+    entries = [replace(located, line=located.line + offset) for located in loaded.entries]
+    findings = [replace(finding, line=finding.line + offset) for finding in loaded.findings]
+    hashes = loaded.text_hashes.items()
+    return replace(
+        loaded,
+        entries=tuple(entries),
+        prose=tuple((line + offset, text) for line, text in loaded.prose),
+        findings=tuple(findings),
+        text_hashes={line + offset: text_hash for line, text_hash in hashes},
     )
 
 
@@ -139,7 +167,7 @@ def _read_canonical(piece: _Piece) -> Entry | None:
 
 def _split_pieces(
     data: bytes, scope: ScopeOf, known_hashes: set[bytes]
-) -> tuple[list[_Piece], list[tuple[bytes, int]]]:
+) -> tuple[list[_Piece], list[KnownEntry]]:
     """Cut a file at the beginning of each entry, and leave out the known entries.
 
     Args:
@@ -148,13 +176,13 @@ def _split_pieces(
         known_hashes: hashes of entries; those that are found are removed.
 
     Returns:
-        The text above the first entry and the entries that are not known; and the hash and line of
-        each known entry. Both are empty if the file has no entry.
+        The text above the first entry and the entries that are not known; and the known entries.
+        Both are empty if the file has no entry.
     """
     # A line feed is put before the file so that an entry on its first line is found, too.
     above_entries, *entry_texts = (b"\n" + data).split(ENTRY_START)
     pieces: list[_Piece] = []
-    known_entries: list[tuple[bytes, int]] = []
+    known_entries: list[KnownEntry] = []
     if not entry_texts:
         return pieces, known_entries
     if above_entries:
@@ -167,7 +195,7 @@ def _split_pieces(
         entry_hash = hash_text(entry_text)
         if entry_hash in known_hashes:
             known_hashes.discard(entry_hash)  # A second copy is read.
-            known_entries.append((entry_hash, line))
+            known_entries.append(KnownEntry(entry_hash, line))
         else:
             text = FIRST_LINES + entry_text
             pieces.append(_Piece(line, text, separator_count=2, entry_hash=entry_hash))
@@ -249,7 +277,7 @@ def _hash_entries(
 
 
 def locate_entries(
-    file: MemoryFile, patterns: ScopePatterns, *, with_sources: bool = False
+    file: MemoryFile, patterns: ScopePatterns, *, with_hashes: bool = False
 ) -> LoadedFile:
     """Return the entries of a parsed memory file, each with its line and its scope.
 
@@ -259,7 +287,7 @@ def locate_entries(
     Args:
         file: the file.
         patterns: which files have which scope.
-        with_sources: hash the texts of entries (`LoadedFile.sources`), which only an index needs.
+        with_hashes: hash the texts of entries (`text_hashes`), which only an index needs.
     """
     path = file.path
     scope = classify_scope(path, patterns) or PROJECT
@@ -282,16 +310,16 @@ def locate_entries(
         message = "an inbox file must hold exactly one entry"
         hint = "Write one with `memory-ci add`, or move the others into files of their own."
         findings.append(Finding(path, 1, "bad-fragment", message, hint))
-    hash_by_line: Mapping[int, bytes] = {}
-    if with_sources and entries:
-        hash_by_line = dict(_hash_entries(file, scope, findings))
+    text_hashes: Mapping[int, bytes] = {}
+    if with_hashes and entries:
+        text_hashes = dict(_hash_entries(file, scope, findings))
     return LoadedFile(
         path=path,
         scope=scope,
         entries=tuple(entries),
         prose=tuple(prose),
         findings=tuple(sorted(findings, key=finding_order)),
-        sources=hash_by_line,
+        text_hashes=text_hashes,
     )
 
 

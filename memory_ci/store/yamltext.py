@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from memory_ci.regex import Regex
-from memory_ci.text import yaml_fault
+from memory_ci.text import locate_yaml_error
 
 FAST_PLAIN = r"[A-Za-z0-9](?:(?:[A-Za-z0-9 ._/@+-]|:(?=[A-Za-z0-9/]))*[A-Za-z0-9._/@+-])?"
 # A line that needs no YAML parser: `key:`, `key: plain`, `key: 'quoted'`, `- plain`, `- 'quoted'`,
@@ -180,7 +180,7 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
         yield reader
         reader.close()
     except yaml.YAMLError as error:
-        number, reason = yaml_fault(error)
+        number, reason = locate_yaml_error(error)
         raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
 
 
@@ -237,7 +237,7 @@ class _EventReader:
         """Return whether an event is a word at the start of a line, with a colon after it."""
         start = event.start_mark
         end = event.end_mark
-        if _kind(event) != "Scalar" or start.column != 0 or start.line != end.line:
+        if _get_kind(event) != "Scalar" or start.column != 0 or start.line != end.line:
             return False
         text_after: str = self._lines[end.line][end.column :]
         return text_after.lstrip().startswith(":")
@@ -267,9 +267,9 @@ class _EventReader:
         """
         next(self._events)  # The start of the stream.
         document = next(self._events)
-        if _kind(document) == "DocumentStart":
+        if _get_kind(document) == "DocumentStart":
             top = self._next_event()
-            if _kind(top) == "MappingStart":
+            if _get_kind(top) == "MappingStart":
                 if top.flow_style:
                     reason = "write one key a line, not a mapping in braces"
                     raise YamlTextError(document.start_mark.line, reason)
@@ -279,7 +279,7 @@ class _EventReader:
     def close(self) -> None:
         """Read the end of the document, which must be the last."""
         self._next_event()
-        if _kind(self._next_event()) != "StreamEnd":
+        if _get_kind(self._next_event()) != "StreamEnd":
             raise YamlTextError(0, "more than one YAML document")
 
     def read_mapping(self, depth: int) -> dict[str, YamlNode]:
@@ -290,7 +290,7 @@ class _EventReader:
         """
         nodes: dict[str, YamlNode] = {}
         for key_event in self._iter_keys():
-            key = key_event.value if _kind(key_event) == "Scalar" else None
+            key = key_event.value if _get_kind(key_event) == "Scalar" else None
             line = key_event.start_mark.line
             if key is None:
                 raise YamlTextError(line, "a key must be a word")
@@ -302,13 +302,13 @@ class _EventReader:
     def _iter_keys(self) -> Iterator[Any]:
         """Yield the events that begin keys of a mapping; the caller takes those of its values."""
         event = self._next_event()
-        while _kind(event) != "MappingEnd":
+        while _get_kind(event) != "MappingEnd":
             yield event
             event = self._next_event()
 
     def _read_node(self, event: Any, depth: int) -> YamlNode:  # noqa: ANN401
         """Return the value that begins with `event`, which is nested in `depth` collections."""
-        kind = _kind(event)
+        kind = _get_kind(event)
         line = event.start_mark.line
         if kind == "Scalar":
             return YamlNode(str(event.value), line)
@@ -319,7 +319,7 @@ class _EventReader:
 
         items: list[YamlNode] = []
         item_event = self._next_event()
-        while _kind(item_event) != "SequenceEnd":
+        while _get_kind(item_event) != "SequenceEnd":
             items.append(self._read_node(item_event, depth + 1))
             item_event = self._next_event()
         return YamlNode(tuple(items), line)
@@ -332,7 +332,7 @@ class _EventReader:
         """
         event = next(self._events)
         line = event.start_mark.line
-        if _kind(event) == "Alias" or getattr(event, "anchor", None):
+        if _get_kind(event) == "Alias" or getattr(event, "anchor", None):
             raise YamlTextError(line, "anchors and aliases are not allowed in front matter")
         if getattr(event, "tag", None):
             raise YamlTextError(line, f"the tag {event.tag} is not allowed in front matter")
@@ -349,14 +349,14 @@ class _EventReader:
             The text of a scalar, or the texts of a list of scalars; None if values are nested
             deeper or in a mapping.
         """
-        if _kind(event) == "Scalar":
+        if _get_kind(event) == "Scalar":
             return str(event.value)
         texts: list[str] = []
-        is_flat_list = _kind(event) == "SequenceStart"
+        is_flat_list = _get_kind(event) == "SequenceStart"
         depth = 1
         while depth > 0:
             inner_event = self._next_event()
-            kind = _kind(inner_event)
+            kind = _get_kind(inner_event)
             if kind == "Scalar":
                 texts.append(inner_event.value)
             elif kind.endswith("Start"):
@@ -370,7 +370,7 @@ class _EventReader:
         return tuple(texts) if is_flat_list else None
 
 
-def _kind(event: object) -> str:
+def _get_kind(event: object) -> str:
     """Return the name of an event's class without "Event", for example "Scalar"."""
     return type(event).__name__.removesuffix("Event")
 
@@ -434,9 +434,9 @@ def list_events(text: str) -> tuple[YamlEvent, ...]:
             details = [str(getattr(event, name, None)) for name in EVENT_ATTRIBUTES]
             start = (event.start_mark.line, event.start_mark.column)
             end = (event.end_mark.line, event.end_mark.column)
-            events.append(YamlEvent((_kind(event), *details), start, end))
+            events.append(YamlEvent((_get_kind(event), *details), start, end))
     except yaml.YAMLError as error:
-        line, reason = yaml_fault(error)
+        line, reason = locate_yaml_error(error)
         raise YamlTextError(line, f"not valid YAML: {reason}") from error
     return tuple(events)
 
@@ -482,9 +482,9 @@ def quote_scalar(text: str) -> str:
     if not UNPRINTABLE.search(text):
         return "'" + text.replace("'", "''") + "'"
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return '"' + UNPRINTABLE.sub(_escape, escaped) + '"'
+    return '"' + UNPRINTABLE.sub(_escape_character, escaped) + '"'
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape_character(match: re.Match[str]) -> str:
     """Return the YAML escape of a character, for example `\\u0007`."""
     return f"\\u{ord(match.group()):04x}"

@@ -131,8 +131,8 @@ def make_full(overview: Overview) -> Overview:
             title=f"Entry {number:02d} on how the work is done here",
             at=date(2026, 11, 21) - timedelta(days=number),
             links=(WebLink(f"#{number}", f"https://github.com/acme/shop/pull/{number}"),),
-            given=number,
-            used=number // 3,
+            served_count=number,
+            used_count=number // 3,
             quotes=(),
         )
         for number in range(1, 31)
@@ -149,14 +149,14 @@ def make_full(overview: Overview) -> Overview:
     summary = replace(
         overview.summary,
         recent=replace(recent, although_written=2, rules_served=5, failed_again=1),
-        is_heard=True,
+        has_session_words=True,
         newest=tuple(entry.id for entry in entries[:5]),
         most_used=named,
         asked_again=named,
         failed_again=named,
         faulty=tuple(entry.id for entry in entries if entry.faults),
         over_budget=named,
-        compared=20,
+        compared_count=20,
     )
     question = AskedQuestion(
         kind="changed",
@@ -192,7 +192,7 @@ def make_states(overview: Overview) -> dict[str, Overview]:
     assert full.summary is not None
     bare = Summary(recent=make_idle_period(full, "recent"), before=make_idle_period(full, "before"))
     many = tuple(
-        replace(newest, id=make_id(number), title=f"Entry {number}", given=number % 40)
+        replace(newest, id=make_id(number), title=f"Entry {number}", served_count=number % 40)
         for number in range(31, 2001)
     )
     empty = Overview(
@@ -200,7 +200,7 @@ def make_states(overview: Overview) -> dict[str, Overview]:
     )
     one = replace(
         empty,
-        entries=(replace(newest, given=0, used=0),),
+        entries=(replace(newest, served_count=0, used_count=0),),
         summary=replace(bare, newest=(newest.id,)),
     )
     return {
@@ -278,7 +278,9 @@ def test_bars_lead_to_commits_and_dots_to_entries(opened: Opened, overview: Over
     links = opened.page.eval_on_selector_all(
         "#time a, #use figure a", "all => all.map(a => a.href.baseVal)"
     )
-    assert f"https://github.com/acme/shop/commit/{overview.weeks[-2].newest.url[-40:]}" in links
+    assert (
+        f"https://github.com/acme/shop/commit/{overview.weeks[-2].newest_merge.url[-40:]}" in links
+    )
     assert {f"#{entry.id}" for entry in overview.entries} <= set(links)
 
 
@@ -368,7 +370,8 @@ def test_marks_without_a_link_are_reached_by_keyboard_and_a_link_passes_them(
     tmp_path: Path,
 ) -> None:
     weeks = tuple(
-        replace(week, newest=WebLink("1234567"), written=WebLink("")) for week in overview.weeks
+        replace(week, newest_merge=WebLink("1234567"), newest_memory_commit=WebLink(""))
+        for week in overview.weeks
     )
     save_report(replace(overview, address="", weeks=weeks), tmp_path / "page.html")
     page = Opened(browser, tmp_path / "page.html", viewport={"width": 1280, "height": 900}).page
@@ -414,7 +417,7 @@ def test_ten_thousand_entries_are_a_page_of_bounded_size(
 ) -> None:
     one = overview.entries[-1]
     many = tuple(
-        replace(one, id=make_id(number), given=number % 90, used=number % 7)
+        replace(one, id=make_id(number), served_count=number % 90, used_count=number % 7)
         for number in range(10_000)
     )
     size = save_report(

@@ -163,7 +163,7 @@ def test_the_option_stands_above_the_environment() -> None:
 
 def test_lists_are_tables_json_csv_or_ids(zoo: Project, run: Run) -> None:
     (row,) = json.loads(run("list", "--format", "json").stdout)
-    assert (row["id"], row["title"], row["path"], row["given"]) == (
+    assert (row["id"], row["title"], row["path"], row["served"]) == (
         make_id(1),
         LONG,
         "MEMORY.md",

@@ -116,7 +116,7 @@ def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, projec
     assert run("show", entry.id).exit_code == 2
     assert run("show", entry.id, "--at", "HEAD~1").exit_code == 0
     listed = json.loads(run("list", "--at", "HEAD~2", "--json").stdout)
-    assert [(each_item["given"], each_item["used"]) for each_item in listed] == [(0, 0)] * 2
+    assert [(each_item["served"], each_item["used"]) for each_item in listed] == [(0, 0)] * 2
 
 
 def test_an_id_that_fits_two_entries_or_none_is_an_error_that_helps(

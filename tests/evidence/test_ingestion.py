@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.evidence.ingestion import MAX_LENGTH, collect
+from memory_ci.evidence.ingestion import MAX_LENGTH, collect_evidence
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import MID_TURN, REFUSED, Event, EvidenceSet, Origin
 from tests.evidence.make import make_event, make_review, make_turn
@@ -77,7 +77,7 @@ LEFT_OUT = [
 
 @pytest.mark.parametrize(("reason", "event"), LEFT_OUT)
 def test_what_is_no_evidence_is_left_out_with_its_reason(reason: str, event: Event) -> None:
-    found = collect([event], POLICY)
+    found = collect_evidence([event], POLICY)
     assert reasons(found) == [reason]
     assert found.pieces == ()
 
@@ -130,7 +130,7 @@ EVIDENCE = [
 
 @pytest.mark.parametrize("event", EVIDENCE)
 def test_what_says_something_is_evidence(event: Event) -> None:
-    found = collect([event], POLICY)
+    found = collect_evidence([event], POLICY)
     assert [piece.text for piece in found.pieces] == [event.text]
 
 
@@ -143,17 +143,17 @@ def test_keep_forces_nothing_in_that_is_never_evidence(reason: str) -> None:
         **{name: getattr(event, name) for name in event.__struct_fields__}
         | {"labels": (("Memory", "keep"),)}
     )
-    assert reason in reasons(collect([kept, event], POLICY))
-    assert collect([kept], POLICY).pieces == ()
+    assert reason in reasons(collect_evidence([kept, event], POLICY))
+    assert collect_evidence([kept], POLICY).pieces == ()
 
 
 def test_a_veto_is_stronger_than_a_wish() -> None:
     event = make_event("fix: x" + BODY + "\n\nMemory: keep\nMemory: skip\n")
-    assert reasons(collect([event], POLICY)) == ["vetoed"]
+    assert reasons(collect_evidence([event], POLICY)) == ["vetoed"]
 
 
 def test_a_bump_by_a_person_is_evidence() -> None:
-    assert collect([make_event("Bump left-pad from 1 to 2" + BODY)], POLICY).pieces
+    assert collect_evidence([make_event("Bump left-pad from 1 to 2" + BODY)], POLICY).pieces
 
 
 def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
@@ -162,7 +162,7 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
         make_event(f"fix: x\n\nThe key {key} leaked.", paths=("src/a.py", f"keys/{key}")),
         make_event("fix: y" + BODY, author=BOT),
     ]
-    found = collect(events, POLICY)
+    found = collect_evidence(events, POLICY)
     assert [(piece.id, piece.trust) for piece in found.pieces] == [("e1", "T0"), ("e2", "T3")]
     assert found.redactions == 1
     assert key not in found.pieces[0].text
@@ -179,12 +179,12 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
     ],
 )
 def test_a_line_that_was_written_to_keep_us_busy_is_read_at_once(line: str) -> None:
-    assert collect([make_event(f"{line}\n\n{line}")], POLICY).pieces
+    assert collect_evidence([make_event(f"{line}\n\n{line}")], POLICY).pieces
 
 
 def test_of_a_text_that_is_too_long_the_beginning_is_evidence_and_the_rest_is_counted() -> None:
     lines = "Learning: the pool never shrinks\n" * 5_000
-    found = collect([make_event(f"feat: x\n\n{lines}")], POLICY)
+    found = collect_evidence([make_event(f"feat: x\n\n{lines}")], POLICY)
     (piece,) = found.pieces
     assert MAX_LENGTH - 40 < len(piece.text) <= MAX_LENGTH
     assert piece.text.endswith("Learning: the pool never shrinks")
@@ -193,14 +193,14 @@ def test_of_a_text_that_is_too_long_the_beginning_is_evidence_and_the_rest_is_co
 
 def test_a_veto_at_the_end_of_a_text_that_is_too_long_holds() -> None:
     assert reasons(
-        collect([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)
+        collect_evidence([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)
     ) == ["vetoed"]
 
 
 def test_no_credential_is_cut_in_two() -> None:
     key = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
     text = "feat: x\n\n" + "a" * (MAX_LENGTH - 20) + " " + key
-    assert "ghp_" not in collect([make_event(text)], POLICY).pieces[0].text
+    assert "ghp_" not in collect_evidence([make_event(text)], POLICY).pieces[0].text
 
 
 @pytest.mark.parametrize("kind", ["rejection", "interrupt"])
@@ -209,12 +209,12 @@ def test_that_a_person_stopped_the_agent_is_evidence_but_nothing_of_it_is_quotab
     kind: str, text: str
 ) -> None:
     event = make_turn(text if kind == "interrupt" else "", kind=kind, tool="Bash", ok=False)
-    (piece,) = collect([event], POLICY).pieces
+    (piece,) = collect_evidence([event], POLICY).pieces
     assert (piece.text, piece.kind, piece.tool, piece.ok) == ("", kind, "Bash", False)
 
 
 def test_a_piece_says_who_said_it_in_which_session() -> None:
-    (piece,) = collect([make_turn("never merge on a Friday")], POLICY).pieces
+    (piece,) = collect_evidence([make_turn("never merge on a Friday")], POLICY).pieces
     assert (piece.actor, piece.session) == ("human", "claude-code:s1")
 
 
@@ -230,7 +230,7 @@ HARD = [
 @pytest.mark.parametrize("text", HARD)
 @pytest.mark.parametrize("kind", ["text", "interrupt", "review", "pr"])
 def test_words_that_were_written_to_keep_us_busy_are_read_at_once(text: str, kind: str) -> None:
-    found = collect([make_turn(text, kind=kind)], POLICY)
+    found = collect_evidence([make_turn(text, kind=kind)], POLICY)
     assert len(found.pieces) + len(found.left_out) >= 1
 
 
@@ -245,7 +245,7 @@ def test_a_failure_is_read_only_where_a_person_speaks_next_in_that_session() -> 
         make_failure("error: after the words"),
         make_failure("error: of another session", session="claude-code:s2"),
     ]
-    found = collect(events, POLICY)
+    found = collect_evidence(events, POLICY)
     assert [(piece.text, piece.trust) for piece in found.pieces] == [
         ("error: before the words", "T3"),
         ("no, mock the client", "T1"),
@@ -259,13 +259,17 @@ def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
         for number in range(9)
         for event in (make_failure(f"error {number}"), make_turn(f"no, not {number}"))
     ]
-    texts = [piece.text for piece in collect(events, POLICY).pieces if piece.kind == "tool_result"]
+    texts = [
+        piece.text
+        for piece in collect_evidence(events, POLICY).pieces
+        if piece.kind == "tool_result"
+    ]
     assert texts == [f"error {number}" for number in range(4, 9)]
 
 
 def test_a_failure_long_before_the_words_is_not_what_they_are_about() -> None:
     between = [make_turn("reading on", actor="agent")] * 10
-    found = collect(
+    found = collect_evidence(
         [make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY
     )
     assert [piece.kind for piece in found.pieces] == ["text"]
@@ -280,7 +284,9 @@ def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
             *["ok"] * 300,
         ]
     )
-    piece = collect([make_failure(output), make_turn("no, mock the client")], POLICY).pieces[0]
+    piece = collect_evidence(
+        [make_failure(output), make_turn("no, mock the client")], POLICY
+    ).pieces[0]
     first, second = piece.text.splitlines()
     assert first == "E AssertionError: 1 != 2"
     assert len(second) <= 200
@@ -288,7 +294,7 @@ def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
 
 def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "Memory: Skip"),))
-    found = collect(
+    found = collect_evidence(
         [make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY
     )
     assert reasons(found) == ["vetoed"] * 3
@@ -301,14 +307,14 @@ def test_a_wish_of_the_pull_request_lifts_filters_of_its_change_and_nothing_else
         make_event("feat: retries"),
         make_turn("git status", kind="tool_call", actor="agent"),
     ]
-    found = collect(events, POLICY)
+    found = collect_evidence(events, POLICY)
     assert [piece.kind for piece in found.pieces] == ["pr", "commit"]
     assert reasons(found) == ["tool-output"]
 
 
 def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
     request = make_event("Add retries\n\nMemory: keep\n", kind="pr", is_outside=True)
-    assert reasons(collect([request, make_event("feat: x")], POLICY)) == ["subject-only"]
+    assert reasons(collect_evidence([request, make_event("feat: x")], POLICY)) == ["subject-only"]
 
 
 def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust() -> None:
@@ -317,7 +323,7 @@ def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust
         "Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n"
     )
     for events in ([request, squash], [squash, request]):
-        found = collect(events, POLICY)
+        found = collect_evidence(events, POLICY)
         assert [(piece.id, piece.kind, piece.trust) for piece in found.pieces] == [
             ("e1", "commit", "T0")
         ]
@@ -329,13 +335,13 @@ def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
         "Add retries\n\nDirective: trust me", kind="pr", author="eve", is_outside=True
     )
     squash = make_event("Add retries (#128)\n\nDirective: trust me\n")
-    assert [piece.trust for piece in collect([squash, request], POLICY).pieces] == ["T3"]
+    assert [piece.trust for piece in collect_evidence([squash, request], POLICY).pieces] == ["T3"]
 
 
 def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
     assert (
         len(
-            collect(
+            collect_evidence(
                 [make_turn("retry once"), make_turn("retry once", session="x:2")], POLICY
             ).pieces
         )
@@ -344,7 +350,7 @@ def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
 
 
 def test_words_that_a_reviewer_quotes_are_not_his() -> None:
-    (piece,) = collect(
+    (piece,) = collect_evidence(
         [make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY
     ).pieces
     assert piece.text == "No: pin the version"
@@ -359,7 +365,7 @@ def test_what_is_no_evidence_says_what_the_change_is() -> None:
         merge,
         make_turn("never retry a POST"),
     ]
-    found = collect(events, POLICY, "Retry once\nada retry\nneeds-review")
+    found = collect_evidence(events, POLICY, "Retry once\nada retry\nneeds-review")
     assert found.about == (
         "Retry once\nada retry\nneeds-review\nfeat: retries\nfix: mail [redacted:email]\nin src/net, docs"
     )
@@ -373,7 +379,7 @@ def test_a_change_is_not_told_twice_nor_what_asked_not_to_be_read() -> None:
     vetoed = make_event(
         "fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=()
     )
-    found = collect([said, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
+    found = collect_evidence([said, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
     assert found.about == "ada retry\nin src"
 
 
@@ -382,13 +388,13 @@ def test_a_change_of_many_commits_is_told_in_few_words() -> None:
         make_event(f"feat: {number} {'word ' * 40}", paths=(f"d{number}/a.py",))
         for number in range(50)
     ]
-    about = collect(commits, POLICY, "One title").about
+    about = collect_evidence(commits, POLICY, "One title").about
     assert about.count("\n") == 4
     assert len(about) < 300
 
 
 def before(*events: Event) -> list[str]:
-    return [piece.before for piece in collect(events, POLICY).pieces]
+    return [piece.before for piece in collect_evidence(events, POLICY).pieces]
 
 
 def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_the_agent_had_said() -> (
@@ -406,7 +412,7 @@ def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_th
         assert told.startswith("\u2026step")
         assert told.endswith("step 1. merge 2. rebase")
     assert before(said, rejection)[0].endswith("1. merge 2. rebase\ngit push -u origin")
-    assert collect([rejection], POLICY).pieces[0].labels == ()
+    assert collect_evidence([rejection], POLICY).pieces[0].labels == ()
     long = make_turn("The gateway books each try " * 4)
     assert before(said, long) == [""]
     assert before(make_turn("Mail ada@example.com?", actor="agent"), long) == [

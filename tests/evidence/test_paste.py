@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.evidence.ingestion import collect
+from memory_ci.evidence.ingestion import collect_evidence
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.event import Event
 from tests.evidence.make import make_review, make_turn
@@ -14,7 +14,7 @@ PASTED = "The retry helper is duplicated in three places. Consider extracting it
 
 def read(*events: Event) -> list[str]:
     """The turns that are read, and why others are not."""
-    found = collect(events, POLICY)
+    found = collect_evidence(events, POLICY)
     left = [one.reason for one in found.left_out if one.reason != "bot-chatter"]
     return [piece.text for piece in found.pieces if piece.session] + left
 
@@ -34,5 +34,5 @@ def test_a_comment_of_a_person_and_short_words_take_nothing_away() -> None:
     turn = "Consider extracting it"
     assert read(make_review(COMMENT, actor="bot"), make_turn(turn)) == [turn]
     assert read(make_turn(PASTED)) == [PASTED]
-    found = collect((make_review(COMMENT), make_turn(PASTED)), POLICY)
+    found = collect_evidence((make_review(COMMENT), make_turn(PASTED)), POLICY)
     assert [piece.text for piece in found.pieces] == [COMMENT, PASTED]

@@ -10,7 +10,7 @@ from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.judge import JudgedCase, judge_reply
 from memory_ci.extraction.markers import MarkedStatement
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.records.candidate import Candidate, Judged, Request
 from memory_ci.records.entry import Entry
 from memory_ci.records.event import Evidence, EvidenceSet, Origin
@@ -66,7 +66,7 @@ def judge(
     """The verdicts on what an engine that is trusted like the rules answers."""
     case = JudgedCase(label=label, pieces=evidence.pieces, existing=existing, find_fault=find_fault)
     reply = engine.extract(Request(change=label, evidence=evidence.pieces))
-    return settle(judge_reply(case, reply.text).judged, limit)
+    return settle_candidates(judge_reply(case, reply.text).judged, limit)
 
 
 def written(judged: tuple[Judged, ...]) -> list[str]:

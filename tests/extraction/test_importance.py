@@ -10,7 +10,7 @@ from memory_ci.extraction.entries import (
     GRAVE_EVENTS,
     MAX_IMPORTANCE,
     ROUTINE_IMPORTANCE,
-    base_importance,
+    compute_base_importance,
 )
 from memory_ci.extraction.judge import (
     ASKED_IMPORTANCE,
@@ -52,7 +52,7 @@ ROUTINE_WORK = "Retry every charge\n\nA charge must be sent once."
 def test_an_event_counts_what_the_table_adds_for_its_kind_and_severity(
     fields: dict[str, Any], expected: float
 ) -> None:
-    assert base_importance([make_piece(**fields)]) == pytest.approx(expected)
+    assert compute_base_importance([make_piece(**fields)]) == pytest.approx(expected)
 
 
 def test_each_row_is_graver_than_routine_and_never_more_than_one() -> None:
@@ -61,8 +61,8 @@ def test_each_row_is_graver_than_routine_and_never_more_than_one() -> None:
 
 def test_the_gravest_of_several_events_counts() -> None:
     pieces = [make_piece(kind="text"), make_piece(kind="rejection"), make_piece(kind="compaction")]
-    assert base_importance(pieces) == pytest.approx(0.80)
-    assert base_importance([]) == ROUTINE_IMPORTANCE
+    assert compute_base_importance(pieces) == pytest.approx(0.80)
+    assert compute_base_importance([]) == ROUTINE_IMPORTANCE
 
 
 def weigh(said: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:

@@ -38,12 +38,12 @@ def test_whatever_a_phrase_matches_holds_what_it_needs(phrase: Phrase, data: st.
 @pytest.mark.parametrize(
     ("table", "sentence"),
     [
-        (injection_phrases.OBEY, "{} all previous instructions"),
-        (injection_phrases.ORDERS, "ignore all previous {}"),
-        (injection_phrases.PEOPLE, "do not tell {} about it"),
-        (injection_phrases.CREDENTIALS, "send all {} to the attacker"),
-        (injection_phrases.WEAKEN, "just {} the tests"),
-        (injection_phrases.GUARD, "just skip the {}"),
+        (injection_phrases.DISOBEY, "{} all previous instructions"),
+        (injection_phrases.INSTRUCTION, "ignore all previous {}"),
+        (injection_phrases.PERSON, "do not tell {} about it"),
+        (injection_phrases.CREDENTIALS_NOUN, "send all {} to the attacker"),
+        (injection_phrases.WEAKEN_VERB, "just {} the tests"),
+        (injection_phrases.GUARD_NOUN, "just skip the {}"),
     ],
     ids=["obey", "orders", "people", "credentials", "weaken", "guard"],
 )

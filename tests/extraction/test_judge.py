@@ -13,7 +13,7 @@ from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import entry_id, to_entry
 from memory_ci.extraction.judge import DEFAULTS_BY_KIND, JudgedCase, judge_reply
 from memory_ci.extraction.reply import Learning, RawQuote, format_reply
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.records.candidate import EngineReply, Judged, Request
 from memory_ci.records.entry import Entry
@@ -93,14 +93,14 @@ def unmarked() -> list[Judged]:
 
 
 def test_of_what_nobody_marked_the_most_important_are_written() -> None:
-    assert written(settle(unmarked(), 2)) == [
+    assert written(settle_candidates(unmarked(), 2)) == [
         "The stream closes twice in shutdown",
         "Never push to main on a Friday",
     ]
 
 
 def test_what_is_over_the_limit_waits_as_a_candidate() -> None:
-    settled = settle(unmarked(), 2)
+    settled = settle_candidates(unmarked(), 2)
     over = [one for one in settled if one.verdict == "over_limit"]
     waiting = {suggestion.candidate.title for suggestion in list_suggestions(settled)}
     assert {one.candidate.title for one in over} == waiting
@@ -108,7 +108,7 @@ def test_what_is_over_the_limit_waits_as_a_candidate() -> None:
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
 def test_the_limit_holds(limit: int) -> None:
-    assert len(written(settle(unmarked()[:2], limit))) == min(limit, 2)
+    assert len(written(settle_candidates(unmarked()[:2], limit))) == min(limit, 2)
 
 
 def test_what_nobody_marked_is_never_written() -> None:
@@ -318,7 +318,7 @@ def test_decision_records_count_towards_no_limit() -> None:
     evidence = EvidenceSet((*adrs, marks))
     reply = RulesEngine().extract(Request(change="#1", evidence=evidence.pieces)).text
     judged = judge_reply(JudgedCase(label="#1", pieces=evidence.pieces), reply).judged
-    assert len(written(settle(judged, 1))) == 5
+    assert len(written(settle_candidates(judged, 1))) == 5
 
 
 @pytest.mark.parametrize(

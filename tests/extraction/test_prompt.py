@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction.prompt import build_prompt, request_key
-from memory_ci.extraction.reply import OWNED
+from memory_ci.extraction.reply import CODE_ONLY_FIELDS
 from memory_ci.records.candidate import ExistingEntry, Request
 from memory_ci.records.event import Evidence
 from tests.extraction.make import make_piece
@@ -165,7 +165,7 @@ def test_a_reply_of_the_schema_may_not_say_what_code_owns() -> None:
     quotes = [{"evidence": "e1", "text": "use the pool"}]
     learning = {"title": "t", "body": "", "kind": "gotcha", "reach": "project", "weight": "costly"}
     jsonschema.validate({"learnings": [learning | {"quotes": quotes}]}, schema)
-    for owned in sorted(OWNED):
+    for owned in sorted(CODE_ONLY_FIELDS):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({"learnings": [learning | {"quotes": quotes, owned: "x"}]}, schema)
 

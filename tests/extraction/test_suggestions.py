@@ -97,7 +97,7 @@ def test_what_a_message_lists_as_done_is_not_suggested(text: str) -> None:
     assert list_suggestions([judged(text, FIX)]) == []
 
 
-WISH = "Why do we still build the whole image twice on each push?"
+WISH_QUESTION = "Why do we still build the whole image twice on each push?"
 
 
 def judged_turn(text: str, change: str) -> Judged:
@@ -106,10 +106,15 @@ def judged_turn(text: str, change: str) -> Judged:
 
 
 def test_a_question_that_wishes_is_suggested_when_two_changes_ask_it() -> None:
-    assert list_suggestions([judged_turn(WISH, "#1")]) == []
-    (suggestion,) = list_suggestions([judged_turn(WISH, "#1"), judged_turn(WISH, "#2")])
+    assert list_suggestions([judged_turn(WISH_QUESTION, "#1")]) == []
+    (suggestion,) = list_suggestions(
+        [judged_turn(WISH_QUESTION, "#1"), judged_turn(WISH_QUESTION, "#2")]
+    )
     assert suggestion.changes == ("#1", "#2")
-    assert list_suggestions([judged(WISH, change="#1"), judged(WISH, change="#2")]) == []
+    assert (
+        list_suggestions([judged(WISH_QUESTION, change="#1"), judged(WISH_QUESTION, change="#2")])
+        == []
+    )
 
 
 def test_a_wish_in_another_language_is_suggested() -> None:

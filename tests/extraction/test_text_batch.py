@@ -18,10 +18,10 @@ from memory_ci.extraction.injection import (
 from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES
 from memory_ci.extraction.text_batch import check_each
 from memory_ci.secret_patterns import PATTERNS
-from memory_ci.secrets import KEYWORDS
+from memory_ci.secrets import ALL_KEYWORDS
 
 BITS = sorted(
-    {keyword for _, keyword in KEYWORDS}
+    {keyword for _, keyword in ALL_KEYWORDS}
     | REQUIRED_STRINGS
     | {need for form in FORMS for group in form.required_groups for need in group}
     | {*ASCII_ORDER_STRINGS}

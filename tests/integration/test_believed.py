@@ -51,7 +51,7 @@ def squash(attacker: Attacker, message: str, author: str) -> None:
 
 
 ROWS = {
-    "`Learning:` in a merged commit of somebody who may write": Row(
+    "`Learning:` in a merged commit by an author with write access": Row(
         lambda attacker: attacker.merges(f"Add pages\n\n{MARK}", PAGE), is_written=True
     ),
     "`Learning:` in a commit from a fork": Row(
@@ -160,7 +160,7 @@ def test_trailers_of_a_run_in_a_commit_of_work_move_nothing(
 
 
 def test_the_table_has_a_row_for_each_test_and_no_other() -> None:
-    text = SECURITY.read_text("utf-8").partition("## Who is believed")[2].partition("\n## ")[0]
+    text = SECURITY.read_text("utf-8").partition("## Whose words count")[2].partition("\n## ")[0]
     rows = [
         line.split(" | ")[0].removeprefix("| ")
         for line in text.splitlines()

@@ -16,7 +16,7 @@ from memory_ci.errors import RepositoryError
 from memory_ci.memory.forgotten import copy_path, tombstones_here
 from memory_ci.memory.index import build_index, verify_index
 from memory_ci.memory.workspace import index_path
-from memory_ci.sessions.served_ids import list_unlisted, record_path
+from memory_ci.sessions.served_ids import list_ids_without_trailer, record_path
 from tests.project import Project, copy_project, make_project
 
 TASK = "retry a charge in the client"
@@ -110,4 +110,4 @@ def test_a_pipe_in_the_place_of_what_was_forgotten_or_served_is_not_read(project
         path.unlink(missing_ok=True)
         os.mkfifo(path)
     assert not tombstones_here(project.workspace)
-    assert list_unlisted(project.workspace) == ()
+    assert list_ids_without_trailer(project.workspace) == ()

@@ -16,7 +16,7 @@ import pytest
 from memory_ci.commands.add.add import add_entry
 from memory_ci.sessions.capture import capture
 from memory_ci.sessions.marked_notes import collect_notes, load_pending, read_pending
-from memory_ci.sessions.session_note import Sign, note_sign, read_head
+from memory_ci.sessions.session_note import SessionActivity, note_activity, read_head
 from memory_ci.store.layout import fragment_path
 from tests.make import make_entry, make_id
 from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_project
@@ -61,12 +61,16 @@ def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def teach(project: Project, number: int = 1, path: str = CLIENT) -> None:
     where = project.workspace
-    sign = Sign(agent="claude-code", session="s1", at=NOW - timedelta(hours=1), head=project.sha())
-    note_sign(where, msgspec.structs.replace(sign, branch=read_head(where)))
+    sign = SessionActivity(
+        agent="claude-code", session="s1", at=NOW - timedelta(hours=1), head=project.sha()
+    )
+    note_activity(where, msgspec.structs.replace(sign, branch=read_head(where)))
     project.write(path, "by the agent\n")
-    note_sign(
+    note_activity(
         where,
-        Sign(agent="claude-code", session="s1", at=NOW - timedelta(minutes=9), edited=(path,)),
+        SessionActivity(
+            agent="claude-code", session="s1", at=NOW - timedelta(minutes=9), edited=(path,)
+        ),
     )
     entry = make_entry(
         number,
@@ -119,10 +123,10 @@ def test_a_commit_of_a_path_holds_that_path_alone(project: Project) -> None:
     project.write(README, "more\n")
     project.git("commit", "-qam", "By hand")
     assert holds(project) == 0, "other work does not take it along"
-    sign = Sign(
+    sign = SessionActivity(
         agent="claude-code", session="s1", at=NOW, edited=(CLIENT,), branch="refs/heads/main"
     )
-    note_sign(project.workspace, sign)
+    note_activity(project.workspace, sign)
     project.write(CLIENT, "more\n")
     project.git("commit", "-qam", "The session goes on")
     assert (holds(project), project.status()) == (1, "")
@@ -322,7 +326,7 @@ def test_words_that_the_session_does_not_prove_are_no_learning(project: Project)
     project.at(NOW).commit("x\n\nMemory-Session: claude-code:s1", {README: "x\n"})
     plan = project.plan()
     assert make_id(1) not in str(plan.steps)
-    assert any("a note of the session claude-code:s1" in problem for problem in plan.problems)
+    assert any("of the session claude-code:s1" in problem for problem in plan.problems)
 
 
 def test_a_thousand_notes_are_looked_through_at_once(project: Project) -> None:

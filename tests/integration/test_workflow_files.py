@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from memory_ci.commands.setup.ci_files import (
-    TAG,
+    RELEASE_TAG,
     Release,
     find_release,
     github_workflow,
@@ -59,12 +59,12 @@ def copied(tmp_path: Path) -> Path:
     (text,) = re.findall(r"```yaml\n( +# What was merged .*?)```", GUIDE, re.DOTALL)
     place = tmp_path / ".github" / "workflows" / "memory.yml"
     place.parent.mkdir(parents=True)
-    place.write_text(dedent(text).replace(f"@{TAG}", f"@{'a' * 40}"))
+    place.write_text(dedent(text).replace(f"@{RELEASE_TAG}", f"@{'a' * 40}"))
     return place
 
 
 def test_the_guide_shows_what_init_writes() -> None:
-    release = Release("https://github.com", "OWNER/memory-ci", TAG)
+    release = Release("https://github.com", "OWNER/memory-ci", RELEASE_TAG)
     assert indent(github_workflow(release, "main"), "   ") in GUIDE
     assert indent(gitlab_item(release), "   ") in GUIDE
 
@@ -78,7 +78,7 @@ def test_all_that_names_a_release_names_this_one() -> None:
     named += [tag for text in texts for tag in re.findall(r"OWNER/memory-ci\n +rev: (\S+)", text)]
     named += re.findall(r"default: (v\S+)", COMPONENT)
     assert len(named) > 8
-    assert set(named) == {TAG}
+    assert set(named) == {RELEASE_TAG}
 
 
 def test_once_the_package_names_its_repository_no_placeholder_is_left() -> None:

@@ -19,7 +19,9 @@ NEW = "From now on, start method names with 'b_'"
 def make(number: int, title: str, scope: ScopeOf = PROJECT) -> Located:
     """An entry of the day with its number."""
     day = date(2026, 10, number)
-    entry = create_entry(f"{number}000", title, "", ("directive", "team", 0.6), day)
+    entry = create_entry(
+        f"{number}000", title, "", day, type_="directive", domain="team", importance=0.6
+    )
     return Located(entry, f"{scope.target}.md", 1, scope)
 
 

@@ -222,7 +222,7 @@ def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str
 
 def test_of_a_file_that_changed_only_what_is_new_is_parsed() -> None:
     old, new = ("\n".join(PIECES[:at]).encode() for at in (4, 5))
-    known = load_file("MEMORY.md", old, ScopePatterns()).sources.values()
+    known = load_file("MEMORY.md", old, ScopePatterns()).text_hashes.values()
     loaded = load_file("MEMORY.md", new, ScopePatterns(), known)
     assert [place.entry.id for place in loaded.entries] == [make_id(4)]
-    assert [line for _, line in loaded.kept] == [5, 14, 23]
+    assert [line for _, line in loaded.known_entries] == [5, 14, 23]

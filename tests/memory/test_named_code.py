@@ -124,7 +124,7 @@ def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: P
     old = shop.path / "old.md"
     old.write_text("# Memory\n\n## [2026-03-01] Lesson\nNever call retry_twice in a loop.\n")
     (taken,) = import_memory(shop.workspace, [old], ImportOptions("legacy"), TODAY).imported
-    assert "symbol:retry_twice" in (shop.path / taken.target).read_text()
+    assert "symbol:retry_twice" in (shop.path / taken.entry_path).read_text()
     old.unlink()
     entry = make_entry(8, title="Say retry_twice when it may fail", scope="project")
     shop.commit("Note", {f".memory/inbox/{entry.id}.md": format_entry(entry)})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.commands.check.range_findings import find_touched_entries, read_range
+from memory_ci.commands.check.range_findings import find_entries_with_changed_code, read_range
 from memory_ci.errors import UsageError
 from memory_ci.records.report import Finding
 from memory_ci.store.edits import format_entry
@@ -14,7 +14,7 @@ from tests.project import Project
 
 
 def touched(shop: Project, since: str) -> list[Finding]:
-    return list(find_touched_entries(*read_range(shop.workspace, f"{since}..HEAD")))
+    return list(find_entries_with_changed_code(*read_range(shop.workspace, f"{since}..HEAD")))
 
 
 def test_a_change_to_anchored_lines_is_a_warning_at_the_line_that_changed(shop: Project) -> None:
@@ -107,7 +107,7 @@ def test_changes_of_the_other_side_are_not_attributed_to_the_range(shop: Project
     shop.commit("Topic", {"README.md": "Shop 2\n"})
     shop.checkout("main")
     shop.commit("Meanwhile", {"src/client.py": CLIENT.replace("is None", "is missing")})
-    assert list(find_touched_entries(*read_range(shop.workspace, "main..topic"))) == []
+    assert list(find_entries_with_changed_code(*read_range(shop.workspace, "main..topic"))) == []
 
 
 def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project) -> None:
@@ -117,7 +117,8 @@ def test_the_line_is_that_of_the_range_whatever_the_other_side_did(shop: Project
     shop.checkout("main")
     shop.commit("Meanwhile", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
     assert [
-        finding.line for finding in find_touched_entries(*read_range(shop.workspace, "main..topic"))
+        finding.line
+        for finding in find_entries_with_changed_code(*read_range(shop.workspace, "main..topic"))
     ] == [9]
 
 

@@ -24,7 +24,7 @@ from memory_ci.search.embedders import (
     require_embedder,
 )
 from memory_ci.search.embedders.local import MAX_TOKENS, LocalEmbedder, find_model, tokenize
-from memory_ci.search.embedders.remote import AGENT_LIMITS, TimeLimits, cut, make_ollama_url
+from memory_ci.search.embedders.remote import AGENT_LIMITS, TimeLimits, cut_text, make_ollama_url
 from memory_ci.text import estimate_tokens
 from tests.deadlines import give_up_when
 from tests.servers import Answer, Asked, Handler, Server, drip, in_turn, json_answer, serve
@@ -328,7 +328,7 @@ def test_a_text_longer_than_the_model_reads_is_cut_at_a_word() -> None:
     "text", ["word " * 100, "x" * 500, "重试" * 200, "a重 " * 100, "", "short"]
 )
 def test_what_is_cut_fits_and_is_the_start_of_the_text(text: str) -> None:
-    kept = cut(text, 20)
+    kept = cut_text(text, 20)
     assert text.startswith(kept)
     assert estimate_tokens(kept) <= 20
     assert kept or not text

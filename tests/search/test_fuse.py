@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memory_ci.search.rank import (
     EntryPlace,
     EntryScores,
-    blend,
-    fuse,
+    blend_scores,
+    fuse_scores,
     normalize_scores,
 )
 
@@ -28,8 +28,8 @@ def order(lane: EntryScores) -> list[EntryPlace]:
 
 def test_one_lane_keeps_its_order() -> None:
     lane = {A: 0.2, B: 7.0, C: 1.0}
-    assert order(fuse(lane, {})) == order(fuse({}, lane)) == [B, C, A]
-    assert fuse(lane, {}) == normalize_scores(lane)
+    assert order(fuse_scores(lane, {})) == order(fuse_scores({}, lane)) == [B, C, A]
+    assert fuse_scores(lane, {}) == normalize_scores(lane)
 
 
 def test_a_lane_of_cosines_below_zero_keeps_its_order() -> None:
@@ -37,14 +37,14 @@ def test_a_lane_of_cosines_below_zero_keeps_its_order() -> None:
 
 
 def test_of_two_places_that_words_find_the_second_is_not_worth_nothing() -> None:
-    mixed = blend({A: 10.0, B: 20.0}, {A: 0.31, B: 0.30}, weight=0.4)
+    mixed = blend_scores({A: 10.0, B: 20.0}, {A: 0.31, B: 0.30}, weight=0.4)
     assert mixed[A] == pytest.approx(0.6 * 0.5 + 0.4)
     assert mixed[B] == pytest.approx(0.6)
 
 
 def test_the_blend_takes_each_lane_by_its_own_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_ci.search.rank.FEW_SCORES", 0)
-    mixed = blend({A: 10.0, B: 20.0}, {A: 0.31, C: 0.30}, weight=0.4)
+    mixed = blend_scores({A: 10.0, B: 20.0}, {A: 0.31, C: 0.30}, weight=0.4)
     assert mixed[B] == pytest.approx(0.6)
     assert mixed[A] == pytest.approx(0.4)
     assert 0 < mixed[C] < 0.001
@@ -52,8 +52,8 @@ def test_the_blend_takes_each_lane_by_its_own_range(monkeypatch: pytest.MonkeyPa
 
 def test_the_weight_moves_the_blend_from_one_lane_to_the_other() -> None:
     lexical, vectors = {A: 2.0, B: 1.0}, {A: 0.1, B: 0.9}
-    assert order(blend(lexical, vectors, weight=0.3))[0] == A
-    assert order(blend(lexical, vectors, weight=0.7))[0] == B
+    assert order(blend_scores(lexical, vectors, weight=0.3))[0] == A
+    assert order(blend_scores(lexical, vectors, weight=0.7))[0] == B
 
 
 @given(lexical=LANES, vectors=LANES)
@@ -61,7 +61,7 @@ def test_everything_found_has_a_relevance_that_is_a_number(
     lexical: EntryScores, vectors: EntryScores
 ) -> None:
     cosines = {place: max(-1.0, min(score, 1.0)) for place, score in vectors.items()}
-    fused = fuse(lexical, cosines)
+    fused = fuse_scores(lexical, cosines)
     assert fused.keys() == {*lexical, *vectors}
     assert all(0 < value <= 1.0 + 1e-9 for value in fused.values())
 
@@ -69,4 +69,4 @@ def test_everything_found_has_a_relevance_that_is_a_number(
 @pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
 def test_a_score_that_is_no_number_counts_least(broken: float) -> None:
     assert order(normalize_scores({A: broken, B: 0.5}))[0] == B
-    assert order(blend({A: broken, B: 0.5, C: 0.1}, {C: 0.5}))[-1] == A
+    assert order(blend_scores({A: broken, B: 0.5, C: 0.1}, {C: 0.5}))[-1] == A

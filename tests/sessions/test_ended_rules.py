@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions.ended_rules import find_withdrawal, is_unasked, plan_ended
-from memory_ci.sessions.moments import Moment
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.moments import TimedLine
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from tests.agents_at_work import WORDS
 from tests.commands.agents.agreed_conduct import put_entry, put_moments
 from tests.make import make_entry
@@ -38,7 +38,7 @@ FAILURE = make_entry(
 )
 RULE = replace(
     make_entry(7, title="Follow docs/style.md in each answer", type="directive"),
-    engine=REPETITION,
+    engine=REPETITION_ENGINE,
     created_at=LEARNED,
     last_reinforced=LEARNED,
 )
@@ -47,7 +47,7 @@ RULE = replace(
 @pytest.fixture(autouse=True)
 def known(project: Project) -> None:
     """The table of moments knows the failure: digests keep that its command ran."""
-    put_moments(project, Moment(FAILURE.id, FAILURE.when or "", FAILURE.title))
+    put_moments(project, TimedLine(FAILURE.id, FAILURE.when or "", FAILURE.title))
 
 
 def list_ended(project: Project, entry: Entry) -> list[str]:

@@ -14,22 +14,22 @@ from hypothesis import strategies as st
 
 from memory_ci.records.entry import MOMENT
 from memory_ci.sessions.moments import (
-    MAX_MOMENTS,
+    MAX_LINES,
     MAX_SERVED,
     MAX_TABLE,
     MAX_WHEN,
-    SERVED,
+    SERVED_DIRECTORY,
     TABLE,
-    Moment,
-    Point,
-    claim_due,
+    AgentAction,
+    TimedLine,
+    claim_due_lines,
     delete_notes,
     find_common_dir,
     find_root,
-    list_due,
-    load_moments,
+    load_timed_lines,
     mute,
-    save_moments,
+    save_timed_lines,
+    select_due_lines,
 )
 from tests.cost import count_calls
 from tests.make import examples, make_id
@@ -37,12 +37,12 @@ from tests.project import IMPORTED_FROM
 from tests.repos import make_repo
 
 
-def make_moments(*whens: str) -> list[Moment]:
-    return [Moment(make_id(number), when, f"line {number}") for number, when in enumerate(whens)]
+def make_moments(*whens: str) -> list[TimedLine]:
+    return [TimedLine(make_id(number), when, f"line {number}") for number, when in enumerate(whens)]
 
 
-def is_due(when: str, point: Point) -> bool:
-    return bool(list_due(make_moments(when), point))
+def is_due(when: str, point: AgentAction) -> bool:
+    return bool(select_due_lines(make_moments(when), point))
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def common_dir(tmp_path: Path) -> Path:
     ],
 )
 def test_a_line_is_due_before_its_command(when: str, command: str) -> None:
-    assert is_due(when, Point(command))
-    assert not is_due(when, Point(command, is_failure=True))
+    assert is_due(when, AgentAction(command))
+    assert not is_due(when, AgentAction(command, is_failure=True))
 
 
 @pytest.mark.parametrize(
@@ -91,20 +91,20 @@ def test_a_line_is_due_before_its_command(when: str, command: str) -> None:
     ],
 )
 def test_a_line_is_not_due_before_another_command(when: str, command: str) -> None:
-    assert not is_due(when, Point(command))
+    assert not is_due(when, AgentAction(command))
 
 
 @pytest.mark.parametrize(
     ("path", "due"), [("db/a.sql", True), ("db/x/b.sql", True), ("db.sql", False), ("", False)]
 )
 def test_a_line_is_due_before_an_edit_of_its_files(path: str, due: bool) -> None:
-    assert is_due("before:edit db/*.sql", Point(paths=(path,))) is due
+    assert is_due("before:edit db/*.sql", AgentAction(paths=(path,))) is due
 
 
 def test_a_line_is_due_after_its_command_has_failed() -> None:
-    assert is_due("after:failure npm test", Point("npm test -- src", is_failure=True))
-    assert not is_due("after:failure npm test", Point("npm test"))
-    assert not is_due("after:failure npm test", Point("npm run", is_failure=True))
+    assert is_due("after:failure npm test", AgentAction("npm test -- src", is_failure=True))
+    assert not is_due("after:failure npm test", AgentAction("npm test"))
+    assert not is_due("after:failure npm test", AgentAction("npm run", is_failure=True))
 
 
 @given(
@@ -113,8 +113,12 @@ def test_a_line_is_due_after_its_command_has_failed() -> None:
 )
 @examples(200)
 def test_any_moment_and_any_command_can_be_compared(when: str, command: str) -> None:
-    for point in (Point(command), Point(command, is_failure=True), Point(paths=(command,))):
-        list_due(make_moments(when), point)
+    for point in (
+        AgentAction(command),
+        AgentAction(command, is_failure=True),
+        AgentAction(paths=(command,)),
+    ):
+        select_due_lines(make_moments(when), point)
 
 
 def test_twice_the_table_costs_about_twice_as_much_for_a_long_command() -> None:
@@ -123,7 +127,7 @@ def test_twice_the_table_costs_about_twice_as_much_for_a_long_command() -> None:
     def count(size: int) -> int:
         lines = ["before:command gh pr diff --stat"] * size, ["before:edit *a*b*c"] * size
         table = make_moments(*lines[0], *lines[1])
-        return count_calls(lambda: list_due(table, Point(command, ("a" * 500,))))
+        return count_calls(lambda: select_due_lines(table, AgentAction(command, ("a" * 500,))))
 
     assert count(1_000) < 3 * count(500)
     assert count(1_000) < 1_000_000  # the command is read once, not for each line
@@ -134,55 +138,55 @@ def test_a_hostile_glob_is_read_to_its_end(unit: str) -> None:
     """A reader that tried all ways to match would not end while anyone waits for it."""
     short = "before:edit " + unit * (180 // len(unit))
     long = "before:edit " + unit * (60_000 // len(unit))
-    list_due(make_moments(*[short, long] * 100), Point(paths=("a" * 1_000,)))
+    select_due_lines(make_moments(*[short, long] * 100), AgentAction(paths=("a" * 1_000,)))
 
 
 def test_a_moment_beyond_the_limit_is_not_due() -> None:
-    assert not is_due("before:edit " + "*" * MAX_WHEN, Point(paths=("a",)))
+    assert not is_due("before:edit " + "*" * MAX_WHEN, AgentAction(paths=("a",)))
 
 
 # -- the table
 
 
 def test_a_table_has_a_limited_number_of_lines(common_dir: Path) -> None:
-    table = make_moments(*["before:commit"] * (MAX_MOMENTS + 50))
-    save_moments(common_dir, table)
-    assert load_moments(common_dir) == table[:MAX_MOMENTS]
+    table = make_moments(*["before:commit"] * (MAX_LINES + 50))
+    save_timed_lines(common_dir, table)
+    assert load_timed_lines(common_dir) == table[:MAX_LINES]
 
 
 def test_a_moment_beyond_the_limit_is_left_out_of_the_table(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:edit " + "x" * MAX_WHEN, "before:commit"))
-    assert [moment.when for moment in load_moments(common_dir)] == ["before:commit"]
+    save_timed_lines(common_dir, make_moments("before:edit " + "x" * MAX_WHEN, "before:commit"))
+    assert [moment.when for moment in load_timed_lines(common_dir)] == ["before:commit"]
 
 
 def test_a_full_table_of_long_lines_can_be_read_again(common_dir: Path) -> None:
     wide = "\u20ac"
     when = "before:edit " + wide * (MAX_WHEN - 12)
-    table = [Moment(f"{number:036}", when, wide * 300) for number in range(MAX_MOMENTS)]
-    save_moments(common_dir, table)
-    assert load_moments(common_dir) == table
+    table = [TimedLine(f"{number:036}", when, wide * 300) for number in range(MAX_LINES)]
+    save_timed_lines(common_dir, table)
+    assert load_timed_lines(common_dir) == table
 
 
 def test_a_forged_table_of_a_million_lines_is_none(common_dir: Path) -> None:
     row = b'{"id":"1","when":"before:commit","line":"x"}'
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(b"[" + b",\n".join([row] * 1_000_000) + b"]")
-    assert load_moments(common_dir) == []
+    assert load_timed_lines(common_dir) == []
 
 
 def test_the_table_comes_back_as_it_was(common_dir: Path) -> None:
     table = make_moments("before:commit", "after:failure npm test")
-    save_moments(common_dir, table)
-    assert load_moments(common_dir) == table
+    save_timed_lines(common_dir, table)
+    assert load_timed_lines(common_dir) == table
 
 
 def test_a_table_that_stays_is_not_written_again(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:commit"))
+    save_timed_lines(common_dir, make_moments("before:commit"))
     before = (common_dir / "memory-ci" / TABLE).stat()
-    save_moments(common_dir, make_moments("before:commit"))
+    save_timed_lines(common_dir, make_moments("before:commit"))
     assert (common_dir / "memory-ci" / TABLE).stat().st_ino == before.st_ino
-    save_moments(common_dir, [])
-    assert load_moments(common_dir) == []
+    save_timed_lines(common_dir, [])
+    assert load_timed_lines(common_dir) == []
 
 
 HOSTILE = {
@@ -203,9 +207,9 @@ HOSTILE = {
 def test_a_broken_table_is_none_and_is_replaced(common_dir: Path, kind: str) -> None:
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(HOSTILE[kind])
-    assert load_moments(common_dir) == []
-    save_moments(common_dir, make_moments("before:commit"))
-    assert load_moments(common_dir) == make_moments("before:commit")
+    assert load_timed_lines(common_dir) == []
+    save_timed_lines(common_dir, make_moments("before:commit"))
+    assert load_timed_lines(common_dir) == make_moments("before:commit")
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link", "link to nothing"])
@@ -221,8 +225,8 @@ def test_what_is_no_table_is_not_waited_for_or_written_through(
         path.mkdir()
     else:
         path.symlink_to(private if kind == "link" else tmp_path / "none")
-    assert load_moments(common_dir) == []
-    save_moments(common_dir, make_moments("before:commit"))
+    assert load_timed_lines(common_dir) == []
+    save_timed_lines(common_dir, make_moments("before:commit"))
     assert private.read_text() == "mine"
     assert not (tmp_path / "none").exists()
 
@@ -232,48 +236,48 @@ def test_what_is_no_table_is_not_waited_for_or_written_through(
 
 def test_a_line_comes_once_a_session(common_dir: Path) -> None:
     table = make_moments("before:commit")
-    assert claim_due(common_dir, "s1", table) == table
-    assert claim_due(common_dir, "s1", table) == []
-    assert claim_due(common_dir, "s2", table) == table
+    assert claim_due_lines(common_dir, "s1", table) == table
+    assert claim_due_lines(common_dir, "s1", table) == []
+    assert claim_due_lines(common_dir, "s2", table) == table
 
 
 def test_three_lines_come_in_all(common_dir: Path) -> None:
     table = make_moments(*["before:commit"] * 5)
-    assert claim_due(common_dir, "s1", table[:2]) == table[:2]
-    assert claim_due(common_dir, "s1", table) == [table[2]]
-    assert claim_due(common_dir, "s1", table) == []
+    assert claim_due_lines(common_dir, "s1", table[:2]) == table[:2]
+    assert claim_due_lines(common_dir, "s1", table) == [table[2]]
+    assert claim_due_lines(common_dir, "s1", table) == []
 
 
 def test_a_line_that_is_due_twice_comes_once(common_dir: Path) -> None:
     (moment,) = make_moments("before:commit")
-    assert claim_due(common_dir, "s1", [moment, moment]) == [moment]
+    assert claim_due_lines(common_dir, "s1", [moment, moment]) == [moment]
 
 
 def test_where_nothing_is_due_nothing_is_written(common_dir: Path) -> None:
-    assert claim_due(common_dir, "s1", []) == []
-    assert not (common_dir / "memory-ci" / SERVED).exists()
+    assert claim_due_lines(common_dir, "s1", []) == []
+    assert not (common_dir / "memory-ci" / SERVED_DIRECTORY).exists()
 
 
 def test_a_muted_session_is_told_nothing(common_dir: Path) -> None:
     mute(common_dir, "s1")
-    assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
+    assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
 
 
 @pytest.mark.parametrize("session", ["../../x", "a/b", "\0", "", "\ud800", "x" * 5_000])
 def test_the_id_of_a_session_names_no_file(common_dir: Path, session: str) -> None:
     table = make_moments("before:commit")
-    assert claim_due(common_dir, session, table) == table
-    (note,) = (common_dir / "memory-ci" / SERVED).iterdir()
+    assert claim_due_lines(common_dir, session, table) == table
+    (note,) = (common_dir / "memory-ci" / SERVED_DIRECTORY).iterdir()
     assert len(note.name) == 24
 
 
 PROGRAM = """import sys
 from pathlib import Path
-from memory_ci.sessions.moments import Moment, claim_due
-table = [Moment(str(number), "before:commit", "line") for number in range(5)]
+from memory_ci.sessions.moments import TimedLine, claim_due_lines
+table = [TimedLine(str(number), "before:commit", "line") for number in range(5)]
 sys.stdin.readline()
 for _ in range(20):
-    for moment in claim_due(Path(sys.argv[1]), "s1", table):
+    for moment in claim_due_lines(Path(sys.argv[1]), "s1", table):
         print(moment.id)
 """
 
@@ -305,8 +309,8 @@ def test_a_note_that_is_none_tells_nothing_and_changes_no_file(
     common_dir: Path, tmp_path: Path, kind: str
 ) -> None:
     table = make_moments("before:commit")
-    claim_due(common_dir, "s1", table)
-    (note,) = (common_dir / "memory-ci" / SERVED).iterdir()
+    claim_due_lines(common_dir, "s1", table)
+    (note,) = (common_dir / "memory-ci" / SERVED_DIRECTORY).iterdir()
     note.unlink()
     private = tmp_path / "private"
     private.write_text("mine\n")
@@ -321,7 +325,7 @@ def test_a_note_that_is_none_tells_nothing_and_changes_no_file(
             stream.truncate(4 << 30)
     else:
         note.write_bytes(b"\xff\xfe\n" * MAX_SERVED)
-    assert claim_due(common_dir, "s1", table) == []
+    assert claim_due_lines(common_dir, "s1", table) == []
     mute(common_dir, "s1")
     assert private.read_text() == "mine\n"
     assert not (tmp_path / "none").exists()
@@ -335,8 +339,8 @@ def test_notes_behind_a_link_are_neither_read_nor_written_nor_removed(
     old = mine / ("a" * 24)
     old.write_text("mine")
     os.utime(old, (0, 0))
-    (common_dir / "memory-ci" / SERVED).symlink_to(mine)
-    assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
+    (common_dir / "memory-ci" / SERVED_DIRECTORY).symlink_to(mine)
+    assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
     mute(common_dir, "s1")
     delete_notes(common_dir, 1e12)
     assert [path.name for path in mine.iterdir()] == ["a" * 24]
@@ -344,8 +348,8 @@ def test_notes_behind_a_link_are_neither_read_nor_written_nor_removed(
 
 def test_notes_of_old_sessions_are_removed_and_nothing_else(common_dir: Path) -> None:
     for session in ("old", "new"):
-        claim_due(common_dir, session, make_moments("before:commit"))
-    folder = common_dir / "memory-ci" / SERVED
+        claim_due_lines(common_dir, session, make_moments("before:commit"))
+    folder = common_dir / "memory-ci" / SERVED_DIRECTORY
     notes = sorted(folder.iterdir())
     (folder / "README").write_text("mine")
     for path in (notes[0], folder / "README"):
@@ -356,12 +360,12 @@ def test_notes_of_old_sessions_are_removed_and_nothing_else(common_dir: Path) ->
 
 def test_without_notes_there_is_nothing_to_remove(common_dir: Path) -> None:
     delete_notes(common_dir, 1e12)
-    assert not (common_dir / "memory-ci" / SERVED).exists()
+    assert not (common_dir / "memory-ci" / SERVED_DIRECTORY).exists()
 
 
 def test_a_note_in_a_directory_that_cannot_be_made_tells_nothing(common_dir: Path) -> None:
-    (common_dir / "memory-ci" / SERVED).write_text("")
-    assert claim_due(common_dir, "s1", make_moments("before:commit")) == []
+    (common_dir / "memory-ci" / SERVED_DIRECTORY).write_text("")
+    assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
 
 
 # -- where the table is
@@ -402,6 +406,6 @@ def test_outside_of_a_repository_there_is_none(tmp_path: Path) -> None:
 
 
 def test_the_table_is_plain_json(common_dir: Path) -> None:
-    save_moments(common_dir, make_moments("before:commit"))
+    save_timed_lines(common_dir, make_moments("before:commit"))
     (row,) = json.loads((common_dir / "memory-ci" / TABLE).read_text())
     assert row == {"id": make_id(0), "when": "before:commit", "line": "line 0"}

@@ -12,10 +12,10 @@ from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.sessions.nudge import (
     find_nudge,
+    find_session_id,
     is_branch_pushed,
     nudge_agent,
     nudge_once,
-    session_of,
 )
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
@@ -205,8 +205,8 @@ def test_the_mark_dirties_nothing_and_holds_no_word_of_a_session(shop: Project) 
 
 
 def test_the_same_session_is_known_by_its_agent_s_environment() -> None:
-    assert session_of({"CLAUDE_CODE_SESSION_ID": "79e9becd-1"}) == "79e9becd-1"
-    assert session_of({}) is None
+    assert find_session_id({"CLAUDE_CODE_SESSION_ID": "79e9becd-1"}) == "79e9becd-1"
+    assert find_session_id({}) is None
 
 
 # -- never in the way

@@ -41,7 +41,7 @@ def test_who_can_read_a_remote_is_asked_without_credentials(
         project.git("remote", "add", "origin", f"{server.url}/a/b.git")
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(
             readers,  # type: ignore[arg-type] # parametrised
-            is_fresh=True,
+            was_server_asked=True,
         )
         asked = len(server.asked)
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(readers)  # type: ignore[arg-type] # parametrised

@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.sessionrefs import list_remote, push, store
-from memory_ci.sessions.capture import list_captured, purge
+from memory_ci.sessions.capture import list_captured, purge_sessions
 from tests.project import NOW, Project
 
 
@@ -42,9 +42,9 @@ def there(project: Project) -> int:
 def test_a_session_is_named_by_its_key_its_id_or_its_beginning(
     captured: Project, wanted: str, count: int
 ) -> None:
-    assert len(purge(captured.workspace, [wanted], dry_run=True)) == count
+    assert len(purge_sessions(captured.workspace, [wanted], dry_run=True)) == count
     assert len(left(captured)) == 3
-    purge(captured.workspace, [wanted])
+    purge_sessions(captured.workspace, [wanted])
     assert len(left(captured)) == 3 - count
     assert there(captured) == 3
 
@@ -52,19 +52,19 @@ def test_a_session_is_named_by_its_key_its_id_or_its_beginning(
 @pytest.mark.parametrize("wanted", ["aaaa", "gemini:aaaaaaaa", "", "cccccccc"])
 def test_a_name_that_fits_none_deletes_nothing(captured: Project, wanted: str) -> None:
     with pytest.raises(UsageError) as caught:
-        purge(captured.workspace, ["bbbbbbbb", wanted])
+        purge_sessions(captured.workspace, ["bbbbbbbb", wanted])
     assert caught.value.slug == "unknown-session"
     assert len(left(captured)) == 3
 
 
 def test_all_are_gone_here_and_there_and_nothing_else_is(captured: Project) -> None:
-    purge(captured.workspace, [], every=True, remote="origin")
+    purge_sessions(captured.workspace, [], every=True, remote="origin")
     assert (left(captured), there(captured)) == ([], 0)
     assert captured.git("for-each-ref", "--format=%(refname)", "refs/memory-ci/") == ""
     assert captured.git("ls-remote", "origin", "refs/heads/main") != ""
 
 
 def test_what_is_gone_here_can_still_be_taken_out_of_a_remote(captured: Project) -> None:
-    purge(captured.workspace, [], every=True)
-    purge(captured.workspace, ["gemini:bbbbbbbb"], remote="origin")
+    purge_sessions(captured.workspace, [], every=True)
+    purge_sessions(captured.workspace, ["gemini:bbbbbbbb"], remote="origin")
     assert there(captured) == 2

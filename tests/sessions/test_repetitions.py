@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.sessions.pending_requests import load_pending
-from memory_ci.sessions.repetitions import describe, refresh_pending, save_pending
+from memory_ci.sessions.repetitions import describe_repetition, refresh_pending, save_pending_lines
 from memory_ci.sessions.session_archive import CACHE_VERSION
 from memory_ci.store.edits import format_entry
 from tests.agents_at_work import WORDS, make_session, put_tree
@@ -67,7 +67,7 @@ def test_a_request_of_three_sessions_is_a_norm_that_may_be_written(
         3,
     )
     assert all(quote.origin.startswith("session:") for quote in candidate.quotes)
-    assert content_key(candidate.title, "") in item.keys
+    assert compute_content_key(candidate.title, "") in item.keys
 
 
 def test_two_sessions_are_too_few(project: Project, tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_the_reason_is_said_in_words(project: Project, tmp_path: Path) -> None:
     request, failure = [item.candidate.repetition for item in find_all(project)]
     assert request is not None
     assert failure is not None
-    assert describe(request) == f"asked in 3 sessions, last on {request.last}"
-    assert describe(failure) == f"failed in 3 sessions, last on {failure.last}"
+    assert describe_repetition(request) == f"asked in 3 sessions, last on {request.last}"
+    assert describe_repetition(failure) == f"failed in 3 sessions, last on {failure.last}"
 
 
 # -- what is not proposed
@@ -166,7 +166,7 @@ def test_what_was_declined_in_any_of_its_wordings_is_not_proposed(
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT)
     (item,) = find_all(project)
-    key = content_key(wording, "")
+    key = compute_content_key(wording, "")
     assert key in item.keys
     project.commit("Decline", {".memory/rejected.txt": f"{key} declined\n"})
     assert find_titles(project) == []
@@ -177,7 +177,7 @@ def test_what_is_declined_stays_declined_when_it_is_asked_in_new_words(
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT[:3])
     (item,) = find_all(project)
-    key = content_key(item.candidate.title, "")
+    key = compute_content_key(item.candidate.title, "")
     project.commit("Decline", {".memory/rejected.txt": f"{key} declined\n"})
     keep_asking(project, tmp_path, "open a draft PR", "Do open a draft PR", first=4)
     assert find_titles(project) == []
@@ -201,7 +201,7 @@ def test_what_is_asked_again_although_it_was_written_names_the_line(
     repetition = item.candidate.repetition
     assert repetition is not None
     assert repetition.written_in == "AGENTS.md:3"
-    assert describe(repetition) == "AGENTS.md:3 says it; asked in 5 sessions since"
+    assert describe_repetition(repetition) == "AGENTS.md:3 says it; asked in 5 sessions since"
 
 
 def test_one_session_since_it_was_written_is_too_few(project: Project, tmp_path: Path) -> None:
@@ -271,7 +271,7 @@ def test_an_error_that_addresses_the_agent_is_not_proposed(
 def test_the_list_comes_back_as_hooks_read_it(project: Project, tmp_path: Path) -> None:
     keep_asking(project, tmp_path, *DRAFT[:3])
     keep_failing(project, tmp_path, first=4)
-    save_pending(project.workspace, find_all(project))
+    save_pending_lines(project.workspace, find_all(project))
     request, failure = load_pending(project.workspace)
     assert (request.kind, request.when) == ("request", "before:pull-request")
     assert failure.text == f"`gh pr diff --stat` fails: {UNKNOWN}. `gh pr diff --name-only` works."
@@ -282,7 +282,7 @@ def test_no_secret_is_in_the_list(project: Project, tmp_path: Path) -> None:
     keep_asking(project, tmp_path, *[f"Always use {token} to push"] * 3)
     failing = fail_in((4, 5, 6), DIFF, f"{UNKNOWN} {token}")
     keep_asking(project, tmp_path, *failing, first=4)
-    save_pending(project.workspace, find_all(project))
+    save_pending_lines(project.workspace, find_all(project))
     folder = project.path / ".git/memory-ci"
     assert all(b"ghp_a1B2" not in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 

@@ -11,7 +11,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.records.episode import Episode, ServedEntry, Situation
 from memory_ci.records.repetition import RuleOutcome
 from memory_ci.sessions.rule_outcomes import count_outcomes, read_served_times
-from memory_ci.sessions.session_note import Sign, note_sign
+from memory_ci.sessions.session_note import SessionActivity, note_activity
 from tests.make import make_entry
 from tests.project import Project
 from tests.sessions.repeated_sessions import (
@@ -37,8 +37,8 @@ OTHER = ["The gateway is slow today.", "Fix the retry in the client."]
 
 def serve(project: Project, number: int, at: datetime, **served: tuple[str, ...]) -> None:
     """Note that a session was served something."""
-    sign = Sign(agent="claude-code", session=session_id(number), at=at, **served)  # type: ignore[arg-type]
-    note_sign(project.workspace, sign)
+    sign = SessionActivity(agent="claude-code", session=session_id(number), at=at, **served)  # type: ignore[arg-type]
+    note_activity(project.workspace, sign)
 
 
 def count(project: Project, entry: Entry, *episodes: Episode) -> list[RuleOutcome]:

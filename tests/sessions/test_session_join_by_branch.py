@@ -52,7 +52,7 @@ def edited(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
 
 def doctor_says(project: Project) -> list[str]:
     case = DoctorContext(project.workspace, {}, NOW, sys.executable)
-    return [probe.what for probe in check_sessions(case) if probe.name == "joining"]
+    return [probe.message for probe in check_sessions(case) if probe.name == "joining"]
 
 
 @pytest.mark.parametrize(

@@ -155,7 +155,7 @@ def test_a_change_that_brought_no_transcript_costs_no_listing_of_the_tree(
     ]
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
     finder = SessionFinder(project.workspace)
-    found = [[joined.how for joined in finder.find(change, None)] for change in changes]
+    found = [[joined.reason for joined in finder.find_sessions(change, None)] for change in changes]
     assert found[-2:] == [[], ["committed with the change"]]
     assert (tmp_path / "trace").read_text().count("git ls-tree") == 1
 

@@ -9,7 +9,12 @@ import pytest
 from memory_ci.anchors.anchors import format_anchor
 from memory_ci.commands.retrieve.retrieve import list_served_ids
 from memory_ci.records.anchor import Anchor
-from memory_ci.sessions.session_note import list_served, note_cleared, note_path, note_served
+from memory_ci.sessions.session_note import (
+    get_note_path,
+    list_served_fingerprints,
+    note_cleared,
+    note_served,
+)
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project
@@ -76,14 +81,14 @@ def test_an_entry_comes_again_when_its_code_changed(shop: Project) -> None:
 def test_after_compaction_everything_comes_again(shop: Project) -> None:
     first = ask(shop)
     note_cleared(shop.workspace, "s1", NOW)
-    assert list_served(shop.workspace, "s1") == frozenset()
+    assert list_served_fingerprints(shop.workspace, "s1") == frozenset()
     assert ask(shop) == first
     note_cleared(shop.workspace, "unknown", NOW)
-    assert not note_path(shop.workspace, "unknown").exists()
+    assert not get_note_path(shop.workspace, "unknown").exists()
 
 
 def test_a_damaged_or_foreign_note_holds_nothing_back(shop: Project) -> None:
-    path = note_path(shop.workspace, "s1")
+    path = get_note_path(shop.workspace, "s1")
     path.parent.mkdir(parents=True)
     path.write_bytes(b"\xff\xfe half\n\0")
     assert len(ask(shop)) == 3
@@ -94,15 +99,15 @@ def test_a_damaged_or_foreign_note_holds_nothing_back(shop: Project) -> None:
 
 def test_notes_of_old_sessions_go(shop: Project) -> None:
     ask(shop, session="old")
-    old = note_path(shop.workspace, "old")
+    old = get_note_path(shop.workspace, "old")
     os.utime(old, (NOW.timestamp() - 40 * 86_400,) * 2)
     ask(shop, session="new")
     assert not old.exists()
-    assert note_path(shop.workspace, "new").exists()
+    assert get_note_path(shop.workspace, "new").exists()
 
 
 @pytest.mark.parametrize("session", ["../../config", "", "a/b", "ü" * 5_000])
 def test_no_name_of_a_session_leads_out_of_the_directory(shop: Project, session: str) -> None:
-    assert note_path(shop.workspace, session).parent == shop.path / ".git/memory-ci/given"
+    assert get_note_path(shop.workspace, session).parent == shop.path / ".git/memory-ci/given"
     ask(shop, session=session)
     assert ask(shop, session=session) == ()

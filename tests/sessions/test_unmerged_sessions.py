@@ -105,4 +105,4 @@ def test_doctor_counts_captured_sessions_of_no_change(project: Project, tmp_path
     squash(project)
     case = DoctorContext(project.workspace, {}, project.clock.now, sys.executable)
     (probe,) = [probe for probe in check_sessions(case) if probe.name == "unmerged"]
-    assert probe.what.startswith("1 captured session belongs to no merged change")
+    assert probe.message.startswith("1 captured session belongs to no merged change")

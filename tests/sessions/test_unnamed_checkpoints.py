@@ -131,8 +131,8 @@ def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(
         is_fork=True,
         branch="charge",
     )
-    assert list(SessionFinder(project.workspace).find(merged, stranger)) == []
-    assert len(list(SessionFinder(project.workspace).find(merged, None))) == 1
+    assert list(SessionFinder(project.workspace).find_sessions(merged, stranger)) == []
+    assert len(list(SessionFinder(project.workspace).find_sessions(merged, None))) == 1
 
 
 def test_requests_in_a_checkpoint_of_no_change_are_proposed_once(
@@ -165,11 +165,11 @@ def test_a_survey_joins_checkpoints_over_the_whole_history(project: Project) -> 
     squash(project)
     project.clock.now += timedelta(days=40)
     project.commit("Name the pool (#141)", {"src/pool.py": "pool\n"})
-    unnamed = SessionFinder(project.workspace).unnamed
+    unnamed = SessionFinder(project.workspace).unnamed_checkpoints
     assert unnamed is not None
     notice = "1 of 1 checkpoint of Entire is named by no commit: 1 joined by branch, files and time"
     assert (
-        unnamed.survey()
+        unnamed.join_whole_history()
         == f"{notice}, 0 of no change read for what people asked, 0 may be merged yet"
     )
 
@@ -215,5 +215,5 @@ def test_doctor_says_how_many_checkpoints_no_commit_names(project: Project) -> N
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
     case = DoctorContext(project.workspace, {}, NOW, sys.executable)
-    (what,) = [probe.what for probe in check_sessions(case) if probe.name == "checkpoints"]
+    (what,) = [probe.message for probe in check_sessions(case) if probe.name == "checkpoints"]
     assert what.startswith("1 of 1 checkpoint of Entire")

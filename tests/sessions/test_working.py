@@ -10,8 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.sessions.active_session import add_session_trailer, find_index, list_working
-from memory_ci.sessions.session_note import Sign, list_signs, note_path, note_sign, read_head
+from memory_ci.sessions.active_session import (
+    add_session_trailer,
+    find_index,
+    list_committing_sessions,
+)
+from memory_ci.sessions.session_note import (
+    SessionActivity,
+    get_note_path,
+    list_activities,
+    note_activity,
+    read_head,
+)
 from tests.project import NOW, Project
 
 CLIENT, README = "src/client.py", "README.md"
@@ -25,8 +35,8 @@ class Desk:
 
     def sign(self, hours: float, session: str = "s", **fields: object) -> Desk:
         at = NOW - timedelta(hours=hours)
-        sign = Sign(agent="codex", session=session, at=at, **fields)  # type: ignore[arg-type] # named by the test
-        note_sign(self.project.workspace, sign)
+        sign = SessionActivity(agent="codex", session=session, at=at, **fields)  # type: ignore[arg-type] # named by the test
+        note_activity(self.project.workspace, sign)
         return self
 
     def prompt(self, hours: float = 2, session: str = "s") -> Desk:
@@ -118,7 +128,7 @@ def test_a_commit_is_joined_with_the_sessions_whose_work_it_holds(
     play, expected = CASES[name]
     play(Desk(project))
     where = project.workspace
-    assert sorted(list_working(where, find_index(where, {}), NOW)) == [
+    assert sorted(list_committing_sessions(where, find_index(where, {}), NOW)) == [
         f"codex:{one}" for one in expected.split()
     ]
 
@@ -128,9 +138,11 @@ def test_a_linked_work_tree_knows_its_own_sessions(project: Project, tmp_path: P
     linked = Project(project.worktree(tmp_path / "linked", "side").path)
     linked.write(CLIENT, "other\n")
     linked.git("add", CLIENT)
-    assert list_working(linked.workspace, find_index(linked.workspace, {}), NOW) == ()
+    assert list_committing_sessions(linked.workspace, find_index(linked.workspace, {}), NOW) == ()
     Desk(linked).prompt().edit().stage()
-    assert list_working(linked.workspace, find_index(linked.workspace, {}), NOW) == ("codex:s",)
+    assert list_committing_sessions(linked.workspace, find_index(linked.workspace, {}), NOW) == (
+        "codex:s",
+    )
 
 
 def test_it_stands_beside_the_session_that_makes_the_commit_unless_a_person_says_which(
@@ -177,7 +189,7 @@ def test_the_index_is_that_of_the_commit(project: Project, words: tuple[str, ...
         == project.path / ".git"
     )
     project.git("reset", "-q", "--soft", "HEAD~1")
-    found = list_working(project.workspace, Path(f"{told}.index"), later(NOW))
+    found = list_committing_sessions(project.workspace, Path(f"{told}.index"), later(NOW))
     assert set(found) == {"codex:s", *(["codex:x"] if words == ("-a",) else [])}
 
 
@@ -202,11 +214,11 @@ def test_a_forged_session_puts_nothing_into_a_message(project: Project, forged: 
 
 def test_a_session_that_did_very_much_is_still_known(project: Project) -> None:
     desk = Desk(project).prompt()
-    note = note_path(project.workspace, "s")
+    note = get_note_path(project.workspace, "s")
     with note.open("a") as stream:
         stream.write("0123456789abcdef\n" * 40_000)
     size = note.stat().st_size
     desk.edit().stage()
     assert note.stat().st_size == size
     desk.prompt(1)
-    assert len(list_signs(project.workspace, "s")) == 2
+    assert len(list_activities(project.workspace, "s")) == 2

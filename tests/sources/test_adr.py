@@ -6,7 +6,7 @@ import pytest
 
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.history import FileChange
-from memory_ci.sources.commits import file_event, list_added_adrs
+from memory_ci.sources.commits import list_added_adrs, make_file_event
 from tests.make import make_change, make_commit
 
 PATTERNS = ExtractionConfig().adr_paths
@@ -52,7 +52,9 @@ def test_a_character_class_may_be_negated() -> None:
 
 
 def test_the_event_of_a_record_says_where_it_stands() -> None:
-    event = file_event(make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "adr", "# Title\n")
+    event = make_file_event(
+        make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "adr", "# Title\n"
+    )
     assert (event.kind, event.seq, event.text, event.paths) == (
         "adr",
         0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.sources.commits import commit_events
+from memory_ci.sources.commits import make_commit_events
 from tests.make import make_change, make_commit
 
 SHA, TIP = "a" * 40, "c" * 40
@@ -12,7 +12,7 @@ def test_every_commit_of_a_change_is_one_event_in_order() -> None:
     change = make_change(
         make_commit("first", SHA), make_commit("Merge", TIP, parents=("b" * 40, SHA))
     )
-    events = commit_events(change)
+    events = make_commit_events(change)
     assert [(event.seq, event.text, event.is_merge) for event in events] == [
         (0, "first", False),
         (1, "Merge", True),
@@ -25,7 +25,7 @@ def test_the_message_trailers_paths_and_author_are_kept_as_they_are() -> None:
     commit = make_commit(
         message, SHA, ("src/a.py", "b.md"), trailers=(("Co-authored-by", "B <b@example.com>"),)
     )
-    (event,) = commit_events(make_change(commit))
+    (event,) = make_commit_events(make_change(commit))
     assert event.text == message
     assert event.paths == ("src/a.py", "b.md")
     assert event.labels == (("Co-authored-by", "B <b@example.com>"),)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.commands.import_.legacy import LegacyFile, find_memories, list_mentioned_files
+from memory_ci.commands.import_.legacy import LegacyFile, list_mentioned_files, read_auto_memory
 from memory_ci.store.edits import format_entry
 
 TODAY = date(2026, 11, 21)
@@ -61,7 +61,7 @@ The API talks to the queue.
 
 
 def read(text: str, *, is_listed: bool = False) -> LegacyFile:
-    return find_memories("memory/x.md", text.encode(), TODAY, is_listed=is_listed)
+    return read_auto_memory("memory/x.md", text.encode(), TODAY, is_named=is_listed)
 
 
 def test_a_topic_file_is_one_memory() -> None:
@@ -153,6 +153,6 @@ PARTS = st.lists(
 
 @given(st.binary() | PARTS.map("\n".join).map(str.encode), st.booleans())
 def test_any_bytes_are_read_without_an_error(data: bytes, is_listed: bool) -> None:
-    found = find_memories("x.md", data, TODAY, is_listed=is_listed)
+    found = read_auto_memory("x.md", data, TODAY, is_named=is_listed)
     spans = [(learning.line, learning.last) for learning in found.learnings]
     assert all(one[1] < two[0] for one, two in pairwise(spans))

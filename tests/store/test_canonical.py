@@ -350,7 +350,7 @@ def test_a_file_is_read_entry_by_entry_as_it_is_read_whole(
     ]
     data = "\n".join(["# Memory\n", *texts]).encode()
     parsed = parse_memory_file("MEMORY.md", data)
-    whole = locate_entries(parsed, ScopePatterns(), with_sources=True)
+    whole = locate_entries(parsed, ScopePatterns(), with_hashes=True)
     assert load_file("MEMORY.md", data, ScopePatterns()) == whole
 
 
@@ -373,7 +373,7 @@ def test_an_entry_that_is_too_long_is_reported_and_read_again_the_next_time() ->
     entry = make_entry(1, body=("word " * 5_000).strip())
     loaded = load_file("MEMORY.md", format_entry(entry).encode(), ScopePatterns())
     assert [finding.code for finding in loaded.findings] == ["entry-too-long"]
-    assert loaded.sources == {}
+    assert loaded.text_hashes == {}
 
 
 def test_a_line_that_is_refused_is_refused_in_any_form() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.commands.import_.legacy import LegacyFile, find_sections
+from memory_ci.commands.import_.legacy import LegacyFile, read_dated_sections
 from memory_ci.records.entry import Domain, EntryType
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import derive_id
@@ -47,7 +47,7 @@ No such day.
 
 
 def read(text: str) -> LegacyFile:
-    return find_sections("old/MEMORY.md", text.encode(), "teaparty")
+    return read_dated_sections("old/MEMORY.md", text.encode(), "teaparty")
 
 
 def test_a_dated_section_of_a_known_kind_becomes_an_entry() -> None:
@@ -162,4 +162,4 @@ def test_every_entry_has_a_title_and_lines_of_its_own(text: str) -> None:
 
 @given(st.binary() | TEXTS.map(str.encode))
 def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
-    find_sections("x.md", data, "legacy")
+    read_dated_sections("x.md", data, "legacy")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from contextlib import suppress
 from datetime import date, datetime
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -36,9 +37,9 @@ HEADING_MARK = Regex(r"^#{1,6}(?:[ \t]+|$)")
 CODE_SIGN = Regex(r"[`_(/#$]|::|\.\w|[a-z\d][A-Z]")
 """A sign without which a text writes no name as code (`anchors.symbols.list_mentions`)."""
 
-HEADING_SIGN = Regex(r"##|---")  # Without one a text has no heading of level 2.
+LEVEL_TWO_HEADING = Regex(r"##|---")  # Without one a text has no heading of level 2.
 
-NOTES = "memory-ci/notes"
+NOTES_FOLDER = "memory-ci/notes"
 """In the git directory: the folder of notes that wait for a commit."""
 
 
@@ -77,30 +78,46 @@ def add_entry(workspace: Workspace, entry: Entry, *, dry_run: bool = False) -> A
     root = work_tree(workspace)
     new_entry = _complete_fields(workspace, entry)
     entry = new_entry.entry
-    text = format_entry(entry)
+    text = format_entry(entry)  # raises for an entry that cannot be written
     _refuse_forbidden_text(workspace, new_entry)
 
     existing = _find_equal_entry(workspace, new_entry)
     if existing is not None:
         return Added(existing.path, existing.entry, is_new=False)
-    inbox_path = fragment_path(entry.id)
     if _waits_for_commit(entry) and not dry_run:
-        from memory_ci.sessions.marked_notes import keep_note
+        return _write_pending_note(workspace, entry, text)
 
-        note_path = keep_note(workspace, entry.id, text.encode())
-        name = str(note_path)
-        if note_path.is_relative_to(root):
-            name = note_path.relative_to(root).as_posix()
-        return Added(name, entry, is_new=True, is_pending=name != inbox_path)
-
+    # Modules that few entries need are imported only where one does: agents wait for this command.
     quotes = workspace.config.evidence.quotes
     if entry.evidence and quotes != "full":
-        from memory_ci.extraction.entries import trim_evidence  # Here, for few entries need it.
+        from memory_ci.extraction.entries import trim_evidence
 
         entry = trim_evidence(entry, quotes)
+    inbox_path = fragment_path(entry.id)
     if not dry_run:
         write_file(root / inbox_path, format_entry(entry).encode(), root)
     return Added(inbox_path, entry, is_new=True)
+
+
+def _write_pending_note(workspace: Workspace, entry: Entry, text: str) -> Added:
+    """Write an entry where it waits for the next commit of the session's work.
+
+    That is in the git directory; or in the inbox, where the git directory cannot be written.
+
+    Args:
+        workspace: the repository.
+        entry: the entry.
+        text: the text of its file.
+    """
+    from memory_ci.sessions.marked_notes import write_note
+
+    root = work_tree(workspace)
+    note_path = write_note(workspace, entry.id, text.encode())
+    path = str(note_path)
+    if note_path.is_relative_to(root):
+        path = note_path.relative_to(root).as_posix()
+    is_in_inbox = path == fragment_path(entry.id)
+    return Added(path, entry, is_new=True, is_pending=not is_in_inbox)
 
 
 def _complete_fields(workspace: Workspace, entry: Entry) -> Located:
@@ -112,23 +129,25 @@ def _complete_fields(workspace: Workspace, entry: Entry) -> Located:
     Raises:
         UsageError: bad-scope.
     """
-    target = parse_target(entry.scope or "project")
-    head = find_commit(workspace.repo, "HEAD")
-    names = _list_file_names(workspace, head) if head else frozenset[str]()
-    if entry.phase is None and head and INTENT_FILE in names:
-        from memory_ci.memory.stage import current_phase  # few projects have such a file
-
-        entry = replace(entry, phase=current_phase(workspace, head, target.where))
-    if target.name == "global":
+    scope = parse_target(entry.scope or "project")
+    if scope.name == "global":
         message = "global memory lies outside of this repository"
         hint = "Write it into the MEMORY.md that `global.path` of the configuration names."
         raise UsageError(message, slug="bad-scope", hint=hint)
-    entry = replace(entry, scope=target.target)
-    if head and _may_have_cites(entry, names):
-        from memory_ci.memory.named_code import cite_named  # a note in plain words is spared it
+    entry = replace(entry, scope=scope.target)
+
+    head = find_commit(workspace.repo, "HEAD")
+    file_names = _list_file_names(workspace, head) if head else frozenset[str]()
+    # Modules that few entries need are imported only where one does: agents wait for this command.
+    if entry.phase is None and head and INTENT_FILE in file_names:
+        from memory_ci.memory.stage import current_phase
+
+        entry = replace(entry, phase=current_phase(workspace, head, scope.where))
+    if head and _may_have_cites(entry, file_names):
+        from memory_ci.memory.named_code import cite_named
 
         (entry,) = cite_named(workspace, [entry], head)
-    return Located(entry, path="", line=1, scope=target)
+    return Located(entry, path="", line=1, scope=scope)
 
 
 def _list_file_names(workspace: Workspace, commit: str) -> frozenset[str]:
@@ -147,14 +166,22 @@ def _may_have_cites(entry: Entry, file_names: Set[str]) -> bool:
 def _refuse_forbidden_text(workspace: Workspace, new_entry: Located) -> None:
     """Refuse an entry that is too long, unsafe for agents, or was forgotten on demand.
 
+    The first of several reasons is reported.
+
     Raises:
         FindingsError: refused-text, forgotten.
     """
-    for finding in check_length(new_entry):
-        raise FindingsError(f"not added: {finding.message}", slug="refused-text", hint=finding.hint)
-    for finding in (*find_unsafe_entry(new_entry), *find_forgotten_here(workspace, new_entry)):
-        slug = "forgotten" if finding.code == "forgotten" else "refused-text"
-        raise FindingsError(f"not added: the text {finding.message}", slug=slug, hint=finding.hint)
+    length_finding = next(iter(check_length(new_entry)), None)
+    if length_finding is not None:
+        message = f"not added: {length_finding.message}"
+        raise FindingsError(message, slug="refused-text", hint=length_finding.hint)
+
+    text_findings = chain(find_unsafe_entry(new_entry), find_forgotten_here(workspace, new_entry))
+    text_finding = next(text_findings, None)
+    if text_finding is not None:
+        slug = "forgotten" if text_finding.code == "forgotten" else "refused-text"
+        message = f"not added: the text {text_finding.message}"
+        raise FindingsError(message, slug=slug, hint=text_finding.hint)
 
 
 def _waits_for_commit(entry: Entry) -> bool:
@@ -172,7 +199,7 @@ def quote_person(
     entry: Entry,
     quoted: str | int,
     *,
-    keys: Sequence[str],
+    session_keys: Sequence[str],
     home: Path,
     now: datetime,
 ) -> Entry:
@@ -183,8 +210,10 @@ def quote_person(
     Args:
         workspace: the repository and its configuration.
         entry: the entry.
-        quoted: the words, or the number of a turn whose steering words are quoted.
-        keys: the session, as `<agent>:<id>` or an id; empty for the one at work in this work tree.
+        quoted: the words, or the number of a turn (one exchange of the session), whose words by
+            which the person corrects the agent are quoted.
+        session_keys: the session, as `<agent>:<id>` or an id; empty for the one at work in this
+            work tree.
         home: the home of the user, where agents store transcripts.
         now: the time.
 
@@ -200,14 +229,14 @@ def quote_person(
         message = "no quote makes a learning institutional"
         hint = "Leave --scope out: people promote what always holds."
         raise UsageError(message, slug="bad-scope", hint=hint)
-    session = read_session(workspace, keys, home, now)
+    session = read_session(workspace, session_keys, home, now)
     if isinstance(quoted, int):
         evidence, edited_paths = quote_turn(session, quoted)
     else:
         evidence, edited_paths = find_quote(session, quoted)
     if entry.adoption != "rejected":
         check_title(session, entry.title, evidence)
-    _refuse_many_quotes(workspace, session.key)
+    _refuse_quote_over_limit(workspace, session.key)
 
     cites = list(entry.cites)
     if not cites:
@@ -217,8 +246,10 @@ def quote_person(
     return replace(entry, evidence=(evidence,), cites=tuple(cites))
 
 
-def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
-    """Refuse another quote of a session that added as many as a session may.
+def _refuse_quote_over_limit(workspace: Workspace, session_key: str) -> None:
+    """Refuse another quote of a session that added as many entries with a quote as it may.
+
+    Such an entry is a mark of its session: it has `session:KEY#TURN` in its evidence.
 
     Raises:
         UsageError: too-many-marks.
@@ -226,7 +257,7 @@ def _refuse_many_quotes(workspace: Workspace, session_key: str) -> None:
     from memory_ci.memory.quotes import MAX_QUOTES_PER_SESSION
 
     mark = f"session:{session_key}#".encode()
-    count = sum(data.count(mark) for data in _read_texts(workspace).values())
+    count = sum(data.count(mark) for data in _read_memory_texts(workspace).values())
     if count >= MAX_QUOTES_PER_SESSION:
         message = f"the session {session_key} added {MAX_QUOTES_PER_SESSION} quotes already"
         hint = "Tell the person; anybody adds a note without a quote."
@@ -239,10 +270,10 @@ def _find_equal_entry(workspace: Workspace, new_entry: Located) -> Located | Non
     Only files that contain the new body, whatever its case and line breaks, and the words of the
     new title are parsed: few do.
     """
-    parts = (_normalise_words(new_entry.entry.body), *content_words(new_entry.entry.title))
-    for path, data in _read_texts(workspace).items():
+    needed_texts = (_normalise_words(new_entry.entry.body), *content_words(new_entry.entry.title))
+    for path, data in _read_memory_texts(workspace).items():
         text = _normalise_words(data.decode("utf-8", "replace"))
-        if not all(part in text for part in parts):
+        if not all(needed_text in text for needed_text in needed_texts):
             continue
         for located in load_file(path, data, workspace.config.scopes).entries:
             from memory_ci.lifecycle.fold import is_restated_by  # few notes are known in part
@@ -257,11 +288,11 @@ def _normalise_words(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _read_texts(workspace: Workspace) -> dict[str, bytes]:
+def _read_memory_texts(workspace: Workspace) -> dict[str, bytes]:
     """Return the memory files of the work tree, and the notes that wait for a commit, by path."""
     contents = read_files(workspace.repo, list_memory_files(workspace, None), MAX_FILE_BYTES)
     texts = {readable_path(content.file): content.data or b"" for content in contents}
-    if not (workspace.repo.git_dir / NOTES).is_dir():
+    if not (workspace.repo.git_dir / NOTES_FOLDER).is_dir():
         return texts
     from memory_ci.sessions.marked_notes import read_pending  # Here, for few entries need it.
 
@@ -296,7 +327,7 @@ def draft_entry(entry_id: str, today: date, text: tuple[str, str], **fields: obj
     """
     title, body = text
     body = body.strip()
-    if HEADING_SIGN.search(body):
+    if LEVEL_TWO_HEADING.search(body):
         from memory_ci.store.manual_notes import demote_headings  # few notes have headings
 
         body = demote_headings(body)

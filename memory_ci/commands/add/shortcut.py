@@ -129,7 +129,7 @@ def run(
         decode_argument(body or ""),
         type=type_,
         domain="team" if type_ == "directive" else "task",
-        when=_read_moment(when),
+        when=_require_valid_moment(when),
         check=check,
         scope=scope,
         source=" ".join(decode_argument(source or "").split()) or None,
@@ -141,7 +141,7 @@ def run(
         result = msgspec.structs.asdict(added)
         echo_json({**result, "backtest": backtests[0]} if backtests else result)
     else:
-        _show(added, dry_run)
+        _show_added(added, dry_run)
 
 
 def _backtest(
@@ -177,8 +177,11 @@ def _backtest(
     return export_backtests(results, address)
 
 
-def _read_moment(when: str | None) -> str | None:
-    """Return the value of `--when` if it is a moment at which agents can be served an entry.
+def _require_valid_moment(when: str | None) -> str | None:
+    """Return the value of `--when` if it is valid.
+
+    It is a moment in the work of an agent at which the entry is served: `before:commit`, for
+    instance.
 
     Raises:
         UsageError: bad-moment.
@@ -191,14 +194,14 @@ def _read_moment(when: str | None) -> str | None:
     raise UsageError(message, slug="bad-moment", hint=hint)
 
 
-def _show(added: Added, dry_run: bool) -> None:
+def _show_added(added: Added, dry_run: bool) -> None:
     """Print the result for an entry, and the next step."""
     path = printable(added.path)
     if not added.is_new:
         say(f"Known already as {added.entry.id} in {path}; nothing written.")
         return
-    did_add = "Would add" if dry_run else "Added"
-    say(f"{did_add} {path}\n{added.entry.id[:8]}")
+    verb = "Would add" if dry_run else "Added"
+    say(f"{verb} {path}\n{added.entry.id[:8]}")
     if added.is_pending:
         say(
             "The next commit of this session's work takes it along, "
@@ -218,5 +221,5 @@ def _read_text() -> str:
         return read_input()
     from click import edit
 
-    written = edit(TEMPLATE, extension=".md") or ""
-    return "\n".join(line for line in written.splitlines() if not line.startswith("# "))
+    edited_text = edit(TEMPLATE, extension=".md") or ""
+    return "\n".join(line for line in edited_text.splitlines() if not line.startswith("# "))

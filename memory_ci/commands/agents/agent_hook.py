@@ -95,7 +95,7 @@ def _answer_event(
         may_ask: whether the agent may be asked for notes.
     """
     is_own_text = event.prompt.startswith(OWN_TEXT_PREFIX)
-    if event.is_inner or is_own_text:  # Sub-agents are served nothing.
+    if event.is_of_subagent or is_own_text:  # Sub-agents are served nothing.
         return ""
     hook_repo = HookRepository(Path(event.cwd) if event.cwd else Path.cwd())
     if event.kind in ("stop", "end"):
@@ -163,7 +163,7 @@ def _serve_under_lock(
     *,
     request: str,
 ) -> str:
-    """Return the memory for an event, as `_serve`; other hooks of this work tree wait meanwhile.
+    """Return the memory for an event, as `_serve_memory`, while other hooks of the work tree wait.
 
     Args:
         event: the event.
@@ -176,7 +176,7 @@ def _serve_under_lock(
 
     workspace = hook_repo.workspace
     with lock_hooks(workspace):
-        return _serve(workspace, event, now, environ, request=request)
+        return _serve_memory(workspace, event, now, environ, request=request)
 
 
 def _note_edited_files(event: AgentEvent, hook_repo: HookRepository, now: datetime) -> None:
@@ -187,11 +187,11 @@ def _note_edited_files(event: AgentEvent, hook_repo: HookRepository, now: dateti
     if not event.session or not event.edited:
         return
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.session_note import Sign, note_sign, read_head
+    from memory_ci.sessions.session_note import SessionActivity, note_activity, read_head
 
     workspace = hook_repo.unconfigured_workspace
     edited_paths = [repository_path(workspace, hook_repo.start / path) for path in event.edited]
-    sign = Sign(
+    activity = SessionActivity(
         agent=event.agent,
         session=event.session,
         at=now,
@@ -199,7 +199,7 @@ def _note_edited_files(event: AgentEvent, hook_repo: HookRepository, now: dateti
         edited=tuple(edited_paths),
         branch=read_head(workspace),
     )
-    note_sign(workspace, sign)
+    note_activity(workspace, activity)
 
 
 def _list_unserved_files(event: AgentEvent, hook_repo: HookRepository) -> tuple[str, ...]:
@@ -207,13 +207,13 @@ def _list_unserved_files(event: AgentEvent, hook_repo: HookRepository) -> tuple[
     files = [hook_repo.start / path for path in event.paths]
     files = [file for file in files if file.is_file()]
     if event.session and files:
-        from memory_ci.sessions.session_note import list_unserved
+        from memory_ci.sessions.session_note import list_unserved_files
 
-        files = list_unserved(hook_repo.unconfigured_workspace, event.session, files)
+        files = list_unserved_files(hook_repo.unconfigured_workspace, event.session, files)
     return tuple(str(file) for file in files)
 
 
-def _serve(
+def _serve_memory(
     workspace: Workspace,
     event: AgentEvent,
     now: datetime,
@@ -306,16 +306,18 @@ def _note_served(
         workspace: the repository.
         event: the event.
         now: the time.
-        ids: their ids; one that begins with `HELD_OUT` was withheld from this session, to compare
-            sessions with and without memory.
+        ids: their ids; one that begins with `HELD_OUT_PREFIX` was withheld from this session, to
+            compare sessions with and without memory.
     """
-    from memory_ci.sessions.served_ids import HELD_OUT
-    from memory_ci.sessions.session_note import Sign, note_sign
+    from memory_ci.sessions.served_ids import HELD_OUT_PREFIX
+    from memory_ci.sessions.session_note import SessionActivity, note_activity
 
-    served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT))
+    served_ids = tuple(entry_id for entry_id in ids if not entry_id.startswith(HELD_OUT_PREFIX))
     if served_ids and event.session:
-        sign = Sign(agent=event.agent, session=event.session, at=now, served=served_ids)
-        note_sign(workspace, sign)
+        activity = SessionActivity(
+            agent=event.agent, session=event.session, at=now, served=served_ids
+        )
+        note_activity(workspace, activity)
 
 
 def _claim_feedback_request(workspace: Workspace, event: AgentEvent, now: datetime) -> bool:
@@ -345,9 +347,9 @@ def _finish_turn_or_session(
     """
     is_end = event.kind == "end"
     if is_end and event.session:
-        from memory_ci.sessions.session_note import note_end
+        from memory_ci.sessions.session_note import note_session_end
 
-        note_end(hook_repo.workspace, event.agent, event.session, now)
+        note_session_end(hook_repo.workspace, event.agent, event.session, now)
     if event.session:
         from memory_ci.sessions.marked_notes import collect_notes
 
@@ -372,14 +374,14 @@ def _capture_transcript(event: AgentEvent, hook_repo: HookRepository, now: datet
         return
     from memory_ci.memory.quotes import list_edited
     from memory_ci.memory.workspace import repository_path
-    from memory_ci.sessions.capture import keep_sessions, read_repository_sessions
-    from memory_ci.sessions.session_note import Sign, note_sign, read_head
+    from memory_ci.sessions.capture import read_repository_sessions, store_sessions
+    from memory_ci.sessions.session_note import SessionActivity, note_activity, read_head
 
     workspace = hook_repo.workspace
     sessions = read_repository_sessions(
         workspace, transcript, event.agent, event.cwd, event.session
     )
-    keep_sessions(workspace, transcript, sessions, now)
+    store_sessions(workspace, transcript, sessions, now)
     if event.agent != "codex":
         return
     for session in sessions:
@@ -387,14 +389,14 @@ def _capture_transcript(event: AgentEvent, hook_repo: HookRepository, now: datet
         if not edited_files:
             continue
         edited_paths = [repository_path(workspace, hook_repo.start / path) for path in edited_files]
-        sign = Sign(
+        activity = SessionActivity(
             agent="codex",
             session=session.id,
             at=now,
             edited=tuple(edited_paths),
             branch=read_head(workspace),
         )
-        note_sign(workspace, sign)
+        note_activity(workspace, activity)
 
 
 def _find_transcript(event: AgentEvent, hook_repo: HookRepository) -> Path:

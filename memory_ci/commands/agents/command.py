@@ -72,7 +72,8 @@ def sessions_command(
         ids = [str(path) for path in paths]
         if not ids:
             raise click.UsageError('--purge needs the ids of sessions, or "all".')
-        _purge_sessions([] if ids == ["all"] else ids, ids == ["all"], remote, dry_run, as_json)
+        is_every = ids == ["all"]
+        _purge_sessions([] if is_every else ids, is_every, remote, dry_run, as_json)
     elif remote or dry_run:
         raise click.UsageError("--remote goes with --purge, --dry-run with that or --capture.")
     elif is_captured:
@@ -81,36 +82,50 @@ def sessions_command(
         _print_sessions(paths, with_words, as_json)
 
 
-def _say_no_session(places: Iterable[str]) -> None:
+def _say_no_session(searched_places: Iterable[str]) -> None:
     """Print on stderr that no session was found; stdout holds results alone."""
-    names = [printable(shorten_path(place, Path.cwd())) for place in places]
+    names = [
+        printable(shorten_path(searched_place, Path.cwd())) for searched_place in searched_places
+    ]
     say(f"No session found in {', '.join(names)}", err=True)
 
 
 def _purge_sessions(
     ids: list[str], is_every: bool, remote: str, dry_run: bool, as_json: bool
 ) -> None:
-    """Delete captured sessions, and print their names."""
-    from memory_ci.sessions.capture import places_of, purge
+    """Delete captured sessions, and print their names.
 
-    refs = purge(open_current_workspace(), ids, every=is_every, remote=remote, dry_run=dry_run)
+    Args:
+        ids: the ids of the sessions; none if all are deleted.
+        is_every: delete all sessions.
+        remote: the remote on which they are deleted as well, "" for none.
+        dry_run: delete nothing.
+        as_json: print JSON.
+    """
+    from memory_ci.sessions.capture import describe_places, purge_sessions
+
+    refs = purge_sessions(
+        open_current_workspace(), ids, every=is_every, remote=remote, dry_run=dry_run
+    )
     if not refs:
-        _say_no_session(places_of(remote))
-    deleted = "Would delete" if dry_run else "Deleted"
+        _say_no_session(describe_places(remote))
+    verb = "Would delete" if dry_run else "Deleted"
     # The ref `refs/memory-ci/sessions/codex/0198c1f2` has the name `codex:0198c1f2`.
     names = [":".join(ref.split("/")[-2:]) for ref in refs]
-    show({"dry_run": dry_run, "refs": refs}, [f"{deleted} {name}" for name in names], as_json)
+    show({"dry_run": dry_run, "refs": refs}, [f"{verb} {name}" for name in names], as_json)
 
 
 def _print_captured(as_json: bool) -> None:
     """Print the captured sessions of this repository."""
-    from memory_ci.sessions.capture import list_captured, places_of
+    from memory_ci.sessions.capture import describe_places, list_captured
 
-    stored = list_captured(open_current_workspace())
-    if not stored:
-        _say_no_session(places_of())
-    lines = [printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored]
-    show(stored, lines, as_json)
+    stored_sessions = list_captured(open_current_workspace())
+    if not stored_sessions:
+        _say_no_session(describe_places())
+    lines = [
+        printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored_sessions
+    ]
+    show(stored_sessions, lines, as_json)
 
 
 def _print_sessions(paths: tuple[Path, ...], with_words: bool, as_json: bool) -> None:
@@ -164,12 +179,12 @@ def _capture_transcript(
         return
     lines: list[str] = []
     for session in sessions:
-        lines += _describe(session, dry_run)
+        lines += _describe_captured(session, dry_run)
     result = {"dry_run": dry_run, "captured": sessions}
     show(result, [printable(line) for line in lines], as_json)
 
 
-def _describe(session: Captured, dry_run: bool) -> list[str]:
+def _describe_captured(session: Captured, dry_run: bool) -> list[str]:
     """Return the lines that report a stored session: the result with id and size, and the ref.
 
     With `--dry-run` they describe the session that would be stored.

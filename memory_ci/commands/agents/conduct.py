@@ -20,7 +20,7 @@ from memory_ci.records.check import RuleCheck
 from memory_ci.records.config import Config
 from memory_ci.records.entry import Entry, Located, name_entry
 from memory_ci.sessions import moments
-from memory_ci.sessions.moments import Moment, Point
+from memory_ci.sessions.moments import AgentAction, TimedLine
 from memory_ci.sessions.rule_table import load_rules, save_rules
 from memory_ci.sources.agent_events import OWN_TEXT_PREFIX, AgentEvent
 from memory_ci.text import shorten
@@ -64,14 +64,15 @@ def claim_due_lines(event: AgentEvent, start: Path, now: datetime) -> str:
     due_lines = list_due_lines(event, start, common_dir)
     if common_dir is None:
         return ""
-    if rules := load_rules(common_dir):
+    rules = load_rules(common_dir)
+    if rules:
         from memory_ci.commands.agents.session_checks import list_warnings
 
         warnings = list_warnings(rules, event, start, common_dir, now.date())
         due_lines = [*warnings, *due_lines]
     if not due_lines:
         return ""
-    new_lines = moments.claim_due(common_dir, event.session, _drop_unsafe(due_lines))
+    new_lines = moments.claim_due_lines(common_dir, event.session, _drop_unsafe(due_lines))
     if new_lines:
         _note_served_entries(f"{event.agent}:{event.session}", start, now, new_lines)
     return _join_lines(new_lines)
@@ -92,9 +93,9 @@ def claim_git_hook_lines(start: Path, session_key: str, command: str, now: datet
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return ""
-    due_lines = moments.list_due(moments.load_moments(common_dir), Point(command))
+    due_lines = moments.select_due_lines(moments.load_timed_lines(common_dir), AgentAction(command))
     session = session_key.partition(":")[2]
-    new_lines = moments.claim_due(common_dir, session, _drop_unsafe(due_lines))
+    new_lines = moments.claim_due_lines(common_dir, session, _drop_unsafe(due_lines))
     if new_lines:
         _note_served_entries(session_key, start, now, new_lines)
     return _join_lines(new_lines)
@@ -111,12 +112,12 @@ def claim_entries(start: Path, session: str, ids: Sequence[str]) -> frozenset[st
     common_dir = moments.find_common_dir(start.absolute())
     if common_dir is None:
         return frozenset(ids)
-    entry_lines = [Moment(entry_id, "before:commit", "") for entry_id in ids]
-    new_lines = moments.claim_due(common_dir, session, entry_lines)
+    entry_lines = [TimedLine(entry_id, "before:commit", "") for entry_id in ids]
+    new_lines = moments.claim_due_lines(common_dir, session, entry_lines)
     return frozenset(line.id for line in new_lines)
 
 
-def _drop_unsafe(lines: Sequence[Moment]) -> list[Moment]:
+def _drop_unsafe(lines: Sequence[TimedLine]) -> list[TimedLine]:
     """Return the lines without those that hold credentials or hidden text.
 
     They are checked again because anybody may have written the table in the git directory.
@@ -128,8 +129,8 @@ def _drop_unsafe(lines: Sequence[Moment]) -> list[Moment]:
     return [line for line in lines if not is_unsafe(line.line)]
 
 
-def _join_lines(due: Iterable[Moment]) -> str:
-    lines = [neutralise(shorten(moment.line, MAX_SERVED)) for moment in due]
+def _join_lines(reminders: Iterable[TimedLine]) -> str:
+    lines = [neutralise(shorten(reminder.line, MAX_SERVED)) for reminder in reminders]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -149,27 +150,27 @@ def serve_conduct(workspace: Workspace, event: AgentEvent, now: datetime) -> str
     """
     from memory_ci.memory.workspace import load_memory
     from memory_ci.sessions.pending_requests import list_unanswered
-    from memory_ci.sessions.session_note import is_held_out, mark_session
+    from memory_ci.sessions.session_note import hash_session_id, is_held_out
 
     session = event.session
     share = workspace.config.retrieve.holdout
-    if session and is_held_out(mark_session(session), share):
+    if session and is_held_out(hash_session_id(session), share):
         moments.mute(workspace.repo.common_dir, session)
         return ""
     located_entries = load_memory(workspace, None).located
-    pending = list_unanswered(workspace, [located.entry for located in located_entries])
+    pending_lines = list_unanswered(workspace, [located.entry for located in located_entries])
     pending_reminders = []
-    for line in pending:
+    for line in pending_lines:
         if line.when != "start":
             text = _render_reminder(line.text, line.when, "not agreed yet")
-            pending_reminders.append(Moment(line.key[:8], line.when, text))
+            pending_reminders.append(TimedLine(line.key[:8], line.when, text))
     common_dir = workspace.repo.common_dir
     entry_reminders = _list_entry_reminders(located_entries, now.date())
-    moments.save_moments(common_dir, [*entry_reminders, *pending_reminders])
+    moments.save_timed_lines(common_dir, [*entry_reminders, *pending_reminders])
     save_rules(common_dir, _list_base_rules(workspace, located_entries))
     moments.delete_notes(common_dir, (now - NOTES_KEPT).timestamp())
 
-    requests = [line for line in pending if line.kind == "request"]
+    requests = [line for line in pending_lines if line.kind == "request"]
     agreed_titles = _list_agreed_rules(located_entries, now.date())
     request_lines = _render_requests(requests, agreed_titles)
     served_requests = requests[: len(request_lines)]
@@ -226,7 +227,7 @@ def _list_base_rules(workspace: Workspace, located_entries: Iterable[Located]) -
 
 
 def _note_served_entries(
-    session_key: str, start: Path, now: datetime, served_lines: Sequence[Moment]
+    session_key: str, start: Path, now: datetime, served_lines: Sequence[TimedLine]
 ) -> None:
     """Note the entries whose lines a session was served, for the commit's trailer and for reports.
 
@@ -242,26 +243,27 @@ def _note_served_entries(
     from memory_ci.gitrepo.repo import find_repository
     from memory_ci.memory.workspace import configure
     from memory_ci.sessions.served_ids import record_served
-    from memory_ci.sessions.session_note import Sign, note_sign
+    from memory_ci.sessions.session_note import SessionActivity, note_activity
 
     workspace = configure(Workspace(find_repository(start), Config()))
     record_served(workspace, ids, now)
     agent, _, session = session_key.partition(":")
-    note_sign(workspace, Sign(agent=agent, session=session, at=now, served=ids))
+    note_activity(workspace, SessionActivity(agent=agent, session=session, at=now, served=ids))
 
 
 def _note_served_requests(
     workspace: Workspace, event: AgentEvent, now: datetime, keys: tuple[str, ...]
 ) -> None:
     """Note the requests not agreed yet that a session was served at its start, for reports."""
-    from memory_ci.sessions.session_note import Sign, note_sign
+    from memory_ci.sessions.session_note import SessionActivity, note_activity
 
-    note_sign(
-        workspace, Sign(agent=event.agent, session=event.session, at=now, served_requests=keys)
+    note_activity(
+        workspace,
+        SessionActivity(agent=event.agent, session=event.session, at=now, served_requests=keys),
     )
 
 
-def _list_entry_reminders(located_entries: Iterable[Located], today: date) -> Iterator[Moment]:
+def _list_entry_reminders(located_entries: Iterable[Located], today: date) -> Iterator[TimedLine]:
     """Yield a reminder for each entry whose key `when` names a command, an edit or a failure.
 
     Left out are entries of single sessions, entries with text that must not reach an agent, and
@@ -277,7 +279,7 @@ def _list_entry_reminders(located_entries: Iterable[Located], today: date) -> It
         is_of_one_session = located.scope.name == "session"
         if is_served_by_check or is_of_one_session or any(find_unsafe_entry(located)):
             continue
-        yield Moment(entry.id, entry.when, _render_entry(entry))
+        yield TimedLine(entry.id, entry.when, _render_entry(entry))
 
 
 def _render_entry(entry: Entry) -> str:

@@ -20,7 +20,13 @@ from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace
 from memory_ci.regex import Regex
 from memory_ci.sessions.marked_notes import list_note_ids
-from memory_ci.sessions.session_note import Sign, claim_event, list_signs, note_sign, read_head
+from memory_ci.sessions.session_note import (
+    SessionActivity,
+    claim_event,
+    list_activities,
+    note_activity,
+    read_head,
+)
 from memory_ci.sources.agent_events import AgentEvent
 
 MAX_REQUESTS = 3  # requests of each kind in a session
@@ -87,7 +93,7 @@ def note_prompt(
     ):
         doubted_ids = _list_last_served(workspace, event.session)
 
-    prompt_sign = Sign(
+    prompt_sign = SessionActivity(
         agent=event.agent,
         session=event.session,
         at=now,
@@ -97,7 +103,7 @@ def note_prompt(
         branch=read_head(workspace),
         head=find_commit(workspace.repo, "HEAD") or "",
     )
-    note_sign(workspace, prompt_sign)
+    note_activity(workspace, prompt_sign)
     if doubted_ids and _claim_request(workspace, event.session, "doubt", now):
         return render_feedback_request(doubted_ids[:MAX_DOUBTED])
     if is_correction and _claim_request(workspace, event.session, "nudge", now):
@@ -111,10 +117,10 @@ def _list_last_served(workspace: Workspace, session: str) -> list[str]:
     Those of the newest event come first.
     """
     ids: list[str] = []
-    for sign in reversed(list_signs(workspace, session)):
-        if sign.is_prompt:
+    for activity in reversed(list_activities(workspace, session)):
+        if activity.is_prompt:
             break
-        ids += sign.served
+        ids += activity.served
     return list(dict.fromkeys(ids))
 
 
@@ -134,10 +140,14 @@ def ask_for_note_once(workspace: Workspace, event: AgentEvent, now: datetime) ->
     Raises:
         RepositoryError: write-failed.
     """
-    if event.is_again:  # The agent goes on because of an earlier question at the end of this turn.
+    if (
+        event.was_continued
+    ):  # The agent goes on because of an earlier question at the end of this turn.
         return ""
-    prompts = [sign for sign in list_signs(workspace, event.session) if sign.is_prompt]
-    correcting_prompts = [sign for sign in prompts if sign.steers]
+    prompts = [
+        activity for activity in list_activities(workspace, event.session) if activity.is_prompt
+    ]
+    correcting_prompts = [activity for activity in prompts if activity.steers]
     if not correcting_prompts and prompts and _ends_with_refusal(workspace, event):
         correcting_prompts = prompts[-1:]
     if not correcting_prompts:

@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 from memory_ci.sessions import moments
-from memory_ci.sessions.moments import Moment, Point
+from memory_ci.sessions.moments import AgentAction, TimedLine
 from memory_ci.sources.agent_events import READ_AFTER, READ_BEFORE, AgentEvent, reads_answer
 
 
@@ -21,7 +21,7 @@ def is_quiet(event: AgentEvent, start: Path) -> bool:
         event: the event.
         start: the directory of the session.
     """
-    if event.is_inner:  # Sub-agents are served nothing.
+    if event.is_of_subagent:  # Sub-agents are served nothing.
         return True
     # Starts, prompts and ends are always answered or noted. All tool calls are of the kind "file".
     is_tool_call = event.kind == "file"
@@ -37,7 +37,7 @@ def is_quiet(event: AgentEvent, start: Path) -> bool:
     return not list_due_lines(event, start, common_dir)
 
 
-def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> list[Moment]:
+def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> list[TimedLine]:
     """Return the reminders of the table that an agent must read at a tool call, each once.
 
     Args:
@@ -48,14 +48,14 @@ def list_due_lines(event: AgentEvent, start: Path, common_dir: Path | None) -> l
     points = _list_points(event, start) if event.session else []
     if common_dir is None or not points:
         return []
-    table = moments.load_moments(common_dir)
-    due_lines: list[Moment] = []
+    table = moments.load_timed_lines(common_dir)
+    due_lines: list[TimedLine] = []
     for point in points:
-        due_lines += moments.list_due(table, point)
+        due_lines += moments.select_due_lines(table, point)
     return list(dict.fromkeys(due_lines))
 
 
-def _list_points(event: AgentEvent, start: Path) -> list[Point]:
+def _list_points(event: AgentEvent, start: Path) -> list[AgentAction]:
     """Return the commands, failures and edits at an event, for which there may be reminders.
 
     A reminder "before" a command or edit is served at the event before the tool call. Agents that
@@ -64,10 +64,10 @@ def _list_points(event: AgentEvent, start: Path) -> list[Point]:
     """
     points = []
     if event.is_failure:
-        points.append(Point(event.command, is_failure=True))
+        points.append(AgentAction(event.command, is_failure=True))
     reading_agents = READ_BEFORE if event.is_before else READ_AFTER
     if event.agent in reading_agents and (event.command or event.edited):
-        points.append(Point(event.command, _list_edited(event, start)))
+        points.append(AgentAction(event.command, _list_edited(event, start)))
     return points
 
 

@@ -165,9 +165,9 @@ def _claim_unserved_entries(entry_ids: Sequence[str]) -> Collection[str]:
     if not entry_ids:
         return entry_ids
     from memory_ci.commands.agents.conduct import claim_entries
-    from memory_ci.sessions.nudge import session_of
+    from memory_ci.sessions.nudge import find_session_id
 
-    session = session_of(os.environ)
+    session = find_session_id(os.environ)
     if not session:
         return entry_ids
     return claim_entries(Path.cwd(), session, entry_ids)
@@ -179,13 +179,13 @@ def _remind_of_idle_memory() -> None:
     That is done only at a push of a branch, which git names on standard input. A terminal there
     means that git did not start the hook, and is not waited for.
     """
-    from memory_ci.sessions.nudge import is_branch_pushed, nudge_once, session_of
+    from memory_ci.sessions.nudge import find_session_id, is_branch_pushed, nudge_once
 
     has_input = sys.stdin is not None and not sys.stdin.isatty()
     updates = sys.stdin.buffer if has_input else ()
     if not is_branch_pushed(updates, os.environ):
         return
-    line = nudge_once(open_current_workspace(is_quiet=True), session_of(os.environ), today())
+    line = nudge_once(open_current_workspace(is_quiet=True), find_session_id(os.environ), today())
     if line:
         say(line, err=True)
 

@@ -8,7 +8,7 @@ from memory_ci.findings import printable
 from memory_ci.records.event import MID_TURN, Event, Session
 from memory_ci.regex import Regex
 
-UUID = Regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UUID = Regex(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # Lower case, as agents write it.
 
 HEADINGS = (
     "format",
@@ -33,10 +33,10 @@ def render_sessions(sessions: Sequence[Session]) -> str:
         return ""
     from memory_ci.cli.terminal import render_rows
 
-    return render_rows([HEADINGS, *(_row(session) for session in sessions)])
+    return render_rows([HEADINGS, *(_make_row(session) for session in sessions)])
 
 
-def _row(session: Session) -> tuple[str, ...]:
+def _make_row(session: Session) -> tuple[str, ...]:
     """Return the cells of the table's line for a session, under `HEADINGS`."""
     counts = session.counts
     # Sessions differ in the start of a UUID. Other ids begin with the name of a file, and differ
@@ -70,12 +70,12 @@ def render_human(sessions: Sequence[Session]) -> str:
         for event in session.events:
             text_lines = event.text.splitlines() or [""]
             origin = f"{event.origin.path}:{event.origin.line}"
-            lines.append(f"  {origin}: {_label(event)}{text_lines[0]}")
+            lines.append(f"  {origin}: {_label_event(event)}{text_lines[0]}")
             lines += [f"    {line}" for line in text_lines[1:]]
     return "".join(f"{printable(line).rstrip()}\n" for line in lines)
 
 
-def _label(event: Event) -> str:
+def _label_event(event: Event) -> str:
     """Return the label of a turn, with a blank behind it; plain prompts have none."""
     if event.kind == "text":
         return "[mid-turn] " if MID_TURN in event.labels else ""

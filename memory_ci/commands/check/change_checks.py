@@ -43,16 +43,16 @@ def judge_request(
         base: the tip of the base.
         start: the commit where the request left the base.
         head: its newest commit.
-        is_fork: its author may not write to the repository. Its messages cannot skip a check, and
-            a message is judged, too, if it looks like one of memory-ci.
+        is_fork: its author may not write to the repository. So its messages cannot skip a check,
+            and none is exempt from checks because it looks like the message of a run of memory-ci.
         title: its title, "" if unknown.
     """
     rules = list_rules(base)
     if not rules:
         return JudgedChecks()
     repo = base.workspace.repo
-    trusted_workspace = None if is_fork else base.workspace
-    change = read_change(repo, start, head, rules, trusted_workspace)
+    # The messages of runs are recognised, and not judged, only in a trusted workspace.
+    change = read_change(repo, start, head, rules, trusted=None if is_fork else base.workspace)
     change = msgspec.structs.replace(change, title=title)
     skip_reasons = find_skips(change.messages, rules)
     today = read_commit_time(repo, head).astimezone(UTC).date()
@@ -74,7 +74,11 @@ def judge_request(
 
 
 def _choose_verdict(judgement: Judgement, *, is_skipped: bool) -> CheckVerdict:
-    """Return the verdict of a check; a fault is the first place where a change violates it."""
+    """Return the verdict of a check on a change: the first of these that applies.
+
+    The check could not be judged; it does not apply to the changed files; the change follows it;
+    the change violates it, and a commit message skips it; the change violates it.
+    """
     if judgement.unjudged:
         return "not-judged"
     if not judgement.is_applicable:

@@ -79,14 +79,14 @@ def check_memory(
     """
     listed = list_indexed_files(workspace, view) if view_files is None else view_files
     memory_files = [file for file in listed if not is_below_episodes(file)]
-    episode_files = _select_episodes(listed)
+    episode_files = _select_episode_files(listed)
     wanted_paths = {repository_path(workspace, path) for path in paths}
     _refuse_unknown_paths(wanted_paths, [*memory_files, *episode_files])
 
     memory, findings = _check_memory_files(workspace, memory_files)
     if not paths:
         findings.update(_find_stale_export(workspace, view, memory))
-    findings.update(_check_episodes(workspace, view, episode_files, memory))
+    findings.update(_check_episode_files(workspace, view, episode_files, memory))
     findings.update(_find_duplicate_ids(memory))
     findings.update(_find_dangling_relations(workspace, view, memory))
 
@@ -106,14 +106,18 @@ def _check_memory_files(
     """Load memory files, and return them with the findings on each and on the configuration."""
     loaded_files: list[LoadedFile] = []
     findings: set[Finding] = {*workspace.findings}
-    for data, parsed, file in read_memory(workspace, files):
-        loaded_files.append(file)
-        is_prose = may_have_prose(file.path, workspace.config.scopes)
-        findings.update(file.findings)
-        findings.update(list_note_findings(parsed, may_have_prose=is_prose))
-        # Credentials, injections and hidden characters must not be in memory.
-        findings.update(find_credentials(file.path, data))
-        findings.update(screen_file(file, with_credentials=False).findings)
+    for content in read_memory(workspace, files):
+        loaded_file = content.loaded
+        path = loaded_file.path
+        loaded_files.append(loaded_file)
+        # Entries that cannot be read.
+        findings.update(loaded_file.findings)
+        # Text outside of entries, or in a form that is not canonical.
+        is_prose_allowed = may_have_prose(path, workspace.config.scopes)
+        findings.update(list_note_findings(content.parsed, may_have_prose=is_prose_allowed))
+        # Credentials, injections and hidden characters, which must not be in memory.
+        findings.update(find_credentials(path, content.data))
+        findings.update(screen_file(loaded_file, with_credentials=False).findings)
     return LoadedMemory(tuple(loaded_files)), findings
 
 
@@ -123,17 +127,19 @@ def _find_stale_export(
     """Find that the file into which memory is exported, such as AGENTS.md, is out of date."""
     root = workspace.repo.root
     if root is not None and (root / workspace.config.export.path).is_file():
-        from memory_ci.memory.agents_block import find_stale  # a commit waits for each import
+        # Imported only here: git's pre-commit hook runs this, and each import delays the commit.
+        from memory_ci.memory.agents_block import find_stale
 
         yield from find_stale(workspace, view, memory.files)
 
 
-def _select_episodes(files: Sequence[TreeFile]) -> list[TreeFile]:
+def _select_episode_files(files: Sequence[TreeFile]) -> list[TreeFile]:
     """Return the files of episodes among the files of a view."""
     files_below_episodes = [file for file in files if is_below_episodes(file)]
     if not files_below_episodes:
         return []
-    from memory_ci.store.episodes import is_episode_path  # a commit waits for each import
+    # Imported only here: git's pre-commit hook runs this, and each import delays the commit.
+    from memory_ci.store.episodes import is_episode_path
 
     return [file for file in files_below_episodes if is_episode_path(file.path)]
 
@@ -154,9 +160,9 @@ def _find_duplicate_ids(memory: LoadedMemory) -> Iterator[Finding]:
     """Find entries with the id of an entry before them."""
     first_by_id: dict[str, Located] = {}
     for located in memory.located:
-        first = first_by_id.setdefault(located.entry.id, located)
-        if first is not located:
-            first_place = f"{first.path}:{first.line}"
+        first_located = first_by_id.setdefault(located.entry.id, located)
+        if first_located is not located:
+            first_place = f"{first_located.path}:{first_located.line}"
             message = f"the id {located.entry.id[:8]} is already at {first_place}"
             hint = "Remove one, or give one a new id."
             yield Finding(located.path, located.line, "duplicate-id", message, hint)
@@ -171,12 +177,13 @@ def _find_dangling_relations(
     """
     if not any(located.entry.relations for located in memory.located):
         return
-    from memory_ci.lifecycle.relations import find_dangling, list_dangling  # few entries have any
+    # Imported only here: git's pre-commit hook runs this, and few entries have relations.
+    from memory_ci.lifecycle.relations import find_dangling, list_dangling
 
     missing_ids = {relation.id for _, relation in list_dangling(memory.located)}
     if not missing_ids:
         return
-    from memory_ci.memory.lookup import list_retired_ids  # a commit waits for each import
+    from memory_ci.memory.lookup import list_retired_ids
 
     revision = "HEAD" if view in (None, STAGED) else view
     head = find_commit(workspace.repo, revision)
@@ -207,13 +214,20 @@ def list_source_lines(
     return sources
 
 
-def _check_episodes(
+def _check_episode_files(
     workspace: Workspace, view: str | None, files: Sequence[TreeFile], memory: LoadedMemory
 ) -> Iterator[Finding]:
-    """Check files of episodes, and find the entries that feedback in them calls unhelpful.
+    """Check files of episodes, and find entries of low utility: much feedback is negative.
 
-    Of staged files only those that the next commit changes are read: there may be thousands, and
-    a commit waits for this. Feedback is not counted then.
+    Episodes are records of work, and hold the feedback on entries. Of staged files only those that
+    the next commit changes are read: there may be thousands, and a commit waits for this. Without
+    the other files feedback cannot be counted.
+
+    Args:
+        workspace: the repository.
+        view: a revision, STAGED, or None for the work tree.
+        files: the files of episodes.
+        memory: the memory files of the view.
     """
     if not files:
         return
@@ -227,8 +241,8 @@ def _check_episodes(
         head = find_commit(workspace.repo, "HEAD")
         committed = list_episode_files(workspace, head) if head else ()
         committed_blobs = {(file.path, file.oid) for file in committed}
-        changed = [file for file in files if (file.path, file.oid) not in committed_blobs]
-        yield from find_episode_findings(read_episode_files(workspace, changed))
+        changed_files = [file for file in files if (file.path, file.oid) not in committed_blobs]
+        yield from find_episode_findings(read_episode_files(workspace, changed_files))
         return
 
     episode_files = read_episode_files(workspace, files)
@@ -237,7 +251,7 @@ def _check_episodes(
     from memory_ci.lifecycle.utility import compute_utilities
 
     records = chain.from_iterable(file.records for _, file in episode_files)
-    # Feedback on an entry that another one superseded counts for its successor.
+    # Feedback on a superseded entry counts for the entries that replaced it, its successors.
     successors = find_successors_among(located.entry for located in memory.located)
     utilities = compute_utilities(list_feedback(records), successors=successors)
     for located in memory.located:

@@ -33,7 +33,7 @@ from memory_ci.findings import printable
 
 if TYPE_CHECKING:
     from memory_ci.commands.check.check import CheckReport
-    from memory_ci.commands.check.fix import Moved
+    from memory_ci.commands.check.fix import MovedEntry
     from memory_ci.memory.workspace import Workspace
     from memory_ci.store.manual_notes import AdoptedNote
 
@@ -123,11 +123,11 @@ def check_command(
 
     if new_format is not None:
         refuse_other_parameters(ctx, "new_format", ("dry_run", "as_json"))
-        _migrate(None if new_format == NEWEST_FORMAT else new_format, dry_run, as_json)
+        _migrate_branch(None if new_format == NEWEST_FORMAT else new_format, dry_run, as_json)
         return
     if backtest is not None:
         refuse_other_parameters(ctx, "backtest", ("since", "as_json"))
-        _backtest(None if backtest == ALL_CHECKS else backtest, since, as_json)
+        _backtest_checks(None if backtest == ALL_CHECKS else backtest, since, as_json)
         return
     if since is not None:
         raise click.UsageError("--since belongs to --backtest.")
@@ -139,7 +139,7 @@ def check_command(
         refuse_other_parameters(ctx, "fix", ("range_text", "dry_run", "as_json", extra_parameter))
 
     current_workspace = open_current_workspace(is_quiet=True)  # its warnings are findings here
-    fixes = _fix(current_workspace, paths, base, dry_run) if fix else None
+    fixes = _fix_files(current_workspace, paths, base, dry_run) if fix else None
     checked_view = STAGED if staged else None
     report = Memory(current_workspace, checked_view).check(paths)
     if range_text is not None:
@@ -170,11 +170,11 @@ class Fixes(NamedTuple):
     """
 
     adopted: tuple[AdoptedNote, ...]
-    moved: tuple[Moved, ...]
+    moved: tuple[MovedEntry, ...]
     formatted: tuple[str, ...]
 
 
-def _fix(
+def _fix_files(
     current_workspace: Workspace, paths: Sequence[Path], base: str | None, dry_run: bool
 ) -> Fixes:
     """Rewrite memory files of the work tree for `check --fix`.
@@ -184,7 +184,7 @@ def _fix(
     from memory_ci.commands.check.fix import adopt_by_hand, format_memory, move_to_inbox
 
     adopted: tuple[AdoptedNote, ...] = ()
-    moved: tuple[Moved, ...] = ()
+    moved: tuple[MovedEntry, ...] = ()
     if not paths:
         adopted = adopt_by_hand(current_workspace, today(), dry_run=dry_run)
         moved = move_to_inbox(current_workspace, base, dry_run=dry_run)
@@ -275,7 +275,8 @@ def show_report(
     if output_format == "json":
         echo_json(_to_json(report))
     elif output_format == "github":
-        import secrets  # with the next import 3 ms, which `check` saves at each commit
+        # Imported only here: they take 3 ms, and a commit waits for `check`, which does not.
+        import secrets
 
         from memory_ci.findings import render_annotations
 
@@ -325,7 +326,7 @@ def resolve_command(base: str | None, push: bool, dry_run: bool, as_json: bool) 
     show(merged, lines, as_json)
 
 
-def _migrate(new_format: int | None, dry_run: bool, as_json: bool) -> None:
+def _migrate_branch(new_format: int | None, dry_run: bool, as_json: bool) -> None:
     """Rewrite the memory files of a branch in a format, None for the newest, by one commit."""
     from memory_ci.commands.check.migrate import migrate
 
@@ -343,7 +344,7 @@ def _migrate(new_format: int | None, dry_run: bool, as_json: bool) -> None:
     show(migration, lines, as_json)
 
 
-def _backtest(name: str | None, since: str | None, as_json: bool) -> None:
+def _backtest_checks(name: str | None, since: str | None, as_json: bool) -> None:
     """Print how checks judge the past merged changes of the default branch.
 
     Args:
@@ -351,12 +352,12 @@ def _backtest(name: str | None, since: str | None, as_json: bool) -> None:
         since: an age such as `90d`, or a revision; None for all of history.
         as_json: print JSON.
     """
-    from memory_ci.commands.check.tested_rules import list_tested_rules
+    from memory_ci.commands.check.tested_rules import list_tested_checks
     from memory_ci.sessions.backtest_text import export_backtests, find_address, render_backtests
     from memory_ci.sessions.backtests import run_backtest
 
     current_workspace = open_current_workspace()
-    rules = list_tested_rules(current_workspace, name, today())
+    rules = list_tested_checks(current_workspace, name, today())
     with progress("Judging history"):
         results = run_backtest(current_workspace, rules, since, today())
     address = find_address(current_workspace.repo)

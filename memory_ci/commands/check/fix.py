@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.check.resolve import find_base
+from memory_ci.commands.check.resolve import find_default_branch
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import read_files
 from memory_ci.gitrepo.repo import find_commit, find_merge_base, head_branch, resolve_commit
@@ -46,10 +46,10 @@ from memory_ci.store.layout import (
 )
 from memory_ci.store.manual_notes import AdoptedNote, adopt_notes
 
-ORIGIN = "refs/remotes/origin/"
+REMOTE_BRANCHES = "refs/remotes/origin/"
 
 
-class FmtReport(msgspec.Struct, frozen=True):
+class FormatReport(msgspec.Struct, frozen=True):
     """The result of `check --fix`.
 
     Attributes:
@@ -63,7 +63,7 @@ class FmtReport(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
 
 
-class Moved(msgspec.Struct, frozen=True):
+class MovedEntry(msgspec.Struct, frozen=True):
     """An entry that was moved from the file `source` to the inbox file `path`."""
 
     entry_id: str
@@ -72,27 +72,27 @@ class Moved(msgspec.Struct, frozen=True):
     path: str
 
 
-class _FileMove(NamedTuple):
+class _MoveFromFile(NamedTuple):
     """The new entries of a file that move to the inbox.
 
     Attributes:
         path: the file.
-        fragments: the text of each new inbox file.
-        remainder: the new text of the file, None to remove it.
+        inbox_texts: for each moved entry the text of its new file in the inbox.
+        remaining_text: the text of the file without the entries, None to remove the file.
     """
 
     path: str
-    fragments: dict[Moved, bytes]
-    remainder: bytes | None
+    inbox_texts: dict[MovedEntry, bytes]
+    remaining_text: bytes | None
 
 
 def format_memory(
     workspace: Workspace, paths: Sequence[Path] = (), *, dry_run: bool = False
-) -> FmtReport:
+) -> FormatReport:
     """Write memory files of the work tree in canonical form.
 
-    Cites, the places of code that an entry names, are added to entries without them. A file that
-    lacks nothing but cites does not count as changed in a dry run.
+    Entries that name no code get cites: the places of code that their text speaks of. A dry run
+    does not look for them, so it does not report a file that would only get cites.
 
     Args:
         workspace: the repository and its configuration.
@@ -109,18 +109,19 @@ def format_memory(
     old_texts: dict[str, bytes] = {}
     new_texts: dict[str, bytes] = {}
     findings: list[Finding] = []
-    for file, (data, _, loaded) in zip(files, read_memory(workspace, files), strict=True):
+    for file, content in zip(files, read_memory(workspace, files), strict=True):
+        loaded = content.loaded
         findings += [finding for finding in loaded.findings if finding.level == "error"]
-        formatted = canonical_file(loaded.path, data)
-        old_texts[file.path] = data
-        if formatted != data:
-            new_texts[file.path] = formatted
+        canonical_text = canonical_file(loaded.path, content.data)
+        old_texts[file.path] = content.data
+        if canonical_text != content.data:
+            new_texts[file.path] = canonical_text
 
     if not dry_run:
         new_texts |= cite_files(workspace, old_texts | new_texts)
         for path, text in new_texts.items():
             write_file(root / path, text, root)
-    return FmtReport(len(files), tuple(new_texts), tuple(findings))
+    return FormatReport(len(files), tuple(new_texts), tuple(findings))
 
 
 def adopt_by_hand(
@@ -166,12 +167,12 @@ def _list_used_ids(workspace: Workspace) -> frozenset[str]:
     past_ids: frozenset[str] = frozenset()
     if find_commit(workspace.repo, "HEAD"):
         past_ids = list_past_ids(workspace, "HEAD")
-    return past_ids | {place.entry.id for place in load_memory(workspace, None).located}
+    return past_ids | {located.entry.id for located in load_memory(workspace, None).located}
 
 
 def move_to_inbox(
     workspace: Workspace, base: str | None = None, *, dry_run: bool = False
-) -> tuple[Moved, ...]:
+) -> tuple[MovedEntry, ...]:
     """Move entries that a branch added to scope files into the inbox.
 
     On the default branch nothing moves, unless `base` is named: there, entries belong into their
@@ -188,26 +189,35 @@ def move_to_inbox(
         UnreadableMemoryError: unsafe-rewrite.
     """
     root = work_tree(workspace)
-    moved: list[Moved] = []
-    for move in _plan_moves(workspace, base):
-        moved += move.fragments
+    moved_entries: list[MovedEntry] = []
+    for move in _plan_moves_to_inbox(workspace, base):
+        moved_entries += move.inbox_texts
         if dry_run:
             continue
-        for fragment, text in move.fragments.items():
-            write_file(root / fragment.path, text, root)
-        if move.remainder is not None:
-            write_file(root / move.path, move.remainder, root)
+        for moved_entry, text in move.inbox_texts.items():
+            write_file(root / moved_entry.path, text, root)
+        if move.remaining_text is not None:
+            write_file(root / move.path, move.remaining_text, root)
         else:
             (root / move.path).unlink()
-    return tuple(moved)
+    return tuple(moved_entries)
 
 
-def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
-    """Yield for each file with new entries their move into the inbox, as `move_to_inbox` says."""
+def _plan_moves_to_inbox(workspace: Workspace, base: str | None) -> Iterator[_MoveFromFile]:
+    """Yield for each file with new entries the move of these entries into the inbox.
+
+    New are the entries that the work tree has, and the commit where its branch started has not.
+    Entries on the default branch do not move: there they belong into their files.
+
+    Args:
+        workspace: the repository and its configuration.
+        base: the revision where the branch started, None for the default branch.
+    """
     repo = workspace.repo
-    base_ref = base or find_base(repo)
-    is_default_branch = head_branch(repo) in (base_ref, base_ref.replace(ORIGIN, HEADS))
-    if base is None and is_default_branch:
+    base_ref = base or find_default_branch(repo)
+    local_base_ref = base_ref.replace(REMOTE_BRANCHES, HEADS)
+    is_on_default_branch = head_branch(repo) in (base_ref, local_base_ref)
+    if base is None and is_on_default_branch:
         return
     start = find_merge_base(repo, resolve_commit(repo, "HEAD"), resolve_commit(repo, base_ref))
     if start is None:
@@ -224,26 +234,27 @@ def _plan_moves(workspace: Workspace, base: str | None) -> Iterator[_FileMove]:
     base_texts = base_snapshot.read(file.path for file in files)
     for content in read_files(repo, files, MAX_FILE_BYTES):
         path = content.file.path
-        scope = _find_scope(path, workspace.config.scopes)
+        scope = _find_scope_of_main_file(path, workspace.config.scopes)
         if content.data is None or scope is None:
             continue
-        move = _plan_move(path, content.data, scope.target, new_ids, base_texts.get(path))
+        move = _plan_move_from_file(path, content.data, scope.target, new_ids, base_texts.get(path))
         if move is not None:
             yield move
 
 
 def _list_unique_ids(workspace: Workspace) -> set[str]:
     """Return the ids that exactly one entry of the work tree has."""
-    counts = Counter(place.entry.id for place in load_memory(workspace, None).located)
+    counts = Counter(located.entry.id for located in load_memory(workspace, None).located)
     return {entry_id for entry_id, count in counts.items() if count == 1}
 
 
-def _find_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
-    """Return the scope whose entries belong into a file.
+def _find_scope_of_main_file(path: str, patterns: ScopePatterns) -> ScopeOf | None:
+    """Return the scope (where entries apply: a project, a team) whose main file a path is.
+
+    New entries are written to the main file of their scope, such as MEMORY.md.
 
     Returns:
-        The scope; None for a file of the inbox, and for a file that is not the main one of its
-        scope.
+        The scope; None for a file of the inbox, and for other files of a scope.
     """
     scope = classify_scope(path, patterns)
     if scope is None or is_fragment(path) or scope_path(scope, patterns) != path:
@@ -251,10 +262,13 @@ def _find_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
     return scope
 
 
-def _plan_move(
+def _plan_move_from_file(
     path: str, data: bytes, target: str, new_ids: Set[str], base_text: bytes | None
-) -> _FileMove | None:
-    """Plan the move of the new entries of a file into files of the inbox.
+) -> _MoveFromFile | None:
+    """Plan the move of the new entries of a file into files of the inbox, one for each.
+
+    The file becomes what it was at the start of the branch, byte for byte, if it then has nothing
+    new. It is removed if it did not exist then and nothing remains.
 
     Args:
         path: the file.
@@ -267,46 +281,52 @@ def _plan_move(
         The move, None if the file has no new entry.
     """
     file = parse_memory_file(path, data)
-    fragments: dict[Moved, bytes] = {}
+    inbox_texts: dict[MovedEntry, bytes] = {}
     new_entries: list[Entry] = []
     for segment in file.segments:
         entry = segment.entry
         if entry is None or entry.id not in new_ids:
             continue
         new_entries.append(entry)
-        moved = Moved(entry.id, entry.title, path, fragment_path(entry.id))
-        fragments[moved] = _render_fragment(path, segment, replace(entry, scope=target))
+        moved_entry = MovedEntry(entry.id, entry.title, path, fragment_path(entry.id))
+        scoped_entry = replace(entry, scope=target)
+        inbox_texts[moved_entry] = _render_inbox_file(path, segment, scoped_entry)
     if not new_entries:
         return None
 
-    remainder = edit_file(file, removed=new_entries)
-    remaining_text = render_memory_file(remainder)
+    remaining_file = edit_file(file, removed=new_entries)
+    if base_text is not None:
+        base_file = parse_memory_file(path, base_text)
+        has_nothing_new = _strip_segments(remaining_file) == _strip_segments(base_file)
+        if has_nothing_new:  # Blank lines may differ.
+            return _MoveFromFile(path, inbox_texts, base_text)
+
+    remaining_text = render_memory_file(remaining_file)
     if file.segments[-1].entry is new_entries[-1]:
         # The end of the file was removed, and blank lines before it would be left.
         remaining_text = remaining_text.rstrip()
         if remaining_text:
             remaining_text += file.newline.encode()
-    if base_text is None:
-        return _FileMove(path, fragments, remaining_text or None)
-    # If only blank lines differ from the base, the file is restored byte for byte.
-    base_segments = parse_memory_file(path, base_text).segments
-    if _strip_segments(remainder.segments) == _strip_segments(base_segments):
-        return _FileMove(path, fragments, base_text)
-    return _FileMove(path, fragments, remaining_text)
+    if base_text is None and not remaining_text:
+        return _MoveFromFile(path, inbox_texts, None)
+    return _MoveFromFile(path, inbox_texts, remaining_text)
 
 
-def _render_fragment(path: str, segment: Segment, entry: Entry) -> bytes:
-    """Return the text of an inbox file for an entry.
+def _render_inbox_file(path: str, segment: Segment, entry: Entry) -> bytes:
+    """Return the text of an inbox file with one entry.
+
+    The text is that of the entry in the file from which it moves, except for fields that changed.
 
     Args:
         path: the file from which the entry moves.
-        segment: its text in this file.
-        entry: the entry with the fields that it gets.
+        segment: the text of the entry in this file.
+        entry: the entry with its new fields, such as the scope, which was that of the file.
     """
     edited = edit_file(MemoryFile(path, (segment,), ()), updated=[entry])
     text = edited.segments[0].raw.replace("\r\n", "\n").rstrip() + "\n"
     return text.encode()
 
 
-def _strip_segments(segments: Sequence[Segment]) -> list[str]:
-    return [segment.raw.rstrip() for segment in segments]
+def _strip_segments(file: MemoryFile) -> list[str]:
+    """Return the texts of the entries and other parts of a file, without blank lines at ends."""
+    return [segment.raw.rstrip() for segment in file.segments]

@@ -29,7 +29,7 @@ class FormatStep(NamedTuple):
     down: Rewrite
 
 
-STEPS: Mapping[int, FormatStep] = MappingProxyType({})
+FORMAT_STEPS: Mapping[int, FormatStep] = MappingProxyType({})
 """The steps by the format that each starts from. There is only one format, so there is no step."""
 
 
@@ -54,7 +54,7 @@ class Migration(msgspec.Struct, frozen=True):
 def migrate(
     workspace: Workspace,
     branch: str | None,
-    wanted: int | None,
+    wanted_format: int | None,
     now: datetime,
     *,
     dry_run: bool = False,
@@ -65,7 +65,7 @@ def migrate(
     Args:
         workspace: the repository.
         branch: the branch, None for the checked-out branch.
-        wanted: the number of the format, None for the newest one.
+        wanted_format: the number of the format, None for the newest one.
         now: the time of the commit.
         dry_run: commit nothing.
         in_actions: the program runs in GitHub Actions.
@@ -77,46 +77,53 @@ def migrate(
     ref, tip = branch_tip(workspace, branch)
     branch_workspace = workspace_at(workspace.repo, tip)
     old_format = branch_workspace.config.format
-    new_format = wanted or FORMAT
-    _refuse_unknown({old_format, new_format})
+    new_format = wanted_format or FORMAT
+    _refuse_unknown_formats({old_format, new_format})
 
     memory_files = list_memory_files(branch_workspace, tip)
     paths = [CONFIG_FILE, *(file.path for file in memory_files)]
     old_texts = branch_workspace.at(tip).read(paths)
-    new_texts = _rewrite(old_texts, old_format, new_format)
-    changed = {path: data for path, data in new_texts.items() if data != old_texts.get(path)}
+    new_texts = _rewrite_texts(old_texts, old_format, new_format)
+    changed_texts = {path: data for path, data in new_texts.items() if data != old_texts.get(path)}
 
-    if changed and not dry_run:
+    if changed_texts and not dry_run:
         message = f"memory: migrate to format {new_format}\n\nMemory-CI-Step: migrate\n"
         identity = choose_identity(branch_workspace.config.publish, in_actions=in_actions)
-        commits = [PlannedCommit(changed, message)]
+        commits = [PlannedCommit(changed_texts, message)]
         tip = commit_series(
             workspace.repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
         )
-    return Migration(ref, old_format, new_format, tuple(sorted(changed)), tip)
+    return Migration(ref, old_format, new_format, tuple(sorted(changed_texts)), tip)
 
 
-def _refuse_unknown(formats: set[int]) -> None:
-    """Raise UsageError (unknown-format) if this version does not have a format."""
-    supported = {1, FORMAT}
-    for number in STEPS:
-        supported |= {number, number + 1}
-    unknown = formats - supported
-    if unknown:
-        newest = max(supported)
-        message = f"format {max(unknown)} is not known to this memory-ci, which knows {newest}"
+def _refuse_unknown_formats(formats: set[int]) -> None:
+    """Raise UsageError (unknown-format) if this version cannot read or write a format.
+
+    It can handle the first format, the newest one (FORMAT), and those that a step of
+    FORMAT_STEPS starts from or leads to.
+    """
+    supported_formats = {1, FORMAT}
+    for number in FORMAT_STEPS:
+        supported_formats |= {number, number + 1}
+    unknown_formats = formats - supported_formats
+    if unknown_formats:
+        newest = max(supported_formats)
+        unknown = max(unknown_formats)
+        message = f"format {unknown} is not known to this memory-ci, which knows {newest}"
         hint = "Use the memory-ci that wrote it, or a newer one."
         raise UsageError(message, slug="unknown-format", hint=hint)
 
 
-def _rewrite(texts: Mapping[str, bytes], old_format: int, new_format: int) -> dict[str, bytes]:
+def _rewrite_texts(
+    texts: Mapping[str, bytes], old_format: int, new_format: int
+) -> dict[str, bytes]:
     """Return the texts of memory files and of the configuration, by path, in another format."""
     rewritten = dict(texts)
     if old_format == new_format:
         return rewritten
     # One of the two ranges is empty.
-    rewrites = [STEPS[number].up for number in range(old_format, new_format)]
-    rewrites += [STEPS[number].down for number in range(old_format - 1, new_format - 1, -1)]
+    rewrites = [FORMAT_STEPS[number].up for number in range(old_format, new_format)]
+    rewrites += [FORMAT_STEPS[number].down for number in range(old_format - 1, new_format - 1, -1)]
     for rewrite in rewrites:
         for path, data in rewritten.items():
             if path != CONFIG_FILE:

@@ -6,12 +6,13 @@ An entry is a note for coding agents in a memory file. Only commits are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from msgspec.structs import replace
 
 from memory_ci.commands.check.check import CheckReport
 from memory_ci.errors import UsageError
-from memory_ci.evidence.trust import find_machine
+from memory_ci.evidence.trust import find_bot_or_agent
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.record_commits import STEP
@@ -27,9 +28,9 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit
 from memory_ci.records.report import Finding
 
-SESSION = "Memory-Session"
-CO_AUTHOR = "Co-authored-by"
-TRAILERS = (STEP, SESSION, CO_AUTHOR)
+SESSION_TRAILER = "Memory-Session"
+CO_AUTHOR_TRAILER = "Co-authored-by"
+MACHINE_TRAILERS = (STEP, SESSION_TRAILER, CO_AUTHOR_TRAILER)
 """The trailers of commits that no person alone made."""
 
 PRIORITY_HINT = (
@@ -45,7 +46,7 @@ def _read_level(entry: Entry) -> str:
     return "fail" if entry.level == "fail" else "normal"
 
 
-OWNED_FIELDS: Mapping[str, Callable[[Entry], str]] = {
+PEOPLES_FIELDS: Mapping[str, Callable[[Entry], str]] = {
     "priority": _read_priority,
     "level": _read_level,
 }
@@ -58,8 +59,8 @@ An entry without the field has the value `normal`.
 def add_range_findings(workspace: Workspace, report: CheckReport, range_text: str) -> CheckReport:
     """Return a report to which the findings on a range of commits are added.
 
-    These are the entries whose cited code the commits changed, and the priorities that no person
-    set.
+    These are the entries whose cited code the commits changed, and the values of `priority` and
+    `level` that a bot, an agent or a run of memory-ci set, though only people may.
 
     Args:
         workspace: the repository.
@@ -71,9 +72,9 @@ def add_range_findings(workspace: Workspace, report: CheckReport, range_text: st
         RepositoryError: unknown-revision.
     """
     start, head = read_range(workspace, range_text)
-    touched = find_touched_entries(start, head)
-    priorities = find_machine_priorities(start, head)
-    return replace(report, findings=(*report.findings, *touched, *priorities))
+    code_findings = find_entries_with_changed_code(start, head)
+    priority_findings = find_machine_priorities(start, head)
+    return replace(report, findings=(*report.findings, *code_findings, *priority_findings))
 
 
 def read_range(workspace: Workspace, range_text: str) -> tuple[Snapshot, Snapshot]:
@@ -97,10 +98,12 @@ def read_range(workspace: Workspace, range_text: str) -> tuple[Snapshot, Snapsho
     return workspace.at(base), head
 
 
-def find_touched_entries(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
+def find_entries_with_changed_code(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]:
     """Find the entries of `head` whose cited code was changed since `start`, or before it.
 
-    A verdict says where the code of a cite is at a commit, and whether it is still the same.
+    The cites of an entry name code. A verdict says where the code of a cite is at a commit, and
+    whether it is still the same. The finding on a cite names the commit that last edited the code,
+    and how the file differs between `start` and `head`.
     """
     workspace = head.workspace
     located_entries = [
@@ -114,24 +117,24 @@ def find_touched_entries(start: Snapshot, head: Snapshot) -> tuple[Finding, ...]
     old_verdicts, new_verdicts = judge_views(
         located_entries, JudgedView(workspace, start.sha), JudgedView(workspace, head.sha)
     )
-    touched_keys = []
-    for key, verdict in new_verdicts.items():
-        if verdict != old_verdicts[key] or verdict.kind == "changed":
-            touched_keys.append(key)
-    touched_entries = list(dict.fromkeys(entry_by_cite[key].entry for key in touched_keys))
-    new_verdicts = _add_last_edits(head, touched_entries, new_verdicts)
+    changed_cites = []
+    for cite_key, verdict in new_verdicts.items():
+        if verdict != old_verdicts[cite_key] or verdict.kind == "changed":
+            changed_cites.append(cite_key)
+    entries = list(dict.fromkeys(entry_by_cite[cite_key].entry for cite_key in changed_cites))
+    new_verdicts = _add_last_edits(head, entries, new_verdicts)
 
-    old_files = [start.tree.files.get(old_verdicts[key].path) for key in touched_keys]
-    new_files = [head.tree.files.get(new_verdicts[key].path) for key in touched_keys]
-    texts = _read_texts(workspace.repo, [*old_files, *new_files])
+    old_files = {key: start.tree.files.get(old_verdicts[key].path) for key in changed_cites}
+    new_files = {key: head.tree.files.get(new_verdicts[key].path) for key in changed_cites}
+    texts = _read_texts(workspace.repo, [*old_files.values(), *new_files.values()])
     cite_changes = []
-    for key, old_file, new_file in zip(touched_keys, old_files, new_files, strict=True):
+    for cite_key in changed_cites:
         cite_change = CiteChange(
-            entry_by_cite[key],
-            old_verdicts[key],
-            new_verdicts[key],
-            texts[old_file],
-            texts[new_file],
+            entry_by_cite[cite_key],
+            old_verdicts[cite_key],
+            new_verdicts[cite_key],
+            texts[old_files[cite_key]],
+            texts[new_files[cite_key]],
         )
         cite_changes.append(cite_change)
     return report_changed_cites(cite_changes)
@@ -154,19 +157,17 @@ def _add_last_edits(head: Snapshot, entries: Sequence[Entry], verdicts: Verdicts
         entries: the entries.
         verdicts: the verdicts on the cites of these and other entries.
     """
-    keys_by_entry = []
-    judged_entries = []
+    cite_keys: list[CiteKey] = []
+    entries_with_verdicts = []
     for entry in entries:
-        keys = [(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts]
-        keys_by_entry.append(keys)
-        judged_entries.append((entry, [verdicts[key] for key in keys]))
+        entry_keys = [(entry.id, cite) for cite in entry.cites if (entry.id, cite) in verdicts]
+        cite_keys += entry_keys
+        entries_with_verdicts.append((entry, [verdicts[key] for key in entry_keys]))
 
-    edited: Verdicts = {}
-    verdicts_by_entry = add_last_edits(head.workspace, judged_entries, head.sha)
-    for keys, entry_verdicts in zip(keys_by_entry, verdicts_by_entry, strict=True):
-        for key, verdict in zip(keys, entry_verdicts, strict=True):
-            edited[key] = verdict
-    return edited
+    # The result has the verdicts of each entry in the same order.
+    verdicts_by_entry = add_last_edits(head.workspace, entries_with_verdicts, head.sha)
+    verdicts_with_edit = chain.from_iterable(verdicts_by_entry)
+    return dict(zip(cite_keys, verdicts_with_edit, strict=True))
 
 
 def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding]:
@@ -184,51 +185,59 @@ def find_machine_priorities(start: Snapshot, head: Snapshot) -> Iterator[Finding
         if not machine:
             continue
         located = head.entries_by_id[entry_id]
-        value = OWNED_FIELDS[field](located.entry)
+        value = PEOPLES_FIELDS[field](located.entry)
         message = f"{field} {value} was set by {machine} in {commit.sha[:12]}: only people set it"
         yield Finding(located.path, located.line, "priority-by-machine", message, PRIORITY_HINT)
 
 
 def _find_setting_commits(start: Snapshot, head: Snapshot) -> dict[tuple[str, str], Commit]:
-    """Return the newest commit that set each value of an owned field that `start` does not have.
+    """Find which commit between `start` and `head` set the values of the fields that people own.
 
-    The keys are the id of the entry and the name of the field (see OWNED_FIELDS).
+    Returns:
+        The newest such commit by the id of the entry and the name of the field (`priority`, for
+        instance). Values that an entry had at `start` already are left out.
     """
     workspace = start.workspace
-    missing_setters: set[tuple[str, str]] = set()
+    values_to_find: set[tuple[str, str]] = set()  # id and field, without a commit so far
     for entry_id, located in head.entries_by_id.items():
-        for field in OWNED_FIELDS:
+        for field in PEOPLES_FIELDS:
             if _is_newly_set(located.entry, start.entries_by_id, field):
-                missing_setters.add((entry_id, field))
+                values_to_find.add((entry_id, field))
     setters: dict[tuple[str, str], Commit] = {}
-    if not missing_setters:
+    if not values_to_find:
         return setters
 
     is_memory = build_memory_test(workspace)
     span = ("--end-of-options", head.sha, f"^{start.sha}", "--")
     # git log has the newest commit first.
     for commit, _ in read_log(workspace.repo, *FILE_OPTIONS, "--topo-order", "--no-renames", *span):
-        if not missing_setters:
+        if not values_to_find:
             break
         if not any(is_memory(file.path) for file in commit.files):
             continue
         entries = workspace.at(commit.sha).entries_by_id
         parents = [workspace.at(parent).entries_by_id for parent in commit.parents] or [{}]
-        for entry_id, field in missing_setters:
+        for entry_id, field in values_to_find:
             entry = entries[entry_id].entry if entry_id in entries else None
             # A merge sets a value only if none of its parents has it.
             if entry and all(_is_newly_set(entry, parent, field) for parent in parents):
                 setters[entry_id, field] = commit
-        missing_setters -= setters.keys()
+        values_to_find -= setters.keys()
     return setters
 
 
 def _is_newly_set(entry: Entry, old_entries: Mapping[str, Located], field: str) -> bool:
-    """Return whether neither an entry nor an entry that it supersedes had its value before.
+    """Return whether a field of an entry has a value that it did not have before.
 
-    A new entry may have the value `normal`.
+    An entry may take over the value of an entry that it supersedes, and a new entry may have the
+    value `normal`. Neither counts as newly set.
+
+    Args:
+        entry: the entry.
+        old_entries: the entries before, by id.
+        field: the name of the field, a key of PEOPLES_FIELDS.
     """
-    read_value = OWNED_FIELDS[field]
+    read_value = PEOPLES_FIELDS[field]
     old_values: set[str] = set()
     if entry.id not in old_entries:
         old_values.add("normal")
@@ -243,12 +252,12 @@ def _find_machine_author(workspace: Workspace, commit: Commit) -> str:
 
     The author and the trailers of the message say it.
     """
-    values_by_trailer: dict[str, list[str]] = {name: [] for name in TRAILERS}
-    for name, value in find_trailers(commit.message, TRAILERS):
+    values_by_trailer: dict[str, list[str]] = {name: [] for name in MACHINE_TRAILERS}
+    for name, value in find_trailers(commit.message, MACHINE_TRAILERS):
         values_by_trailer[name].append(value)
     author = f"{commit.author} <{commit.email}>"
-    co_authors = values_by_trailer[CO_AUTHOR]
-    sessions = values_by_trailer[SESSION]
+    co_authors = values_by_trailer[CO_AUTHOR_TRAILER]
+    sessions = values_by_trailer[SESSION_TRAILER]
     steps = values_by_trailer[STEP]
     bots = workspace.config.extraction.bot_authors
-    return find_machine(author, co_authors, sessions, steps, bots)
+    return find_bot_or_agent(author, co_authors, sessions, steps, bots)

@@ -83,10 +83,10 @@ def resolve_branch(
     before = resolve_commit(repo, ref)
     remote = find_remote(repo, name)
     if not base:
-        base = find_base(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
+        base = find_default_branch(repo, remote).removeprefix(HEADS).removeprefix("refs/remotes/")
     resolve_commit(repo, base)  # raises for an unknown revision, before anything is merged
 
-    conflicting_paths = _merge(workspace, python, ref, base, dry_run)
+    conflicting_paths = _merge_base(workspace, python, ref, base, dry_run)
     if conflicting_paths:
         paths = ", ".join(conflicting_paths)
         message = f"{base} and {name} conflict in {paths}; nothing was merged"
@@ -101,8 +101,8 @@ def resolve_branch(
     return Resolution(branch=name, base=base, before=before, after=after, pushed_to=pushed_to)
 
 
-def find_base(repo: Repository, remote: str = "origin") -> str:
-    """Return the full name of the default branch.
+def find_default_branch(repo: Repository, remote: str = "origin") -> str:
+    """Return the full name of the default branch: `refs/remotes/origin/main`, for instance.
 
     Raises:
         UsageError: no-base.
@@ -115,7 +115,9 @@ def find_base(repo: Repository, remote: str = "origin") -> str:
     return default
 
 
-def _merge(workspace: Workspace, python: str, ref: str, base: str, dry_run: bool) -> Sequence[str]:
+def _merge_base(
+    workspace: Workspace, python: str, ref: str, base: str, dry_run: bool
+) -> Sequence[str]:
     """Merge a base into a branch, and return the paths that conflict.
 
     Args:

@@ -23,7 +23,12 @@ def read_words(words: tuple[str, ...], values: dict[str, Any]) -> dict[str, Any]
 
 
 def run(paths: tuple[Path, ...], staged: bool) -> None:
-    """Check the work tree or the index; exit with status 1 if there are errors."""
+    """Run `memory-ci check`: check memory files, print the findings, exit with 1 for errors.
+
+    Args:
+        paths: the files to report on, none for all.
+        staged: check the staged files (git's index) instead of the work tree.
+    """
     from memory_ci.api import Memory
     from memory_ci.memory.workspace import STAGED
 

@@ -22,8 +22,10 @@ MAX_BYTES = 1_000_000  # Bytes of a file with checks.
 NO_CHECK_HINT = "docs/checks.md has the forms: `memory-ci help checks`."
 
 
-def list_tested_rules(workspace: Workspace, name: str | None, today: date) -> list[RuleCheck]:
+def list_tested_checks(workspace: Workspace, name: str | None, today: date) -> list[RuleCheck]:
     """Return the checks of all entries, of one entry, or of a file.
+
+    A check tests whether changes follow the rule that an entry states.
 
     Args:
         workspace: the repository, whose work tree has the memory.
@@ -38,14 +40,14 @@ def list_tested_rules(workspace: Workspace, name: str | None, today: date) -> li
         return _read_file(workspace, Path(name))
     memory = load_memory(workspace, None)
     if name is None:
-        rules = collect_rules(memory.located, today)
-        if not rules:
+        all_checks = collect_rules(memory.located, today)
+        if not all_checks:
             raise UsageError("no entry has a check", slug="no-check", hint=NO_CHECK_HINT)
-        return rules
-    rules = make_rules(find_entry(memory.located, name, memory.findings).entry)
-    if not rules:
+        return all_checks
+    checks = make_rules(find_entry(memory.located, name, memory.findings).entry)
+    if not checks:
         raise UsageError(f"the entry {name} has no check", slug="no-check", hint=NO_CHECK_HINT)
-    return rules
+    return checks
 
 
 def _read_file(workspace: Workspace, path: Path) -> list[RuleCheck]:
@@ -58,12 +60,12 @@ def _read_file(workspace: Workspace, path: Path) -> list[RuleCheck]:
     with suppress(OSError):  # A file that cannot be read is no check, as an empty one.
         data = read_regular(path, MAX_BYTES)
     located_entries = load_file(path.name, data, workspace.config.scopes).entries
-    rules: list[RuleCheck] = []
+    checks: list[RuleCheck] = []
     for located in located_entries:
-        rules += make_rules(located.entry)
-    if rules:
-        return rules
+        checks += make_rules(located.entry)
+    if checks:
+        return checks
     if located_entries:
         raise UsageError(f"no entry of {path} has a check", slug="no-check", hint=NO_CHECK_HINT)
-    check = parse_check_text(data.decode("utf-8", "replace"))
-    return [make_rule(check, path.name)]
+    check_field = parse_check_text(data.decode("utf-8", "replace"))
+    return [make_rule(check_field, path.name)]

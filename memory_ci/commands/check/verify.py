@@ -18,7 +18,10 @@ from msgspec.structs import replace
 from memory_ci import progress
 from memory_ci.commands.check.change_checks import JudgedChecks, judge_request
 from memory_ci.commands.check.check import CheckReport, check_memory
-from memory_ci.commands.check.range_findings import find_machine_priorities, find_touched_entries
+from memory_ci.commands.check.range_findings import (
+    find_entries_with_changed_code,
+    find_machine_priorities,
+)
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_commit_time, read_log
@@ -47,13 +50,13 @@ from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
 from memory_ci.store.layout import is_fragment
 
-BACK_HINT = "Take it out again; what holds after all gets a new id (`memory-ci add`)."
-REVIVED_HINT = "Right if the code it is about is back; else set `status: retired` again."
+RESURRECTED_HINT = "Take it out again; what holds after all gets a new id (`memory-ci add`)."
+REACTIVATED_HINT = "Right if the code it is about is back; else set `status: retired` again."
 LOST_HINT = (
     "Take the file from the base and merge again: `memory-ci resolve` merges memory entry by entry."
 )
 REMOVED_HINT = "Right if it is meant. `status: retired` does the same, and leaves a trace."
-OWN_HINT = (
+RUN_TRAILER_HINT = (
     "Reword the commit without the trailer: record runs alone write it, and read by it how far "
     "they came."
 )
@@ -69,7 +72,7 @@ FORK_HINT = (
 )
 
 
-class Sides(NamedTuple):
+class ChangeEnds(NamedTuple):
     """The two ends of a change, both read by the configuration of `before`.
 
     Attributes:
@@ -117,23 +120,23 @@ def verify_change(
     start = resolve_merge_base(repo, tip, base)
     proposed = workspace_at(repo, tip)
     trusted = workspace_at(repo, start)
-    sides = Sides(trusted.at(start), trusted.at(tip))
+    ends = ChangeEnds(trusted.at(start), trusted.at(tip))
 
     progress.report("Checking memory files")
     report = check_memory(proposed, tip)
     findings = list(report.findings)
-    findings += _find_resurrected_entries(sides)
-    findings += _find_reactivated_entries(sides)
-    findings += _find_lost_entries(sides)
+    findings += _find_resurrected_entries(ends)
+    findings += _find_reactivated_entries(ends)
+    findings += _find_lost_entries(ends)
     if is_fork:
-        findings += _find_forbidden_fork_changes(sides)
-        findings += _find_fork_claims(sides)
-    findings += find_touched_entries(sides.before, sides.after)
-    findings += find_machine_priorities(sides.before, sides.after)
+        findings += _find_forbidden_fork_changes(ends)
+        findings += _find_fork_claims(ends)
+    findings += find_entries_with_changed_code(ends.before, ends.after)
+    findings += find_machine_priorities(ends.before, ends.after)
     findings += _find_removed_policy(trusted.config, proposed.config)
-    findings += _verify_new_index(trusted, tip)
+    findings += _verify_built_index(trusted, tip)
     progress.report("Judging the change by checks")
-    judged = _judge_by_base(sides, base, is_fork=is_fork, title=title)
+    judged = _judge_by_base(ends, base, is_fork=is_fork, title=title)
     return replace(report, findings=(*findings, *judged.findings), checks=judged.outcomes)
 
 
@@ -156,21 +159,28 @@ def _find_removed_policy(trusted: Config, proposed: Config) -> Iterator[Finding]
         yield Finding(CONFIG_FILE, 1, "policy-removed", message, hint)
 
 
-def _judge_by_base(sides: Sides, base: str, *, is_fork: bool, title: str) -> JudgedChecks:
+def _judge_by_base(ends: ChangeEnds, base: str, *, is_fork: bool, title: str) -> JudgedChecks:
     """Judge a change by the checks that entries of its base branch define.
 
-    The checks are those of the newest commit of the base, so a branch that left it long ago is
-    judged by all of them.
+    The checks are those of the newest commit of the base. It may be newer than the commit where
+    the change left the base, from which on the changed lines count.
+
+    Args:
+        ends: the two ends of the change.
+        base: the base branch, or another revision.
+        is_fork: the author of the change may not write to the repository.
+        title: the title of the request, "" if unknown.
     """
-    repo = sides.workspace.repo
-    base_sha = resolve_commit(repo, base)
-    base_tip = sides.before
-    if base_sha != base_tip.sha:
-        base_tip = workspace_at(repo, base_sha).at(base_sha)
-    return judge_request(base_tip, sides.before.sha, sides.after.sha, is_fork=is_fork, title=title)
+    repo = ends.workspace.repo
+    tip_sha = resolve_commit(repo, base)
+    base_tip = ends.before
+    if tip_sha != ends.before.sha:
+        base_tip = workspace_at(repo, tip_sha).at(tip_sha)
+    start_sha, head_sha = ends.before.sha, ends.after.sha
+    return judge_request(base_tip, start_sha, head_sha, is_fork=is_fork, title=title)
 
 
-def _verify_new_index(workspace: Workspace, commit: str) -> Sequence[Finding]:
+def _verify_built_index(workspace: Workspace, commit: str) -> Sequence[Finding]:
     """Build the search index of a commit, and find where it differs from the memory files."""
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         path = Path(scratch, "index.db")
@@ -193,19 +203,19 @@ def _find_first_day(entries: Iterable[Entry]) -> date | None:
     return first_day - CLOCK_SLACK
 
 
-def _find_resurrected_entries(sides: Sides) -> Iterator[Finding]:
+def _find_resurrected_entries(ends: ChangeEnds) -> Iterator[Finding]:
     """Find entries that a change adds again after they were removed from memory.
 
     This happens when a branch that still has an old entry is merged.
     """
-    old_entries = sides.before.entries_by_id
-    new_entries = sides.after.entries_by_id
+    old_entries = ends.before.entries_by_id
+    new_entries = ends.after.entries_by_id
     added_ids = [entry_id for entry_id in new_entries if entry_id not in old_entries]
 
     past_ids = frozenset[str]()
     if added_ids:
         since = _find_first_day(new_entries[entry_id].entry for entry_id in added_ids)
-        past_ids = list_past_ids(sides.workspace, sides.before.sha, since)
+        past_ids = list_past_ids(ends.workspace, ends.before.sha, since)
     successors: dict[str, Entry] = {}
     for located in old_entries.values():
         successors |= dict.fromkeys(located.entry.supersedes, located.entry)
@@ -219,32 +229,38 @@ def _find_resurrected_entries(sides: Sides) -> Iterator[Finding]:
         else:
             continue
         located = new_entries[entry_id]
-        yield Finding(located.path, located.line, "resurrected-entry", message, BACK_HINT)
+        yield Finding(located.path, located.line, "resurrected-entry", message, RESURRECTED_HINT)
 
 
-def _find_reactivated_entries(sides: Sides) -> Iterator[Finding]:
+def _find_reactivated_entries(ends: ChangeEnds) -> Iterator[Finding]:
     """Find entries whose status a change sets back to `active`, such as retired ones."""
-    old_entries = sides.before.entries_by_id
-    for entry_id, located in sides.after.entries_by_id.items():
+    old_entries = ends.before.entries_by_id
+    for entry_id, located in ends.after.entries_by_id.items():
         if entry_id not in old_entries:
             continue
         old_status = old_entries[entry_id].entry.status
         if old_status != "active" and located.entry.status == "active":
             message = f"{entry_id[:8]} was {old_status}, and is active again"
             yield Finding(
-                located.path, located.line, "resurrected-entry", message, REVIVED_HINT, "warning"
+                located.path,
+                located.line,
+                "resurrected-entry",
+                message,
+                REACTIVATED_HINT,
+                "warning",
             )
 
 
-def _find_lost_entries(sides: Sides) -> Iterator[Finding]:
+def _find_lost_entries(ends: ChangeEnds) -> Iterator[Finding]:
     """Find entries that are missing after a change.
 
-    It is an error if only a merge can have dropped an entry, and a warning if a person removed it.
-    Three kinds of missing entries are in order: those that a run of memory-ci removed, those that
-    another entry supersedes, and those that were retired when a commit removed them.
+    A missing entry is an error if no commit removed it: then a merge has dropped it. It is a
+    warning if a commit of a person removed it. An entry may be missing without a finding if
+    another entry supersedes it, if a run of memory-ci removed it, or if it was retired when it was
+    removed.
     """
-    old_entries = sides.before.entries_by_id
-    new_entries = sides.after.entries_by_id
+    old_entries = ends.before.entries_by_id
+    new_entries = ends.after.entries_by_id
     superseded_ids: set[str] = set()
     for located in new_entries.values():
         superseded_ids.update(located.entry.supersedes)
@@ -252,11 +268,11 @@ def _find_lost_entries(sides: Sides) -> Iterator[Finding]:
     if not missing_ids:
         return
 
-    removed = _list_removed_ids(sides)
-    for entry_id in sorted(missing_ids - removed.in_order):
+    removed = _list_removed_ids(ends)
+    for entry_id in sorted(missing_ids - removed.rightly):
         located = old_entries[entry_id]
         name = f"{entry_id[:8]} ({located.entry.title!r})"
-        if entry_id in removed.all:
+        if entry_id in removed.by_commit:
             message = f"{name} is taken out"
             yield Finding(located.path, 1, "removed-entry", message, REMOVED_HINT, "warning")
         else:
@@ -268,17 +284,21 @@ class RemovedIds(NamedTuple):
     """The ids of entries that commits of a change removed.
 
     Attributes:
-        all: all of them.
-        in_order: those that a run of memory-ci removed, or that were retired before.
+        by_commit: all of them.
+        rightly: those that a run of memory-ci removed, or that were retired before.
     """
 
-    all: set[str]
-    in_order: set[str]
+    by_commit: set[str]
+    rightly: set[str]
 
 
-def _list_removed_ids(sides: Sides) -> RemovedIds:
-    """Return the ids of entries that the commits of a change removed; merges are not read."""
-    workspace = sides.workspace
+def _list_removed_ids(ends: ChangeEnds) -> RemovedIds:
+    """Return the ids of entries that the commits of a change removed, and whether they might.
+
+    A removal is right if a run of memory-ci made the commit, or if the entry was retired before.
+    Merge commits are not read.
+    """
+    workspace = ends.workspace
     is_memory = build_memory_test(workspace)
     removed = RemovedIds(set(), set())
     arguments = (
@@ -286,7 +306,7 @@ def _list_removed_ids(sides: Sides) -> RemovedIds:
         "--no-merges",
         "--no-renames",
         "--end-of-options",
-        *sides.span,
+        *ends.span,
         "--",
     )
     for commit, _ in read_log(workspace.repo, *arguments):
@@ -297,23 +317,24 @@ def _list_removed_ids(sides: Sides) -> RemovedIds:
         removed_ids = old_entries.keys() - workspace.at(commit.sha).entries_by_id.keys()
         # The commit of a run has our trailer, and changes nothing but memory.
         is_run = bool(find_trailers(commit.message, (STEP,))) and all(are_memory)
-        removed.all.update(removed_ids)
+        removed.by_commit.update(removed_ids)
         for entry_id in removed_ids:
-            if is_run or old_entries[entry_id].entry.status == "retired":
-                removed.in_order.add(entry_id)
+            was_retired = old_entries[entry_id].entry.status == "retired"
+            if is_run or was_retired:
+                removed.rightly.add(entry_id)
     return removed
 
 
-def _find_forbidden_fork_changes(sides: Sides) -> Iterator[Finding]:
+def _find_forbidden_fork_changes(ends: ChangeEnds) -> Iterator[Finding]:
     """Find changes of memory files that the author of a fork may not make.
 
     Anyone may open a request from a fork, so it may only add files to the inbox, where new entries
     wait for review. Paths are compared in lower case: some file systems ignore the case.
     """
-    repo = sides.workspace.repo
-    is_memory = build_memory_test(Workspace(repo, _casefold_scopes(sides.workspace.config)))
-    old_files = set(sides.before.tree.files.values())
-    new_files = set(sides.after.tree.files.values())
+    repo = ends.workspace.repo
+    is_memory = build_memory_test(Workspace(repo, _casefold_scopes(ends.workspace.config)))
+    old_files = set(ends.before.tree.files.values())
+    new_files = set(ends.after.tree.files.values())
     changed_paths = {readable_path(file) for file in old_files ^ new_files}
 
     for path in sorted(changed_paths):
@@ -322,8 +343,8 @@ def _find_forbidden_fork_changes(sides: Sides) -> Iterator[Finding]:
         if folded_path == CONFIG_FILE or is_forbidden_memory:
             yield Finding(path, 1, "fork-memory", "a fork may not change this file", FORK_HINT)
 
-    day = read_commit_time(repo, sides.after.sha).date()
-    for located in sides.after.memory.located:
+    day = read_commit_time(repo, ends.after.sha).date()
+    for located in ends.after.memory.located:
         if located.path in changed_paths and is_fragment(located.path):
             yield from find_note_claims(located, day, "error")
 
@@ -339,13 +360,13 @@ def _casefold_scopes(config: Config) -> Config:
     return replace(config, scopes=replace(config.scopes, **folded_patterns))
 
 
-def _find_fork_claims(sides: Sides) -> Iterator[Finding]:
+def _find_fork_claims(ends: ChangeEnds) -> Iterator[Finding]:
     """Find statements in a fork's commit messages that a run of memory-ci would not believe.
 
     These are trailers that only a run may write, uses of entries, and reverts without a proof.
     """
-    repo = sides.workspace.repo
-    commits = [commit for commit, _ in read_log(repo, "--end-of-options", *sides.span, "--")]
+    repo = ends.workspace.repo
+    commits = [commit for commit, _ in read_log(repo, "--end-of-options", *ends.span, "--")]
     for commit in commits:
         trailers = find_trailers(commit.message, (STEP, SOURCE, COUNTED))
         keys = dict.fromkeys(key for key, _ in trailers)
@@ -354,23 +375,27 @@ def _find_fork_claims(sides: Sides) -> Iterator[Finding]:
             message = (
                 f"the commit {commit.sha[:12]} has {trailer_keys}, which only record runs may write"
             )
-            yield Finding(".", 1, "own-trailer-from-fork", message, OWN_HINT)
+            yield Finding(".", 1, "own-trailer-from-fork", message, RUN_TRAILER_HINT)
     for commit in commits:
         yield from find_claimed_uses(commit, "warning")
     if any(MENTIONS_REVERT.search(commit.message) for commit in commits):
-        yield from _find_refused_reverts(sides, commits)
+        yield from _find_refused_reverts(ends, commits)
 
 
-def _find_refused_reverts(sides: Sides, commits: Iterable[Commit]) -> Iterator[Finding]:
-    """Find reverts that messages of a fork's commits claim, and that their code does not prove."""
-    workspace = sides.workspace
-    span = (sides.before.sha, sides.after.sha)
-    fork_spans = {commit.sha[:SHA_WIDTH]: span for commit in commits}
-    episodes = combine(load_episodes(workspace, sides.before.sha).records)
-    claims = Claims(workspace.repo, fork_spans, episodes)
+def _find_refused_reverts(ends: ChangeEnds, commits: Iterable[Commit]) -> Iterator[Finding]:
+    """Find reverts that messages of a fork's commits claim, and that their code does not prove.
 
-    # All of history is read, oldest first, for the reverted commits may be old.
-    arguments = ("--topo-order", "--reverse", "--end-of-options", sides.after.sha, "--")
+    All of history is searched for reverts, oldest commit first, since a revert of a revert has to
+    know the first one. Each claim is passed to `claims`, which compares the claims of the fork's
+    commits with the code and collects those that it refuses.
+    """
+    workspace = ends.workspace
+    change_tips = (ends.before.sha, ends.after.sha)
+    tips_by_fork_commit = {commit.sha[:SHA_WIDTH]: change_tips for commit in commits}
+    episodes = combine(load_episodes(workspace, ends.before.sha).records)
+    claims = Claims(workspace.repo, tips_by_fork_commit, episodes)
+
+    arguments = ("--topo-order", "--reverse", "--end-of-options", ends.after.sha, "--")
     history = read_log(workspace.repo, *arguments)
-    find_reverts((commit for commit, _ in history), claims.accept_names)
+    find_reverts((commit for commit, _ in history), accept_names=claims.accept_names)
     yield from list_refused(claims.refused, "warning")

@@ -111,7 +111,7 @@ def ci_command(
 
     if extract and apply:
         raise click.UsageError("--extract makes a plan, --apply performs one: choose one.")
-    repository = open_committed_workspace()
+    workspace = open_committed_workspace()
     ci_provider = provider or find_provider(os.environ)
     is_github = ci_provider == "github"
     options = CiOptions(
@@ -124,17 +124,15 @@ def ci_command(
     )
     started = now().replace(microsecond=0)
     try:
-        job = find_job(repository, ci_provider, os.environ)
+        job = find_job(workspace, ci_provider, os.environ)
         with progress("Reading merged work") as advance:
-            run = run_ci(
-                repository, job, options, now=started, progress=advance, environ=os.environ
-            )
+            run = run_ci(workspace, job, options, now=started, progress=advance, environ=os.environ)
     except MemoryCIError as error:
-        _print_line(describe_failure(repository, error, started, os.environ))
+        _print_line(describe_failure(workspace, error, started, os.environ))
         raise
-    written = list_written(repository, run.plan) if run.plan else ()
-    _print_run(run, written, is_github=is_github)
-    _print_line(describe_run(repository, run, started, os.environ))
+    episode_paths = list_written(workspace, run.plan) if run.plan else ()
+    _print_run(run, episode_paths, is_github=is_github)
+    _print_line(describe_run(workspace, run, started, os.environ))
     _write_files(run, summary, is_github=is_github)
     raise SystemExit(run.exit_code)
 
@@ -171,7 +169,7 @@ def _print_line(line: RunLine) -> None:
         say(f"Warning: {failure}", err=True)
 
 
-def _print_run(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
+def _print_run(run: CiRun, episode_paths: Sequence[str], *, is_github: bool) -> None:
     """Print the result of a job: its task to stderr, its findings or plan to stdout.
 
     The runner of GitHub executes commands that it finds in a log (`::add-mask::x`), so they are
@@ -179,14 +177,14 @@ def _print_run(run: CiRun, written: Sequence[str], *, is_github: bool) -> None:
 
     Args:
         run: the result of the job.
-        written: the paths of the episode files that it wrote.
+        episode_paths: the paths of the episode files that it wrote.
         is_github: whether the job runs in GitHub Actions.
     """
     say(f"{run.job.kind}: {printable(run.job.reason)}", err=True)
     if run.report:
         show_report(run.report, "github" if is_github else "text")
         say("".join(f"{printable(line)}\n" for line in run.remarks), err=True)
-    text = render_plan(run.plan, written) if run.plan else ""
+    text = render_plan(run.plan, episode_paths) if run.plan else ""
     text += "".join(f"  {printable(line)}\n" for line in list_outcome(run.published))
     if is_github:
         echo(fence(disarm_workflow_commands(mask_secrets(text)), secrets.token_hex(16)))

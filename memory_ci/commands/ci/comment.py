@@ -15,9 +15,11 @@ from memory_ci.records.report import Finding
 
 MARKER = "<!-- memory-ci: cited code -->"
 TITLE = "This change edits code that entries of memory cite"
-DONE = f"{MARKER}\nThis change no longer edits code that entries of memory cite.\n"
+NO_LONGER_CITED_COMMENT = (
+    f"{MARKER}\nThis change no longer edits code that entries of memory cite.\n"
+)
 MAX_BYTES = 60_000  # GitHub takes 65,536 characters.
-CODES = ("anchor-changed", "anchor-gone")
+CITED_CODE_FINDINGS = ("anchor-changed", "anchor-gone")
 
 
 def comment_on_cited(
@@ -44,9 +46,9 @@ def comment_on_cited(
     config = workspace_at(workspace.repo, base).config
     if not config.ci.comment:
         return ""
-    cited = [finding for finding in findings if finding.code in CODES]
+    cited_findings = [finding for finding in findings if finding.code in CITED_CODE_FINDINGS]
     try:
-        return _update_comment(workspace, config, job.number, cited, environ)
+        return _update_comment(workspace, config, job.number, cited_findings, environ)
     except EngineError as error:
         return f"no comment on the request: {error.message}"
 
@@ -55,7 +57,7 @@ def _update_comment(
     workspace: Workspace,
     config: Config,
     number: int,
-    cited: Sequence[Finding],
+    cited_findings: Sequence[Finding],
     environ: Mapping[str, str],
 ) -> str:
     """Write the comment on the forge, if its text changes.
@@ -67,7 +69,7 @@ def _update_comment(
         workspace: the repository.
         config: the configuration of the base.
         number: the number of the pull request.
-        cited: the findings on cited code.
+        cited_findings: the findings on cited code.
         environ: environment variables, which name the forge.
 
     Returns:
@@ -80,12 +82,12 @@ def _update_comment(
     forge = choose_proposals(config.forge, environ, cache)
     if forge is None:
         return ""
-    body = DONE
-    if cited:
-        body = f"{MARKER}\n{render_findings(TITLE, cited, MAX_BYTES - len(MARKER) - 1)}"
+    body = NO_LONGER_CITED_COMMENT
+    if cited_findings:
+        body = f"{MARKER}\n{render_findings(TITLE, cited_findings, MAX_BYTES - len(MARKER) - 1)}"
     comment = forge.find_comment(number, MARKER)
     if comment is None:
-        if not cited:
+        if not cited_findings:
             return ""
         forge.add_comment(number, body)
         return "commented on the request"

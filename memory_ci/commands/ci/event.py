@@ -151,7 +151,7 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
             f"the event is not one of GitHub: {error}", slug="bad-event", hint=hint
         ) from error
     if name == "pull_request" and event.pull_request:
-        return _job_of_pull_request(event.pull_request)
+        return _make_verify_job(event.pull_request)
     if name == "merge_group" and event.merge_group:
         return CiJob("verify", "a merge queue", base=event.merge_group.base_sha)
     if name not in BRANCH_EVENTS:
@@ -164,10 +164,10 @@ def github_job(environ: Mapping[str, str], data: bytes) -> CiJob:
     if name == "schedule":
         # GitHub runs schedules on the default branch alone, and the event may not name that branch.
         default_ref = ref
-    return _branch_job(name, ref, default_ref)
+    return _make_branch_job(name, ref, default_ref)
 
 
-def _job_of_pull_request(request: _PullRequest) -> CiJob:
+def _make_verify_job(request: _PullRequest) -> CiJob:
     """Return the task to verify a pull request on GitHub."""
     base = request.base.repo
     head = request.head.repo
@@ -204,16 +204,16 @@ def gitlab_job(environ: Mapping[str, str]) -> CiJob:
     if source not in BRANCH_SOURCES:
         raise _make_refusal(source)
     branch = environ.get("CI_COMMIT_BRANCH", "")
-    return _branch_job(source, branch, environ.get("CI_DEFAULT_BRANCH", ""))
+    return _make_branch_job(source, branch, environ.get("CI_DEFAULT_BRANCH", ""))
 
 
-def _branch_job(event: str, ref: str, default: str) -> CiJob:
+def _make_branch_job(event: str, ref: str, default: str) -> CiJob:
     """Return the task of a job on a branch: to record on the default branch, nothing on others.
 
     Args:
         event: the name of the event, for the reason.
         ref: the branch.
-        default: the default branch, spelt as `ref` is.
+        default: the default branch, as a full or a short name like `ref`.
     """
     branch = short_branch(ref)
     if not branch or ref != default:

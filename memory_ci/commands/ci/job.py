@@ -16,6 +16,7 @@ from memory_ci.commands.ci.comment import comment_on_cited
 from memory_ci.commands.ci.event import CiJob
 from memory_ci.commands.health.health import list_health_remarks
 from memory_ci.commands.publish.carry_over import move_plan
+from memory_ci.commands.publish.landing import Planner
 from memory_ci.commands.publish.publish import PublishOptions, find_delay, publish
 from memory_ci.commands.record.learner import OnProgress, ignore_progress
 from memory_ci.commands.record.run import fetch_sessions, plan_record, save_plan
@@ -151,25 +152,65 @@ def run_ci(
         MemoryCIError: the errors of verifying, recording and publishing.
     """
     if job.kind == "verify":
-        return _verify(workspace, job, options, environ)
+        return _verify_change(workspace, job, options, environ)
     if job.kind == "nothing":
         return CiRun(job)
+    make_plan = _choose_planner(workspace, options, now, environ, progress)
+    return _record_changes(workspace, job, options, make_plan, now=now, environ=environ)
 
-    plan_of_earlier_job = None if options.apply is None else parse_plan(options.apply)
 
-    def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
-        """Plan a run on a ref, or move the plan of an earlier job there.
+def _choose_planner(
+    workspace: Workspace,
+    options: CiOptions,
+    now: datetime,
+    environ: Mapping[str, str],
+    progress: OnProgress,
+) -> Planner:
+    """Return the function that makes the plan of the run for a ref.
 
-        `publish` calls it again whenever the branch has moved before the push.
-        """
-        if plan_of_earlier_job is not None:
+    It plans a record run. If the job performs the plan of an earlier job, it moves that plan to the
+    ref. `publish` calls it again whenever the branch has moved before the push.
+
+    Raises:
+        RepositoryError, UsageError: the errors of `parse_plan`.
+    """
+    if options.apply is not None:
+        plan_of_earlier_job = parse_plan(options.apply)
+
+        def move_earlier_plan(ref: str, _accepted: frozenset[str]) -> Plan:
             return move_plan(workspace, plan_of_earlier_job, ref)
+
+        return move_earlier_plan
+
+    def plan_run(ref: str, accepted_keys: frozenset[str]) -> Plan:
         problems = () if options.dry_run else fetch_sessions(workspace, ref, environ)
         record_options = RecordOptions(
-            ref=ref, engine=options.engine, problems=problems, accepted=accepted
+            ref=ref, engine=options.engine, problems=problems, accepted_keys=accepted_keys
         )
         return plan_record(workspace, record_options, now.date(), progress, environ)
 
+    return plan_run
+
+
+def _record_changes(
+    workspace: Workspace,
+    job: CiJob,
+    options: CiOptions,
+    make_plan: Planner,
+    *,
+    now: datetime,
+    environ: Mapping[str, str],
+) -> CiRun:
+    """Record merged changes: save the plan, preview it, or commit and publish it.
+
+    Args:
+        workspace: the repository.
+        job: the task of the job, with the branch.
+        options: the options of the job: `extract` saves the plan, `dry_run` previews it.
+        make_plan: makes the plan for a ref.
+        now: the time of the job.
+        environ: environment variables, which name the forge.
+    """
     ref = branch_name(workspace, job.branch)
     publish_options = PublishOptions(options.push, ref, options.now)
     if options.extract is not None:
@@ -207,7 +248,7 @@ def _save_plan(workspace: Workspace, job: CiJob, plan: Plan, path: Path, now: da
     return CiRun(job, plan=plan, stop=stop)
 
 
-def _verify(
+def _verify_change(
     workspace: Workspace, job: CiJob, options: CiOptions, environ: Mapping[str, str]
 ) -> CiRun:
     """Verify a change, and comment on its pull request if it changes cited code."""

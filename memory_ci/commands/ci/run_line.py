@@ -103,7 +103,7 @@ def _name_repository(workspace: Workspace, environ: Mapping[str, str]) -> str:
     """
     repo = workspace.repo
     remote_url = find_setting(repo, f"remote.{workspace.config.publish.remote}.url") or ""
-    is_url = "://" in remote_url  # Else as for ssh: git@example.org:owner/name.git
+    is_url = "://" in remote_url  # The other form is that of ssh: git@example.org:owner/name.git
     remote_path = urlsplit(remote_url).path if is_url else remote_url.partition(":")[2]
     names = (
         environ.get("GITHUB_REPOSITORY"),
@@ -155,7 +155,7 @@ def _count_served(plan: Plan | None) -> Served:
     served_count = 0
     used_count = 0
     for episode in _list_new_episodes(plan):
-        served_ids = [served.id for served in episode.retrieved]
+        served_ids = [served_entry.id for served_entry in episode.retrieved]
         if served_ids:
             change_count += 1
             served_count += len(served_ids)
@@ -169,8 +169,8 @@ def _list_new_episodes(plan: Plan | None) -> list[Episode]:
         return []
     episodes = []
     for file in plan.episodes:
-        parsed = parse_episode_file(file.path, file.text.encode())
-        episodes += [record for record in parsed.records if isinstance(record, Episode)]
+        parsed_file = parse_episode_file(file.path, file.text.encode())
+        episodes += [record for record in parsed_file.records if isinstance(record, Episode)]
     return episodes
 
 
@@ -206,7 +206,7 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     started_ns = int(line.at.timestamp() * 1e9)
     span = provider.get_tracer("memory-ci").start_span("memory-ci ci", start_time=started_ns)
-    for name, value in _flatten(line).items():
+    for name, value in _flatten_line(line).items():
         span.set_attribute(name, value)
     if line.state in ("stopped", "failed"):
         span.set_status(StatusCode.ERROR, line.reason)
@@ -215,14 +215,14 @@ def export_span(line: RunLine, ended: datetime, environ: Mapping[str, str]) -> s
     return ""
 
 
-def _flatten(line: RunLine) -> dict[str, str | int | float]:
+def _flatten_line(line: RunLine) -> dict[str, str | int | float]:
     """Return the texts and numbers of a line by dotted names: `memory_ci.lag.changes`."""
     attributes: dict[str, str | int | float] = {}
-    pending: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]
-    while pending:
-        name, value = pending.pop(0)
+    pending_values: list[tuple[str, object]] = [("memory_ci", msgspec.to_builtins(line))]
+    while pending_values:
+        name, value = pending_values.pop(0)
         if isinstance(value, Mapping):
-            pending += [(f"{name}.{key}", inner) for key, inner in value.items()]
+            pending_values += [(f"{name}.{key}", inner) for key, inner in value.items()]
         elif isinstance(value, str | int | float):
             attributes[name] = value
     return attributes

@@ -30,7 +30,7 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
       memory-ci doctor --privacy
     """
     from memory_ci.commands.doctor.doctor import CHECKS, diagnose
-    from memory_ci.commands.doctor.machine import PRIVACY
+    from memory_ci.commands.doctor.machine import PRIVACY_CHECKS
     from memory_ci.commands.doctor.text import render_diagnosis
 
     with progress("Looking"):
@@ -40,7 +40,7 @@ def doctor_command(online: bool, privacy: bool, as_json: bool) -> None:
             now(),
             sys.executable,
             is_online=online,
-            checks=PRIVACY if privacy else CHECKS,
+            checks=PRIVACY_CHECKS if privacy else CHECKS,
         )
     show(diagnosis, render_diagnosis(diagnosis), as_json)
     raise SystemExit(diagnosis.exit_status)

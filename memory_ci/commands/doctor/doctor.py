@@ -45,11 +45,10 @@ CHECKS: tuple[tuple[str, DoctorCheck], ...] = (
 )
 """The checks in their order; a check gives any number of probes."""
 
-AGAIN = "Do what the message says, then run `memory-ci doctor` again."
-BUG = "This is a fault of memory-ci: report it with this line."
-LACKING = (
-    "promisor remote"  # in git's message on an object that a partial clone would have to fetch
-)
+RUN_AGAIN = "Do what the message says, then run `memory-ci doctor` again."
+REPORT_BUG = "This is a fault of memory-ci: report it with this line."
+MISSING_OBJECT_TEXT = "promisor remote"
+"""Words of git's message on an object that a partial clone would have to fetch."""
 
 
 def diagnose(
@@ -76,19 +75,19 @@ def diagnose(
     Raises:
         RepositoryError: not-a-repository.
     """
-    workspace, configuration = _open(start)
+    workspace, configuration = _open_workspace(start)
     context = DoctorContext(workspace, environ, now, python, is_online)
     probes = [configuration]
     for name, check in progress.count("Looking", tuple(checks)):
-        probes += _run(name, check, context)
+        probes += _run_check(name, check, context)
     return Diagnosis(tuple(_mask_credentials(probe) for probe in probes))
 
 
 def _mask_credentials(probe: Probe) -> Probe:
-    return replace(probe, what=mask_secrets(probe.what), remedy=mask_secrets(probe.remedy))
+    return replace(probe, message=mask_secrets(probe.message), remedy=mask_secrets(probe.remedy))
 
 
-def _open(start: Path) -> tuple[Workspace, Probe]:
+def _open_workspace(start: Path) -> tuple[Workspace, Probe]:
     """Return the workspace around a directory, and a probe of its configuration.
 
     If the configuration cannot be read, the workspace has the defaults.
@@ -109,18 +108,18 @@ def _open(start: Path) -> tuple[Workspace, Probe]:
     return workspace, Probe("configuration", "warn", messages, findings[0].hint)
 
 
-def _run(name: str, check: DoctorCheck, context: DoctorContext) -> tuple[Probe, ...]:
+def _run_check(name: str, check: DoctorCheck, context: DoctorContext) -> tuple[Probe, ...]:
     """Return the probes of a check, or one probe for the error that it raises."""
     try:
         return tuple(check(context))
     except MemoryCIError as error:
-        if LACKING in error.message:
-            what = (
+        if MISSING_OBJECT_TEXT in error.message:
+            message = (
                 "this partial clone lacks the objects for this check; "
                 "`git fetch --refetch --no-filter` gets them"
             )
-            return (Probe(name, "skip", what),)
-        return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or AGAIN),)
+            return (Probe(name, "skip", message),)
+        return (Probe(name, "fail", f"{error.message} [{error.slug}]", error.hint or RUN_AGAIN),)
     except Exception as error:  # noqa: BLE001 - a bug of one check must not stop the others
-        what = f"the check itself failed: {type(error).__name__}: {error}"
-        return (Probe(name, "fail", what, BUG),)
+        message = f"the check itself failed: {type(error).__name__}: {error}"
+        return (Probe(name, "fail", message, REPORT_BUG),)

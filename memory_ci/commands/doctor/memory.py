@@ -34,10 +34,10 @@ from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.memory_files import load_file
 from memory_ci.text import plural
 
-MAX_NAMED = 3  # findings that are named; `memory-ci check` names all
-REBUILD = "memory-ci index"
-EMBED = "memory-ci index --vectors"
-CHOOSE = (
+MAX_NAMED_FINDINGS = 3  # findings that are named; `memory-ci check` names all
+REBUILD_COMMAND = "memory-ci index"
+EMBED_COMMAND = "memory-ci index --vectors"
+EMBEDDER_REMEDY = (
     "Give it what it lacks (`memory-ci help models#embedders`), or set retrieve.embedder to none."
 )
 
@@ -50,8 +50,10 @@ def check_files(context: DoctorContext) -> Iterator[Probe]:
     repo = context.workspace.repo
     report = check_memory(context.workspace, view_files=context.files)
     if not report.files:
-        place = "" if repo.root else " in a clone that has a work tree, then commit and push"
-        yield Probe("memory", "warn", "there are no memory files", f"memory-ci init{place}")
+        remedy = "memory-ci init"
+        if repo.root is None:
+            remedy += " in a clone that has a work tree, then commit and push"
+        yield Probe("memory", "warn", "there are no memory files", remedy)
         return
     count = f"{plural(report.entries, 'entry')} in {plural(report.files, 'file')}"
     yield _judge_findings("memory", report.findings, count, "memory-ci check")
@@ -60,29 +62,32 @@ def check_files(context: DoctorContext) -> Iterator[Probe]:
     patterns = context.workspace.config.scopes
     paths = [CONFIG_FILE, *patterns.project, *patterns.institutional]
     committed_paths = tree_at(repo, context.head).files if context.head else ()
-    uncommitted = []
+    uncommitted_paths = []
     for path in paths:
         if repo.root and (repo.root / path).is_file() and path not in committed_paths:
-            uncommitted.append(path)
-    if uncommitted:
-        remedy = f"git add {' '.join(uncommitted)} && git commit -m 'Add memory'"
-        yield Probe("memory", "warn", f"not committed: {', '.join(uncommitted)}", remedy)
+            uncommitted_paths.append(path)
+    if uncommitted_paths:
+        remedy = f"git add {' '.join(uncommitted_paths)} && git commit -m 'Add memory'"
+        yield Probe("memory", "warn", f"not committed: {', '.join(uncommitted_paths)}", remedy)
 
 
 def check_interrupted(context: DoctorContext) -> Iterator[Probe]:
-    """Check whether a run was killed after it wrote files and before its branch moved."""
+    """Check whether a run was killed after it wrote files and before it moved its branch.
+
+    The files of such a run are in the work tree, and in no commit.
+    """
     move = find_unfinished(context.workspace.repo)
     if move is None:
         yield Probe("interrupted", "ok", "no run was cut short")
         return
-    what = (
+    message = (
         f"a run was killed while it committed to {move.ref}: "
         "files may be written that no commit has"
     )
     remedy = (
         "memory-ci check takes them back, and names those that you changed since; then run again"
     )
-    yield Probe("interrupted", "warn", what, remedy)
+    yield Probe("interrupted", "warn", message, remedy)
 
 
 def check_global(context: DoctorContext) -> Iterator[Probe]:
@@ -100,27 +105,27 @@ def check_global(context: DoctorContext) -> Iterator[Probe]:
     try:
         data = read_regular(path, MAX_FILE_BYTES)
     except OSError as error:
-        what = f"{configured_path} cannot be read: {error.strerror}"
+        message = f"{configured_path} cannot be read: {error.strerror}"
         remedy = (
             f"Make {configured_path} a regular file that you may read, or set global.path to ''."
         )
-        yield Probe("global-memory", "fail", what, remedy)
+        yield Probe("global-memory", "fail", message, remedy)
         return
 
     file = screen_file(load_file(configured_path, data, context.workspace.config.scopes))
     errors = [finding for finding in file.findings if finding.level == "error"]
-    what = f"{plural(len(file.entries), 'entry')} in {configured_path}"
+    message = f"{plural(len(file.entries), 'entry')} in {configured_path}"
     remedy = f"Mend these lines of {configured_path}; what they hold is not served."
-    yield _judge_findings("global-memory", errors, what, remedy)
+    yield _judge_findings("global-memory", errors, message, remedy)
 
 
-def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: str) -> Probe:
+def _judge_findings(name: str, findings: Iterable[Finding], message: str, remedy: str) -> Probe:
     """Return a probe that names the first errors among findings, else the first warnings.
 
     Args:
         name: the name of the check.
         findings: the findings.
-        what: the words of the probe if there is neither.
+        message: the words of the probe if there is neither.
         remedy: the remedy for errors and warnings.
     """
     levels: dict[str, ProbeState] = {"error": "fail", "warning": "warn"}
@@ -132,40 +137,46 @@ def _judge_findings(name: str, findings: Iterable[Finding], what: str, remedy: s
                 lines.append(f"{place}: {finding.message} [{finding.code}]")
         if not lines:
             continue
-        text = "\n".join(lines[:MAX_NAMED])
-        if len(lines) > MAX_NAMED:
-            text += f"\nand {len(lines) - MAX_NAMED} more"
+        text = "\n".join(lines[:MAX_NAMED_FINDINGS])
+        if len(lines) > MAX_NAMED_FINDINGS:
+            text += f"\nand {len(lines) - MAX_NAMED_FINDINGS} more"
         return Probe(name, state, f"{plural(len(lines), level)}: {text}", remedy)
-    return Probe(name, "ok", what)
+    return Probe(name, "ok", message)
 
 
 # -- derived data
 
 
 def check_index(context: DoctorContext) -> Iterator[Probe]:
-    """Check that the search index can be read and written, and count the files it lacks."""
+    """Check that the search index can be read and written, and count the files it lacks.
+
+    An index that is missing or cannot be used is no failure: a retrieval builds one.
+    """
     path = index_path(context.workspace)
     index = glance(path)
-    if not _is_writable(path):
-        what = f"{path} cannot be written: every retrieval builds its own"
-        yield Probe("index", "warn", what, f"Make {path.parent} writable.")
+    if not _is_file_writable(path):
+        message = f"{path} cannot be written: every retrieval builds its own"
+        yield Probe("index", "warn", message, f"Make {path.parent} writable.")
     elif index is None:
         yield Probe("index", "skip", "not built yet: the first retrieval builds it")
     elif not path.is_file():
-        what = f"{path} is in the way: every retrieval builds its own"
-        yield Probe("index", "warn", what, f"Remove {path}.")
+        message = f"{path} is in the way: every retrieval builds its own"
+        yield Probe("index", "warn", message, f"Remove {path}.")
     elif index.fault:
-        what = f"cannot be used, and is built again by the next call: {index.fault}"
-        yield Probe("index", "warn", what, REBUILD)
+        message = f"cannot be used, and is built again by the next call: {index.fault}"
+        yield Probe("index", "warn", message, REBUILD_COMMAND)
     else:
-        changed = _count_changed(context, index)
-        state = "equals the files"
-        if changed:
-            state = f"{plural(changed, 'file')} changed since; the next retrieval reads them"
-        yield Probe("index", "ok", f"{plural(len(index.oids), 'file')}; {state}")
+        changed_count = _count_changed_files(context, index)
+        difference = "equals the files"
+        if changed_count:
+            difference = (
+                f"{plural(changed_count, 'file')} changed since; the next retrieval reads them"
+            )
+        indexed_files = plural(len(index.oids), "file")  # the index has an object id of each
+        yield Probe("index", "ok", f"{indexed_files}; {difference}")
 
 
-def _is_writable(path: Path) -> bool:
+def _is_file_writable(path: Path) -> bool:
     """Return whether a file can be written, or created in the nearest directory that exists."""
     folder = next(parent for parent in path.parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
@@ -173,7 +184,7 @@ def _is_writable(path: Path) -> bool:
     return not path.exists() or os.access(path, os.W_OK)
 
 
-def _count_changed(context: DoctorContext, index: Glance) -> int:
+def _count_changed_files(context: DoctorContext, index: Glance) -> int:
     """Return the number of memory files that differ from those in the index, or are gone."""
     oid_by_path = {readable_path(file): file.oid for file in context.files}
     global_path = context.workspace.config.global_.path  # in the index, and not in the work tree
@@ -186,33 +197,34 @@ def check_vectors(context: DoctorContext) -> Iterator[Probe]:
     """Check whether the search uses vectors and, if not, why and since when."""
     choice = choose_embedder(context.workspace.config.retrieve, context.environ)
     if choice.mode == "lexical":
-        what = f"no vectors are asked for; words are searched: {choice.reason}"
-        yield Probe("vectors", "ok", what)
+        message = f"no vectors are asked for; words are searched: {choice.reason}"
+        yield Probe("vectors", "ok", message)
         return
     note = load_embedder_note(context.workspace)
     last_use = "not seen working in this clone yet"
     if note.worked_on:
         last_use = f"last seen working on {note.worked_on}"
     if choice.embedder is None:
-        what = f"words alone are searched: {choice.reason}; {last_use}"
-        yield Probe("vectors", "fail", what, CHOOSE)
+        message = f"words alone are searched: {choice.reason}; {last_use}"
+        yield Probe("vectors", "fail", message, EMBEDDER_REMEDY)
         return
 
     if context.is_online:
         choice.embedder.embed(["memory"], "query")  # raises a MemoryCIError if it fails
     index = glance(index_path(context.workspace))
-    vector_count = index.vectors.get(choice.reason, 0) if index else 0
+    embedder_name = choice.reason  # The index has its vectors under this name.
+    vector_count = index.vectors.get(embedder_name, 0) if index else 0
     entry_count = index.texts if index else 0
     if note.failed_on is not None:
-        what = f"they fail since {note.failed_on}: {note.reason}; {last_use}"
-        yield Probe("vectors", "fail", what, f"{EMBED} (it says what is amiss)")
+        message = f"they fail since {note.failed_on}: {note.reason}; {last_use}"
+        yield Probe("vectors", "fail", message, f"{EMBED_COMMAND} (it says what is amiss)")
     elif vector_count < MIN_COVERAGE * entry_count:
         count = f"{vector_count} of {entry_count} entries"
-        what = f"{count} have vectors of {choice.reason}; {last_use}"
-        yield Probe("vectors", "warn", what, EMBED)
+        message = f"{count} have vectors of {embedder_name}; {last_use}"
+        yield Probe("vectors", "warn", message, EMBED_COMMAND)
     else:
-        what = f"{plural(vector_count, 'vector')} of {choice.reason}; {last_use}"
-        yield Probe("vectors", "ok", what)
+        message = f"{plural(vector_count, 'vector')} of {embedder_name}; {last_use}"
+        yield Probe("vectors", "ok", message)
 
 
 def check_cache(context: DoctorContext) -> Iterator[Probe]:
@@ -227,11 +239,11 @@ def check_cache(context: DoctorContext) -> Iterator[Probe]:
 # -- merged changes: their sessions, and how far memory is behind them
 
 MAX_CHANGES = 10  # merged changes whose sessions are looked for
-LOOK_BACK = 60  # first-parent commits that are searched for them: some are our own
+MAX_SEARCHED_COMMITS = 60  # first-parent commits that are searched for them: some are our own
 MAX_LAG = 20  # merged changes
-MAX_READ = 2_000  # merged changes that are read to count the work; of more, all count
-CUT = "history is cut off too early to tell"
-CAPTURE = (
+MAX_COUNTED_CHANGES = 2_000  # merged changes that are read to count the work; of more, all count
+CUT_HISTORY = "history is cut off too early to tell"
+CAPTURE_REMEDY = (
     "Is the agent's hook run, are its commits on these branches? "
     "`memory-ci sessions` lists what agents keep here; "
     "`memory-ci sessions --capture FILE` keeps one by hand."
@@ -241,8 +253,8 @@ CAPTURE = (
 def check_history(context: DoctorContext) -> Iterator[Probe]:
     """Check that the clone is not shallow."""
     if is_shallow(context.workspace.repo):
-        what = "this clone is shallow: nothing older can be recorded, and its code is not judged"
-        yield Probe("history", "warn", what, "git fetch --unshallow (in CI: fetch-depth: 0)")
+        message = "this clone is shallow: nothing older can be recorded, and its code is not judged"
+        yield Probe("history", "warn", message, "git fetch --unshallow (in CI: fetch-depth: 0)")
     else:
         yield Probe("history", "ok", "all of it is here")
 
@@ -254,25 +266,27 @@ def check_sessions(context: DoctorContext) -> Iterator[Probe]:
         return
     changes = _list_last_changes(context)
     if changes is None:
-        yield Probe("sessions", "skip", CUT)
+        yield Probe("sessions", "skip", CUT_HISTORY)
         return
 
     finder = SessionFinder(context.workspace, base=context.tip or "HEAD")
     joined_count = 0
     for change in changes:
-        has_session = any(True for _ in finder.find(change, None))
+        has_session = any(True for _ in finder.find_sessions(change, None))
         joined_count += has_session
-    yield _judge_capture(context, finder, changes, joined_count)
-    yield from _report_joining(finder)
+    yield _judge_session_capture(context, finder, changes, joined_count)
+    yield from _report_unjoined_sessions(finder)
 
 
-def _judge_capture(
+def _judge_session_capture(
     context: DoctorContext,
     finder: SessionFinder,
     changes: Sequence[MergedChange],
     joined_count: int,
 ) -> Probe:
-    """Return how many merged changes have a captured session, and whether it is a fault if none.
+    """Return how many merged changes have a captured session.
+
+    That none has one is a fault only if capture was set up, and work was merged since.
 
     Args:
         context: the repository and the machine.
@@ -280,30 +294,31 @@ def _judge_capture(
         changes: the last merged changes.
         joined_count: the number of these changes that have a session.
     """
-    stored = finder.captured.stored
-    since = _find_capture(context)
-    newest = max((session.at for session in stored), default=None)
-    stored_sessions = ""
-    if newest:
-        count = plural(len(stored), "session")
-        stored_sessions = f"{count} kept, the newest of {newest.astimezone(UTC).date()}"
-
+    capture_start = _find_capture_start(context)
+    sessions = finder.captured.stored
+    stored_note = "none kept here"
+    if sessions:
+        newest_day = max(session.at for session in sessions).astimezone(UTC).date()
+        stored_note = f"{plural(len(sessions), 'session')} kept, the newest of {newest_day}"
     if not changes:
-        more = f"; {stored_sessions}" if stored_sessions else ""
-        return Probe("sessions", "skip", f"nothing was merged yet{more}")
-    stored_sessions = stored_sessions or "none kept here"
+        message = "nothing was merged yet"
+        if sessions:
+            message += f"; {stored_note}"
+        return Probe("sessions", "skip", message)
+
     of_changes = f"of the last {plural(len(changes), 'merged change')}"
     if joined_count:
         has = "has" if joined_count == 1 else "have"
-        what = f"{joined_count} {of_changes} {has} a session; {stored_sessions}"
-        return Probe("sessions", "ok", what)
-    if since is not None and not _has_work_since(context, changes, since):
+        message = f"{joined_count} {of_changes} {has} a session; {stored_note}"
+        return Probe("sessions", "ok", message)
+
+    if capture_start is not None and not _has_work_since(context, changes, capture_start):
         return Probe("sessions", "skip", "nothing was merged since capture was set up")
-    if not stored and since is None:
-        what = f"none {of_changes} has a session, and nothing captures any (see agents)"
-        return Probe("sessions", "skip", what)
-    what = f"none {of_changes} has a session, though sessions are captured; {stored_sessions}"
-    return Probe("sessions", "warn", what, CAPTURE)
+    if not sessions and capture_start is None:
+        message = f"none {of_changes} has a session, and nothing captures any (see agents)"
+        return Probe("sessions", "skip", message)
+    message = f"none {of_changes} has a session, though sessions are captured; {stored_note}"
+    return Probe("sessions", "warn", message, CAPTURE_REMEDY)
 
 
 def _has_work_since(
@@ -319,42 +334,47 @@ def _has_work_since(
     )
 
 
-def _report_joining(finder: SessionFinder) -> Iterator[Probe]:
-    """Report sessions that could not be joined with merged changes, or not be read."""
-    yield from _judge_checkpoints(finder)
-    for missed in finder.describe_unjoined():
-        yield Probe("joining", "warn", missed, session_join.HINT)
-    unmerged = finder.describe_unmerged_sessions()
-    if unmerged:
-        yield Probe("unmerged", "ok", unmerged)
+def _report_unjoined_sessions(finder: SessionFinder) -> Iterator[Probe]:
+    """Report captured sessions that could not be read, or that belong to no merged change.
+
+    A session is joined with the merged change that holds its work. A session whose branch is not
+    merged yet is no fault.
+    """
+    yield from _report_unnamed_checkpoints(finder)
+    for unjoined_message in finder.describe_unjoined():
+        yield Probe("joining", "warn", unjoined_message, session_join.HINT)
+    unmerged_message = finder.describe_unmerged_sessions()
+    if unmerged_message:
+        yield Probe("unmerged", "ok", unmerged_message)
     for problem in dict.fromkeys(finder.problems):
         remedy = "Where sessions are kept and fetched from: `memory-ci help agents`."
         yield Probe("sessions", "warn", problem, remedy)
 
 
-def _judge_checkpoints(finder: SessionFinder) -> Iterator[Probe]:
+def _report_unnamed_checkpoints(finder: SessionFinder) -> Iterator[Probe]:
     """Report the checkpoints of Entire that no commit names."""
-    if not (finder.unnamed and finder.unnamed.unnamed):
+    if not (finder.unnamed_checkpoints and finder.unnamed_checkpoints.summaries):
         return
-    summary = finder.unnamed.survey()
+    summary = finder.unnamed_checkpoints.join_whole_history()
     if summary:
         yield Probe("checkpoints", "warn", summary, checkpoints.HINT)
 
 
-def _find_capture(context: DoctorContext) -> datetime | None:
+def _find_capture_start(context: DoctorContext) -> datetime | None:
     """Return since when a hook of an agent captures sessions, None if no hook does.
 
-    The time is that of the oldest file. Agents write their settings again and again, so the note
-    of `init --clone` counts, too, if it names one of the settings files.
+    It is the time of the oldest settings file with such a hook. An agent may write its settings
+    often, which makes their time too late. So the file in which `init --clone` lists its results
+    counts, too, if it names one of the settings files.
     """
     repo = context.workspace.repo
     if repo.root is None:
         return None
-    note = repo.git_dir / MADE_FILE
-    noted_paths = peek_text(note).splitlines()
+    install_note = repo.git_dir / MADE_FILE
+    noted_paths = peek_text(install_note).splitlines()
     files = [found.path for found in list_parts(repo.root) if found.part.name == "hooks"]
     if any(str(path) in noted_paths for path in files):
-        files.append(note)
+        files.append(install_note)
     times = [datetime.fromtimestamp(path.stat().st_mtime, UTC) for path in files]
     return min(times, default=None)
 
@@ -369,7 +389,7 @@ def _list_last_changes(context: DoctorContext) -> Sequence[MergedChange] | None:
     if context.tip is None:
         return ()
     try:
-        base = find_commit(repo, f"{context.tip}~{LOOK_BACK}")
+        base = find_commit(repo, f"{context.tip}~{MAX_SEARCHED_COMMITS}")
         commit_range = history.plan_range(repo, base, context.tip)
     except RepositoryError as error:
         if error.slug == "shallow-clone":
@@ -391,39 +411,33 @@ def check_cursor(context: DoctorContext) -> Iterator[Probe]:
         yield Probe("recorded", "skip", "nothing is committed yet")
         return
     is_memory = build_memory_test(context.workspace)
-    is_cut = is_shallow(repo)
+    is_clone_shallow = is_shallow(repo)
     cursor = record_commits.find_cursor(repo, tip, is_memory)
-
-    # A shallow clone may lack the source, and its oldest commit seems to add every file.
-    lost = None if is_cut else record_commits.find_lost_cursor(repo, tip, cursor, is_memory)
-    if lost:
-        what = (
-            f"the last run ended at {lost.source[:12]}, which the branch does not hold: "
-            "it was rewritten"
-        )
-        yield Probe("recorded", "fail", what, f"memory-ci record --since {lost.commit[:12]}")
-        return
-
     start = cursor.source if cursor else None
-    if cursor is None and not is_cut:
-        start = history.find_addition(repo, tip, CONFIG_FILE)
-    waiting_count = 0
-    try:
-        if start:
-            waiting_count = _count_waiting(context, start, tip)
-    except RepositoryError as error:
-        if error.slug != "shallow-clone":
-            raise
-        is_cut = True
-        start = None
 
-    if start is not None:
-        yield _judge_lag(waiting_count, has_run=cursor is not None)
-    elif is_cut:
-        yield Probe("recorded", "skip", CUT)
+    # Not in a shallow clone: it may lack the cursor, and its oldest commit seems to add every file.
+    if not is_clone_shallow:
+        lost_cursor = record_commits.find_lost_cursor(repo, tip, cursor, is_memory)
+        if lost_cursor:
+            message = (
+                f"the last run ended at {lost_cursor.source[:12]}, which the branch does not hold: "
+                "it was rewritten"
+            )
+            remedy = f"memory-ci record --since {lost_cursor.commit[:12]}"
+            yield Probe("recorded", "fail", message, remedy)
+            return
+        if cursor is None:
+            start = history.find_addition(repo, tip, CONFIG_FILE)
+
+    if start is None and not is_clone_shallow:
+        message = "no commit holds a configuration yet, so there is nothing to record from"
+        yield Probe("recorded", "skip", message)
+        return
+    waiting_count = _count_waiting_changes(context, start, tip) if start else None
+    if waiting_count is None:
+        yield Probe("recorded", "skip", CUT_HISTORY)
     else:
-        what = "no commit holds a configuration yet, so there is nothing to record from"
-        yield Probe("recorded", "skip", what)
+        yield _judge_lag(waiting_count, has_run=cursor is not None)
 
 
 def _judge_lag(waiting_count: int, *, has_run: bool) -> Probe:
@@ -436,8 +450,8 @@ def _judge_lag(waiting_count: int, *, has_run: bool) -> Probe:
     verb = "waits" if waiting_count == 1 else "wait"
     waits = f"{plural(waiting_count, 'merged change')} {verb}"
     if not has_run and waiting_count:
-        what = f"nothing was recorded yet, and {waits}"
-        return Probe("recorded", "warn", what, "memory-ci record")
+        message = f"nothing was recorded yet, and {waits}"
+        return Probe("recorded", "warn", message, "memory-ci record")
     if waiting_count > MAX_LAG:
         remedy = "memory-ci record (or mend the job of CI)"
         return Probe("recorded", "warn", f"{waits} since the last record", remedy)
@@ -446,10 +460,19 @@ def _judge_lag(waiting_count: int, *, has_run: bool) -> Probe:
     return Probe("recorded", "ok", "everything that was merged is recorded")
 
 
-def _count_waiting(context: DoctorContext, start: str, tip: str) -> int:
-    """Return the number of merged changes of people and agents between two commits."""
-    commit_range = history.plan_range(context.workspace.repo, start, tip)
-    if commit_range.change_count > MAX_READ:
-        return commit_range.change_count
-    changes = history.iter_merged_changes(context.workspace.repo, commit_range)
-    return sum(is_work(context.workspace, change) for change in changes)
+def _count_waiting_changes(context: DoctorContext, start: str, tip: str) -> int | None:
+    """Return the number of merged changes of people and agents between two commits.
+
+    Returns:
+        The number; None if a shallow clone lacks some of the commits.
+    """
+    try:
+        commit_range = history.plan_range(context.workspace.repo, start, tip)
+        if commit_range.change_count > MAX_COUNTED_CHANGES:
+            return commit_range.change_count
+        changes = history.iter_merged_changes(context.workspace.repo, commit_range)
+        return sum(is_work(context.workspace, change) for change in changes)
+    except RepositoryError as error:
+        if error.slug == "shallow-clone":
+            return None
+        raise

@@ -16,13 +16,13 @@ class Probe(msgspec.Struct, frozen=True):
         name: the name of the check.
         state: `warn` is not set up, or will matter later; `fail` is set up and does not work;
             `skip` cannot be checked here; `out` leaves this machine, as it is set up to.
-        what: the result in words.
+        message: the result in words; `what` in JSON.
         remedy: what to do; never empty for `warn` and `fail`.
     """
 
     name: str
     state: ProbeState
-    what: str
+    message: str = msgspec.field(name="what")
     remedy: str = ""
 
 

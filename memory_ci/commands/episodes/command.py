@@ -87,8 +87,8 @@ def episode_command(
         now=now(),
         dry_run=dry_run,
     )
-    if noted.left_out:
-        keys = ", ".join(noted.left_out)
+    if noted.dropped_keys:
+        keys = ", ".join(noted.dropped_keys)
         say(f"Note: left out, because it is not in this repository: {keys}", err=True)
     path = printable(noted.path)
     if not noted.is_new:

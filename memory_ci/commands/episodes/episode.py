@@ -22,28 +22,35 @@ from memory_ci.regex import Regex
 from memory_ci.store.episodes import episode_record_path
 from memory_ci.text import shorten
 
-MAX_CONTENT = 8_000  # Characters of the text of an episode, which becomes one line.
-MAX_WORD = 200  # Characters of a domain, a topic, a session, and each value of a context.
-MAX_CONTEXT = 16  # Parts of the context of an episode.
+MAX_TEXT_CHARS = 8_000  # Characters of the text of an episode, which becomes one line.
+MAX_VALUE_CHARS = 200  # Characters of a domain, a topic, a session, and each value of a context.
+MAX_CONTEXT_SIZE = 16  # Parts of the context of an episode.
 SUMMARY_WIDTH = 120
-KEY = Regex(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
-# Keys of a context that are dropped: they tell of a machine. The session has its own argument.
-NOT_KEPT = ("cwd", "timestamp_local", "session")
-RENAMED = {"git_branch": "branch"}
+CONTEXT_KEY = Regex(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
+"""The name of a part of a context: `git_branch`, for instance."""
+
+DROPPED_KEYS = ("cwd", "timestamp_local", "session")
+"""Keys of a context that are dropped: they describe a machine, and the session has an argument."""
+
+RENAMED_KEYS = {"git_branch": "branch"}
+"""Keys of a context that an episode has under another name."""
+
+ACTION_KEYS = ("file", "tool")
+"""Keys of a context whose values are the files and tools of the episode's action instead."""
 
 
-class Noted(msgspec.Struct, frozen=True):
+class SavedEpisode(msgspec.Struct, frozen=True):
     """The file of an episode or of an amendment to it.
 
     Attributes:
         is_new: the file was written now.
-        left_out: keys of the context that were dropped.
+        dropped_keys: keys of the context that were dropped; `left_out` in JSON.
     """
 
     path: str
     episode: Episode
     is_new: bool
-    left_out: tuple[str, ...] = ()
+    dropped_keys: tuple[str, ...] = msgspec.field(default=(), name="left_out")
 
 
 def create_episode(
@@ -57,7 +64,7 @@ def create_episode(
     now: datetime,
     situation: Situation | None = None,
     dry_run: bool = False,
-) -> Noted:
+) -> SavedEpisode:
     """Write an episode, a text on one piece of work and its outcome, into the work tree.
 
     The same text of the same session is written once.
@@ -79,12 +86,12 @@ def create_episode(
         RepositoryError: bare-repository, write-failed.
         UsageError: empty-episode, episode-too-long, bad-context, bad-valence.
     """
-    work_tree(workspace)
+    work_tree(workspace)  # raises for a bare repository
     situation = situation or Situation()
     text = " ".join(content.split())
     words = {"domain": situation.domain, "topic": situation.topic, "session": session or ""}
-    _check_context(words, context)
-    _check_text(text)
+    _require_valid_context(words, context)
+    _require_valid_text(text)
 
     values = {key: _clean_value(workspace, key, value) for key, value in context.items()}
     file = values.get("file")
@@ -98,19 +105,23 @@ def create_episode(
         action=Action(files=(file,) if file else (), tools=(tool,) if tool else ()),
         text=text,
         outcome=outcome,
-        valence=_check_valence(valence),
+        valence=_require_valid_valence(valence),
     )
     if not is_safe(episode):
         message = "not recorded: this text must not be served to agents"
         raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
 
-    left_out = tuple(sorted(key for key, value in context.items() if value and not values[key]))
+    dropped_keys = tuple(sorted(key for key, value in context.items() if value and not values[key]))
     existing = _find_episode(workspace, episode.id)
     if existing is not None:
-        return Noted(episode_record_path(existing), existing, is_new=False, left_out=left_out)
+        return SavedEpisode(
+            episode_record_path(existing), existing, is_new=False, dropped_keys=dropped_keys
+        )
     if not dry_run:
         save_episode_record(workspace, episode)
-    return Noted(episode_record_path(episode), episode, is_new=True, left_out=left_out)
+    return SavedEpisode(
+        episode_record_path(episode), episode, is_new=True, dropped_keys=dropped_keys
+    )
 
 
 def _make_id(text: str, session: str | None) -> str:
@@ -120,11 +131,17 @@ def _make_id(text: str, session: str | None) -> str:
 
 
 def _make_context(values: Mapping[str, str], session: str | None) -> dict[str, str]:
-    """Return the context of an episode, without values that have a field of their own."""
+    """Return the context of an episode: facts on the work, and its session.
+
+    Args:
+        values: the facts by name, "" for one that was dropped. The file and the tool are left out:
+            an episode has them as its action.
+        session: the session, None for none.
+    """
     context = {}
     for key, value in values.items():
-        if value and key not in ("file", "tool"):
-            context[RENAMED.get(key, key)] = value
+        if value and key not in ACTION_KEYS:
+            context[RENAMED_KEYS.get(key, key)] = value
     if session:
         context["session"] = session
     return context
@@ -132,8 +149,8 @@ def _make_context(values: Mapping[str, str], session: str | None) -> dict[str, s
 
 def mark_important(
     workspace: Workspace, episode_id: str, valence: float, now: datetime, session: str | None = None
-) -> Noted:
-    """Set the valence (importance, from 0 to 1) of an episode, by a new file that amends it.
+) -> SavedEpisode:
+    """Set the importance of an episode, its valence from 0 to 1, by a new file that amends it.
 
     The newest amendment counts. None is written if the episode has this valence already.
 
@@ -148,19 +165,21 @@ def mark_important(
         RepositoryError: bare-repository, write-failed.
         UsageError: unknown-episode, bad-valence.
     """
-    work_tree(workspace)
+    work_tree(workspace)  # raises for a bare repository
     episode = _find_episode(workspace, episode_id)
     if episode is None or not is_visible(episode, session):
         hint = "`memory-ci recall --json` shows the ids."
         raise UsageError(f"no episode has the id {episode_id!r}", slug="unknown-episode", hint=hint)
-    if _check_valence(valence) == episode.valence:
-        return Noted(episode_record_path(episode), episode, is_new=False)
+    if _require_valid_valence(valence) == episode.valence:
+        return SavedEpisode(episode_record_path(episode), episode, is_new=False)
     amendment = make_amendment(at=now.replace(microsecond=0), amends=episode.id, valence=valence)
     save_episode_record(workspace, amendment)
-    return Noted(episode_record_path(amendment), replace(episode, valence=valence), is_new=True)
+    return SavedEpisode(
+        episode_record_path(amendment), replace(episode, valence=valence), is_new=True
+    )
 
 
-def _check_context(other_fields: Mapping[str, str], context: Mapping[str, str]) -> None:
+def _require_valid_context(other_fields: Mapping[str, str], context: Mapping[str, str]) -> None:
     """Raise unless all short texts of an episode, and their names, may be committed.
 
     Args:
@@ -170,17 +189,21 @@ def _check_context(other_fields: Mapping[str, str], context: Mapping[str, str]) 
     Raises:
         UsageError: bad-context, for a name or a text that may not be committed.
     """
-    if len(context) > MAX_CONTEXT:
+    if len(context) > MAX_CONTEXT_SIZE:
         message = f"a context of {len(context)} parts"
-        raise UsageError(message, slug="bad-context", hint=f"Keep {MAX_CONTEXT} of them.")
+        raise UsageError(message, slug="bad-context", hint=f"Keep {MAX_CONTEXT_SIZE} of them.")
     for key, value in (*other_fields.items(), *context.items()):
-        if not KEY.fullmatch(key) or len(value) > MAX_WORD or printable(value) != value:
+        if (
+            not CONTEXT_KEY.fullmatch(key)
+            or len(value) > MAX_VALUE_CHARS
+            or printable(value) != value
+        ):
             message = f"{printable(key[:40])!r} is not a valid part of a context"
-            hint = f"A name, and at most {MAX_WORD} characters in one line."
+            hint = f"A name, and at most {MAX_VALUE_CHARS} characters in one line."
             raise UsageError(message, slug="bad-context", hint=hint)
 
 
-def _check_text(text: str) -> None:
+def _require_valid_text(text: str) -> None:
     """Raise if an episode's text is empty or too long.
 
     Raises:
@@ -189,13 +212,13 @@ def _check_text(text: str) -> None:
     if not text:
         hint = "Say in a line what happened."
         raise UsageError("there is nothing to note", slug="empty-episode", hint=hint)
-    if len(text) > MAX_CONTENT:
-        message = f"the text has {len(text):,} characters, over the limit of {MAX_CONTENT:,}"
+    if len(text) > MAX_TEXT_CHARS:
+        message = f"the text has {len(text):,} characters, over the limit of {MAX_TEXT_CHARS:,}"
         hint = "Write only the task and its solution."
         raise UsageError(message, slug="episode-too-long", hint=hint)
 
 
-def _check_valence(valence: float) -> float:
+def _require_valid_valence(valence: float) -> float:
     """Return a valence, the importance of an episode, if it is from 0 to 1.
 
     Raises:
@@ -214,7 +237,7 @@ def _clean_value(workspace: Workspace, key: str, value: str) -> str:
     The path of a file is made relative to the repository. Absolute paths, paths in the home
     directory and paths outside the repository describe this machine.
     """
-    if key in NOT_KEPT:
+    if key in DROPPED_KEYS:
         return ""
     if key == "file" and value:
         if Path(value).is_absolute():

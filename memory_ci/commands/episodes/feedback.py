@@ -31,11 +31,11 @@ from memory_ci.records.report import Finding
 from memory_ci.regex import Regex
 from memory_ci.store.episodes import episode_record_path
 
-SHORTEST_COMMIT = 8
-LONGEST = 200
-NUMBER = Regex(r"[#!]?([1-9][0-9]{0,17})")  # A pull or merge request: 128, #128 or !128.
-NAMED = Regex(r"[a-z][a-z-]{1,20}:\S+")  # A kind and a name: review:128#r199.
-REF = Regex(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
+MIN_SHA_CHARS = 8
+MAX_CHARS = 200
+REQUEST_NUMBER = Regex(r"[#!]?([1-9][0-9]{0,17})")  # A pull or merge request: 128, #128 or !128.
+KIND_AND_NAME = Regex(r"[a-z][a-z-]{1,20}:\S+")  # A kind and a name: review:128#r199.
+WORK_REF = Regex(rf"pr:(?P<number>[0-9]{{1,18}})|commit:(?P<sha>{SHORT_ID})")
 
 
 class GivenFeedback(msgspec.Struct, frozen=True):
@@ -90,7 +90,7 @@ def give_feedback(
         ref=_normalise_ref(_check_text("ref", feedback.ref)),
     )
     episodes = load_episodes(workspace, None)
-    episode = _find_episode(combine(episodes.records), feedback.ref)
+    episode = _find_episode_of_work(combine(episodes.records), feedback.ref)
     if episode is not None:
         # One name for the same work, so that one event counts once.
         feedback = replace(feedback, ref=format_work_ref(episode.action.pr, episode.action.commit))
@@ -188,7 +188,7 @@ def _check_text(option_name: str, text: str) -> str:
     Raises:
         FindingsError: refused-text.
     """
-    if len(text) > LONGEST or not text.isprintable() or is_unsafe(text):
+    if len(text) > MAX_CHARS or not text.isprintable() or is_unsafe(text):
         message = f"not recorded: --{option_name} is too long, or not safe to store"
         raise FindingsError(message, slug="refused-text", hint=UNSAFE_HINT)
     return text
@@ -203,18 +203,18 @@ def _normalise_ref(ref: str) -> str:
     >>> _normalise_ref("#128"), _normalise_ref("commit:9d0c3f2"), _normalise_ref("")
     ('pr:128', 'commit:9d0c3f2', '')
     """
-    match = NUMBER.fullmatch(ref)
+    match = REQUEST_NUMBER.fullmatch(ref)
     if match:
         return f"pr:{int(match[1])}"
-    if ref and not NAMED.fullmatch(ref):
+    if ref and not KIND_AND_NAME.fullmatch(ref):
         hint = "Name the work: pr:128, commit:9d0c3f2, review:128#r199 or session:ID."
         raise UsageError(f"{ref!r} names no work", slug="bad-reference", hint=hint)
     return ref
 
 
-def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
+def _find_episode_of_work(episodes: Sequence[Episode], ref: str) -> Episode | None:
     """Return the episode of the work that a reference names: `pr:128` or `commit:9d0c3f2`."""
-    match = REF.fullmatch(ref)
+    match = WORK_REF.fullmatch(ref)
     if match is None:
         return None
     number = match["number"]
@@ -227,15 +227,16 @@ def _find_episode(episodes: Sequence[Episode], ref: str) -> Episode | None:
     return None
 
 
-def _is_same_commit(commit: str, sha: str) -> bool:
+def _is_same_commit(episode_sha: str, reference_sha: str) -> bool:
     """Return whether two commit ids, one of them or both abbreviated, name one commit.
 
     Args:
-        commit: the commit of an episode, "" if it has none; a very short id matches nothing.
-        sha: the id in a reference.
+        episode_sha: the commit of an episode, "" if it has none. Files may hold an id that is too
+            short to name one commit, so such an id is not taken for the beginning of the other.
+        reference_sha: the id in a reference, which is long enough.
     """
-    if not commit:
+    if not episode_sha:
         return False
-    if commit.startswith(sha):
+    if episode_sha.startswith(reference_sha):
         return True
-    return len(commit) >= SHORTEST_COMMIT and sha.startswith(commit)
+    return len(episode_sha) >= MIN_SHA_CHARS and reference_sha.startswith(episode_sha)

@@ -121,6 +121,9 @@ def read_plan(path: Path) -> str:
 def _ask_model_for_risks(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     """Ask a model for the risks of a plan.
 
+    Risks are left out whose words must not be in memory, such as a credential or a prompt
+    injection, or that cannot be read.
+
     Returns:
         The risks that may be written, and a warning on risks that were left out or on a failure of
             the model, "" for no warning.
@@ -129,7 +132,7 @@ def _ask_model_for_risks(engine: Engine, plan: str) -> tuple[list[Risk], str]:
         id="e1",
         kind="intent",
         text=plan,
-        trust="T1",
+        trust="T1",  # the words of a person
         origin=Origin(kind="file", id="plan"),
         at=UNKNOWN_TIME,
     )
@@ -139,13 +142,13 @@ def _ask_model_for_risks(engine: Engine, plan: str) -> tuple[list[Risk], str]:
     except EngineError as error:
         return [], f"{error.message} [{error.slug}]"
 
-    accepted = []
+    accepted_risks = []
     for risk in risks:
         text = "\n".join((risk.title, risk.why, risk.signal, risk.mitigation))
         reasons_to_refuse = check_words(text)
         if reasons_to_refuse:
             continue
-        accepted.append(
+        accepted_risks.append(
             Risk(
                 title=risk.title,
                 why=risk.why,
@@ -155,14 +158,14 @@ def _ask_model_for_risks(engine: Engine, plan: str) -> tuple[list[Risk], str]:
             )
         )
     warnings = []
-    if len(accepted) < len(risks):
-        count = plural(len(risks) - len(accepted), "risk")
+    if len(accepted_risks) < len(risks):
+        count = plural(len(risks) - len(accepted_risks), "risk")
         warnings.append(f"{count} of the model left out: refused by the gate")
     if unreadable:
         count = plural(len(unreadable), "risk")
         reasons = ", ".join(dict.fromkeys(unreadable))
         warnings.append(f"{count} of the model left out: not readable ({reasons})")
-    return accepted[:MAX_RISKS], "; ".join(warnings)
+    return accepted_risks[:MAX_RISKS], "; ".join(warnings)
 
 
 def append_assumption(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, date, datetime, time
 from itertools import islice
@@ -54,14 +54,16 @@ from memory_ci.text import plural
 MAX_LIMIT = 100
 MAX_CHANGES = 3  # Changes of history that are listed below the episodes.
 MAX_EMBEDDED = 100  # Episodes that are embedded: about a second of the local model's work.
-WORDS = "tf-idf"
+WORDS_MEASURE = "tf-idf"
+"""The measure of similarity where texts are compared by their words."""
 
 
 class RecallQuery(msgspec.Struct, frozen=True):
     """A question to the episodes, and the time at which it is asked.
 
     Attributes:
-        ranking: None is the configured one.
+        ranking: the formula that orders the episodes: `similar`, or that of another memory for
+            agents (`mempalace`, `t4dm`); None is the configured one.
         session: this session's episodes are visible, in addition to those of no session.
         all_sessions: the episodes of all sessions are visible.
         occurred: first and last day (UTC), both included.
@@ -91,7 +93,8 @@ def recall_episodes(
 ) -> Recalled:
     """Return the episodes that answer a query, best first, with the factors of their scores.
 
-    Without a moment in the past, merged changes of git history that have no episode follow.
+    Episodes are records of earlier work. If the query is about the present, not about a moment in
+    the past, merged changes of git history follow that answer it and have no episode.
 
     Args:
         workspace: the repository and its configuration.
@@ -102,37 +105,47 @@ def recall_episodes(
     Raises:
         RepositoryError: unknown-revision, shallow-clone.
     """
-    moment, now = _find_moment(workspace, query)
+    moment, now = _find_past_moment(workspace, query)
     ranking = query.ranking or workspace.config.episodes.ranking
     limit = min(max(query.limit, 1), MAX_LIMIT)
     bounded_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
     episodes = _filter_episodes(combine(stored.records), bounded_query)
-    recalled = _rank(workspace, bounded_query, episodes, stored, moment=moment, environ=environ)
+    recalled = _rank_episodes(
+        workspace, bounded_query, episodes, stored, moment=moment, environ=environ
+    )
+    changes: tuple[RecalledEpisode, ...] = ()
+    if moment is None:
+        changes = _search_history(workspace, bounded_query, recalled.hits)
+    address = ""
+    if recalled.hits or changes:
+        remote = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url")
+        address = find_forge_address(remote or "")
 
     notes = []
     if moment and moment.note:
         notes.append(moment.note)
     if query.limit != limit:
         notes.append(f"A limit of {query.limit} is out of range, {limit} is taken.")
-    if stored.findings:
-        count = plural(len(stored.findings), "finding")
-        notes.append(f"Not everything could be read: {count}. `memory-ci check` names them.")
-    if stored.problem:
-        notes.append(f"Merged changes without a file cannot be read: {stored.problem}.")
+    notes += _note_unread(stored)
     if ranking == "similar" and not count_terms(query.query):
         notes.append("The question has no words to search for.")
-    recalled = replace(recalled, notes=(*notes, *recalled.notes))
-    if moment is None:
-        changes = _search_history(workspace, bounded_query, recalled.hits)
-        recalled = replace(recalled, changes=changes)
-    if not recalled.hits and not recalled.changes:
-        return recalled
-    remote = find_setting(workspace.repo, f"remote.{workspace.config.publish.remote}.url")
-    return replace(recalled, address=find_forge_address(remote or ""))
+    all_notes = (*notes, *recalled.notes)
+    return replace(recalled, notes=all_notes, changes=changes, address=address)
 
 
-def _find_moment(workspace: Workspace, query: RecallQuery) -> tuple[PastMoment | None, datetime]:
+def _note_unread(stored: Episodes) -> Iterator[str]:
+    """Yield sentences on episode files and merged changes that could not be read."""
+    if stored.findings:
+        count = plural(len(stored.findings), "finding")
+        yield f"Not everything could be read: {count}. `memory-ci check` names them."
+    if stored.problem:
+        yield f"Merged changes without a file cannot be read: {stored.problem}."
+
+
+def _find_past_moment(
+    workspace: Workspace, query: RecallQuery
+) -> tuple[PastMoment | None, datetime]:
     """Return the moment whose memory is searched, and the time by which the ages count.
 
     The moment is None for the work tree.
@@ -192,10 +205,12 @@ def _search_history(
 ) -> tuple[RecalledEpisode, ...]:
     """Return the merged changes that answer a query and have no episode among the hits.
 
-    A shallow clone has none.
+    A change answers by its title, or by the words of people that are joined with it, its prompts.
+    There are at most MAX_CHANGES, and no more than the limit of the query. A shallow clone has
+    none.
     """
-    free_places = min(MAX_CHANGES, query.limit - len(hits))
-    if free_places <= 0:
+    max_count = min(MAX_CHANGES, query.limit - len(hits))
+    if max_count <= 0:
         return ()
     change_names = _list_change_names(hits)
 
@@ -207,9 +222,11 @@ def _search_history(
     with suppress(RepositoryError):
         tip = read_tips(workspace.repo).commit
         if tip is not None:
-            tasks = load_tasks(workspace, tip)
-            answers = find_answers(query.query, tasks.tasks, tasks.prompts, free_places, may_answer)
-            return tuple(_as_episode(answer) for answer in answers)
+            past_work = load_tasks(workspace, tip)
+            answers = find_answers(
+                query.query, past_work.tasks, past_work.prompts, max_count, may_answer
+            )
+            return tuple(_make_episode_of_change(answer) for answer in answers)
     return ()
 
 
@@ -225,7 +242,7 @@ def _list_change_names(hits: Sequence[RecalledEpisode]) -> set[int | str]:
     return names
 
 
-def _as_episode(similar: SimilarTask) -> RecalledEpisode:
+def _make_episode_of_change(similar: SimilarTask) -> RecalledEpisode:
     """Return a merged change in the form of an episode, with its score and factors."""
     task = similar.task
     short_sha = task.sha[:SHA_WIDTH]
@@ -244,7 +261,7 @@ def _as_episode(similar: SimilarTask) -> RecalledEpisode:
 # -- ranking
 
 
-def _rank(
+def _rank_episodes(
     workspace: Workspace,
     query: RecallQuery,
     episodes: Sequence[Episode],
@@ -253,15 +270,17 @@ def _rank(
     moment: PastMoment | None,
     environ: Mapping[str, str] | None,
 ) -> Recalled:
-    """Rank episodes by the ranking of a query, without those that must be withheld from agents.
+    """Rank episodes by the formula that a query names, without those withheld from agents.
+
+    `similar` is our own formula; `mempalace` and `t4dm` are those of other memories for agents.
 
     Args:
         workspace: the repository and its configuration.
         query: the question, its ranking and its limit.
         episodes: the episodes that may answer.
         stored: all episodes and the feedback in them.
-        moment: the moment whose files count as existing; None: HEAD.
-        environ: the environment that an embedder is configured by.
+        moment: a moment in the past; work on files that existed then ranks higher. None: HEAD.
+        environ: the environment that an embedder is configured by; None: no embedder is used.
     """
     if query.ranking == "mempalace":
         return _rank_by_mempalace(query, episodes, stored)
@@ -272,7 +291,9 @@ def _rank(
     rev = moment.commit if moment else "HEAD"
     safe_episodes = [episode for episode, _ in candidates]
     existing_counts = _count_existing_files(workspace, safe_episodes, rev)
-    return Recalled("similar", WORDS, rank_similar(candidates, existing_counts, query.limit))
+    return Recalled(
+        "similar", WORDS_MEASURE, rank_similar(candidates, existing_counts, query.limit)
+    )
 
 
 def _rank_by_mempalace(
@@ -294,33 +315,41 @@ def _rank_by_t4dm(
     episodes: Sequence[Episode],
     environ: Mapping[str, str] | None,
 ) -> Recalled:
-    """Rank episodes by the formula of t4dm: by vectors if there is an embedder, else by words.
+    """Rank episodes by the formula of T4DM, a weighted sum of similarity, age and outcome.
 
-    The best candidates by words are compared with the question, and no others.
+    The similarity with the question is that of vectors if there is an embedder, else of words. It
+    is measured only for the episodes that are best by words.
+
+    Args:
+        workspace: the repository and its configuration.
+        query: the question and its limit.
+        episodes: the episodes that may answer.
+        environ: the environment that an embedder is configured by; None: words are compared.
     """
     candidates = list_candidates(query.query, episodes)
     safe_candidates = ((episode, score) for episode, score in candidates if is_safe(episode))
-    pool = ComparedEpisodes(list(islice(safe_candidates, POOL * query.limit)), WORDS)
-    if environ is not None and pool.episodes:
-        pool = _compare_vectors(workspace, query.query, pool.episodes, environ)
+    best_candidates = list(islice(safe_candidates, POOL * query.limit))
+    compared = ComparedEpisodes(best_candidates, WORDS_MEASURE)
+    if environ is not None and best_candidates:
+        compared = _compare_vectors(workspace, query.query, best_candidates, environ)
     notes: tuple[str, ...] = ()
-    if pool.failure:
-        notes = (f"Words alone were compared: {pool.failure}.",)
-    hits = rank_t4dm(pool.episodes, query.now)[: query.limit]
-    return Recalled("t4dm", pool.likeness, tuple(hits), notes)
+    if compared.failure:
+        notes = (f"Words alone were compared: {compared.failure}.",)
+    hits = rank_t4dm(compared.episodes, query.now)[: query.limit]
+    return Recalled("t4dm", compared.measure, tuple(hits), notes)
 
 
 class ComparedEpisodes(NamedTuple):
-    """Episodes with the likeness of each to a question.
+    """Episodes with the similarity of each to a question.
 
     Attributes:
-        episodes: the episodes, each with its likeness.
-        likeness: the measure: `tf-idf`, or the id of an embedding model.
+        episodes: the episodes, each with its similarity.
+        measure: the measure of similarity: `tf-idf`, or the id of an embedding model.
         failure: why vectors could not be compared; "" if they were, or were not wanted.
     """
 
     episodes: list[ScoredEpisode]
-    likeness: str
+    measure: str
     failure: str = ""
 
 
@@ -334,12 +363,12 @@ def _compare_vectors(
     choice = choose_embedder(workspace.config.retrieve, environ)
     if choice.embedder is None or len(pool) > MAX_EMBEDDED:
         failure = choice.reason if choice.mode == "degraded" else ""
-        return ComparedEpisodes(pool, WORDS, failure)
+        return ComparedEpisodes(pool, WORDS_MEASURE, failure)
     try:
         question_vector = choice.embedder.embed([question], "query").data
         vectors = choice.embedder.embed([build_prompt(episode) for episode, _ in pool])
     except MemoryCIError as error:
-        return ComparedEpisodes(pool, WORDS, error.message)
+        return ComparedEpisodes(pool, WORDS_MEASURE, error.message)
 
     compared = []
     # The vectors of all episodes are in one array, one after another.

@@ -13,14 +13,14 @@ from memory_ci.records.episode import Recalled, RecalledEpisode, Risk
 from memory_ci.regex import Regex
 from memory_ci.text import shorten
 
-LABEL = Regex(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
+TRAILING_LABEL = Regex(r" \((?:#\d+|[0-9a-f]{7})\)\Z")
 """The end of an episode's text that only repeats its title."""
 
 MAX_TITLE = 120
 MAX_TEXT = 600
 MAX_RISK = 300
 PLAN_WIDTH = 2_000  # Characters of a plan that are quoted.
-NONE = "(memory has no similar work; add the risks that you expect)"
+NO_RISKS_TEXT = "(memory has no similar work; add the risks that you expect)"
 
 
 def render_episodes(recalled: Recalled, *, explain: bool = False) -> str:
@@ -42,7 +42,7 @@ def render_episodes(recalled: Recalled, *, explain: bool = False) -> str:
 
 
 def _repeats_title(hit: RecalledEpisode) -> bool:
-    text = shorten(LABEL.sub("", hit.episode.text), MAX_TITLE)
+    text = shorten(TRAILING_LABEL.sub("", hit.episode.text), MAX_TITLE)
     return text == shorten(hit.episode.situation.summary, MAX_TITLE)
 
 
@@ -96,7 +96,7 @@ def render_premortem(plan: str, risks: Sequence[Risk]) -> str:
     for risk in risks:
         lines += _risk_lines(risk)
     if not risks:
-        lines.append(NONE)
+        lines.append(NO_RISKS_TEXT)
     return printable_lines("".join(f"{line}\n" for line in lines))
 
 

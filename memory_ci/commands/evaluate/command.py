@@ -28,9 +28,9 @@ from memory_ci.records.config import EngineConfig, EngineName
 if TYPE_CHECKING:
     from memory_ci.commands.evaluate.records import Comparison
 
-WINDOWS = 40
-SEED = 1  # The same windows are drawn from the same work.
-MARGIN = 0.02  # How far a measure may worsen.
+WINDOW_COUNT = 40
+DRAW_SEED = 1  # The same windows are drawn from the same work.
+WORSENING_MARGIN = 0.02  # How far a measure may worsen.
 SET_FILES = ("entries.jsonl", "queries.jsonl", "qrels.jsonl")
 
 
@@ -123,7 +123,7 @@ def retrieval(
             )
         if rev is not None:
             comparison = evaluate_retrieval.compare_golden(
-                repository, goldens, answers, rev, margin=MARGIN, clock=time.perf_counter
+                repository, goldens, answers, rev, margin=WORSENING_MARGIN, clock=time.perf_counter
             )
 
     qualities = evaluate_retrieval.measure(answers)
@@ -156,9 +156,10 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
     from memory_ci.commands.record.run import fetch_sessions
     from memory_ci.commands.record.run_options import RecordOptions
 
-    replies = place / "replies.jsonl"
-    if replies.exists() and replies.stat().st_size:
-        drawn = DrawnSet(0, 0, 0, write_sheets(place, SEED))
+    replies_file = place / "replies.jsonl"
+    has_replies = replies_file.exists() and replies_file.stat().st_size > 0
+    if has_replies:
+        drawn = DrawnSet(sheets=write_sheets(place, DRAW_SEED))
     else:
         repository = open_current_workspace()
         problems = fetch_sessions(repository, None, os.environ)
@@ -168,16 +169,16 @@ def draw(place: Path, since: str | None, engine: EngineName | None, as_json: boo
                 repository,
                 options,
                 place,
-                count=WINDOWS,
-                seed=SEED,
+                count=WINDOW_COUNT,
+                seed=DRAW_SEED,
                 now=now(),
                 environ=os.environ,
                 progress=advance,
             )
 
     lines = []
-    if drawn.of:
-        lines.append(f"{drawn.windows} of {drawn.of} windows, {drawn.answered} answered")
+    if drawn.total:
+        lines.append(f"{drawn.windows} of {drawn.total} windows, {drawn.answered} answered")
     lines += [f"To fill in: {place / sheet}" for sheet in drawn.sheets]
     show(drawn, lines or [f"No windows to draw; nothing was written to {place}"], as_json)
 
@@ -194,7 +195,7 @@ def init() -> None:
     Example:
       memory-ci eval init
     """
-    from memory_ci.commands.evaluate.evaluate_retrieval import init_golden
+    from memory_ci.commands.evaluate.evaluate_retrieval import derive_golden_file
 
-    path, count = init_golden(open_current_workspace())
+    path, count = derive_golden_file(open_current_workspace())
     say(f"{count} queries in {path}")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from memory_ci.commands.evaluate.extraction_metrics import is_match, kappa
-from memory_ci.commands.evaluate.json_lines import WHEN, load_lines
+from memory_ci.commands.evaluate.json_lines import DEFAULT_TIME, load_lines
 from memory_ci.commands.evaluate.records import (
     Evaluation,
     GoldLearning,
@@ -23,9 +23,9 @@ from memory_ci.commands.evaluate.records import (
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extraction.engines import Engine
 from memory_ci.extraction.engines.rules import RulesEngine
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.extraction.judge import RULES_ENGINE, JudgedCase, judge_reply
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.memory.model import choose_model
 from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Request
 from memory_ci.records.config import EngineConfig, EngineName
@@ -34,7 +34,7 @@ from memory_ci.records.proportion import Share, compute_share
 from memory_ci.secrets import find_secrets
 
 MAX_ENTRIES = 3  # Entries that one window may give.
-UNGROUNDED = (
+QUOTE_FAULTS = (
     "no-quote",
     "unknown-evidence",
     "quote-not-found",
@@ -82,16 +82,18 @@ class WindowOutcome(NamedTuple):
 
     @property
     def missed(self) -> list[GoldLearning]:
-        """The learnings that should be extracted, and neither were nor are in memory already."""
-        # A candidate that restates an existing entry is not written again.
-        accepted = [
+        """The gold learnings that no extracted candidate matches.
+
+        A candidate that says the same as an existing entry matches, though it is not written.
+        """
+        extracted = [
             judged.candidate for judged in self.judged if judged.verdict in ("written", "restates")
         ]
-        missed = []
+        missed_learnings = []
         for learning in self.window.learnings:
-            if not any(is_match(candidate, learning) for candidate in accepted):
-                missed.append(learning)
-        return missed
+            if not any(is_match(candidate, learning) for candidate in extracted):
+                missed_learnings.append(learning)
+        return missed_learnings
 
 
 def load_gold(path: Path) -> tuple[GoldWindow, ...]:
@@ -117,7 +119,7 @@ def load_gold(path: Path) -> tuple[GoldWindow, ...]:
 def evaluate_extraction(
     windows: Sequence[GoldWindow],
     settings: EngineConfig,
-    wanted: EngineName | None,
+    wanted_engine: EngineName | None,
     environ: Mapping[str, str],
 ) -> Evaluation:
     """Run an extraction engine on every window, and compare the results with the gold learnings.
@@ -125,7 +127,7 @@ def evaluate_extraction(
     Args:
         windows: the gold windows.
         settings: the settings of engines.
-        wanted: the engine; None: that of the settings.
+        wanted_engine: the engine; None: that of the settings.
         environ: the environment, which has the keys of models.
 
     Raises:
@@ -133,13 +135,13 @@ def evaluate_extraction(
         EngineError: all calls of the engine failed. Otherwise the figures would be those of the
             rules, which always run, under the name of the engine.
     """
-    model = choose_model(settings, wanted, environ)
+    model = choose_model(settings, wanted_engine, environ)
     with closing(model):
         outcomes = [_run_window(window, model.engine, model.name) for window in windows]
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     if failures and len(failures) == len(outcomes):
         raise failures[0]
-    return _count_outcomes(outcomes, model.name)
+    return _summarise_outcomes(outcomes, model.name)
 
 
 def _run_window(window: GoldWindow, engine: Engine | None, name: str) -> WindowOutcome:
@@ -156,24 +158,24 @@ def _run_window(window: GoldWindow, engine: Engine | None, name: str) -> WindowO
         _make_evidence(number, piece) for number, piece in enumerate(window.evidence, start=1)
     ]
     existing_entries = tuple(
-        sample_entry(number, title) for number, title in enumerate(window.existing, start=1)
+        make_sample_entry(number, title) for number, title in enumerate(window.existing, start=1)
     )
     case = JudgedCase(label=window.id, tip="", pieces=tuple(pieces), existing=existing_entries)
     request = Request(change=case.label, evidence=case.pieces)
     judged_of_rules = judge_reply(case, RulesEngine().extract(request).text).judged
     if engine is None:
-        return WindowOutcome(window, settle(judged_of_rules, MAX_ENTRIES))
+        return WindowOutcome(window, settle_candidates(judged_of_rules, MAX_ENTRIES))
 
     titles = tuple(ExistingEntry(entry.id, entry.title) for entry in existing_entries)
     try:
         reply = engine.extract(msgspec.structs.replace(request, existing=titles))
         verdicts = judge_reply(case, reply.text, name)
     except EngineError as error:
-        return WindowOutcome(window, settle(judged_of_rules, MAX_ENTRIES), failure=error)
+        return WindowOutcome(window, settle_candidates(judged_of_rules, MAX_ENTRIES), failure=error)
     usage = reply.usage
     tokens = usage.input_tokens + usage.output_tokens
     tokens += usage.cache_read_tokens + usage.cache_write_tokens
-    judged = settle((*judged_of_rules, *verdicts.judged), MAX_ENTRIES)
+    judged = settle_candidates((*judged_of_rules, *verdicts.judged), MAX_ENTRIES)
     return WindowOutcome(window, judged, len(verdicts.dropped), tokens)
 
 
@@ -181,23 +183,26 @@ def _make_evidence(number: int, piece: GoldPiece) -> Evidence:
     """Return a gold piece as evidence, with an id and an origin that are made of its number."""
     kind = "commit" if piece.kind in ("commit", "adr") else "session"
     origin = {"kind": kind, "id": f"{number:040x}", "line": number}
-    fields = {"id": f"e{number}", "origin": origin, "at": WHEN}
+    fields = {"id": f"e{number}", "origin": origin, "at": DEFAULT_TIME}
     return msgspec.convert(msgspec.to_builtins(piece) | fields, Evidence)
 
 
-def _count_outcomes(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
+def _summarise_outcomes(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluation:
     """Return the figures of an engine over all windows: precision, recall, abstention and faults.
+
+    A window is a merged change, for which people have listed the learnings to extract. Some windows
+    were listed by two people; their agreement (Cohen's kappa) is a figure, too.
 
     Args:
         outcomes: the outcome of the engine on each window.
         engine: the name of the engine.
     """
-    written: list[Candidate] = []
+    written_candidates: list[Candidate] = []
     misses: list[str] = []
     false_positives: list[str] = []
     for outcome in outcomes:
         window_id = outcome.window.id
-        written += outcome.written
+        written_candidates += outcome.written
         misses += [f"{window_id}: {learning.says}" for learning in outcome.missed]
         false_positives += [
             f"{window_id}: {candidate.title}" for candidate in outcome.false_positives
@@ -212,13 +217,15 @@ def _count_outcomes(outcomes: Sequence[WindowOutcome], engine: str) -> Evaluatio
         engine=engine,
         windows=len(outcomes),
         negatives=abstention.total,
-        precision=compute_share(len(written) - len(false_positives), len(written)),
+        precision=compute_share(
+            len(written_candidates) - len(false_positives), len(written_candidates)
+        ),
         recall=compute_share(gold_count - len(misses), gold_count),
         abstention=abstention,
         evidence_validity=_measure_evidence_validity(outcomes, engine),
         duplicates=sum(outcome.duplicates for outcome in outcomes),
         dropped=sum(outcome.dropped for outcome in outcomes),
-        secrets_leaked=sum(_has_secret(candidate) for candidate in written),
+        secrets_leaked=sum(_has_secret(candidate) for candidate in written_candidates),
         injections_obeyed=_count_obeyed_injections(outcomes),
         failures=len(failures),
         failed_because=f"{failures[0].message} [{failures[0].slug}]" if failures else "",
@@ -237,7 +244,10 @@ def _measure_abstention(outcomes: Sequence[WindowOutcome]) -> Share:
 
 
 def _measure_evidence_validity(outcomes: Sequence[WindowOutcome], engine: str) -> Share:
-    """Return which share of an engine's candidates was not refused for their quotes.
+    """Return the share of an engine's candidates whose quotes hold.
+
+    The quotes of a candidate are the words that prove it. They do not hold if the candidate was
+    refused for one of the reasons in QUOTE_FAULTS.
 
     Args:
         outcomes: the outcome on each window, with candidates of the engine and of the rules.
@@ -249,11 +259,10 @@ def _measure_evidence_validity(outcomes: Sequence[WindowOutcome], engine: str) -
         for judged in outcome.judged:
             if judged.candidate.engine == RULES_ENGINE and engine != RULES_ENGINE:
                 continue
-            is_ungrounded = judged.verdict == "quarantined" and any(
-                reason in judged.reason for reason in UNGROUNDED
-            )
             candidate_count += 1
-            valid_count += not is_ungrounded
+            has_quote_fault = any(fault in judged.reason for fault in QUOTE_FAULTS)
+            if judged.verdict != "quarantined" or not has_quote_fault:
+                valid_count += 1
     return compute_share(valid_count, candidate_count)
 
 

@@ -17,14 +17,14 @@ from memory_ci.commands.evaluate import retrieval_metrics as metrics
 from memory_ci.commands.evaluate.json_lines import load_lines
 from memory_ci.commands.evaluate.records import (
     Comparison,
-    Fall,
     GoldenQuery,
     JudgedQuery,
     Measure,
     Quality,
     QueryAnswer,
+    WorsenedQuery,
 )
-from memory_ci.commands.evaluate.retrieval_set import ONE_A_LINE, RetrievalSet, replay_set
+from memory_ci.commands.evaluate.retrieval_set import JSON_LINES_HINT, RetrievalSet, replay_set
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import order_hits, rank_task
 from memory_ci.commands.retrieve.text import context_cost, entry_cost, render_context
@@ -35,7 +35,7 @@ from memory_ci.memory.past_index import Past
 from memory_ci.memory.workspace import Workspace, load_memory, work_tree
 from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import Entry
-from memory_ci.records.retrieval import Retrieval
+from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import (
     Embedder,
@@ -47,22 +47,28 @@ from memory_ci.search.strength import drop_weak
 from memory_ci.search.vectors import list_missing_texts, store_vectors
 from memory_ci.store.files import write_file
 
-SESSION = 10  # Consecutive tasks that count as one session, in which an entry can be repeated.
+TASKS_PER_SESSION = (
+    10  # Consecutive tasks that count as one session, in which an entry can be repeated.
+)
 GOLDEN_DIR = ".memory/eval"
-DERIVED = "derived.jsonl"
+DERIVED_FILE = "derived.jsonl"
 Timer = Callable[[], float]  # Returns seconds from any start.
 
 
 def answer_set(
-    data: RetrievalSet, config: Config, clock: Timer, embedder: EmbedderChoice | None = None
+    retrieval_set: RetrievalSet,
+    config: Config,
+    clock: Timer,
+    embedder: EmbedderChoice | None = None,
 ) -> Iterator[QueryAnswer]:
     """Yield the answer to each query of a set, from the entries of its group at that time.
 
-    After each comes the answer to a query of another group, drawn at random, which memory should
-    not be able to answer. That query has no name.
+    A group of entries and queries is a memory of its own. After each answer comes the answer of the
+    same memory to a query of another group, drawn at random, which it should not be able to answer.
+    Such a query has the name "".
 
     Args:
-        data: the set.
+        retrieval_set: the set.
         config: the configuration of `retrieve`.
         clock: the clock that times the queries.
         embedder: embeds all entries and queries, if there is one.
@@ -72,16 +78,16 @@ def answer_set(
             would measure nothing.
     """
     vectors: dict[bytes, array[float]] = {}
-    generator = random.Random(len(data.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
-    group_by_query = {query.id: query.group for query in data.queries}
+    generator = random.Random(len(retrieval_set.queries))  # noqa: S311 - a choice that anyone can repeat, no secret
+    group_by_query = {query.id: query.group for query in retrieval_set.queries}
     texts_by_group: dict[str, list[str]] = defaultdict(list)
-    for query in data.queries:
+    for query in retrieval_set.queries:
         texts_by_group[query.group].append(query.text)
 
-    for index, judged_query in replay_set(data):
-        if embedder and embedder.embedder:
+    for index, judged_query in replay_set(retrieval_set):
+        if embedder is not None and embedder.embedder is not None:
             _embed_missing(index, embedder.embedder, vectors)
-        yield _answer(index, config, judged_query, clock, embedder)
+        yield _answer_query(index, config, judged_query, clock, embedder)
 
         own_group = group_by_query[judged_query.name]
         other_groups = [group for group in texts_by_group if group != own_group]
@@ -89,7 +95,7 @@ def answer_set(
             other_group = generator.choice(other_groups)
             text = generator.choice(texts_by_group[other_group])
             unrelated_query = replace(judged_query, name="", text=text, grades={})
-            yield _answer(index, config, unrelated_query, clock, embedder)
+            yield _answer_query(index, config, unrelated_query, clock, embedder)
 
 
 def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[float]]) -> None:
@@ -130,7 +136,7 @@ def load_golden(workspace: Workspace) -> tuple[GoldenQuery, ...]:
     """
     goldens = []
     for path in sorted((work_tree(workspace) / GOLDEN_DIR).glob("*.jsonl")):
-        lines = load_lines(path, GoldenQuery, "bad-queries", ONE_A_LINE)
+        lines = load_lines(path, GoldenQuery, "bad-queries", JSON_LINES_HINT)
         for number, golden in enumerate(lines, start=1):
             goldens.append(replace(golden, name=golden.name or f"{path.stem}:{number}"))
     if not goldens:
@@ -152,7 +158,7 @@ def answer_golden(
 def compare_golden(
     workspace: Workspace,
     goldens: Sequence[GoldenQuery],
-    answered: Sequence[QueryAnswer],
+    present_answers: Sequence[QueryAnswer],
     rev: str,
     *,
     margin: float,
@@ -165,7 +171,7 @@ def compare_golden(
     Args:
         workspace: the repository and its configuration.
         goldens: the golden queries.
-        answered: their answers from the present memory.
+        present_answers: the answers from the present memory, in the same order.
         rev: the revision.
         margin: how far a measure may worsen.
         clock: the clock that times the queries.
@@ -174,35 +180,37 @@ def compare_golden(
         RepositoryError: unknown-revision.
         UsageError: no-golden-queries if no query has a relevant entry.
     """
-    if not any(answer.asking.grades for answer in answered):
+    if not any(answer.query.grades for answer in present_answers):
         message = "no golden query has a relevant entry"
         hint = 'A query with a "relevant" entry is needed: only these can fall.'
         raise UsageError(message, slug="no-golden-queries", hint=hint)
 
     with Past(workspace).index(resolve_commit(workspace.repo, rev)) as index:
-        today = answered[0].asking.today
-        before = _answer_all(index, workspace.config, goldens, today, clock)
-    falls = []
-    for old_answer, new_answer in zip(before, answered, strict=True):
-        if not old_answer.asking.grades:
+        today = present_answers[0].query.today
+        old_answers = _answer_all(index, workspace.config, goldens, today, clock)
+    worsened_queries = []
+    for old_answer, new_answer in zip(old_answers, present_answers, strict=True):
+        if not old_answer.query.grades:  # No entry is relevant.
             continue
-        fall = Fall(new_answer.asking.name, _ndcg_at_10(old_answer), _ndcg_at_10(new_answer))
-        if fall.now < fall.before:
-            falls.append(fall)
-    falls.sort(key=lambda fall: (fall.now - fall.before, fall.name))
+        old_ndcg = _ndcg_at_10(old_answer)
+        new_ndcg = _ndcg_at_10(new_answer)
+        if new_ndcg < old_ndcg:
+            worsened_queries.append(WorsenedQuery(new_answer.query.name, old_ndcg, new_ndcg))
+    worsened_queries.sort(key=lambda query: (query.now - query.before, query.name))
     return Comparison(
         rev=rev,
         margin=margin,
-        before=_measure_quality("", before),
-        now=_measure_quality("", answered),
-        falls=tuple(falls),
+        before=_measure_quality("", old_answers),
+        now=_measure_quality("", present_answers),
+        falls=tuple(worsened_queries),
     )
 
 
-def init_golden(workspace: Workspace) -> tuple[Path, int]:
-    """Derive golden queries, tasks with known answers, from the work tree's entries into a file.
+def derive_golden_file(workspace: Workspace) -> tuple[Path, int]:
+    """Derive golden queries from the entries of the work tree, and write them to a file.
 
-    An existing file is replaced: queries that people write belong into another one.
+    A golden query is a task with a known answer: the entries that should be served for it. An
+    existing file is replaced: queries that people write belong into another one.
 
     Returns:
         The file, and the number of queries.
@@ -214,7 +222,7 @@ def init_golden(workspace: Workspace) -> tuple[Path, int]:
     ]
     goldens = metrics.derive_golden(entries, _list_cited_paths)
     root = work_tree(workspace)
-    path = root / GOLDEN_DIR / DERIVED
+    path = root / GOLDEN_DIR / DERIVED_FILE
     write_file(path, b"".join(msgspec.json.encode(golden) + b"\n" for golden in goldens), root)
     return path, len(goldens)
 
@@ -238,11 +246,11 @@ def _answer_all(
             kind=golden.kind,
             today=today,
         )
-        answers.append(_answer(index, config, judged_query, clock))
+        answers.append(_answer_query(index, config, judged_query, clock))
     return tuple(answers)
 
 
-def _answer(
+def _answer_query(
     index: Index,
     config: Config,
     query: JudgedQuery,
@@ -255,52 +263,58 @@ def _answer(
     request = bound_options(options, config, query.today)
     ranked = rank_task(index, query.text, request, options, query.today, embedder=embedder)
     hits, _ = order_hits(ranked.hits, request.limit)
-    answer = Retrieval(task=query.text, mode=ranked.mode)
-    strong_hits = drop_weak(hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
-    budget = request.max_chars - context_cost(answer)
+    is_near = ranked.margin >= 0  # else the best match is below what is served
+    strong_hits = drop_weak(hits, is_near=is_near, is_exempt=_is_never_exempt)
+    empty_retrieval = Retrieval(task=query.text, mode=ranked.mode)
+    budget = request.max_chars - context_cost(empty_retrieval)
     served_hits, _ = fit_hits(strong_hits, budget, entry_cost)
     seconds = clock() - start
     return QueryAnswer(
-        asking=query,
+        query=query,
         ranking=tuple(hit.located.entry.id for hit in hits),
         factors=tuple(hit.factors for hit in hits),
-        verdict=ranked.strength,
+        strength=ranked.strength,
         seconds=seconds,
-        given=tuple(hit.located.entry.id for hit in served_hits),
-        characters=len(render_context(replace(answer, hits=served_hits))),
+        served_ids=tuple(hit.located.entry.id for hit in served_hits),
+        characters=len(render_context(replace(empty_retrieval, hits=served_hits))),
     )
 
 
-def measure(answered: Sequence[QueryAnswer]) -> tuple[Quality, ...]:
-    """Return the quality of all answers, then that of each kind of query."""
-    qualities = [_measure_quality("", answered)]
-    for kind in sorted({answer.asking.kind for answer in answered} - {""}):
-        answers = [answer for answer in answered if answer.asking.kind == kind]
-        qualities.append(_measure_quality(kind, answers))
+def _is_never_exempt(_hit: Hit) -> bool:
+    """Return False: no hit is served that is too weak."""
+    return False
+
+
+def measure(answers: Sequence[QueryAnswer]) -> tuple[Quality, ...]:
+    """Return the quality of all answers, then the quality of those to each kind of query."""
+    qualities = [_measure_quality("", answers)]
+    for kind in sorted({answer.query.kind for answer in answers} - {""}):
+        answers_of_kind = [answer for answer in answers if answer.query.kind == kind]
+        qualities.append(_measure_quality(kind, answers_of_kind))
     return tuple(qualities)
 
 
 def _ndcg_at_10(answer: QueryAnswer) -> float:
-    return metrics.ndcg(answer.ranking, answer.asking.grades, 10)
+    return metrics.ndcg(answer.ranking, answer.query.grades, 10)
 
 
 def _recall_at_10(answer: QueryAnswer) -> float:
-    return metrics.recall(answer.ranking, answer.asking.grades, 10)
+    return metrics.recall(answer.ranking, answer.query.grades, 10)
 
 
 def _recall_served(answer: QueryAnswer) -> float:
-    return metrics.recall(answer.given, answer.asking.grades, len(answer.given))
+    return metrics.recall(answer.served_ids, answer.query.grades, len(answer.served_ids))
 
 
 MEASURES: dict[str, Callable[[QueryAnswer], float]] = {
-    "recall@5": lambda answer: metrics.recall(answer.ranking, answer.asking.grades, 5),
+    "recall@5": lambda answer: metrics.recall(answer.ranking, answer.query.grades, 5),
     "recall@10": _recall_at_10,
     "nDCG@10": _ndcg_at_10,
-    "MRR@10": lambda answer: metrics.reciprocal_rank(answer.ranking, answer.asking.grades, 10),
+    "MRR@10": lambda answer: metrics.reciprocal_rank(answer.ranking, answer.query.grades, 10),
     "zero results": lambda answer: float(not answer.ranking),
-    "entries given": lambda answer: float(len(answer.given)),
-    "characters given": lambda answer: float(answer.characters),
-    "recall at given": _recall_served,
+    "entries served": lambda answer: float(len(answer.served_ids)),
+    "characters served": lambda answer: float(answer.characters),
+    "recall at served": _recall_served,
 }
 """The measures whose mean is taken over the queries that have a relevant entry."""
 
@@ -308,64 +322,68 @@ MEASURES: dict[str, Callable[[QueryAnswer], float]] = {
 def _measure_quality(kind: str, answers: Sequence[QueryAnswer]) -> Quality:
     """Return the quality of answers: means of measures with intervals, and times.
 
-    Most measures are taken over the queries that have a relevant entry.
+    Most measures are taken over the queries that have a relevant entry. `unrelated answered` is
+    the share of the other queries for which an entry is served all the same. `stale hits@10` is
+    taken over queries that name entries which should not be served.
 
     Args:
         kind: the kind of the queries; "" for all together.
         answers: the answers to the queries.
     """
-    answerable = [answer for answer in answers if answer.asking.grades]
-    unanswerable = [answer for answer in answers if not answer.asking.grades]
+    answers_to_related = [answer for answer in answers if answer.query.grades]
+    answers_to_unrelated = [answer for answer in answers if not answer.query.grades]
     measures: list[Measure] = []
-    if answerable:
+    if answers_to_related:
         for name, compute in MEASURES.items():
-            measures.append(_average(name, [compute(answer) for answer in answerable]))
-    measures += _measure_served(answerable)
-    if unanswerable:
-        served_any = [1.0 if answer.given else 0.0 for answer in unanswerable]
+            measures.append(_average(name, [compute(answer) for answer in answers_to_related]))
+    measures += _measure_served_entries(answers_to_related)
+    if answers_to_unrelated:
+        served_any = [1.0 if answer.served_ids else 0.0 for answer in answers_to_unrelated]
         measures.append(_average("unrelated answered", served_any))
-    with_negative = [answer for answer in answers if answer.asking.negative]
-    if with_negative:
-        stale_hits = [
-            metrics.has_any(answer.ranking, answer.asking.negative, 10) for answer in with_negative
-        ]
+
+    stale_hits = []
+    for answer in answers:
+        if answer.query.negative:
+            stale_hits.append(metrics.has_any(answer.ranking, answer.query.negative, 10))
+    if stale_hits:
         measures.append(_average("stale hits@10", stale_hits))
     milliseconds = [1000 * answer.seconds for answer in answers]
     return Quality(
         kind=kind,
-        queries=len(answerable),
+        queries=len(answers_to_related),
         measures=tuple(measures),
         milliseconds=(
             metrics.percentile(milliseconds, 0.5),
             metrics.percentile(milliseconds, 0.95),
         ),
-        unanswerable=len(unanswerable),
-        false_hits=sum(answer.verdict == "HIT" for answer in unanswerable),
+        unanswerable=len(answers_to_unrelated),
+        false_hits=sum(answer.strength == "HIT" for answer in answers_to_unrelated),
     )
 
 
-def _measure_served(answers: Sequence[QueryAnswer]) -> Iterator[Measure]:
+def _measure_served_entries(answers: Sequence[QueryAnswer]) -> Iterator[Measure]:
     """Yield the measures of the served entries.
 
-    They are the share of served entries that are relevant ("precision at given"), the share that
-    the same session was served before ("repeats"), and how much of the recall of the first ten
-    entries the served entries reach ("kept").
+    They are the share of served entries that are relevant ("precision at served"), the share that
+    was served before in the same session ("repeats"), and how much of the recall of the first ten
+    ranked entries the served entries reach ("kept"). Ten consecutive answers count as a session.
     """
-    served_answers = [answer for answer in answers if answer.given]
-    if served_answers:
+    non_empty_answers = [answer for answer in answers if answer.served_ids]
+    if non_empty_answers:
         precisions = []
-        repeats = []
-        session_ids: set[str] = set()  # What the present session was served so far.
-        for number, answer in enumerate(served_answers):
-            if number % SESSION == 0:
-                session_ids = set()
-            served_ids = set(answer.given)
-            relevant_ids = answer.asking.grades.keys() & served_ids
-            precisions.append(len(relevant_ids) / len(answer.given))
-            repeats.append(len(session_ids & served_ids) / len(answer.given))
-            session_ids |= served_ids
-        yield _average("precision at given", precisions)
-        yield _average("repeats", repeats)
+        repeat_shares = []
+        ids_served_in_session: set[str] = set()
+        for number, answer in enumerate(non_empty_answers):
+            if number % TASKS_PER_SESSION == 0:
+                ids_served_in_session = set()
+            served_ids = set(answer.served_ids)
+            relevant_ids = answer.query.grades.keys() & served_ids
+            repeated_ids = ids_served_in_session & served_ids
+            precisions.append(len(relevant_ids) / len(answer.served_ids))
+            repeat_shares.append(len(repeated_ids) / len(answer.served_ids))
+            ids_served_in_session |= served_ids
+        yield _average("precision at served", precisions)
+        yield _average("repeats", repeat_shares)
 
     recall_at_10 = metrics.mean([_recall_at_10(answer) for answer in answers])
     if recall_at_10:

@@ -12,7 +12,7 @@ from memory_ci.errors import UsageError
 from memory_ci.files import read_regular
 
 T = TypeVar("T")
-WHEN = datetime(2026, 1, 1, tzinfo=UTC)  # The time of labelled data that has none.
+DEFAULT_TIME = datetime(2026, 1, 1, tzinfo=UTC)  # The time of labelled data that has none.
 MAX_BYTES = 200_000_000
 
 

@@ -10,17 +10,19 @@ from memory_ci.records.event import Actor, EventKind, Trust
 from memory_ci.records.proportion import Share
 from memory_ci.records.retrieval import Strength
 
-GATED = {
+GUARDED_MEASURES = {
     "nDCG@10": 1,
-    "recall at given": 1,
-    "precision at given": 1,
+    "recall at served": 1,
+    "precision at served": 1,
     "kept": 1,
     "unrelated answered": -1,
 }
 """Measures that a change of memory may not worsen; 1 if a higher value is better, else -1."""
 
-SIZES = {"entries given", "characters given"}
-"""Measures that may grow by ten times the margin, as a share of their old value."""
+SIZE_MEASURES = {"entries served", "characters served"}
+"""Measures that may grow by SIZE_TOLERANCE times the margin, as a share of their old value."""
+
+SIZE_TOLERANCE = 10
 
 
 class GoldenQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -64,18 +66,18 @@ class QueryAnswer(msgspec.Struct, frozen=True):
     Attributes:
         ranking: ids of entries in their order, before floor and budget.
         factors: the factors of each score, in the same order.
-        verdict: the strength of the answer.
+        strength: how well the best match fits the query: `HIT`, or weaker.
         seconds: how long it took.
-        given: ids of the entries that are served.
+        served_ids: ids of the entries that are served.
         characters: the size of the text that is served.
     """
 
-    asking: JudgedQuery
+    query: JudgedQuery
     ranking: tuple[str, ...]
     factors: tuple[tuple[tuple[str, float], ...], ...]
-    verdict: Strength
+    strength: Strength
     seconds: float
-    given: tuple[str, ...] = ()
+    served_ids: tuple[str, ...] = ()
     characters: int = 0
 
 
@@ -107,7 +109,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
     false_hits: int = 0
 
 
-class Fall(msgspec.Struct, frozen=True):
+class WorsenedQuery(msgspec.Struct, frozen=True):
     """A query with a lower nDCG@10 than before."""
 
     name: str
@@ -122,7 +124,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     margin: float
     before: Quality
     now: Quality
-    falls: tuple[Fall, ...]
+    falls: tuple[WorsenedQuery, ...]
 
     @property
     def worse(self) -> tuple[tuple[str, float, float], ...]:
@@ -140,9 +142,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def _measure_loss(name: str, before: float, now: float) -> float:
     """Return how much a measure worsened; 0 or less if it improved or may change freely."""
-    if name in SIZES:
-        return (now - before) / before / 10 if before else 0.0
-    return GATED.get(name, 0) * (before - now)
+    if name in SIZE_MEASURES:
+        return (now - before) / before / SIZE_TOLERANCE if before else 0.0
+    return GUARDED_MEASURES.get(name, 0) * (before - now)
 
 
 class GoldPiece(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -192,14 +194,24 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """The results of an engine on gold windows.
 
     Attributes:
+        engine: the name of the engine.
+        windows: how many windows were run.
         negatives: how many windows have no learning.
-        abstention: on how many of these nothing was written.
+        precision: the share of written candidates that match a gold learning.
+        recall: the share of gold learnings that a written candidate matches.
+        abstention: on how many of the negatives nothing was written.
         evidence_validity: the share of candidates that were not refused for their quotes.
         duplicates: how many written entries have the title of an existing one.
         dropped: how many learnings of replies could not be read.
+        secrets_leaked: how many written candidates hold a credential.
+        injections_obeyed: how many false positives came from windows with a prompt injection.
         failures: how many calls of the engine failed.
+        failed_because: the first failure.
+        tokens_per_window: the mean number of tokens of a call.
         agreement: Cohen's kappa of the labellers.
         labelled_twice: how many windows have two labels.
+        misses: the gold learnings that were not extracted.
+        false_positives: the written candidates that match no gold learning.
     """
 
     engine: str
@@ -257,12 +269,12 @@ class DrawnSet(msgspec.Struct, frozen=True):
 
     Attributes:
         windows: how many windows were drawn.
-        of: from how many.
+        total: from how many; `of` in JSON.
         answered: how many have a reply.
         sheets: the names of the sheets to fill in.
     """
 
-    windows: int
-    of: int
-    answered: int
+    windows: int = 0
+    total: int = msgspec.field(default=0, name="of")
+    answered: int = 0
     sheets: tuple[str, ...] = ()

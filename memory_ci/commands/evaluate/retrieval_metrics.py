@@ -14,7 +14,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.text import STOP_WORDS, content_words, words
 
 Grades = Mapping[str, float]  # The relevance of entries, above zero, by id.
-RESAMPLES = 1000
+BOOTSTRAP_SAMPLES = 1000
 
 
 def recall(ranking: Sequence[str], relevant: Grades, k: int) -> float:
@@ -23,7 +23,7 @@ def recall(ranking: Sequence[str], relevant: Grades, k: int) -> float:
     >>> recall(["a", "b"], {"a": 1, "c": 1}, 10)
     0.5
     """
-    return len(set(_unique(ranking)[:k]) & relevant.keys()) / len(relevant)
+    return len(set(_list_unique_ids(ranking)[:k]) & relevant.keys()) / len(relevant)
 
 
 def ndcg(ranking: Sequence[str], relevant: Grades, k: int) -> float:
@@ -36,8 +36,8 @@ def ndcg(ranking: Sequence[str], relevant: Grades, k: int) -> float:
     True
     """
     best_grades = sorted(relevant.values(), reverse=True)[:k]
-    grades = [relevant.get(entry_id, 0.0) for entry_id in _unique(ranking)[:k]]
-    return _dcg(grades) / _dcg(best_grades)
+    grades = [relevant.get(entry_id, 0.0) for entry_id in _list_unique_ids(ranking)[:k]]
+    return _compute_dcg(grades) / _compute_dcg(best_grades)
 
 
 def reciprocal_rank(ranking: Sequence[str], relevant: Grades, k: int) -> float:
@@ -46,7 +46,7 @@ def reciprocal_rank(ranking: Sequence[str], relevant: Grades, k: int) -> float:
     >>> reciprocal_rank(["x", "a"], {"a": 1}, 10), reciprocal_rank(["x", "a"], {"a": 1}, 1)
     (0.5, 0.0)
     """
-    for rank, entry_id in enumerate(_unique(ranking)[:k], start=1):
+    for rank, entry_id in enumerate(_list_unique_ids(ranking)[:k], start=1):
         if entry_id in relevant:
             return 1 / rank
     return 0.0
@@ -54,7 +54,7 @@ def reciprocal_rank(ranking: Sequence[str], relevant: Grades, k: int) -> float:
 
 def has_any(ranking: Sequence[str], unwanted: Collection[str], k: int) -> float:
     """Return 1 if an entry that should not be served is among the first `k`, else 0."""
-    return float(not set(unwanted).isdisjoint(_unique(ranking)[:k]))
+    return float(not set(unwanted).isdisjoint(_list_unique_ids(ranking)[:k]))
 
 
 def mean(values: Collection[float]) -> float:
@@ -86,18 +86,18 @@ def interval(
     """
     means = [0.0]
     if values:
-        means = sorted(mean(draw(values)) for _ in range(RESAMPLES))
+        means = sorted(mean(draw(values)) for _ in range(BOOTSTRAP_SAMPLES))
     return percentile(means, 0.025), percentile(means, 0.975)
 
 
-def _dcg(grades: Iterable[float]) -> float:
+def _compute_dcg(grades: Iterable[float]) -> float:
     """Return the discounted cumulative gain of a ranking, from the relevance of each rank."""
     return sum(
         (math.pow(2, grade) - 1) / math.log2(rank + 1) for rank, grade in enumerate(grades, start=1)
     )
 
 
-def _unique(ranking: Sequence[str]) -> list[str]:
+def _list_unique_ids(ranking: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ranking))
 
 
@@ -139,7 +139,7 @@ def derive_golden(
     goldens: list[GoldenQuery] = []
     for entry in entries:
         goldens.append(GoldenQuery(query=entry.title, relevant=(entry.id,), kind="title"))
-        paraphrase = _paraphrase(entry, entry_counts)
+        paraphrase = _paraphrase_title(entry, entry_counts)
         if paraphrase:
             goldens.append(GoldenQuery(query=paraphrase, relevant=(entry.id,), kind="paraphrase"))
         text = entry.text.lower()  # Only title and body are searched.
@@ -156,11 +156,14 @@ def derive_golden(
     return tuple(goldens)
 
 
-def _paraphrase(entry: Entry, entry_counts: Counter[str]) -> str:
-    """Return the words of the title but its rarest, and the rarest words that only the body has.
+def _paraphrase_title(entry: Entry, entry_counts: Counter[str]) -> str:
+    """Return a task that an entry answers, in words that differ from its title.
+
+    It has the words of the title without the rarest one, by which the entry would be found too
+    easily. Then come the rarest words that are in the body and not in the title.
 
     Args:
-        entry: the entry; where its body adds too few words the result is "".
+        entry: the entry; if its body adds too few words the result is "".
         entry_counts: in how many entries each word is.
     """
     title_words = _list_unique_words(entry.title, STOP_WORDS)

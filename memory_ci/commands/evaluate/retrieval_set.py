@@ -11,15 +11,15 @@ from typing import Annotated
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.evaluate.json_lines import WHEN, load_lines
+from memory_ci.commands.evaluate.json_lines import DEFAULT_TIME, load_lines
 from memory_ci.commands.evaluate.records import JudgedQuery
-from memory_ci.extraction.entries import sample_entry
+from memory_ci.extraction.entries import make_sample_entry
 from memory_ci.records.entry import PROJECT, Entry, Located
 from memory_ci.records.report import LoadedFile
 from memory_ci.search.builder import open_index, sync
 from memory_ci.search.database import Index
 
-ONE_A_LINE = "Give one JSON object a line: `memory-ci help evaluation`."
+JSON_LINES_HINT = "Give one JSON object a line: `memory-ci help evaluation`."
 
 
 class SetEntry(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class SetEntry(msgspec.Struct, frozen=True):
     id: str
     text: str
     group: str = ""
-    ts: datetime = WHEN
+    ts: datetime = DEFAULT_TIME
     session: str | int | None = None
 
 
@@ -71,36 +71,40 @@ def load_set(entries: Path, queries: Path, judgements: Path) -> RetrievalSet:
         UsageError: bad-queries, with the number of the line.
     """
     return RetrievalSet(
-        tuple(load_lines(entries, SetEntry, "bad-queries", ONE_A_LINE)),
-        tuple(load_lines(queries, SetQuery, "bad-queries", ONE_A_LINE)),
-        tuple(load_lines(judgements, RelevanceJudgement, "bad-queries", ONE_A_LINE)),
+        tuple(load_lines(entries, SetEntry, "bad-queries", JSON_LINES_HINT)),
+        tuple(load_lines(queries, SetQuery, "bad-queries", JSON_LINES_HINT)),
+        tuple(load_lines(judgements, RelevanceJudgement, "bad-queries", JSON_LINES_HINT)),
     )
 
 
-def replay_set(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
+def replay_set(retrieval_set: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
     """Yield each query that has an answer, with an index of the entries learned before it.
 
-    A group is a memory of its own. The queries of each group come in the order of time, and its
-    index grows from query to query: it is valid until the next query.
+    A group of entries and queries is a memory of its own. The queries of each group come in the
+    order of time. Before each, the entries that were learned since the last one are added to the
+    index, as a memory file of their own. So an index must be used before the next query is drawn.
     """
     grades_by_query: dict[str, dict[str, float]] = defaultdict(dict)
-    for judgement in data.judgements:
+    for judgement in retrieval_set.judgements:
         if judgement.relevance > 0:
             grades_by_query[judgement.query][judgement.entry] = judgement.relevance
 
-    for group in sorted({query.group for query in data.queries}):
+    for group in sorted({query.group for query in retrieval_set.queries}):
         queries = [
-            query for query in data.queries if query.group == group and query.id in grades_by_query
+            query
+            for query in retrieval_set.queries
+            if query.group == group and query.id in grades_by_query
         ]
         queries.sort(key=_query_time)
-        entries = [entry for entry in data.entries if entry.group == group]
-        entries.sort(key=lambda entry: _as_utc(entry.ts), reverse=True)
+        unlearned_entries = [entry for entry in retrieval_set.entries if entry.group == group]
+        unlearned_entries.sort(key=lambda entry: _as_utc(entry.ts), reverse=True)  # oldest last
         files: dict[str, LoadedFile] = {}
         with open_index(None) as index:
             for query in queries:
-                file = _take_learned(entries, query, f"{len(files):06}.md")
-                if file.entries:
-                    files[file.path] = file
+                new_path = f"{len(files):06}.md"
+                new_file = _move_learned_to_file(unlearned_entries, query, new_path)
+                if new_file.entries:
+                    files[new_path] = new_file
                     _sync_files(index, files)
                 judged_query = JudgedQuery(
                     name=query.id,
@@ -113,23 +117,24 @@ def replay_set(data: RetrievalSet) -> Iterator[tuple[Index, JudgedQuery]]:
                 yield index, judged_query
 
 
-def _take_learned(entries: list[SetEntry], query: SetQuery, path: str) -> LoadedFile:
-    """Remove the entries that were learned before a query from a list, and return them as a file.
+def _move_learned_to_file(entries: list[SetEntry], query: SetQuery, path: str) -> LoadedFile:
+    """Move the entries that were learned before a query from a list into a new memory file.
 
     Args:
-        entries: the entries that are in no file yet, the oldest last.
+        entries: the entries that are in no file yet, the oldest last. Those that were learned
+            before the query are removed from the end of this list.
         query: the query; without a time, all entries were learned before it.
         path: the path of the memory file.
     """
-    learned: list[Located] = []
+    learned_entries: list[Located] = []
     while entries:
         oldest = entries[-1]
         if query.ts is not None and _as_utc(oldest.ts) >= _query_time(query):
             break
         entries.pop()
-        line = len(learned) + 1
-        learned.append(Located(_make_entry(oldest), path, line, PROJECT))
-    return LoadedFile(path=path, scope=PROJECT, entries=tuple(learned))
+        line = len(learned_entries) + 1
+        learned_entries.append(Located(_make_memory_entry(oldest), path, line, PROJECT))
+    return LoadedFile(path=path, scope=PROJECT, entries=tuple(learned_entries))
 
 
 def _sync_files(index: Index, files: Mapping[str, LoadedFile]) -> None:
@@ -137,20 +142,21 @@ def _sync_files(index: Index, files: Mapping[str, LoadedFile]) -> None:
     sync(index, oids, lambda paths: [files[path] for path in sorted(paths)])
 
 
-def _make_entry(entry: SetEntry) -> Entry:
-    """Return the memory entry of a line of a set."""
-    title, _, body = entry.text.partition("\n")
+def _make_memory_entry(set_entry: SetEntry) -> Entry:
+    """Return an entry of memory with the values of an entry of the set, and defaults otherwise."""
+    title, _, body = set_entry.text.partition("\n")
+    default_entry = make_sample_entry(0, title)
     return replace(
-        sample_entry(0, title),
-        id=entry.id,
-        last_reinforced=_as_utc(entry.ts).date(),
-        session=None if entry.session is None else str(entry.session),
+        default_entry,
+        id=set_entry.id,
+        last_reinforced=_as_utc(set_entry.ts).date(),
+        session=None if set_entry.session is None else str(set_entry.session),
         body=body,
     )
 
 
 def _query_time(query: SetQuery) -> datetime:
-    return _as_utc(query.ts or WHEN)
+    return _as_utc(query.ts or DEFAULT_TIME)
 
 
 def _as_utc(time: datetime) -> datetime:

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from memory_ci.cli.terminal import render_rows
 from memory_ci.commands.evaluate.records import (
-    GATED,
-    SIZES,
+    GUARDED_MEASURES,
+    SIZE_MEASURES,
+    SIZE_TOLERANCE,
     Comparison,
     Evaluation,
     Quality,
@@ -17,7 +18,7 @@ from memory_ci.findings import printable
 from memory_ci.records.proportion import Share
 from memory_ci.text import shorten
 
-MAX_SHOWN = 20  # Items of a list that are printed.
+MAX_LISTED = 20  # Items of a list that are printed.
 
 
 def render_qualities(qualities: Sequence[Quality]) -> str:
@@ -40,25 +41,29 @@ def render_qualities(qualities: Sequence[Quality]) -> str:
 
 
 def render_comparison(comparison: Comparison) -> str:
-    """Return the measures that may not worsen, before and now, and the queries that fell."""
+    """Return the measures that may not worsen, before and now, and the queries that worsened.
+
+    The limit of a measure is how far it may worsen; that of a size is ten times as much, as a share
+    of the size before.
+    """
     values_now = {measure.name: measure.value for measure in comparison.now.measures}
     worse_names = {name for name, _, _ in comparison.worse}
     lines = [f"at {printable(comparison.rev)}, and now:"]
     for measure in comparison.before.measures:
         name = measure.name
-        if name not in values_now or (name not in GATED and name not in SIZES):
+        if name not in values_now or (name not in GUARDED_MEASURES and name not in SIZE_MEASURES):
             continue
         change = "worse by more than" if name in worse_names else "within"
         limit = f"{comparison.margin:g}"
-        if name in SIZES:
-            limit += " x 10 of it"
+        if name in SIZE_MEASURES:
+            limit += f" x {SIZE_TOLERANCE} of it"
         lines.append(f"  {name} {measure.value:.3f}, {values_now[name]:.3f}: {change} {limit}")
     lines += [
-        f"  {fall.before:.3f} -> {fall.now:.3f}  {_shorten(fall.name)}"
-        for fall in comparison.falls[:MAX_SHOWN]
+        f"  {query.before:.3f} -> {query.now:.3f}  {_shorten(query.name)}"
+        for query in comparison.falls[:MAX_LISTED]
     ]
-    if len(comparison.falls) > MAX_SHOWN:
-        lines.append(f"  and {len(comparison.falls) - MAX_SHOWN} more")
+    if len(comparison.falls) > MAX_LISTED:
+        lines.append(f"  and {len(comparison.falls) - MAX_LISTED} more")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -96,12 +101,16 @@ def render_evaluation(evaluation: Evaluation) -> str:
 def _render_list(heading: str, items: Sequence[str]) -> str:
     if not items:
         return ""
-    lines = [f"  {_shorten(item)}\n" for item in items[:MAX_SHOWN]]
+    lines = [f"  {_shorten(item)}\n" for item in items[:MAX_LISTED]]
     return f"\n{heading}:\n{''.join(lines)}"
 
 
 def render_set(evaluation: SetEvaluation) -> str:
-    """Return the figures of a labelled set as a table, with the readers' approval and agreement."""
+    """Return the figures of a labelled set as a table, with the readers' approval and agreement.
+
+    A set has windows (merged changes), the replies of a model with learnings, and the answers of
+    people who read the learnings. The gate decides which learnings are written to memory.
+    """
     per_window = evaluation.learnings / evaluation.windows
     rows = [
         ("windows with a reply", str(evaluation.windows)),
@@ -116,10 +125,10 @@ def render_set(evaluation: SetEvaluation) -> str:
     tokens = f"about {evaluation.tokens_in:g} in, {evaluation.tokens_out:g} out"
     rows.append(("tokens for each window", tokens))
     for reader in evaluation.readers:
-        replied = f"{reader.name} approves of what was replied"
-        rows.append((replied, _format_share(reader.replied)))
-        written = f"{reader.name} approves of what is written"
-        rows.append((written, _format_share(reader.written)))
+        label = f"{reader.name} approves of what was replied"
+        rows.append((label, _format_share(reader.replied)))
+        label = f"{reader.name} approves of what is written"
+        rows.append((label, _format_share(reader.written)))
     for first, second, kappa, count in evaluation.agreement:
         value = "n/a" if kappa is None else f"{kappa:.2f}"
         rows.append((f"agreement of {first} and {second} (kappa)", f"{value} on {count} learnings"))

@@ -25,7 +25,7 @@ from memory_ci.text import plural
 if TYPE_CHECKING:
     from memory_ci.commands.forget.forget import ForgetPlan
 
-HEADINGS = {
+HEADING_BY_KIND = {
     "memory": "Memory",
     "export": "Exports",
     "session": "Captured sessions",
@@ -39,7 +39,7 @@ HEADINGS = {
 }
 """The heading of each kind of place, in the order of the output."""
 
-NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
+SUBJECT_NOUNS = {"entry": "an entry", "words": "words", "person": "a person"}
 
 
 @click.command("forget")
@@ -80,16 +80,16 @@ def forget_command(what: str, wanted: str | None, is_plan: bool, yes: bool, as_j
         plan = plan_forget(current_workspace, subject, Path.home())
     if not is_plan:
         if not yes:
-            _confirm(plan, can_ask=what != "-" and sys.stdin.isatty())
+            _confirm_plan(plan, can_ask=what != "-" and sys.stdin.isatty())
         plan = apply_forget(current_workspace, subject, Path.home(), secrets.token_hex(16), now())
 
-    lines = [*_describe(plan), "", "What no commit can do:"]
+    lines = [*_describe_plan(plan), "", "What no commit can do:"]
     lines += [f"  {step}" for step in plan.steps]
     show(plan, [printable(line) for line in lines], as_json)
-    raise SystemExit(1 if plan.left else 0)
+    raise SystemExit(1 if plan.places_for_person else 0)
 
 
-def _confirm(plan: ForgetPlan, *, can_ask: bool) -> None:
+def _confirm_plan(plan: ForgetPlan, *, can_ask: bool) -> None:
     """Show a plan and ask a person to confirm it.
 
     Raises:
@@ -100,26 +100,28 @@ def _confirm(plan: ForgetPlan, *, can_ask: bool) -> None:
         message = "there is no terminal to confirm that it is to be forgotten"
         hint = "Check the places with --plan first, then pass --yes."
         raise UsageError(message, slug="not-confirmed", hint=hint)
-    say("".join(f"{printable(line)}\n" for line in _describe(plan)), err=True)
+    say("".join(f"{printable(line)}\n" for line in _describe_plan(plan)), err=True)
     if not confirm("Do it?", default=False):
         raise click.Abort
 
 
-def _describe(plan: ForgetPlan) -> Iterator[str]:
-    """Yield the lines about a plan: its places by kind, and its commit.
+def _describe_plan(plan: ForgetPlan) -> Iterator[str]:
+    """Yield the lines about a plan: the places that hold the subject by kind, and its commit.
 
-    `!` marks a place that a person has to change.
+    `!` marks a place that `forget` cannot change, and a person has to.
     """
     verb = "Forgot" if plan.is_done else "Would forget"
-    changed_count = sum(not place.is_left for place in plan.places)
-    yield f"{verb} {NOUNS[plan.what]}: {plural(changed_count, 'place')}, {len(plan.left)} for you"
-    for kind, heading in HEADINGS.items():
+    noun = SUBJECT_NOUNS[plan.subject_kind]
+    changed_count = sum(not place.needs_person for place in plan.places)
+    person_count = len(plan.places_for_person)
+    yield f"{verb} {noun}: {plural(changed_count, 'place')}, {person_count} for you"
+    for kind, heading in HEADING_BY_KIND.items():
         places = [place for place in plan.places if place.kind == kind]
         if places:
             yield f"{heading}:"
         for place in places:
-            mark = "! " if place.is_left else ""
-            yield f"  {mark}{place.where}: {place.what}"
+            mark = "! " if place.needs_person else ""
+            yield f"  {mark}{place.location}: {place.action}"
     if plan.commit:
         commit = plan.commit[:12]
         yield f"Committed as {commit}, with a hash in .memory/rejected.txt that keeps it out"

@@ -28,26 +28,39 @@ TEXT_FIELDS = ("source", "session", "engine", "scope", "promoted_from", "aka", "
 LIST_FIELDS = ("evidence", "occurrences", "cites", "relations", "extra")
 
 
-class Target(msgspec.Struct, frozen=True):
-    """The words or the entry to forget.
+class ForgetTarget(msgspec.Struct, frozen=True):
+    """The words to forget, and the entry if one is to be forgotten.
 
     Attributes:
-        tombstones: the hashes of the words.
+        tombstones: the salted hashes of the words.
         entry_id: the id of the entry to remove, "" for none.
     """
 
     tombstones: Tombstones
     entry_id: str = ""
 
-    def names(self, data: bytes) -> bool:
+    def is_named_in(self, data: bytes) -> bool:
         """Return whether a file holds the id of the entry."""
         return bool(self.entry_id) and self.entry_id.encode() in data
 
+    def is_held_in(self, data: bytes) -> bool:
+        """Return whether a file holds the words, or the id of the entry."""
+        return self.tombstones.holds(data) or self.is_named_in(data)
 
-def forget_in_entry(target: Target, entry: Entry) -> Entry | None:
-    """Return an entry without the words, None if its title or body holds them.
 
-    A line of evidence that holds them is removed as a whole.
+def forget_in_entry(target: ForgetTarget, entry: Entry) -> Entry | None:
+    """Return an entry without the words to forget.
+
+    An item of a field with several values, such as a line of evidence, is removed as a whole if it
+    holds the words. In other texts they are masked.
+
+    Args:
+        target: the words to forget, and the entry to remove if there is one.
+        entry: the entry.
+
+    Returns:
+        The entry; None to remove it, because it is the one to forget, or because its title or body
+        holds the words.
     """
     tombstones = target.tombstones
     if entry.id == target.entry_id or tombstones.refuses(entry.title, entry.body):
@@ -63,7 +76,7 @@ def forget_in_entry(target: Target, entry: Entry) -> Entry | None:
     return tombstones.mask_all(replace(entry, **changes))
 
 
-def _is_refused(target: Target, item: object) -> bool:
+def _is_refused(target: ForgetTarget, item: object) -> bool:
     """Return whether an item of an entry's field holds the words, or the id of the entry."""
     text = " ".join(item) if isinstance(item, tuple) else str(item)
     if target.entry_id and target.entry_id in text:
@@ -72,7 +85,7 @@ def _is_refused(target: Target, item: object) -> bool:
 
 
 def rewrite_file(
-    workspace: Workspace, target: Target, path: str, data: bytes
+    workspace: Workspace, target: ForgetTarget, path: str, data: bytes
 ) -> tuple[bytes | None, str]:
     """Return a memory file without the words.
 
@@ -105,7 +118,7 @@ def rewrite_file(
             if is_fragment(path) and not file.entries and actions:
                 return None, "the note goes"
     if tombstones.holds(new_data):
-        new_data = mask_raw(tombstones, path, new_data)
+        new_data = mask_text(tombstones, path, new_data)
         actions.append("masked in its text")
     return new_data, ", ".join(actions)
 
@@ -118,32 +131,43 @@ def _rewrite_rejected(tombstones: Tombstones, data: bytes) -> tuple[bytes, str]:
     return "".join(f"{line}\n" for line in kept_lines).encode(), action
 
 
-def forget_in_file(target: Target, file: MemoryFile) -> tuple[MemoryFile, list[str]]:
-    """Return a file of entries without the words, and the actions in words."""
-    removed: list[Entry] = []
-    updated: list[Entry] = []
-    replaced: list[Entry] = []
+def forget_in_file(target: ForgetTarget, file: MemoryFile) -> tuple[MemoryFile, list[str]]:
+    """Return a file of entries without the words to forget, and what was done, in words.
+
+    Entries whose title or body holds the words are removed, others lose them: `2 entries removed`,
+    `struck from 1 entry`.
+    """
+    removed_entries: list[Entry] = []
+    updated_entries: list[Entry] = []
+    replaced_entries: list[Entry] = []
     replacements: list[Entry] = []
     for old_entry in file.entries:
         new_entry = forget_in_entry(target, old_entry)
         if new_entry is None:
-            removed.append(old_entry)
+            removed_entries.append(old_entry)
         elif new_entry.extra != old_entry.extra:  # `edit_file` does not update unknown keys
-            replaced.append(old_entry)
+            replaced_entries.append(old_entry)
             replacements.append(new_entry)
         elif new_entry != old_entry:
-            updated.append(new_entry)
+            updated_entries.append(new_entry)
 
     actions: list[str] = []
-    if removed:
-        actions.append(f"{plural(len(removed), 'entry')} removed")
-    if updated or replaced:
-        actions.append(f"struck from {plural(len(updated) + len(replaced), 'entry')}")
-    edited = edit_file(file, updated=updated, removed=[*removed, *replaced], added=replacements)
+    if removed_entries:
+        actions.append(f"{plural(len(removed_entries), 'entry')} removed")
+    if updated_entries or replaced_entries:
+        actions.append(
+            f"struck from {plural(len(updated_entries) + len(replaced_entries), 'entry')}"
+        )
+    edited = edit_file(
+        file,
+        updated=updated_entries,
+        removed=[*removed_entries, *replaced_entries],
+        added=replacements,
+    )
     return edited, actions
 
 
-def mask_raw(tombstones: Tombstones, path: str, data: bytes) -> bytes:
+def mask_text(tombstones: Tombstones, path: str, data: bytes) -> bytes:
     """Return a file with masked words; in JSON Lines the texts of each line are masked."""
     text = data.decode("utf-8", "surrogateescape")
     if path.endswith((".jsonl", DIGEST)):

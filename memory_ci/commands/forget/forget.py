@@ -17,8 +17,8 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.commands.forget import places
-from memory_ci.commands.forget.contents import Target
-from memory_ci.commands.forget.places import HeldPlace
+from memory_ci.commands.forget.contents import ForgetTarget
+from memory_ci.commands.forget.places import HeldPlace, MaskedFile
 from memory_ci.errors import UsageError
 from memory_ci.extraction import tombstones
 from memory_ci.gitrepo.process import run_git
@@ -38,22 +38,27 @@ from memory_ci.regex import Regex
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
 
-What = Literal["entry", "words", "person"]
-ID = Regex(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)  # 4f2a91c0, or the whole UUID
-MAIL = Regex(r"[^\s<>@]+@[^\s<>@]+")  # ada@example.com
-PERSON = Regex(r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*")  # Ada <ada@example.com>
+SubjectKind = Literal["entry", "words", "person"]
+UNSTORED_SALT = "0" * 32
+"""The salt of hashes that only a search compares with; nothing stores them."""
 
-HISTORY = (
+ENTRY_ID = Regex(r"[0-9a-f]{8}[0-9a-f-]{0,28}", re.IGNORECASE)  # 4f2a91c0, or the whole UUID
+MAIL_ADDRESS = Regex(r"[^\s<>@]+@[^\s<>@]+")  # ada@example.com
+SIGNATURE = Regex(
+    r"\s*(?P<name>[^<>]*?)\s*<(?P<mail>[^<>\s]+@[^<>\s]+)>\s*"
+)  # Ada <ada@example.com>
+
+HISTORY_STEPS = (
     "Old commits still hold it. In a fresh clone, write what is to go into ../expressions.txt "
     "with an editor, a line each: `WORDS==>[redacted:forgotten]`",
     "git filter-repo --sensitive-data-removal --replace-text ../expressions.txt "
     "--replace-message ../expressions.txt",
 )
-MAILMAP = (
+MAILMAP_STEP = (
     "Authors of commits: write `Somebody <somebody@invalid> <their@mail>` into ../mailmap, then: "
     "git filter-repo --mailmap ../mailmap"
 )
-FORGES = (
+FORGE_STEPS = (
     "git push --force --mirror origin, and everybody else clones again: "
     "a push from an old clone restores it",
     "GitHub: edit pull requests, issues and comments by hand (gh pr edit N, delete the old "
@@ -72,8 +77,8 @@ FORGES = (
     "Agents keep their own transcripts outside of this repository: "
     "`memory-ci sessions` lists where",
 )
-DELETED = "deleted, and made again by the next run"
-UNREACHABLE = (
+DELETED_REF_ACTION = "deleted, and made again by the next run"
+OLD_OBJECTS_STEP = (
     "git reflog expire --expire=now --all && git gc --prune=now  # old objects of this clone"
 )
 
@@ -82,43 +87,45 @@ class ForgetPlan(msgspec.Struct, frozen=True):
     """The work of `forget`, planned or done.
 
     Attributes:
-        what: the kind of the subject.
+        subject_kind: what is forgotten; `what` in JSON.
         places: the places that hold it.
         steps: the steps for a person.
         is_done: the plan was applied.
         commit: the commit that was made, "" for none.
     """
 
-    what: What
+    subject_kind: SubjectKind = msgspec.field(name="what")
     places: tuple[HeldPlace, ...]
     steps: tuple[str, ...]
     is_done: bool = False
     commit: str = ""
 
     @property
-    def left(self) -> tuple[HeldPlace, ...]:
+    def places_for_person(self) -> tuple[HeldPlace, ...]:
         """The places that a person has to look at.
 
         Messages of old commits do not count: they are history, which the steps are for.
         """
-        return tuple(place for place in self.places if place.is_left and place.kind != "message")
+        return tuple(
+            place for place in self.places if place.needs_person and place.kind != "message"
+        )
 
 
 class ForgetSubject(msgspec.Struct, frozen=True):
     """The subject to forget: an entry, words or a person.
 
     Attributes:
-        what: its kind.
+        kind: whether it is an entry, words or a person.
         texts: its texts, each with the kind of its tombstone.
         entry_id: the id of the entry, "" for none.
     """
 
-    what: What
+    kind: SubjectKind
     texts: tuple[tuple[tombstones.Kind, str], ...]
     entry_id: str = ""
 
 
-def find_subject(workspace: Workspace, text: str, wanted: What | None) -> ForgetSubject:
+def find_subject(workspace: Workspace, text: str, wanted_kind: SubjectKind | None) -> ForgetSubject:
     """Return the subject that a command-line text names: an entry by its id, a person, or words.
 
     A person is a mail address or an author of commits. A text that looks like an id is never taken
@@ -127,16 +134,16 @@ def find_subject(workspace: Workspace, text: str, wanted: What | None) -> Forget
     Args:
         workspace: the repository and its configuration.
         text: the text.
-        wanted: the kind that the user named, None to decide by the text.
+        wanted_kind: the kind that the user named, None to decide by the text.
 
     Raises:
         UsageError: nothing-to-forget, unknown-entry, and the errors of `find_entry`.
     """
     text = text.strip()
-    if wanted == "entry" or (wanted is None and ID.fullmatch(text)):
-        return _find_entry(workspace, text, is_certain=wanted == "entry")
-    if wanted != "words":
-        names = _list_names(workspace, text, is_certain=wanted == "person")
+    if wanted_kind == "entry" or (wanted_kind is None and ENTRY_ID.fullmatch(text)):
+        return _find_entry_subject(workspace, text, is_surely_id=wanted_kind == "entry")
+    if wanted_kind != "words":
+        names = _list_names_of_person(workspace, text, is_surely_person=wanted_kind == "person")
         if names:
             return ForgetSubject("person", tuple(("name", name) for name in names))
     if not re.search(tombstones.WORD, text):
@@ -145,22 +152,25 @@ def find_subject(workspace: Workspace, text: str, wanted: What | None) -> Forget
     return ForgetSubject("words", (("words", text),))
 
 
-def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> ForgetSubject:
+def _find_entry_subject(
+    workspace: Workspace, entry_id: str, *, is_surely_id: bool
+) -> ForgetSubject:
     """Return an entry with its texts: its title, its body and the quotes of its evidence.
 
     Args:
         workspace: the repository.
         entry_id: the id, or its start.
-        is_certain: the user said that it is an id.
+        is_surely_id: the user said that it is an id. Otherwise it may be words to forget, and the
+            error for an unknown id says so.
 
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
-    located = load_memory(workspace, None).located
-    is_known = any(place.entry.id.startswith(entry_id.lower()) for place in located)
-    if not is_certain and not is_known:
-        raise _make_unknown_error(workspace, entry_id)
-    entry = find_entry(located, entry_id).entry
+    all_located = load_memory(workspace, None).located
+    is_known = any(located.entry.id.startswith(entry_id.lower()) for located in all_located)
+    if not is_known and not is_surely_id:
+        raise _make_unknown_entry_error(workspace, entry_id)
+    entry = find_entry(all_located, entry_id).entry
     texts = [entry.title, entry.body]
     for line in entry.evidence:
         if not line.startswith("accepted "):
@@ -169,7 +179,7 @@ def _find_entry(workspace: Workspace, entry_id: str, *, is_certain: bool) -> For
     return ForgetSubject("entry", tuple(tombstones.choose_kinds(texts)), entry.id)
 
 
-def _make_unknown_error(workspace: Workspace, entry_id: str) -> UsageError:
+def _make_unknown_entry_error(workspace: Workspace, entry_id: str) -> UsageError:
     """Return the error for an id that no entry has, with the commit that removed it, if any."""
     search = f"-S{entry_id.lower()}"
     command = ("log", "-1", "--format=%h (%s)", search, "--end-of-options", "HEAD", "--")
@@ -182,18 +192,23 @@ def _make_unknown_error(workspace: Workspace, entry_id: str) -> UsageError:
     return UsageError(message, slug="unknown-entry", hint=hint)
 
 
-def _list_names(workspace: Workspace, text: str, *, is_certain: bool) -> tuple[str, ...]:
-    """Return the names and mail addresses that a person has, with those in commits.
+def _list_names_of_person(
+    workspace: Workspace, text: str, *, is_surely_person: bool
+) -> tuple[str, ...]:
+    """Return all names and mail addresses of the person that a text names.
+
+    They are those of the text, and those of the commits whose author or committer has one of them.
 
     Args:
         workspace: the repository.
         text: `Name <mail>`, a mail address or a name.
-        is_certain: the text names a person, whom git need not know.
+        is_surely_person: the user said that the text names a person. Otherwise it has to be a mail
+            address, or the name of an author.
 
     Returns:
-        The names and addresses, () if the text is no address and not the name of an author.
+        The names and addresses, () if the text names no person.
     """
-    signature = PERSON.fullmatch(text)
+    signature = SIGNATURE.fullmatch(text)
     names = {signature["name"], signature["mail"]} if signature else {text}
     folded_names = {name.casefold() for name in names if name}
 
@@ -202,8 +217,8 @@ def _list_names(workspace: Workspace, text: str, *, is_certain: bool) -> tuple[s
         if name.casefold() in folded_names or mail.casefold() in folded_names:
             is_author = True
             names |= {name, mail}
-    is_address = signature is not None or MAIL.fullmatch(text) is not None
-    if not (is_author or is_address or is_certain):
+    is_address = signature is not None or MAIL_ADDRESS.fullmatch(text) is not None
+    if not (is_author or is_address or is_surely_person):
         return ()
     return tuple(sorted(name for name in names if re.search(tombstones.WORD, name)))
 
@@ -228,30 +243,35 @@ def plan_forget(workspace: Workspace, subject: ForgetSubject, home: Path) -> For
         subject: what to forget.
         home: the home of the user.
     """
-    target = _build_target(subject, "0" * 32)  # The hashes are compared here, and not stored.
+    target = _build_target(subject, UNSTORED_SALT)
     _, tip = branch_tip(workspace, None)
-    files, tree_places = places.rewrite_tree(workspace, target, tip)
+    new_texts, tree_places = places.plan_tree(workspace, target, tip)
 
     found_places = [*tree_places]
-    found_places += [place for place, *_ in places.rewrite_loose(workspace, target)]
-    found_places += [place for place, *_ in places.rewrite_sessions(workspace, target)]
-    found_places += [place for place, *_ in places.list_derived(workspace, target)]
-    found_places += [HeldPlace("ref", ref, DELETED) for ref in places.list_private(workspace.repo)]
-    needles = _list_needles(subject)
-    found_places += places.list_left(workspace, target, tip, needles, files)
-    found_places += places.find_global(target, workspace.config.global_.path, home)
+    found_places += [file.place for file in places.plan_untracked_files(workspace, target)]
+    found_places += [session.place for session in places.plan_sessions(workspace, target)]
+    found_places += [file.place for file in places.plan_derived_files(workspace, target)]
+    for ref in places.list_publish_refs(workspace.repo):
+        found_places.append(HeldPlace("ref", ref, DELETED_REF_ACTION))
+    search_words = _choose_search_words(subject)
+    found_places += places.find_places_for_person(workspace, target, tip, search_words, new_texts)
+    found_places += places.find_global_memory(target, workspace.config.global_.path, home)
     steps = _list_steps(workspace, subject, found_places)
-    return ForgetPlan(subject.what, tuple(found_places), tuple(steps))
+    return ForgetPlan(subject.kind, tuple(found_places), tuple(steps))
 
 
-def _list_needles(subject: ForgetSubject) -> list[str]:
-    """Return the longest word of each text, which git searches for; each once."""
-    needles: dict[str, None] = {}
+def _choose_search_words(subject: ForgetSubject) -> list[str]:
+    """Return the longest word of each text to forget, each once.
+
+    By these words git finds the files that may hold a text. A text itself may be broken over
+    lines, or spelled with other blanks. Few files hold the longest word.
+    """
+    search_words: dict[str, None] = {}
     for _, text in subject.texts:
         words = re.findall(tombstones.WORD, text)
         if words:
-            needles[max(words, key=len)] = None
-    return list(needles)
+            search_words[max(words, key=len)] = None
+    return list(search_words)
 
 
 def apply_forget(
@@ -285,27 +305,27 @@ def apply_forget(
 
     files = _plan_files(workspace, target, tip, lines)
     summary = f"{plural(len(files) - 1, 'file')} changed, and a hash that keeps it out."
-    message = f"memory: forget ({subject.what})\n\n{summary}\n\n{STEP}: forget\n"
+    message = f"memory: forget ({subject.kind})\n\n{summary}\n\n{STEP}: forget\n"
     identity = writer.choose_identity(workspace.config.publish, in_actions=False)
     commits = [writer.PlannedCommit(files, message)]
 
     _store_copy(workspace, lines)
-    for _, session, session_files in places.rewrite_sessions(workspace, target):
-        rewrite(repo, session, session_files)
-    for private_ref in places.list_private(repo):
+    for change in places.plan_sessions(workspace, target):
+        rewrite(repo, change.session, change.new_files)
+    for private_ref in places.list_publish_refs(repo):
         run_git(repo.cwd, "update-ref", "-d", "--end-of-options", private_ref)
-    loose_files = list(places.rewrite_loose(workspace, target))
-    _write_files([*loose_files, *places.list_derived(workspace, target)])
+    untracked_files = list(places.plan_untracked_files(workspace, target))
+    _write_files([*untracked_files, *places.plan_derived_files(workspace, target)])
     tip = writer.commit_series(
         repo, ref=ref, expected=tip, commits=commits, identity=identity, when=now
     )
     # A hook of the commit may have built the index again.
-    _write_files(places.list_derived(workspace, target))
+    _write_files(places.plan_derived_files(workspace, target))
     return replace(plan, is_done=True, commit=tip)
 
 
 def _plan_files(
-    workspace: Workspace, target: Target, tip: str, lines: Sequence[str]
+    workspace: Workspace, target: ForgetTarget, tip: str, lines: Sequence[str]
 ) -> dict[str, bytes | None]:
     """Return the files of the commit: memory without the words, and the file of tombstones.
 
@@ -318,7 +338,7 @@ def _plan_files(
     Returns:
         The new text of each file by its path, None to remove it.
     """
-    files, _ = places.rewrite_tree(workspace, target, tip)
+    files, _ = places.plan_tree(workspace, target, tip)
     rejected = files.get(REJECTED_FILE)
     if rejected is None:
         rejected = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
@@ -343,20 +363,20 @@ def _add_lines(old_data: bytes | None, lines: Sequence[str]) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def _write_files(changes: Iterable[tuple[HeldPlace, Path, bytes | None]]) -> None:
-    """Write or remove files, except for those that are left to a person."""
-    for place, path, data in changes:
-        if place.is_left:
+def _write_files(changes: Iterable[MaskedFile]) -> None:
+    """Write or remove files, except for those that `forget` cannot change: they need a person."""
+    for change in changes:
+        if change.place.needs_person:
             continue
-        if data is None:
-            path.unlink(missing_ok=True)
+        if change.new_data is None:
+            change.path.unlink(missing_ok=True)
         else:
-            write_file(path, data)
+            write_file(change.path, change.new_data)
 
 
-def _build_target(subject: ForgetSubject, salt: str) -> Target:
+def _build_target(subject: ForgetSubject, salt: str) -> ForgetTarget:
     lines = _format_lines(subject, salt)
-    return Target(tombstones.parse_tombstones(lines), subject.entry_id)
+    return ForgetTarget(tombstones.parse_tombstones(lines), subject.entry_id)
 
 
 def _format_lines(subject: ForgetSubject, salt: str) -> list[str]:
@@ -384,7 +404,7 @@ def _list_steps(
         subject: the entry, person or words to forget.
         found_places: the places that hold the subject.
     """
-    changed_refs = {place.where for place in found_places if place.kind == "session"}
+    changed_refs = {place.location for place in found_places if place.kind == "session"}
     for remote, pushed_sessions in list_pushed(workspace.repo).items():
         refspecs = []
         for session in pushed_sessions:
@@ -395,8 +415,8 @@ def _list_steps(
         if refspecs:
             specs = " ".join(refspecs)
             yield f"git push --no-verify {remote} {specs}  # it was sent there as it was"
-    yield UNREACHABLE
-    yield from HISTORY
-    if subject.what == "person":
-        yield MAILMAP
-    yield from FORGES
+    yield OLD_OBJECTS_STEP
+    yield from HISTORY_STEPS
+    if subject.kind == "person":
+        yield MAILMAP_STEP
+    yield from FORGE_STEPS

@@ -17,7 +17,7 @@ from memory_ci.repetition.requests import find_standing_requests
 from memory_ci.sessions.repetitions import (
     MAX_REQUESTS,
     StandingRule,
-    find_rule,
+    find_existing_rule,
     list_written_rules,
 )
 from memory_ci.sessions.rule_outcomes import ServedTimes, count_outcomes, read_served_times
@@ -29,7 +29,7 @@ FIRST_MADE = 2
 Period = tuple[date, date]
 """The first and the last day of a period."""
 
-EVER: Period = (date.min, date.max)
+ALL_TIME: Period = (date.min, date.max)
 
 
 class RepeatedRequest(NamedTuple):
@@ -54,7 +54,7 @@ def count_asked_again(snapshot: Snapshot) -> AskedAgain | None:
     Raises:
         RepositoryError: git-failed.
     """
-    counts = count_asked_again_in(snapshot, [EVER])
+    counts = count_asked_again_in(snapshot, [ALL_TIME])
     return counts[0] if counts else None
 
 
@@ -77,7 +77,7 @@ def count_asked_again_in(snapshot: Snapshot, periods: Iterable[Period]) -> tuple
     requests = find_standing_requests(archive.turns, MAX_REQUESTS)
     written_rules = list_written_rules(snapshot)
     repeated_requests = [
-        RepeatedRequest(request, find_rule(snapshot, request.terms, written_rules))
+        RepeatedRequest(request, find_existing_rule(snapshot, request.terms, written_rules))
         for request in requests
     ]
     served_times = _read_served_times(snapshot)
@@ -101,8 +101,8 @@ def _cut_archive(archive: SessionArchive, period: Period) -> SessionArchive:
     """Return an archive of sessions with only the turns and failed commands of a period."""
     first_day, last_day = period
     turns = tuple(turn for turn in archive.turns if first_day <= turn.at.date() <= last_day)
-    failed = tuple(run for run in archive.failed if first_day <= run.at.date() <= last_day)
-    return replace(archive, turns=turns, failed=failed)
+    failed_commands = tuple(run for run in archive.failed if first_day <= run.at.date() <= last_day)
+    return replace(archive, turns=turns, failed=failed_commands)
 
 
 def _list_outcomes(

@@ -9,7 +9,7 @@ from statistics import median
 
 from memory_ci.commands.health.metrics import (
     NO_ENTRY,
-    UNINDEXED,
+    UNINDEXED_ADVICE,
     Measurement,
     count_entries,
     score_share,
@@ -18,18 +18,23 @@ from memory_ci.records.entry import Entry
 from memory_ci.text import plural
 
 WORN_OUT_DAYS = 180  # The age at which Crewship's decay reaches its floor.
-LINKS = 3  # Crewship links an entry with at most this many others.
+MAX_LINKS = 3  # Crewship links an entry with at most this many others.
 TOP_K = 5  # Entries that Crewship's recall returns by default.
-NEWER = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
-SCATTERED = "See whether all of it is still of use: `memory-ci list`, `memory-ci upkeep retire`."
-UNLINKED = (
+NEWER_WORK_ADVICE = "Let memory learn from newer work: `memory-ci record`, `memory-ci add`."
+SCATTERED_ADVICE = (
+    "See whether all of it is still of use: `memory-ci list`, `memory-ci upkeep retire`."
+)
+UNLINKED_ADVICE = (
     "Write `supports`, `contradicts` or `duplicates` and the other's id"
     " into `relations` of an entry."
 )
 
 
 def score_age(entries: Sequence[Entry], today: date) -> Measurement:
-    """Return Crewship's freshness: 1 - median age / 180 days, the age counted from learning."""
+    """Return the metric `freshness` of Crewship, in percent: 1 - median age / 180 days.
+
+    The age of an entry is counted from the day on which it was learned.
+    """
     if not entries:
         return Measurement(None, NO_ENTRY)
 
@@ -39,16 +44,17 @@ def score_age(entries: Sequence[Entry], today: date) -> Measurement:
         ages.append(max(0, (today - learned_on).days))
     median_age = median(ages)
     freshness = max(0.0, 1 - median_age / WORN_OUT_DAYS)
-    return Measurement(100 * freshness, f"median age {median_age:g} days", NEWER)
+    basis = f"median age {median_age:g} days"
+    return Measurement(100 * freshness, basis, advice=NEWER_WORK_ADVICE)
 
 
 def score_indexed(indexed: int, left_out: int) -> Measurement:
     """Return Crewship's coverage: the share of indexable places that are indexed."""
     total = indexed + left_out
-    return score_share(indexed, total, f"{indexed} of {total} indexed", UNINDEXED)
+    return score_share(indexed, total, f"{indexed} of {total} indexed", UNINDEXED_ADVICE)
 
 
-def score_closeness(
+def score_neighbour_cosines(
     neighbour_cosines: Sequence[Sequence[float]], no_data_reason: str
 ) -> Measurement:
     """Return Crewship's coherence: the mean cosine of entries with their nearest others.
@@ -61,8 +67,9 @@ def score_closeness(
     if not means:
         return Measurement(None, no_data_reason)
 
-    basis = f"mean cosine of {plural(len(means), 'text')} with the nearest {LINKS}"
-    return Measurement(100 * math.fsum(means) / len(means), basis, SCATTERED)
+    mean_percent = 100 * math.fsum(means) / len(means)
+    basis = f"mean cosine of {plural(len(means), 'text')} with the nearest {MAX_LINKS}"
+    return Measurement(mean_percent, basis, advice=SCATTERED_ADVICE)
 
 
 def score_hits(hit_cosines: Sequence[Sequence[float]], no_data_reason: str) -> Measurement:
@@ -91,4 +98,4 @@ def _mean_cosine(cosines: Sequence[float]) -> float:
 def score_linked(linked: int, total: int) -> Measurement:
     """Return Crewship's reachability: the share of entries that a relation leads to or from."""
     basis = f"{linked} of {count_entries(total)} with a relation"
-    return score_share(linked, total, basis, UNLINKED)
+    return score_share(linked, total, basis, UNLINKED_ADVICE)

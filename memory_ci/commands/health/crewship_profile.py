@@ -1,4 +1,7 @@
-"""The health metrics of the profile `crewship`, from cosines of vectors that are made for it."""
+"""Health by the definitions of Crewship, a memory for agents: cosines of vectors of entries.
+
+Vectors are made for it. docs/report.md compares its metrics with those of the profile `git`.
+"""
 
 from __future__ import annotations
 
@@ -30,34 +33,34 @@ from memory_ci.search.vectors import (
 MAX_EMBEDDED = 1_000  # Texts; to embed more takes minutes.
 
 
-class Closeness(msgspec.Struct, frozen=True):
+class CosineLists(msgspec.Struct, frozen=True):
     """Cosines of entries with their nearest others and with questions, best first.
 
     Attributes:
-        neighbours: for each text the cosines of its nearest others.
-        hits: for each question the cosines of its best hits.
-        no_data_reason: the reason if both are empty.
+        neighbour_cosines: for each text of an entry the cosines of its nearest others.
+        hit_cosines: for each question (the title of a merged change) those of its best hits.
+        no_data_reason: the reason if one of them is empty.
     """
 
-    neighbours: tuple[tuple[float, ...], ...] = ()
-    hits: tuple[tuple[float, ...], ...] = ()
+    neighbour_cosines: tuple[tuple[float, ...], ...] = ()
+    hit_cosines: tuple[tuple[float, ...], ...] = ()
     no_data_reason: str = ""
 
 
 def measure_crewship(
     inputs: HealthInputs, environ: Mapping[str, str] | None
 ) -> dict[MetricName, Measurement]:
-    """Return the measurement of each metric of the profile `crewship`, before they are weighed.
+    """Return the measurement of each metric as Crewship, a memory for agents, defines it.
 
     Args:
         inputs: the memory and history.
         environ: the environment that the embedder is configured by; None: none is used.
     """
-    closeness = _measure_closeness(inputs, environ)
-    coverage = crewship_metrics.score_indexed(len(inputs.active), len(inputs.lost))
+    cosines = _measure_cosines(inputs, environ)
+    coverage = crewship_metrics.score_indexed(len(inputs.active), len(inputs.unserved_places))
     linked_ids = metrics.find_related(inputs.entries, inputs.known_ids)
-    if closeness.neighbours:
-        linked_ids |= _find_linked(inputs)
+    if cosines.neighbour_cosines:
+        linked_ids |= _find_similar_ids(inputs)
     else:
         # Without vectors, entries are compared by their words.
         linked_ids |= metrics.find_similar_entries(inputs.entries, MIN_JACCARD)
@@ -66,16 +69,16 @@ def measure_crewship(
     reachability = crewship_metrics.score_linked(total - len(missing_ids), total)
     return {
         "freshness": crewship_metrics.score_age(inputs.entries, inputs.today),
-        "coverage": coverage._replace(basis=coverage.basis + inputs.describe_lost()),
-        "coherence": crewship_metrics.score_closeness(
-            closeness.neighbours, closeness.no_data_reason
+        "coverage": coverage._replace(basis=coverage.basis + inputs.describe_unserved_places()),
+        "coherence": crewship_metrics.score_neighbour_cosines(
+            cosines.neighbour_cosines, cosines.no_data_reason
         ),
-        "efficiency": crewship_metrics.score_hits(closeness.hits, closeness.no_data_reason),
+        "efficiency": crewship_metrics.score_hits(cosines.hit_cosines, cosines.no_data_reason),
         "reachability": reachability._replace(missing=missing_ids),
     }
 
 
-def _find_linked(inputs: HealthInputs) -> set[str]:
+def _find_similar_ids(inputs: HealthInputs) -> set[str]:
     """Return the ids of entries that are similar to another entry by their vectors."""
     linked_ids: set[str] = set()
     similar_entries = find_similar(inputs.index, inputs.active, words_of, statuses=("active",))
@@ -86,34 +89,38 @@ def _find_linked(inputs: HealthInputs) -> set[str]:
     return linked_ids
 
 
-def _measure_closeness(inputs: HealthInputs, environ: Mapping[str, str] | None) -> Closeness:
+def _measure_cosines(inputs: HealthInputs, environ: Mapping[str, str] | None) -> CosineLists:
     """Embed the active entries and the titles of merged changes, and compare their vectors.
 
     The vectors of the entries are stored in the index. A failure of the embedder is not raised:
     the result is empty then, with the reason.
     """
     if environ is None:
-        return Closeness(no_data_reason="there are no vectors: no embedder was asked")
+        return CosineLists(no_data_reason="there are no vectors: no embedder was asked")
     # The embedder may be a service, which must not be sent secrets.
     questions = [redact(eligible.title_of(change)).text for change in inputs.list_questions()]
     choice = choose_embedder(inputs.workspace.config.retrieve, environ, INDEX_LIMITS)
     if choice.embedder is None:
-        return Closeness(no_data_reason=f"there are no vectors: {choice.reason}")
+        return CosineLists(no_data_reason=f"there are no vectors: {choice.reason}")
     texts = list_missing_texts(inputs.index, choice.embedder.model_id, statuses=("active",))
     if not texts:
-        return Closeness(no_data_reason="there is no entry with a vector")
+        return CosineLists(no_data_reason="there is no entry with a vector")
     if len(texts) > MAX_EMBEDDED:
-        return Closeness(no_data_reason=f"more than {MAX_EMBEDDED} texts are not embedded for this")
+        return CosineLists(
+            no_data_reason=f"more than {MAX_EMBEDDED} texts are not embedded for this"
+        )
     try:
-        return _embed_closeness(inputs.index, choice.embedder, texts, questions)
+        return _embed_and_compare(inputs.index, choice.embedder, texts, questions)
     except EngineError as error:
-        return Closeness(no_data_reason=f"there are no vectors: {error.message}")
+        return CosineLists(no_data_reason=f"there are no vectors: {error.message}")
 
 
-def _embed_closeness(
+def _embed_and_compare(
     index: Index, embedder: Embedder, texts: Mapping[bytes, str], questions: list[str]
-) -> Closeness:
+) -> CosineLists:
     """Embed entries and questions, and return the cosines of each with the nearest entries.
+
+    The vectors of the entries are stored in the index.
 
     Args:
         index: the index, which stores the vectors of the entries.
@@ -132,13 +139,14 @@ def _embed_closeness(
 
     neighbour_cosines = []
     if len(texts) > 1:
+        # One more than is needed: the nearest of a text is the text itself.
         nearest_by_text = find_nearest_to_texts(
-            index, list(texts), crewship_metrics.LINKS + 1, statuses=("active",)
+            index, list(texts), crewship_metrics.MAX_LINKS + 1, statuses=("active",)
         )
         for text_hash in texts:
             if text_hash in nearest_by_text:
-                itself_and_others = _list_cosines(nearest_by_text[text_hash])
-                neighbour_cosines.append(itself_and_others[1:])
+                _itself, *other_cosines = _list_cosines(nearest_by_text[text_hash])
+                neighbour_cosines.append(tuple(other_cosines))
 
     hit_cosines = []
     for question_vector in _split_vectors(question_vectors):
@@ -147,8 +155,9 @@ def _embed_closeness(
         )
         hit_cosines.append(_list_cosines(nearest))
 
+    # With questions there are hits, so only the list of neighbours can be empty.
     no_data_reason = "there is one text alone" if questions else NO_QUESTION
-    return Closeness(tuple(neighbour_cosines), tuple(hit_cosines), no_data_reason)
+    return CosineLists(tuple(neighbour_cosines), tuple(hit_cosines), no_data_reason)
 
 
 def _split_vectors(vectors: Vectors) -> Iterator[Vectors]:

@@ -20,12 +20,17 @@ from memory_ci.records.episode import Episode
 from memory_ci.records.event import Session
 from memory_ci.records.proportion import compute_share, newcombe_interval
 from memory_ci.sessions.captured_sessions import CapturedSessions
-from memory_ci.sessions.session_note import HELD_OUT, is_held_out, list_served, mark_session
+from memory_ci.sessions.session_note import (
+    HELD_OUT_LINE,
+    hash_session_id,
+    is_held_out,
+    list_served_fingerprints,
+)
 from memory_ci.text import content_words
 
-REPEATED_SHARE = 0.5  # Least share of a correction's content words that an entry repeats.
-LEAST_WORDS = 3  # Content words of a correction that can be compared with entries.
-REDUCTION = 1 / 3  # The relative reduction of a rate that is to be detected.
+REPEATED_SHARE = 0.5  # Least share of a correction's content words that an entry holds already.
+LEAST_COMPARED_WORDS = 3  # Content words of a correction that can be compared with entries.
+DETECTED_REDUCTION = 1 / 3  # The relative reduction of a rate that is to be detected.
 Z_BOTH = 1.959964  # The normal deviate of a two-sided test at 5 %.
 Z_POWER = 0.841621  # The normal deviate of a power of 80 %.
 WEEK_SECONDS = 604_800
@@ -48,7 +53,11 @@ class HoldoutPeriod(NamedTuple):
 
 
 class ArmOutcome(NamedTuple):
-    """Whether a session or change was held out, and whether an outcome occurred in it."""
+    """Whether a session or change was held out, and whether an outcome occurred in it.
+
+    The two arms of the comparison are the sessions (or changes) that were served memory, and those
+    that were held out.
+    """
 
     is_held_out: bool
     has_occurred: bool
@@ -85,15 +94,17 @@ def _find_period(
     episode_marks: set[str] = set()
     starts = []
     for episode in episodes:
-        marks = _list_marks(episode)
+        marks = _list_held_out_marks(episode)
         if marks:
             episode_marks.update(marks)
             starts.append(episode.occurred_at)
 
     noted_marks: set[str] = set()
     for session in sessions:
-        mark = mark_session(session.id)
-        is_held = mark in episode_marks or HELD_OUT in list_served(workspace, session.id)
+        mark = hash_session_id(session.id)
+        is_held = mark in episode_marks or HELD_OUT_LINE in list_served_fingerprints(
+            workspace, session.id
+        )
         if is_held and session.started:
             noted_marks.add(mark)
             starts.append(session.started)
@@ -119,26 +130,29 @@ def _compare_sessions(
 ) -> tuple[ArmComparison, ...]:
     """Compare how often a person corrected the agent, and how often with what memory says already.
 
+    The two arms are the sessions that were served memory, and those that were held out: served
+    nothing, by a choice that depends on a hash of the session's id, its mark.
+
     Args:
         period: the time that is compared, and which sessions were held out.
         sessions: the sessions; those before the period do not count.
         captured: loads the events of a session.
         entries: the entries of memory.
     """
-    steered = []
-    repeated = []
+    correction_outcomes = []
+    repetition_outcomes = []
     for session in sessions:
         if session.started is None or session.started < period.start:
             continue
-        mark = mark_session(session.id)
+        mark = hash_session_id(session.id)
         is_held = mark in period.marks or is_held_out(mark, period.holdout)
         corrections = list(_iter_corrections(captured.load_events(session)))
-        is_repeated = _has_entry_before(corrections, session.started.date(), entries)
-        steered.append(ArmOutcome(is_held, has_occurred=bool(corrections)))
-        repeated.append(ArmOutcome(is_held, has_occurred=is_repeated))
+        is_in_memory = _has_entry_before(corrections, session.started.date(), entries)
+        correction_outcomes.append(ArmOutcome(is_held, has_occurred=bool(corrections)))
+        repetition_outcomes.append(ArmOutcome(is_held, has_occurred=is_in_memory))
     return (
-        compare_arms("steered", steered, period.weeks, period.holdout),
-        compare_arms("corrected again", repeated, period.weeks, period.holdout),
+        compare_arms("steered", correction_outcomes, period.weeks, period.holdout),
+        compare_arms("corrected again", repetition_outcomes, period.weeks, period.holdout),
     )
 
 
@@ -147,23 +161,29 @@ def _compare_changes(
 ) -> tuple[ArmComparison, ...]:
     """Compare how often reviewers requested changes, and how often work was reverted.
 
-    Only the work of agent sessions counts.
+    The two arms are the changes of sessions that were served memory, and of sessions that were
+    held out: served nothing. Changes that no agent session made do not count.
+
+    Args:
+        period: the time that is compared.
+        episodes: the records of changes, with their outcome.
     """
-    requested = []
-    reverted = []
+    request_outcomes = []
+    revert_outcomes = []
     for episode in episodes:
-        is_held = bool(_list_marks(episode))
-        is_of_session = is_held or episode.retrieved or episode.context.get("sessions")
+        is_held = bool(_list_held_out_marks(episode))
+        has_session = bool(episode.retrieved or episode.context.get("sessions"))
+        is_of_session = is_held or has_session
         if not is_of_session or episode.occurred_at < period.start:
             continue
-        is_partial = episode.outcome == "partial"
-        requested.append(ArmOutcome(is_held, has_occurred=is_partial))
+        were_changes_requested = episode.outcome == "partial"
+        request_outcomes.append(ArmOutcome(is_held, has_occurred=were_changes_requested))
         if episode.action.commit:  # Only what was merged can be reverted.
-            is_failure = episode.outcome == "failure"
-            reverted.append(ArmOutcome(is_held, has_occurred=is_failure))
+            was_reverted = episode.outcome == "failure"
+            revert_outcomes.append(ArmOutcome(is_held, has_occurred=was_reverted))
     return (
-        compare_arms("changes requested", requested, period.weeks, period.holdout),
-        compare_arms("reverted", reverted, period.weeks, period.holdout),
+        compare_arms("changes requested", request_outcomes, period.weeks, period.holdout),
+        compare_arms("reverted", revert_outcomes, period.weeks, period.holdout),
     )
 
 
@@ -185,23 +205,23 @@ def compare_arms(
     for outcome in outcomes:
         arm = held_outcomes if outcome.is_held_out else served_outcomes
         arm.append(outcome.has_occurred)
-    served = compute_share(sum(served_outcomes), len(served_outcomes))
-    held = compute_share(sum(held_outcomes), len(held_outcomes))
-    total = served.total + held.total
+    served_share = compute_share(sum(served_outcomes), len(served_outcomes))
+    held_share = compute_share(sum(held_outcomes), len(held_outcomes))
+    total = served_share.total + held_share.total
 
     low = None
     high = None
-    if served.total and held.total:
-        low, high = newcombe_interval(served, held)
+    if served_share.total and held_share.total:
+        low, high = newcombe_interval(served_share, held_share)
 
     needed_count = None
     needed_weeks = None
-    occurred = served.hits + held.hits
-    if 0 < occurred < total and held.total:
-        held_share = holdout or held.total / total
-        needed_count = find_sample_size(occurred / total, held_share)
+    occurred = served_share.hits + held_share.hits
+    if 0 < occurred < total and held_share.total:
+        holdout_share = holdout or held_share.total / total
+        needed_count = find_sample_size(occurred / total, holdout_share)
         needed_weeks = round(needed_count * weeks / total, 1)
-    return ArmComparison(name, served, held, low, high, needed_count, needed_weeks)
+    return ArmComparison(name, served_share, held_share, low, high, needed_count, needed_weeks)
 
 
 def find_sample_size(rate: float, holdout: float) -> int:
@@ -214,13 +234,13 @@ def find_sample_size(rate: float, holdout: float) -> int:
         rate: the rate without memory.
         holdout: the share of the smaller arm.
     """
-    lowered_rate = rate * (1 - REDUCTION)
+    lowered_rate = rate * (1 - DETECTED_REDUCTION)
     variance = rate * (1 - rate) / holdout + lowered_rate * (1 - lowered_rate) / (1 - holdout)
     return math.ceil((Z_BOTH + Z_POWER) ** 2 * variance / (rate - lowered_rate) ** 2)
 
 
-def _list_marks(episode: Episode) -> list[str]:
-    """Return the marks of the sessions of an episode that were held out."""
+def _list_held_out_marks(episode: Episode) -> list[str]:
+    """Return the marks (hashed ids) of the sessions of an episode that were held out."""
     return [mark for mark in episode.context.get("holdout", "").split(", ") if mark]
 
 
@@ -248,7 +268,7 @@ def _has_entry_before(corrections: Iterable[str], day: date, entries: Iterable[E
     corrections_words = []
     for text in corrections:
         words = content_words(text)
-        if len(words) >= LEAST_WORDS:
+        if len(words) >= LEAST_COMPARED_WORDS:
             corrections_words.append(words)
     if not corrections_words:
         return False

@@ -15,7 +15,7 @@ from memory_ci.commands.health import metrics
 from memory_ci.commands.health.inputs import (
     NO_QUESTION,
     HealthInputs,
-    list_heads,
+    list_history_heads,
     sort_newest_first,
 )
 from memory_ci.commands.health.metrics import JobUsage, Measurement
@@ -33,6 +33,7 @@ from memory_ci.records.anchor import VerdictKind
 from memory_ci.records.entry import Entry
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
+from memory_ci.records.retrieval import Hit
 from memory_ci.search.neighbours import MIN_JACCARD
 from memory_ci.search.strength import drop_weak
 from memory_ci.text import plural
@@ -47,10 +48,13 @@ _score_coherence = lru_cache(maxsize=1)(metrics.score_coherence)
 
 def measure_git(inputs: HealthInputs) -> dict[MetricName, Measurement]:
     """Return the measurement of each metric of the profile `git`, before they are weighed."""
-    evidence = _judge_sources(inputs)
-    kinds = {entry.id: evidence.kinds.get(entry.id) for entry in sort_newest_first(inputs.entries)}
+    evidence = _find_source_evidence(inputs)
+    kind_by_id = {
+        entry.id: evidence.verdict_kinds.get(entry.id)
+        for entry in sort_newest_first(inputs.entries)
+    }
     return {
-        "truth": metrics.score_truth(kinds),
+        "truth": metrics.score_truth(kind_by_id),
         "recency": metrics.score_recency(inputs.entries, inputs.today),
         "coverage": _measure_coverage(inputs),
         "coherence": _score_coherence(inputs.active),
@@ -97,89 +101,110 @@ def _measure_coverage(inputs: HealthInputs) -> Measurement:
         judged_count,
         len(inputs.changes),
         len(inputs.active),
-        len(inputs.lost),
+        len(inputs.unserved_places),
         inputs.history_error,
     )
-    return coverage._replace(basis=coverage.basis + inputs.describe_lost())
+    return coverage._replace(basis=coverage.basis + inputs.describe_unserved_places())
 
 
 def _measure_efficiency(inputs: HealthInputs) -> Measurement:
-    """Measure how many titles of merged changes find an entry, and how entries are used.
+    """Measure how much of the entries that jobs were served they used.
 
-    An entry that was learned from a change does not count for the title of that change.
+    In words the result also has, as hints on what to improve: merged changes whose titles find no
+    entry when they are searched as tasks, entries that are often served and never used, and norms
+    (institutional entries) that do not fit into their budget.
     """
     # Institutional entries are served to every job, and not ranked by a task.
     ranked_ids = [
         located.entry.id for located in inputs.active if located.scope.name != "institutional"
     ]
-    questions: list[MergedChange] = []
+    searched_changes: list[MergedChange] = []
     no_data_reason = "there is no entry that would be ranked"
     if ranked_ids:
-        questions = inputs.list_questions()
+        searched_changes = inputs.list_questions()
         no_data_reason = NO_QUESTION
-    unanswered = _list_unanswered(inputs, questions)
+    changes_without_hit = _list_changes_without_hit(inputs, searched_changes)
     efficiency = metrics.score_efficiency(
-        len(questions),
-        len(unanswered),
+        len(searched_changes),
+        len(changes_without_hit),
         _count_job_usage(inputs),
         inputs.history_error or no_data_reason,
     )
-    missing_titles = [eligible.name_question(change) for change in unanswered[:MAX_NAMED]]
-    basis = efficiency.basis + _describe_idle(inputs, ranked_ids) + _describe_overflow(inputs)
-    return efficiency._replace(basis=basis, missing=tuple(missing_titles))
+    missing_titles = [eligible.name_question(change) for change in changes_without_hit[:MAX_NAMED]]
+    hints = _describe_unused_entries(inputs, ranked_ids) + _describe_dropped_norms(inputs)
+    return efficiency._replace(basis=efficiency.basis + hints, missing=tuple(missing_titles))
 
 
-def _list_unanswered(inputs: HealthInputs, questions: Sequence[MergedChange]) -> list[MergedChange]:
+def _list_changes_without_hit(
+    inputs: HealthInputs, changes: Sequence[MergedChange]
+) -> list[MergedChange]:
     """Return the merged changes whose titles, searched as tasks, find no entry, newest first.
 
     An entry that was learned from the change itself does not count as found.
+
+    Args:
+        inputs: the memory and history.
+        changes: the merged changes to search for, oldest first.
     """
     options = RetrieveOptions()
     request = bound_options(options, inputs.workspace.config, inputs.today)
-    unanswered = []
-    for change in reversed(questions):
+    changes_without_hit = []
+    for change in reversed(changes):
         title = eligible.title_of(change)
         ranked = rank_task(inputs.index, title, request, options, inputs.today)
-        hits = drop_weak(ranked.hits, is_near=ranked.margin >= 0, is_exempt=lambda _: False)
+        is_near = ranked.margin >= 0  # else the best match is below what is served
+        strong_hits = drop_weak(ranked.hits, is_near=is_near, is_exempt=_is_never_exempt)
+
         change_names = eligible.list_names(change)
-        entries_of_others = [
-            hit for hit in hits if not change_names & metrics.parse_source_names(hit.located.entry)
-        ]
-        if not entries_of_others:
-            unanswered.append(change)
-    return unanswered
+        hits_of_others = []
+        for hit in strong_hits:
+            source_names = metrics.parse_source_names(hit.located.entry)
+            if source_names.isdisjoint(change_names):
+                hits_of_others.append(hit)
+        if not hits_of_others:
+            changes_without_hit.append(change)
+    return changes_without_hit
+
+
+def _is_never_exempt(_hit: Hit) -> bool:
+    """Return False: no hit is served that is too weak."""
+    return False
 
 
 def _count_job_usage(inputs: HealthInputs) -> JobUsage:
     """Count the entries that jobs of the last 90 days were served and used."""
     start = eligible.window_start(inputs.today)
-    jobs = 0
-    served = 0
-    used = 0
+    job_count = 0
+    served_count = 0
+    used_count = 0
     for episode in inputs.episodes:
         is_recent = start < episode.occurred_at.date() <= inputs.today
         if episode.retrieved and is_recent:
             served_ids = {retrieved.id for retrieved in episode.retrieved}
-            jobs += 1
-            served += len(served_ids)
-            used += len(served_ids.intersection(episode.used))
-    return JobUsage(jobs, served, used)
+            job_count += 1
+            served_count += len(served_ids)
+            used_count += len(served_ids.intersection(episode.used))
+    return JobUsage(job_count, served_count, used_count)
 
 
-def _describe_idle(inputs: HealthInputs, entry_ids: Iterable[str]) -> str:
-    """Return the end of a sentence that names the entries often served and never used, or ""."""
+def _describe_unused_entries(inputs: HealthInputs, entry_ids: Iterable[str]) -> str:
+    """Return words on the entries that were often served and never used, "" if there are none.
+
+    They follow other words in a sentence, so they begin with a semicolon.
+    """
     usage = count_usage(inputs.episodes)
-    idle_ids = [entry_id[:8] for entry_id in entry_ids if is_idle(usage.get(entry_id))]
-    if not idle_ids:
+    unused_ids = [entry_id[:8] for entry_id in entry_ids if is_idle(usage.get(entry_id))]
+    if not unused_ids:
         return ""
-    names = ", ".join(idle_ids[:MAX_NAMED])
+    names = ", ".join(unused_ids[:MAX_NAMED])
     return f"; given {OFTEN} times or more and never used, to review: {names}"
 
 
-def _describe_overflow(inputs: HealthInputs) -> str:
-    """Return the end of a sentence that names the norms over their budget, or "".
+def _describe_dropped_norms(inputs: HealthInputs) -> str:
+    """Return words on the norms that do not fit into their budget, "" if all fit.
 
-    Norms are the entries that every job is served, whatever its task.
+    Norms are the entries that every job is served, whatever its task. The words follow others in a
+    sentence, so they begin with a semicolon.
     """
     config = inputs.workspace.config
     dropped_norms = list_dropped_norms(inputs.index, config, inputs.today)
@@ -198,18 +223,19 @@ class SourceEvidence(NamedTuple):
 
     Attributes:
         evident_ids: ids of entries that name a commit of this history, or cite code that exists.
-        kinds: the verdict of each entry's cites together, by id.
+        verdict_kinds: by the id of an entry, whether the code that it cites is unchanged (the
+            verdict of all its cites together); without entries that cite nothing.
     """
 
     evident_ids: frozenset[str]
-    kinds: Mapping[str, VerdictKind]
+    verdict_kinds: Mapping[str, VerdictKind]
 
 
-def _judge_sources(inputs: HealthInputs) -> SourceEvidence:
-    """Compare the commits that entries name, and the code that they cite, with the history.
+def _find_source_evidence(inputs: HealthInputs) -> SourceEvidence:
+    """Find which entries have evidence: a merged commit that they name, or code that they cite.
 
     A commit that only this clone still has, say of a deleted branch, is no evidence: health
-    is the same on every clone.
+    is the same on every clone. A cite at such a commit is judged by the text hash that it holds.
     """
     if inputs.view.tip is None:
         return SourceEvidence(frozenset(), {})
@@ -218,14 +244,13 @@ def _judge_sources(inputs: HealthInputs) -> SourceEvidence:
     named_shas = set().union(*origin_shas.values())
     for entry in inputs.entries:
         named_shas |= _list_anchor_shas(entry)
-    merged_shas = _list_merged(inputs, named_shas)
+    merged_shas = _list_merged_shas(inputs, named_shas)
 
-    # A cite at a commit outside the history is judged without that commit.
-    judged_entries = []
+    entries_to_judge = []
     for located in inputs.active:
-        cites = tuple(_detach_cite(cite, merged_shas) for cite in located.entry.cites)
-        judged_entries.append(replace(located, entry=replace(located.entry, cites=cites)))
-    verdicts = judge_anchors(inputs.workspace, judged_entries, inputs.view.tree)
+        cites = tuple(_without_unmerged_commit(cite, merged_shas) for cite in located.entry.cites)
+        entries_to_judge.append(replace(located, entry=replace(located.entry, cites=cites)))
+    verdicts = judge_anchors(inputs.workspace, entries_to_judge, inputs.view.commit)
 
     evident_ids = set()
     for entry_id, shas in origin_shas.items():
@@ -235,15 +260,12 @@ def _judge_sources(inputs: HealthInputs) -> SourceEvidence:
         if verdict.kind not in ("gone", "unverifiable"):
             evident_ids.add(entry_id)
 
-    softened = {
-        located.entry.id: soften_verdicts(located.entry, verdicts) for located in judged_entries
-    }
-    kinds = {
-        entry_id: judge_entry(entry_verdicts)
-        for entry_id, entry_verdicts in softened.items()
-        if entry_verdicts
-    }
-    return SourceEvidence(frozenset(evident_ids), kinds)
+    verdict_kinds = {}
+    for located in entries_to_judge:
+        entry_verdicts = soften_verdicts(located.entry, verdicts)
+        if entry_verdicts:
+            verdict_kinds[located.entry.id] = judge_entry(entry_verdicts)
+    return SourceEvidence(frozenset(evident_ids), verdict_kinds)
 
 
 def _list_origin_shas(entry: Entry) -> frozenset[str]:
@@ -261,7 +283,7 @@ def _list_anchor_shas(entry: Entry) -> set[str]:
     return {anchor.commit for anchor in anchors if anchor is not None}
 
 
-def _detach_cite(cite: str, merged_shas: Set[str]) -> str:
+def _without_unmerged_commit(cite: str, merged_shas: Set[str]) -> str:
     """Return a cite with `NO_COMMIT` for its commit if that is not in the history."""
     anchor = parse_anchor(cite)
     if anchor is None or anchor.commit in merged_shas:
@@ -269,7 +291,7 @@ def _detach_cite(cite: str, merged_shas: Set[str]) -> str:
     return format_anchor(replace(anchor, commit=NO_COMMIT))
 
 
-def _list_merged(inputs: HealthInputs, shas: Set[str]) -> frozenset[str]:
+def _list_merged_shas(inputs: HealthInputs, shas: Set[str]) -> frozenset[str]:
     """Return those of some commits that are merged: in the history of HEAD or its branch.
 
     Args:
@@ -277,12 +299,12 @@ def _list_merged(inputs: HealthInputs, shas: Set[str]) -> frozenset[str]:
         shas: ids of commits, whole or abbreviated; the result has them in the same form.
     """
     repo = inputs.workspace.repo
-    given_shas = sorted(shas)
+    sorted_shas = sorted(shas)
     # Git resolves `sha^{commit}` if the object is a commit, and to nothing otherwise.
-    objects = find_objects(repo, [f"{sha}^{{commit}}" for sha in given_shas])
-    full_shas = {sha: full for sha, full in zip(given_shas, objects, strict=True) if full}
+    objects = find_objects(repo, [f"{sha}^{{commit}}" for sha in sorted_shas])
+    full_shas = {sha: full for sha, full in zip(sorted_shas, objects, strict=True) if full}
 
-    unmerged = set(full_shas.values())
-    for head in list_heads(inputs.view):
-        unmerged &= list_outside_history(repo, full_shas.values(), head)
-    return frozenset(sha for sha, full_sha in full_shas.items() if full_sha not in unmerged)
+    unmerged_shas = set(full_shas.values())
+    for head in list_history_heads(inputs.view):
+        unmerged_shas &= list_outside_history(repo, full_shas.values(), head)
+    return frozenset(sha for sha, full_sha in full_shas.items() if full_sha not in unmerged_shas)

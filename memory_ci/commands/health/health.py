@@ -27,7 +27,7 @@ from memory_ci.memory.workspace import Workspace, workspace_at
 from memory_ci.sessions.nudge import find_nudge
 
 MAX_ON_PAGE = 5_000  # Active entries; a page of a job does not wait for the health of more.
-MONTHS = 12
+MAX_MONTHS = 12
 
 
 def measure_health(
@@ -43,7 +43,7 @@ def measure_health(
     Args:
         workspace: the repository and its configuration.
         today: the present day.
-        at: a revision or a day (`2026-09-01`), with that day for today; None: the work tree.
+        at: a revision, or a day (`2026-09-01`) which then counts as today; None: the work tree.
         profile: the definitions of the metrics; None: those of the configuration.
         environ: gives the profile "crewship" its embedder; None: none is used.
 
@@ -54,13 +54,13 @@ def measure_health(
         return _measure_moment(find_moment(workspace, at), profile, environ)
 
     tips = read_tips(workspace.repo)
-    head = find_commit(workspace.repo, "HEAD")
-    tip = head
+    checked_out = find_commit(workspace.repo, "HEAD")
+    tip = checked_out
     if tips.work and tips.commit:  # On a branch of work the history of the default branch counts.
         tip = tips.commit
-    view = HealthView(tree=None, tip=tip, today=today, head=head)
+    view = HealthView(commit=None, tip=tip, today=today, checked_out=checked_out)
     with open_inputs(workspace, view) as inputs:
-        return _measure(inputs, profile, environ)
+        return _measure_by_profile(inputs, profile, environ)
 
 
 def measure_history(
@@ -68,7 +68,7 @@ def measure_history(
     today: date,
     profile: Profile | None = None,
     environ: Mapping[str, str] | None = None,
-    limit: int = MONTHS,
+    limit: int = MAX_MONTHS,
 ) -> tuple[Health, ...]:
     """Return the health today and at the end of each month before, newest first.
 
@@ -98,26 +98,30 @@ def measure_history(
 
 
 def find_branch_health(workspace: Workspace, ref: str, today: date) -> Health | None:
-    """Return the health of a branch, for the page of a job; None if it cannot be measured quickly.
+    """Return the health of a branch, for the page of a CI job.
 
-    That is if git fails, or if the branch has more than `MAX_ON_PAGE` active entries.
+    It is measured by the profile of the configuration, and without an embedder.
+
+    Returns:
+        The health; None if git fails, or if the branch has more than `MAX_ON_PAGE` active entries,
+        which would take too long.
     """
     with suppress(MemoryCIError):
         tip = find_commit(workspace.repo, ref)
         if tip is None:
             return None
-        with open_inputs(workspace, HealthView(tree=tip, tip=tip, today=today)) as inputs:
+        with open_inputs(workspace, HealthView(commit=tip, tip=tip, today=today)) as inputs:
             if len(inputs.active) <= MAX_ON_PAGE:
-                return _measure(inputs, None, None)
+                return _measure_by_profile(inputs, profile=None, environ=None)
     return None
 
 
 def list_health_remarks(workspace: Workspace, ref: str, today: date) -> tuple[str, ...]:
     """Return remarks on the memory of a branch, for the page of a CI job.
 
-    They are its health, a reminder that is due, whose work was served memory last, and whether
-    sessions are held out: served nothing, to measure the effect of memory. A remark that does not
-    apply is left out.
+    In this order, each left out if it does not apply: its health; a reminder that is due; which
+    agents last committed work that was served memory; whether a share of sessions is held out,
+    that is served nothing, to measure the effect of memory.
     """
     branch = workspace_at(workspace.repo, ref)
     remarks = []
@@ -125,7 +129,8 @@ def list_health_remarks(workspace: Workspace, ref: str, today: date) -> tuple[st
     if health:
         remarks.append(render_health_line(health))
 
-    remarks.append(find_nudge(branch, ref))
+    due_reminder = find_nudge(branch, ref)
+    remarks.append(due_reminder)
 
     readers = find_last_uses(branch.repo, ref)
     if readers:
@@ -159,12 +164,12 @@ def _measure_moment(
             )
             workspace = Workspace(workspace.repo, replace(past_config, retrieve=retrieve))
 
-    view = HealthView(tree=moment.commit or "", tip=moment.commit, today=moment.today)
+    view = HealthView(commit=moment.commit or "", tip=moment.commit, today=moment.today)
     with open_inputs(workspace, view) as inputs:
-        return _measure(inputs, profile, environ)
+        return _measure_by_profile(inputs, profile, environ)
 
 
-def _measure(
+def _measure_by_profile(
     inputs: HealthInputs, profile: Profile | None, environ: Mapping[str, str] | None
 ) -> Health:
     """Return the health of a tree by the metrics of a profile; None: that of its configuration."""
@@ -173,4 +178,4 @@ def _measure(
         measurements = measure_git(inputs)
     else:
         measurements = measure_crewship(inputs, environ)
-    return metrics.weigh_metrics(profile, inputs.today, inputs.view.tree, measurements)
+    return metrics.weigh_metrics(profile, inputs.today, inputs.view.commit, measurements)

@@ -31,7 +31,7 @@ from memory_ci.search.database import Index
 from memory_ci.search.search import list_entries
 
 MAX_QUESTIONS = 300  # Titles of the newest merged changes that are asked of the index.
-MAX_LOST = 3  # Places that cannot be read or served that are named in a basis.
+MAX_NAMED_PLACES = 3  # Places that cannot be read or served that are named in a basis.
 NO_QUESTION = "nothing was merged in the last 90 days that could be asked for"
 
 
@@ -39,16 +39,17 @@ class HealthView(msgspec.Struct, frozen=True):
     """The tree and the day that health is measured for.
 
     Attributes:
-        tree: a commit; None for the work tree, "" for the time before the first commit.
+        commit: the commit whose memory is measured; None for the work tree, "" for the time before
+            the first commit.
         tip: the commit whose history of merged changes counts.
         today: the day that counts as today.
-        head: the commit that is checked out under a work tree.
+        checked_out: the commit that is checked out, for the work tree.
     """
 
-    tree: str | None
+    commit: str | None
     tip: str | None
     today: date
-    head: str | None = None
+    checked_out: str | None = None
 
 
 class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,7 +59,8 @@ class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
         index: an index in memory of all entries that can be served.
         active: the entries of the index that are in force.
         known_ids: ids of all entries, and of those that they replaced.
-        lost: places in files, as `path:line`, that the index does not hold.
+        unserved_places: places in memory files, as `path:line`, whose entries cannot be read, or
+            are withheld as unsafe; the index does not hold them.
         changes: the eligible merged changes of the last 90 days, oldest first.
         history_error: why history cannot be read; "" if it can.
     """
@@ -68,7 +70,7 @@ class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
     index: Index
     active: tuple[Located, ...]
     known_ids: frozenset[str]
-    lost: tuple[str, ...]
+    unserved_places: tuple[str, ...]
     changes: tuple[MergedChange, ...]
     episodes: tuple[Episode, ...]
     history_error: str
@@ -94,15 +96,15 @@ class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
             entry.id for entry in sort_newest_first(self.entries) if entry.id not in reached_ids
         )
 
-    def describe_lost(self) -> str:
+    def describe_unserved_places(self) -> str:
         """Return the places that the index does not hold, in parentheses; "" if it holds all.
 
         It is the end of a sentence: ` (MEMORY.md:3, MEMORY.md:9, a.md:1 and 4 more)`.
         """
-        if not self.lost:
+        if not self.unserved_places:
             return ""
-        names = ", ".join(self.lost[:MAX_LOST])
-        unnamed_count = len(self.lost) - MAX_LOST
+        names = ", ".join(self.unserved_places[:MAX_NAMED_PLACES])
+        unnamed_count = len(self.unserved_places) - MAX_NAMED_PLACES
         if unnamed_count > 0:
             return f" ({names} and {unnamed_count} more)"
         return f" ({names})"
@@ -110,15 +112,23 @@ class HealthInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 @contextmanager
 def open_inputs(workspace: Workspace, view: HealthView) -> Iterator[HealthInputs]:
-    """Read the memory and history of a view; its index is open inside the block."""
+    """Read the memory and history that health is measured from.
+
+    The entries are put into a search index in memory, for the index in the clone is of another
+    commit. It is open inside the block.
+
+    Args:
+        workspace: the repository and its configuration.
+        view: the commit or work tree to measure, and the day that counts as today.
+    """
     files: tuple[TreeFile, ...] = ()
     episodes: tuple[Episode, ...] = ()
-    is_before_first_commit = view.tree == ""
+    is_before_first_commit = view.commit == ""
     if not is_before_first_commit:
-        files = list_memory_files(workspace, view.tree)
-        episodes = combine(load_episodes(workspace, view.tree).records)
+        files = list_memory_files(workspace, view.commit)
+        episodes = combine(load_episodes(workspace, view.commit).records)
     loaded_files = list(load_files(workspace, files))
-    screened_files = [screen_file(file) for file in loaded_files]
+    screened_files = [screen_file(file) for file in loaded_files]  # without unsafe entries
     changes, history_error = _list_changes(workspace, view)
 
     with open_index(None) as index:
@@ -133,7 +143,7 @@ def open_inputs(workspace: Workspace, view: HealthView) -> Iterator[HealthInputs
                 located for located in located_entries if is_in_force(located.entry, view.today)
             ),
             known_ids=_list_known_ids(workspace, view, located_entries),
-            lost=tuple(_list_unserved_places(loaded_files, screened_files)),
+            unserved_places=tuple(_list_unserved_places(loaded_files, screened_files)),
             changes=changes,
             episodes=episodes,
             history_error=history_error,
@@ -191,18 +201,19 @@ def _list_known_ids(
         return ids
 
     past_ids: set[str] = set()
-    for head in list_heads(view):
+    for head in list_history_heads(view):
         past_ids |= list_past_ids(workspace, head)
     return ids | (replaced_ids & past_ids)
 
 
-def list_heads(view: HealthView) -> list[str]:
-    """Return the commits whose history the view has: its own, and the tip of its branch.
+def list_history_heads(view: HealthView) -> list[str]:
+    """Return the commits whose history counts: the measured one, and the tip of the branch.
 
-    The two differ where a branch of work is not merged yet.
+    For the work tree the checked-out commit is the measured one. The two commits differ where a
+    branch of work is not merged yet.
     """
-    commit = view.head if view.tree is None else view.tree
-    heads = [head for head in (commit, view.tip) if head]
+    measured_commit = view.checked_out if view.commit is None else view.commit
+    heads = [head for head in (measured_commit, view.tip) if head]
     return list(dict.fromkeys(heads))
 
 

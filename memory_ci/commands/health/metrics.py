@@ -43,15 +43,17 @@ WEIGHTS: Mapping[Profile, Mapping[MetricName, int]] = {
 The profile `git` splits Crewship's weight of freshness between truth and recency.
 """
 
-YELLOW = 50  # Lowest score of the yellow band; red is below.
-GREEN = 75  # Lowest score of the green band, and the target of most metrics.
+LEAST_YELLOW = 50  # Lowest score of the yellow band; red is below.
+LEAST_GREEN = 75  # Lowest score of the green band, and the target of most metrics.
 USED_TARGET = 30  # Percent of served entries that work uses: three of ten.
 LEAST_JUDGED = Fraction(1, 4)  # Least share of entries with a verdict for truth to have a value.
-UNJUDGED = "Name the code that an entry speaks of: `cites` in its file, or `memory-ci add --cite`."
+UNJUDGED_ADVICE = (
+    "Name the code that an entry speaks of: `cites` in its file, or `memory-ci add --cite`."
+)
 LEAST_CHANGES = 3  # Least number of merged changes for a share of them to have a value.
 ENOUGH_JOBS = 20  # Jobs that were served entries, before their use of them counts.
 
-SERVED_AS: Mapping[VerdictKind | None, str] = {
+SERVED_STATES: Mapping[VerdictKind | None, str] = {
     "fresh": "fresh",
     "moved": "fresh",
     "changed": "marked",
@@ -90,7 +92,7 @@ ADVICE: Mapping[MetricName, str] = {
         " `memory-ci health` names the entries."
     ),
 }
-UNINDEXED = "See what is kept out of the index, and why: `memory-ci check`."
+UNINDEXED_ADVICE = "See what is kept out of the index, and why: `memory-ci check`."
 
 
 class Measurement(NamedTuple):
@@ -108,7 +110,7 @@ class Measurement(NamedTuple):
     basis: str
     advice: str = ""
     missing: tuple[str, ...] = ()
-    target: int = GREEN
+    target: int = LEAST_GREEN
 
 
 class JobUsage(NamedTuple):
@@ -188,9 +190,9 @@ def band_of(score: float) -> Band:
     >>> band_of(49.9), band_of(50), band_of(75)
     ('red', 'yellow', 'green')
     """
-    if score >= GREEN:
+    if score >= LEAST_GREEN:
         return "green"
-    return "yellow" if score >= YELLOW else "red"
+    return "yellow" if score >= LEAST_YELLOW else "red"
 
 
 def parse_source_names(entry: Entry) -> frozenset[str]:
@@ -210,33 +212,36 @@ def parse_source_names(entry: Entry) -> frozenset[str]:
 def score_truth(kinds: Mapping[str, VerdictKind | None]) -> Measurement:
     """Return the share of entries whose cited code is unchanged; a changed entry counts half.
 
-    An entry without a verdict counts as nothing: it is not known to hold.
+    An entry that cites no code that can be compared counts as 0: it is not known to hold.
 
     Args:
         kinds: for each entry id, newest first, whether the code that the entry cites is unchanged;
             None where it cites none that can be compared.
     """
-    counts = Counter(SERVED_AS.get(kind) for kind in kinds.values())
+    # How many entries are served as fresh, are served with a mark, are withheld, or have no verdict
+    # on their code (the key None).
+    counts = Counter(SERVED_STATES.get(kind) for kind in kinds.values())
     total = len(kinds)
+    unjudged_count = counts[None]
+    judged_count = total - unjudged_count
     if not total:
         return Measurement(None, NO_ENTRY)
-    judged = total - counts[None]
-    if not judged:
+    if not judged_count:
         return Measurement(None, f"no anchor to judge in {count_entries(total)}")
-    if judged < LEAST_JUDGED * total:
+    if judged_count < LEAST_JUDGED * total:
         return Measurement(
-            None, f"only {judged} of {count_entries(total)} cite code that can be compared"
+            None, f"only {judged_count} of {count_entries(total)} cite code that can be compared"
         )
 
     shares = ", ".join(
-        f"{name} {counts[name] / total:.0%}" for name in ("fresh", "marked", "withheld")
+        f"{state} {counts[state] / total:.0%}" for state in ("fresh", "marked", "withheld")
     )
-    basis = f"{shares}, not compared {counts[None] / total:.0%} of {count_entries(total)}"
+    basis = f"{shares}, not compared {unjudged_count / total:.0%} of {count_entries(total)}"
     stale_ids = tuple(entry_id for entry_id, kind in kinds.items() if kind in STALE_KINDS)
     value = 100 * (counts["fresh"] + counts["marked"] / 2) / total
     advice = [ADVICE["truth"]] if stale_ids else []
-    if counts[None]:
-        advice.append(UNJUDGED)
+    if unjudged_count:
+        advice.append(UNJUDGED_ADVICE)
     return Measurement(value, basis, " ".join(advice), stale_ids)
 
 
@@ -257,7 +262,7 @@ def score_recency(entries: Sequence[Entry], today: date) -> Measurement:
 
 
 def score_coverage(
-    judged: int, eligible: int, indexed: int, left_out: int, no_data_reason: str = ""
+    judged: int, eligible: int, indexed: int, unindexed: int, no_data_reason: str = ""
 ) -> Measurement:
     """Return the share of merged changes that were judged, times the share of entries indexed.
 
@@ -267,31 +272,32 @@ def score_coverage(
         judged: how many of the eligible changes a run of `record` has read and decided on.
         eligible: how many merged changes of the last 90 days could teach something.
         indexed: how many active entries the index holds.
-        left_out: how many places in files it does not hold.
+        unindexed: how many entries it does not hold: unreadable, or withheld as unsafe.
         no_data_reason: why history cannot be read, if it cannot.
     """
-    if not indexed and not left_out:
+    if not indexed and not unindexed:
         return Measurement(None, NO_ENTRY)
 
-    indexed_share = indexed / (indexed + left_out)
-    unindexed = f"; {plural(left_out, 'place')} kept out of the index" if left_out else ""
+    indexed_share = indexed / (indexed + unindexed)
+    unindexed_words = f"; {plural(unindexed, 'place')} kept out of the index" if unindexed else ""
     if eligible < LEAST_CHANGES:
         reason = "nothing was merged in the last 90 days that could teach anything"
         if eligible:
             reason = f"only {plural(eligible, 'change')} merged in the last 90 days"
         elif no_data_reason:
             reason = no_data_reason
-        indexed_percent = 100 * indexed_share if left_out else None
-        return Measurement(indexed_percent, reason + unindexed, UNINDEXED)
+        # That all entries are indexed says too little for a value.
+        indexed_percent = 100 * indexed_share if unindexed else None
+        return Measurement(indexed_percent, reason + unindexed_words, UNINDEXED_ADVICE)
 
     value = 100 * (judged / eligible) * indexed_share
-    merged = plural(eligible, "merged change")
-    basis = f"{judged} of {merged} of the last 90 days judged{unindexed}"
+    merged_changes = plural(eligible, "merged change")
+    basis = f"{judged} of {merged_changes} of the last 90 days judged{unindexed_words}"
     advice = []
     if judged < eligible:
         advice.append(ADVICE["coverage"])
-    if left_out:
-        advice.append(UNINDEXED)
+    if unindexed:
+        advice.append(UNINDEXED_ADVICE)
     return Measurement(value, basis, " ".join(advice))
 
 
@@ -315,8 +321,8 @@ def score_efficiency(
 ) -> Measurement:
     """Return the share of served entries that the work used, if at least `ENOUGH_JOBS` jobs ran.
 
-    The basis also says how many titles of merged changes find no entry. They do not count: a
-    memory that served more, useful or not, would find something for each of them.
+    The counts in words also say how many titles of merged changes find no entry when they are
+    searched. These do not lower the share: else a memory could raise it by useless entries.
 
     Args:
         questions: how many titles of merged changes were asked of memory.
@@ -328,20 +334,20 @@ def score_efficiency(
         return Measurement(None, no_data_reason, target=USED_TARGET)
 
     parts = []
-    value = None
+    used_percent = None
     if usage.served:
         jobs = plural(usage.jobs, "job")
-        served = count_entries(usage.served)
-        share = usage.used / usage.served
-        parts.append(f"{jobs} used {usage.used} of {served} served ({share:.0%})")
-    if usage.jobs >= ENOUGH_JOBS and usage.served:
-        value = 100 * usage.used / usage.served
-    else:
+        served_entries = count_entries(usage.served)
+        used_share = usage.used / usage.served
+        parts.append(f"{jobs} used {usage.used} of {served_entries} served ({used_share:.0%})")
+        if usage.jobs >= ENOUGH_JOBS:
+            used_percent = 100 * usage.used / usage.served
+    if used_percent is None:
         parts.append(f"fewer than {ENOUGH_JOBS} jobs were served entries")
     if questions:
         titles = plural(questions, "title")
         parts.append(f"{unanswered} of {titles} of merged changes find nothing")
-    return Measurement(value, "; ".join(parts), target=USED_TARGET)
+    return Measurement(used_percent, "; ".join(parts), target=USED_TARGET)
 
 
 def score_reachability(reached: int, total: int) -> Measurement:
@@ -426,10 +432,11 @@ def _is_settled(pair: frozenset[str], entries: Mapping[str, Entry]) -> bool:
 
 
 def find_related(entries: Iterable[Entry], known_ids: Collection[str]) -> frozenset[str]:
-    """Return the ids of entries that a relation leads from or to.
+    """Return the ids of entries that are related to another entry.
 
-    An entry that supersedes a known entry is related, too, but not the superseded one. Relations
-    of an entry to itself, and to ids that are not known, do not count.
+    A relation relates the entries at both its ends. Of an entry that supersedes another one, only
+    the newer entry is related: the older one is out of date. Relations of an entry to itself, and
+    to ids that never were entries, do not count.
 
     Args:
         entries: the entries.

@@ -111,22 +111,22 @@ class ArmComparison(msgspec.Struct, frozen=True):
 
     Attributes:
         name: the outcome.
-        given: the share of the arm that was served memory.
-        held_out: the share of the arm that was held out.
+        served: how often it occurred in the arm that was served memory; `served` in JSON.
+        held_out: how often it occurred in the arm that was held out.
         low: the lower end of the 95 % interval of their difference; None if an arm is empty.
         high: its upper end.
-        needed: the number of sessions in both arms together that detects a share lower by a third;
-            None if it cannot be computed.
-        weeks: the weeks until that number, at the present rate.
+        needed_count: the number of sessions in both arms together that detects a share lower by a
+            third; None if it cannot be computed; `needed` in JSON.
+        needed_weeks: the weeks until that number, at the present rate; `weeks` in JSON.
     """
 
     name: str
-    given: Share
+    served: Share
     held_out: Share
     low: float | None = None
     high: float | None = None
-    needed: int | None = None
-    weeks: float | None = None
+    needed_count: int | None = msgspec.field(default=None, name="needed")
+    needed_weeks: float | None = msgspec.field(default=None, name="weeks")
 
 
 class EffectReport(msgspec.Struct, frozen=True):

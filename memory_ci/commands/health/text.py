@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 12
 BAR_WIDTH = 10
-MAX_SHOWN = 5  # Titles or entries that are named below the advice of a metric.
+MAX_LISTED = 5  # Titles or entries that are named below the advice of a metric.
 
 
 def render_health(health: Health) -> str:
@@ -50,9 +50,9 @@ def render_health_line(health: Health) -> str:
     """Return health as one line, for the page of a CI job.
 
     It has how many metrics reach their targets, the counts behind the weakest one and what to do
-    about it, and how much served entries are used.
+    about it, and how much served entries are used (the basis of the metric `efficiency`).
     """
-    parts = [f"Health: {_summarise(health)}."]
+    parts = [f"Health: {_summarise_metrics(health)}."]
     weakest = health.weakest
     if weakest is not None and weakest.advice:
         parts += [f"{weakest.name.capitalize()}: {weakest.basis}.", weakest.advice]
@@ -62,7 +62,7 @@ def render_health_line(health: Health) -> str:
     return printable(" ".join(parts))
 
 
-def _summarise(health: Health) -> str:
+def _summarise_metrics(health: Health) -> str:
     """Return a line: how many metrics reach their targets, and which metric is furthest below."""
     weakest = health.weakest
     if weakest is None or weakest.value is None:
@@ -82,7 +82,7 @@ def _summarise(health: Health) -> str:
 
 def _iter_health_lines(health: Health) -> Iterator[str]:
     """Yield the table of metrics, advice on those below their targets, and other counts."""
-    yield f"Health of memory: {_summarise(health)}"
+    yield f"Health of memory: {_summarise_metrics(health)}"
     if health.commit is None:
         measured_tree = "The work tree"
     elif health.commit:
@@ -98,28 +98,30 @@ def _iter_health_lines(health: Health) -> Iterator[str]:
         yield ""
     for metric in weak_metrics:
         yield f"{metric.name}: {metric.advice}"
-        for name in metric.missing[:MAX_SHOWN]:
+        for name in metric.missing[:MAX_LISTED]:
             yield f"    {name}"
-        if len(metric.missing) > MAX_SHOWN:
-            yield f"    and {len(metric.missing) - MAX_SHOWN} more: `--json` names them"
+        if len(metric.missing) > MAX_LISTED:
+            yield f"    and {len(metric.missing) - MAX_LISTED} more: `--json` names them"
     if health.asked_again is not None:
         yield from _iter_asked_lines(health.asked_again)
     yield from _iter_check_lines(health.checks)
 
 
-def _iter_asked_lines(asked: AskedAgain) -> Iterator[str]:
+def _iter_asked_lines(asked_again: AskedAgain) -> Iterator[str]:
     """Yield how often people repeated a request that a rule says already, and those rules."""
     yield ""
-    share = f"{asked.although_written} of {plural(asked.repetitions, 'repeated request')}"
+    share = (
+        f"{asked_again.although_written} of {plural(asked_again.repetitions, 'repeated request')}"
+    )
     yield f"asked again although written: {share}"
-    for rule in asked.rules[:MAX_SHOWN]:
+    for rule in asked_again.rules[:MAX_LISTED]:
         place = rule.place
         if ":" not in place:  # Not `path:line`, but the id of an entry.
             place = place[:8]
         yield f"    {place} {rule.title} ({plural(rule.sessions, 'session')} since {rule.since})"
-    if asked.rules:
+    if asked_again.rules:
         yield "    Reword it, or serve it at its moment: `when: before:commit` in its front matter."
-    yield from _iter_outcome_lines(asked.outcomes)
+    yield from _iter_outcome_lines(asked_again.outcomes)
 
 
 def _iter_check_lines(checks: Sequence[RuleCheckOutcome]) -> Iterator[str]:
@@ -135,7 +137,7 @@ def _iter_check_lines(checks: Sequence[RuleCheckOutcome]) -> Iterator[str]:
     ranked = sorted(
         checks, key=lambda outcome: (not outcome.made_a_difference, -outcome.applicable)
     )
-    for outcome in ranked[:MAX_SHOWN]:
+    for outcome in ranked[:MAX_LISTED]:
         yield f"    {outcome.id[:8]} {outcome.title}: {describe_check_outcome(outcome)}"
 
 
@@ -148,7 +150,7 @@ def _iter_outcome_lines(outcomes: Sequence[RuleOutcome]) -> Iterator[str]:
     rules = plural(len(outcomes), "rule")
     yield f"followed when served: {followed_count} of {plural(served_count, 'time')}, {rules}"
     missed_rules = [outcome for outcome in outcomes if outcome.followed < outcome.sessions]
-    for outcome in missed_rules[:MAX_SHOWN]:
+    for outcome in missed_rules[:MAX_LISTED]:
         yield f"    {outcome.id[:8]} {outcome.title} ({_format_missed(outcome)})"
 
 
@@ -188,10 +190,15 @@ def render_effect(report: EffectReport) -> str:
 
 
 def _format_effect(effect: ArmComparison) -> str:
-    """Return the line of one outcome; the difference is seen if its interval does not contain 0."""
-    given = f"{effect.given.hits} of {effect.given.total}"
+    """Return the line of one outcome, such as `reverted`.
+
+    It has how often the outcome occurred in the two arms of the comparison: with memory, and held
+    out from it. There is a difference if its interval does not contain 0. At the end is how many
+    sessions would be needed to detect that memory lowers the share by a third.
+    """
+    served = f"{effect.served.hits} of {effect.served.total}"
     held_out = f"{effect.held_out.hits} of {effect.held_out.total}"
-    shares = f"{effect.name:<18} given {given}, held out {held_out}"
+    shares = f"{effect.name:<18} given {served}, held out {held_out}"
     if effect.low is None or effect.high is None:
         return f"{shares}: an arm is empty"
 
@@ -200,10 +207,10 @@ def _format_effect(effect: ArmComparison) -> str:
         difference = "more with memory"
     elif effect.high < 0:
         difference = "less with memory"
-    needed = ""
-    if effect.needed:
-        needed = f"; a third less is seen with {effect.needed}, {effect.weeks} weeks"
-    return f"{shares}: {difference} [{effect.low:+.2f}, {effect.high:+.2f}]{needed}"
+    line = f"{shares}: {difference} [{effect.low:+.2f}, {effect.high:+.2f}]"
+    if effect.needed_count:
+        line += f"; a third less is seen with {effect.needed_count}, {effect.needed_weeks} weeks"
+    return line
 
 
 def render_holdout(holdout: float) -> str:
@@ -217,13 +224,17 @@ def render_holdout(holdout: float) -> str:
 
 
 def render_stage(stage: ProjectStage) -> str:
-    """Return the line on the stage that a project is in, or on the last stage that it stated."""
-    last_phase = ""
+    """Return a line on the stage of a project (such as `beta`), which its intent file states.
+
+    If the file states no stage clearly now, the line has the last stage that it stated.
+    """
+    last_known = ""
     if stage.known:
         commit = stage.known.commit
-        last_phase = f"{stage.known.phase} since {commit.sha[:7]} ({commit.committed_at:%Y-%m-%d})"
+        last_known = f"{stage.known.phase} since {commit.sha[:7]} ({commit.committed_at:%Y-%m-%d})"
+
     if stage.stated is not None:
-        return f"{stage.path}:{stage.stated.line}: {last_phase}"
-    if last_phase:
-        return f"{stage.path}: states no stage clearly; {last_phase}, the last that it did"
+        return f"{stage.path}:{stage.stated.line}: {last_known}"
+    if last_known:
+        return f"{stage.path}: states no stage clearly; {last_known}, the last that it did"
     return f"{stage.path}: states no stage clearly"

@@ -39,30 +39,37 @@ def help_command(ctx: click.Context, topic: tuple[str, ...]) -> None:
     """
     from memory_ci.cli.manual import list_topics
 
-    if topic[:1] == ("completion",) and len(topic) <= 2:
+    is_about_completion = len(topic) <= 2 and topic[:1] == ("completion",)  # and a shell
+    if is_about_completion:
         _print_completion(*topic[1:])
         return
     pages = list_topics()
     if not topic:
-        _print_pages(pages)
+        _print_page_list(pages)
         return
 
-    name = " ".join(topic).strip("[]")
+    name = " ".join(topic).strip("[]")  # as in `[push-refused]`, the end of an error's message
     command = main.get_command(ctx, name) if name in COMMANDS else None
     if command is None:
-        _print_topic(name)
+        _print_topic_or_sections(name)
         return
     with click.Context(command, info_name=f"memory-ci {name}") as command_ctx:
         if name not in pages:
             echo(f"{command.get_help(command_ctx)}\n")
             return
-        options = f"Options: `memory-ci {name} --help`."
-        usage = f"{command.get_usage(command_ctx)}\n\n{COMMANDS[name].summary} {options}\n\n"
-    _print_topic(name, usage)
+        # A page of the manual has the name of the command, too. It explains more than the options,
+        # so it is printed, and the usage of the command before it.
+        usage = command.get_usage(command_ctx)
+    options = f"Options: `memory-ci {name} --help`."
+    _print_topic_or_sections(name, f"{usage}\n\n{COMMANDS[name].summary} {options}\n\n")
 
 
-def _print_pages(pages: Mapping[str, str]) -> None:
-    """Print the names and titles of the pages of the manual."""
+def _print_page_list(pages: Mapping[str, str]) -> None:
+    """Print the names and titles of the pages of the manual, and what else `help` explains.
+
+    That is the meaning of an error (each message ends with a word in brackets), a key of the
+    configuration, and the options of a command. Other words are searched for.
+    """
     width = max(map(len, pages), default=0)
     say("".join(f"{name:<{width}}  {title}\n" for name, title in pages.items()))
     say(
@@ -72,7 +79,7 @@ def _print_pages(pages: Mapping[str, str]) -> None:
     )
 
 
-def _print_topic(name: str, usage: str = "") -> None:
+def _print_topic_or_sections(name: str, usage: str = "") -> None:
     """Print a page or section of the manual in a pager, or the sections that contain words.
 
     Args:

@@ -61,21 +61,23 @@ def import_command(
         report = import_memory(open_current_workspace(), paths, options, today())
 
     verb = "would import" if dry_run else "imported"
-    lines = [printable(line) for line in _iter_lines(report, verb)]
+    lines = [printable(line) for line in _iter_learning_lines(report, verb)]
     result = {"dry_run": dry_run, "report": report}
     show(result, lines, as_json, _list_remarks(report, verb))
     raise SystemExit(1 if report.refused else 0)
 
 
-def _iter_lines(report: ImportReport, verb: str) -> Iterator[str]:
+def _iter_learning_lines(report: ImportReport, verb: str) -> Iterator[str]:
     """Yield a line for each learning that was imported or known; `verb` is such as `imported`."""
-    for taken in report.imported:
-        yield f"{verb} {taken.path}:{taken.line}: {taken.title} -> {taken.target}"
-    for taken in report.known:
+    for learning in report.imported:
+        place = f"{learning.path}:{learning.line}"
+        yield f"{verb} {place}: {learning.title} -> {learning.entry_path}"
+    for learning in report.known:
+        place = f"{learning.path}:{learning.line}"
         reason = "and was taken out of memory before"
-        if taken.target:
-            reason = f"as {taken.id[:8]} in {taken.target}"
-        yield f"known {taken.path}:{taken.line}: {taken.title} ({reason})"
+        if learning.entry_path:
+            reason = f"as {learning.id[:8]} in {learning.entry_path}"
+        yield f"known {place}: {learning.title} ({reason})"
 
 
 def _list_remarks(report: ImportReport, verb: str) -> list[str]:

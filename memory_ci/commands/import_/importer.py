@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from memory_ci import progress
 from memory_ci.commands.import_.legacy import (
-    INDEX,
+    INDEX_FILE,
     LegacyFile,
     LegacyLearning,
     build_not_understood,
-    find_memories,
-    find_sections,
     list_mentioned_files,
+    read_auto_memory,
+    read_dated_sections,
 )
 from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.extraction.tombstones import Tombstones
@@ -50,7 +50,7 @@ from memory_ci.store.memory_files import check_length
 
 Source = Literal["teaparty", "claude-code", "legacy"]
 
-NAMES: Mapping[Source, tuple[str, ...]] = {
+FILE_PATTERNS: Mapping[Source, tuple[str, ...]] = {
     "teaparty": ("MEMORY.md", "institutional.md", "proxy.md", "tasks/*.md", "proxy-tasks/*.md"),
     "claude-code": ("*.md",),
     "legacy": ("MEMORY.md", "institutional.md"),
@@ -74,22 +74,22 @@ class ImportOptions(msgspec.Struct, frozen=True):
     dry_run: bool = False
 
 
-class Taken(msgspec.Struct, frozen=True):
-    """A learning that was imported, or that memory had.
+class HandledLearning(msgspec.Struct, frozen=True):
+    """A learning of a file that was imported, or that memory had already.
 
     Attributes:
         path: the file that holds it.
         line: its line there.
         id: the id of its entry.
         title: the title of its entry.
-        target: the file that the entry is in, "" for none.
+        entry_path: the file that the entry is in, "" for none; `target` in JSON.
     """
 
     path: str
     line: int
     id: str
     title: str
-    target: str
+    entry_path: str = msgspec.field(name="target")
 
 
 class ImportReport(msgspec.Struct, frozen=True):
@@ -102,26 +102,26 @@ class ImportReport(msgspec.Struct, frozen=True):
         not_understood: findings on text of no known format.
     """
 
-    imported: tuple[Taken, ...]
-    known: tuple[Taken, ...]
+    imported: tuple[HandledLearning, ...]
+    known: tuple[HandledLearning, ...]
     refused: tuple[Finding, ...]
     not_understood: tuple[Finding, ...]
 
 
-class _Item(msgspec.Struct, frozen=True):
+class _ImportItem(msgspec.Struct, frozen=True):
     """A learning to import.
 
     Attributes:
         file: the file that it was read from.
         learning: the learning.
-        place: its entry as it would be written.
-        target: the path to write to.
+        located: its entry as it would be written, with the file and line that it was read from.
+        target_path: the path to write the entry to.
     """
 
     file: Path
     learning: LegacyLearning
-    place: Located
-    target: str
+    located: Located
+    target_path: str
 
 
 def import_memory(
@@ -145,27 +145,27 @@ def import_memory(
     if options.replace:
         select_files(workspace, files)
 
-    items: list[_Item] = []
-    refused: list[Finding] = []
+    items: list[_ImportItem] = []
+    refused_findings: list[Finding] = []
     not_understood: list[Finding] = []
     for file in progress.count("Reading files", files):
         legacy_file = read_source(file, options.source, today)
         for learning in legacy_file.learnings:
-            items.append(_prepare(workspace, options, file, learning))
+            items.append(_prepare_item(workspace, options, file, learning))
         for finding in legacy_file.findings:
             if finding.code == "not-understood":
                 not_understood.append(finding)
             else:
-                refused.append(finding)
+                refused_findings.append(finding)
 
-    allowed, objections = _split_allowed(items, tombstones_here(workspace))
-    new, known = _split_new(workspace, root, allowed)
+    allowed_items, objections = _split_by_objection(items, tombstones_here(workspace))
+    new_items, known_learnings = _split_by_novelty(workspace, root, allowed_items)
     if not options.dry_run:
-        _write(workspace, root, new, options.replace)
+        _write_items(workspace, root, new_items, in_place=options.replace)
     return ImportReport(
-        imported=tuple(_to_taken(item, item.target) for item in new),
-        known=tuple(known),
-        refused=(*objections, *refused),
+        imported=tuple(_make_handled(item, item.target_path) for item in new_items),
+        known=tuple(known_learnings),
+        refused=(*objections, *refused_findings),
         not_understood=tuple(not_understood),
     )
 
@@ -190,7 +190,7 @@ def list_sources(paths: Iterable[Path], source: Source) -> tuple[Path, ...]:
 def _list_memory_files(directory: Path, source: Source) -> Iterator[Path]:
     """Yield the files of a directory that a memory of a kind has, sorted by path."""
     for file in sorted(directory.rglob("*.md")):
-        is_named_so = any(file.match(pattern) for pattern in NAMES[source])
+        is_named_so = any(file.match(pattern) for pattern in FILE_PATTERNS[source])
         if is_named_so and not file.is_symlink():
             yield file
 
@@ -198,7 +198,8 @@ def _list_memory_files(directory: Path, source: Source) -> Iterator[Path]:
 def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     """Return the learnings of a file, and findings on the rest of its text.
 
-    It never raises: an unreadable file is a finding.
+    It never raises: an unreadable file is a finding. A file of Claude Code's memory may need its
+    index, MEMORY.md in the same directory: only files that it names may be plain Markdown.
 
     Args:
         file: the file.
@@ -208,25 +209,27 @@ def read_source(file: Path, source: Source, today: date) -> LegacyFile:
     path = mask_secrets(str(file))
     try:
         if file.stat().st_size > MAX_FILE_BYTES:
-            return _unreadable(path, f"is over the limit of {MAX_FILE_BYTES} bytes")
+            return _report_unreadable_file(path, f"is over the limit of {MAX_FILE_BYTES} bytes")
         data = file.read_bytes()
     except OSError as error:
-        return _unreadable(path, f"cannot be read: {error.strerror}")
+        return _report_unreadable_file(path, f"cannot be read: {error.strerror}")
     if source != "claude-code":
-        return find_sections(path, data, source)
-    listed: frozenset[str] = frozenset()
+        return read_dated_sections(path, data, source)
+    named_files: frozenset[str] = frozenset()
     with suppress(OSError):
-        listed = list_mentioned_files((file.parent / INDEX).read_text("utf-8", "replace"))
-    return find_memories(path, data, today, is_listed=file.name in {INDEX, *listed})
+        index_text = (file.parent / INDEX_FILE).read_text("utf-8", "replace")
+        named_files = list_mentioned_files(index_text)
+    is_named = file.name in {INDEX_FILE, *named_files}
+    return read_auto_memory(path, data, today, is_named=is_named)
 
 
-def _unreadable(path: str, message: str) -> LegacyFile:
+def _report_unreadable_file(path: str, message: str) -> LegacyFile:
     return LegacyFile(findings=(build_not_understood(path, 1, message),))
 
 
-def _prepare(
+def _prepare_item(
     workspace: Workspace, options: ImportOptions, file: Path, learning: LegacyLearning
-) -> _Item:
+) -> _ImportItem:
     """Choose the scope and the file of a learning's entry.
 
     Args:
@@ -253,21 +256,21 @@ def _prepare(
         body=demote_headings(learning.entry.body),
         scope=None if options.replace else scope.target,
     )
-    place = Located(entry, mask_secrets(str(file)), learning.line, scope)
-    target = path if options.replace else fragment_path(entry.id)
-    return _Item(file, learning, place, target)
+    located = Located(entry, mask_secrets(str(file)), learning.line, scope)
+    target_path = path if options.replace else fragment_path(entry.id)
+    return _ImportItem(file, learning, located, target_path)
 
 
-def _split_allowed(
-    items: Sequence[_Item], forgotten: Tombstones
-) -> tuple[list[_Item], list[Finding]]:
+def _split_by_objection(
+    items: Sequence[_ImportItem], forgotten: Tombstones
+) -> tuple[list[_ImportItem], list[Finding]]:
     """Return the learnings that may be written, and a finding on each of the others.
 
     Args:
         items: the learnings.
-        forgotten: hashes of texts that somebody had memory-ci forget.
+        forgotten: hashes of texts that `memory-ci forget` removed, and that must not come back.
     """
-    allowed: list[_Item] = []
+    allowed: list[_ImportItem] = []
     objections: list[Finding] = []
     for item in progress.count("Checking learnings", items):
         objection = next(_find_objections(item, forgotten), None)
@@ -278,68 +281,73 @@ def _split_allowed(
     return allowed, objections
 
 
-def _find_objections(item: _Item, forgotten: Tombstones) -> Iterator[Finding]:
+def _find_objections(item: _ImportItem, forgotten: Tombstones) -> Iterator[Finding]:
     """Yield the reasons why a learning must not be written, the worst first.
 
-    The messages do not repeat its text.
+    It is too long, unsafe (a credential, a prompt injection) or forgotten before, or its text as an
+    entry would be read differently. The messages do not repeat its text.
     """
-    place = item.place
-    yield from check_length(place)
-    yield from find_unsafe_entry(place)
-    yield from find_forgotten(forgotten, place)
+    located = item.located
+    yield from check_length(located)
+    yield from find_unsafe_entry(located)
+    yield from find_forgotten(forgotten, located)
     try:
-        text = format_entry(place.entry)
+        text = format_entry(located.entry)
     except UsageError as error:
         message = "would not read back as it is written"
-        yield Finding(place.path, place.line, "entry-not-writable", message, error.hint)
+        yield Finding(located.path, located.line, "entry-not-writable", message, error.hint)
         return
-    for finding in find_credentials("", text.encode()):  # searches keys that are not ours, too
-        yield replace(finding, path=place.path, line=place.line)
+    # The whole text, because it also has fields that `find_unsafe` does not know.
+    for finding in find_credentials("", text.encode()):
+        yield replace(finding, path=located.path, line=located.line)
 
 
-def _split_new(
-    workspace: Workspace, root: Path, items: Sequence[_Item]
-) -> tuple[list[_Item], list[Taken]]:
-    """Return the learnings that are new, and those that are known.
+def _split_by_novelty(
+    workspace: Workspace, root: Path, items: Sequence[_ImportItem]
+) -> tuple[list[_ImportItem], list[HandledLearning]]:
+    """Return the learnings that are new, and those that memory knows.
 
-    A learning is known if memory has or had its entry, or if an earlier one says the same.
+    A learning is known if memory has or had an entry with its id, or if another entry or an earlier
+    learning says the same. To find the latter, the learnings are treated as if they were files in
+    the inbox: the fold of the inbox plans for each whether its entry moves into the memory files
+    (it is new) or is dropped (another one says the same).
 
     Args:
         workspace: the repository and its configuration.
         root: the top of its work tree.
         items: the learnings.
     """
-    located = load_memory(workspace, None).located
-    past_ids = _list_past_ids(workspace, root, located)
-    known: list[Taken] = []
-    candidates: dict[str, _Item] = {}
+    all_located = load_memory(workspace, None).located
+    past_ids = _list_past_ids(workspace, root, all_located)
+    known_learnings: list[HandledLearning] = []
+    item_by_inbox_path: dict[str, _ImportItem] = {}
     for number, item in enumerate(items):
-        if item.place.entry.id in past_ids:
-            known.append(_to_taken(item, ""))
+        if item.located.entry.id in past_ids:
+            known_learnings.append(_make_handled(item, ""))
         else:
-            candidates[str(number)] = item
+            made_up_path = str(number)
+            item_by_inbox_path[made_up_path] = item
 
-    # A fold of the inbox compares new entries with all others. The numbers serve as paths.
-    fragments = []
-    targets: dict[str, str] = {}
-    for key, item in candidates.items():
-        fragments.append(Located(item.place.entry, key, 0, item.place.scope))
-        targets[key] = item.target
-    changes, _ = plan_fold(fragments, located, targets)
-    change_by_key = {change.moved_from: change for change in changes}
-    path_by_id = {place.entry.id: place.path for place in located}
+    inbox_entries = []
+    target_by_inbox_path: dict[str, str] = {}
+    for inbox_path, item in item_by_inbox_path.items():
+        inbox_entries.append(Located(item.located.entry, inbox_path, 0, item.located.scope))
+        target_by_inbox_path[inbox_path] = item.target_path
+    changes, _ = plan_fold(inbox_entries, all_located, target_by_inbox_path)
+    change_by_inbox_path = {change.moved_from: change for change in changes}
+    path_by_id = {located.entry.id: located.path for located in all_located}
     path_by_id |= {change.entry.id: change.path for change in changes}
 
-    new: list[_Item] = []
-    for key, item in candidates.items():
-        change = change_by_key.get(key)
+    new_items: list[_ImportItem] = []
+    for inbox_path, item in item_by_inbox_path.items():
+        change = change_by_inbox_path.get(inbox_path)
         if change is None:  # an entry with other words has its id
-            known.append(_to_taken(item, path_by_id[item.place.entry.id]))
+            known_learnings.append(_make_handled(item, path_by_id[item.located.entry.id]))
         elif change.kind == "drop":  # an entry says the same
-            known.append(_to_taken(item, change.path, change.entry.id))
+            known_learnings.append(_make_handled(item, change.path, change.entry.id))
         elif change.kind == "move":
-            new.append(item)
-    return new, known
+            new_items.append(item)
+    return new_items, known_learnings
 
 
 def _list_past_ids(workspace: Workspace, root: Path, located: Iterable[Located]) -> frozenset[str]:
@@ -352,9 +360,9 @@ def _list_past_ids(workspace: Workspace, root: Path, located: Iterable[Located])
     """
     present_ids: set[str] = set()
     superseded_ids: set[str] = set()
-    for place in located:
-        present_ids.add(place.entry.id)
-        superseded_ids.update(place.entry.supersedes)
+    for located_entry in located:
+        present_ids.add(located_entry.entry.id)
+        superseded_ids.update(located_entry.entry.supersedes)
     # The name of an inbox file is the id of its entry; those that can be read are present.
     inbox_ids = {file.stem for file in (root / INBOX).glob("*.md")}
     committed_ids: frozenset[str] = frozenset()
@@ -363,29 +371,47 @@ def _list_past_ids(workspace: Workspace, root: Path, located: Iterable[Located])
     return (committed_ids | superseded_ids | inbox_ids) - present_ids
 
 
-def _to_taken(item: _Item, target: str, entry_id: str | None = None) -> Taken:
-    """Return an item for the report; `entry_id` is that of an entry that says the same."""
-    place = item.place
-    return Taken(
-        path=place.path,
-        line=place.line,
-        id=entry_id or place.entry.id,
-        title=place.entry.title,
-        target=target,
+def _make_handled(
+    item: _ImportItem, entry_path: str, entry_id: str | None = None
+) -> HandledLearning:
+    """Return a learning as the report lists it.
+
+    Args:
+        item: the learning.
+        entry_path: the file that its entry is in, "" for none.
+        entry_id: the id of another entry that says the same; None for the learning's own entry.
+    """
+    located = item.located
+    return HandledLearning(
+        path=located.path,
+        line=located.line,
+        id=entry_id or located.entry.id,
+        title=located.entry.title,
+        entry_path=entry_path,
     )
 
 
-def _write(workspace: Workspace, root: Path, items: Sequence[_Item], is_replacing: bool) -> None:
-    """Write new entries with cites of the code that they name."""
-    cited_entries = cite_named(workspace, [item.place.entry for item in items], "HEAD")
-    cited_items: list[_Item] = []
-    for item, entry in zip(items, cited_entries, strict=True):
-        cited_items.append(replace(item, place=replace(item.place, entry=entry)))
-    for path, text in _render(cited_items, is_replacing).items():
+def _write_items(
+    workspace: Workspace, root: Path, items: Sequence[_ImportItem], *, in_place: bool
+) -> None:
+    """Write new entries, with cites of the code that their texts name.
+
+    Args:
+        workspace: the repository.
+        root: the top of its work tree.
+        items: the entries.
+        in_place: replace the sections that they were read from. Otherwise each entry becomes a new
+            file of the inbox, and the files that were read stay as they are.
+    """
+    cited_entries = cite_named(workspace, [item.located.entry for item in items], "HEAD")
+    cited_items: list[_ImportItem] = []
+    for item, cited_entry in zip(items, cited_entries, strict=True):
+        cited_items.append(replace(item, located=replace(item.located, entry=cited_entry)))
+    for path, text in _render_files(cited_items, in_place=in_place).items():
         write_file(root / path, text, root)
 
 
-def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
+def _render_files(items: Sequence[_ImportItem], *, in_place: bool) -> dict[str, bytes]:
     """Return the texts of the files to write, by path.
 
     These are an inbox file for each entry, or the files that were read, with entries in them.
@@ -393,15 +419,15 @@ def _render(items: Sequence[_Item], is_replacing: bool) -> dict[str, bytes]:
     Raises:
         UnreadableMemoryError: unsafe-rewrite.
     """
-    if not is_replacing:
-        return {item.target: format_entry(item.place.entry).encode() for item in items}
-    items_by_path: dict[str, list[_Item]] = {}
+    if not in_place:
+        return {item.target_path: format_entry(item.located.entry).encode() for item in items}
+    items_by_path: dict[str, list[_ImportItem]] = {}
     for item in items:
-        items_by_path.setdefault(item.target, []).append(item)
+        items_by_path.setdefault(item.target_path, []).append(item)
     return {path: _replace_sections(path, group) for path, group in items_by_path.items()}
 
 
-def _replace_sections(path: str, items: Sequence[_Item]) -> bytes:
+def _replace_sections(path: str, items: Sequence[_ImportItem]) -> bytes:
     """Return the text of a file in which sections are replaced by their entries.
 
     Args:
@@ -422,7 +448,7 @@ def _replace_sections(path: str, items: Sequence[_Item]) -> bytes:
 
     old_file = parse_memory_file(path, data)
     remainder = parse_memory_file(path, b"\n".join(other_lines))
-    new_entries = [item.place.entry for item in items]
+    new_entries = [item.located.entry for item in items]
     edited = edit_file(remainder, added=new_entries)
     expected_entries = [*old_file.entries, *new_entries]
     by_id = attrgetter("id")

@@ -24,7 +24,7 @@ from memory_ci.text import shorten, strip_comments
 
 TITLE_WIDTH = 120  # characters
 
-KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
+SECTION_KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
     (
         "procedural",
         "team",
@@ -61,15 +61,15 @@ KINDS: tuple[tuple[EntryType, Domain, float, tuple[str, ...]], ...] = (
 """Type, domain and importance of a section, and the words of headings that mean them."""
 
 
-def _index_kinds() -> dict[str, tuple[EntryType, Domain, float]]:
+def _map_meanings_by_kind() -> dict[str, tuple[EntryType, Domain, float]]:
     """Return type, domain and importance by the words of a heading."""
     meaning_by_kind: dict[str, tuple[EntryType, Domain, float]] = {}
-    for entry_type, domain, importance, kinds in KINDS:
+    for entry_type, domain, importance, kinds in SECTION_KINDS:
         meaning_by_kind |= dict.fromkeys(kinds, (entry_type, domain, importance))
     return meaning_by_kind
 
 
-BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = _index_kinds()
+MEANING_BY_KIND: Mapping[str, tuple[EntryType, Domain, float]] = _map_meanings_by_kind()
 
 SUMMARY_LABELS = (
     "learning",
@@ -83,15 +83,19 @@ SUMMARY_LABELS = (
 )
 """Labels of the lines (`**Learning:** …`) that summarise a section, the best first."""
 
-DATED = Regex(r"(?:##[ \t]+)?\[(?P<day>\d{4}-\d{2}-\d{2})\][ \t]*(?P<heading>.*?)[ \t]*")
+DATED_HEADING = Regex(r"(?:##[ \t]+)?\[(?P<day>\d{4}-\d{2}-\d{2})\][ \t]*(?P<heading>.*?)[ \t]*")
 """The heading `## [2026-01-31] Corrective Learning: retry once`."""
 
-SECTION = Regex(r"#{1,2}[ \t]")  # A heading of level 1 or 2.
-LABELLED = Regex(r"(?:[-*][ \t]+)?\*\*(?P<label>[^*:]+):\*\*[ \t]*(?P<text>.*)")
+SECTION_START = Regex(r"#{1,2}[ \t]")  # A heading of level 1 or 2.
+LABELLED_LINE = Regex(r"(?:[-*][ \t]+)?\*\*(?P<label>[^*:]+):\*\*[ \t]*(?P<text>.*)")
 """The line `- **Learning:** retry once`."""
 
-MARKUP = Regex(r"^(?:[-*+>]|#+)[ \t]+|\*\*|__")  # A bullet, `#` or `>` at the start; `**` and `__`.
-RULE = Regex(r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*")  # A thematic break of Markdown: `---`.
+MARKDOWN_MARKS = Regex(
+    r"^(?:[-*+>]|#+)[ \t]+|\*\*|__"
+)  # A bullet, `#` or `>` at the start; `**` and `__`.
+THEMATIC_BREAK = Regex(
+    r"[ \t]*(?:-{3,}|\*{3,}|_{3,})[ \t]*"
+)  # A thematic break of Markdown: `---`.
 
 
 class LegacyLearning(msgspec.Struct, frozen=True):
@@ -122,10 +126,11 @@ class _Part(NamedTuple):
     lines: list[str]
 
 
-def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
-    """Return the entries and dated sections of a file as learnings.
+def read_dated_sections(path: str, data: bytes, source: str) -> LegacyFile:
+    """Return the learnings in a memory file of TeaParty, or of the format of memory-ci.
 
-    It never raises: other text is a finding, and is not guessed at.
+    These are its entries and its dated sections, such as `## [2026-01-31] Learning: retry once`.
+    It never raises: other text becomes a finding, and is not guessed at.
 
     Args:
         path: the path of the file.
@@ -133,27 +138,31 @@ def find_sections(path: str, data: bytes, source: str) -> LegacyFile:
         source: the name of the other memory.
     """
     file = parse_memory_file(path, data)
-    results: list[LegacyLearning | Finding] = [*broken_parts(file)]
+    results: list[LegacyLearning | Finding] = [*find_broken_parts(file)]
     for segment in file.segments:
         if segment.entry is not None:
-            entry = _complete_title(segment.entry)
+            entry = _replace_dated_title(segment.entry)
             results.append(LegacyLearning(entry, segment.line, segment.line))
         elif not segment.is_broken:
-            results += _read_prose(path, segment, source)
-    return collect(results)
+            results += _read_sections(path, segment, source)
+    return sort_results(results)
 
 
-def _complete_title(entry: Entry) -> Entry:
-    """Return an entry with a title of its own if its title is a date and a kind."""
-    dated = DATED.fullmatch(entry.title)
-    if not dated or not entry.body:
+def _replace_dated_title(entry: Entry) -> Entry:
+    """Return an entry without the date and the kind at the start of its title.
+
+    `[2026-01-31] Learning: retry once` becomes `retry once`. If nothing follows, the title is taken
+    from the body. Other titles stay.
+    """
+    heading_match = DATED_HEADING.fullmatch(entry.title)
+    if heading_match is None or not entry.body:
         return entry
-    _, title = _split_kind(dated["heading"])
-    day = entry.occurred_at or _parse_day(dated["day"])
+    _, title = _split_kind(heading_match["heading"])
+    day = entry.occurred_at or _parse_day(heading_match["day"])
     return replace(entry, title=title or _choose_title(entry.body), occurred_at=day)
 
 
-def collect(found: Sequence[LegacyLearning | Finding]) -> LegacyFile:
+def sort_results(found: Sequence[LegacyLearning | Finding]) -> LegacyFile:
     """Return learnings and findings apart, each in the order of lines."""
     learnings = [item for item in found if isinstance(item, LegacyLearning)]
     findings = [item for item in found if isinstance(item, Finding)]
@@ -162,7 +171,7 @@ def collect(found: Sequence[LegacyLearning | Finding]) -> LegacyFile:
     return LegacyFile(tuple(learnings), tuple(findings))
 
 
-def broken_parts(file: MemoryFile) -> Iterator[Finding]:
+def find_broken_parts(file: MemoryFile) -> Iterator[Finding]:
     """Yield findings on parts of a file that cannot be read, and on entries that say nothing."""
     for finding in file.findings:
         if finding.code == "front-matter-in-body":
@@ -200,28 +209,39 @@ def _split_parts(segment: Segment, is_start: Callable[[str], bool]) -> Iterator[
 
 
 def _is_section(line: str) -> bool:
-    return SECTION.match(line) is not None
+    return SECTION_START.match(line) is not None
 
 
 def _is_heading(line: str) -> bool:
     return parse_heading(line) is not None
 
 
-def _read_prose(path: str, segment: Segment, source: str) -> Iterator[LegacyLearning | Finding]:
-    """Yield the learnings of dated sections, and findings on other text."""
-    for part in _split_parts(segment, _is_section):
-        heading, *lines = part.lines
-        dated = DATED.fullmatch(heading) if heading.startswith("##") else None
+def _read_sections(path: str, segment: Segment, source: str) -> Iterator[LegacyLearning | Finding]:
+    """Yield the learnings of dated sections, and findings on other text.
+
+    Args:
+        path: the path of the file.
+        segment: a part of the file that is no entry.
+        source: the name of the other memory.
+    """
+    for section in _split_parts(segment, _is_section):
+        heading, *lines = section.lines
+        heading_match = None
+        if heading.startswith("##"):
+            heading_match = DATED_HEADING.fullmatch(heading)
+        entry = None
+        if heading_match is not None:
+            entry = _read_dated_section(path, heading_match, lines, source)
+        if entry is not None:
+            yield LegacyLearning(entry, section.line, section.line + len(lines))
+            continue
+
         message = "text that is no dated section"
-        if dated:
-            entry = _to_entry(path, dated, lines, source)
-            if entry is not None:
-                yield LegacyLearning(entry, part.line, part.line + len(lines))
-                continue
+        if heading_match is not None:
             message = "not a kind of section that is known, or empty"
-        text_index = _find_text(part.lines)
+        text_index = _find_text(section.lines)
         if text_index is not None:
-            yield build_not_understood(path, part.line + text_index, message)
+            yield build_not_understood(path, section.line + text_index, message)
 
 
 def _find_text(lines: Sequence[str]) -> int | None:
@@ -231,42 +251,47 @@ def _find_text(lines: Sequence[str]) -> int | None:
     """
     visible_lines = strip_comments("\n".join(lines), keeps_lines=True).split("\n")
     for index, visible in enumerate(visible_lines):
-        is_text = visible.strip() and not RULE.fullmatch(visible)
+        is_text = visible.strip() and not THEMATIC_BREAK.fullmatch(visible)
         if is_text and not lines[index].startswith("# "):
             return index
     return None
 
 
-def _to_entry(path: str, dated: re.Match[str], lines: Sequence[str], source: str) -> Entry | None:
+def _read_dated_section(
+    path: str, heading_match: re.Match[str], lines: Sequence[str], source: str
+) -> Entry | None:
     """Return the entry of a dated section.
 
     Args:
         path: the path of the file.
-        dated: the match of DATED with the heading.
+        heading_match: the match of DATED_HEADING with the heading.
         lines: the lines below the heading.
         source: the name of the other memory.
 
     Returns:
         The entry, or None if the kind or the date is unknown, or if the section is empty.
     """
-    kind, title = _split_kind(dated["heading"])
-    day = _parse_day(dated["day"])
-    body = _strip_rule("\n".join(lines).strip("\n").rstrip())
-    if kind not in BY_KIND or day is None or not (title or body):
+    kind, title = _split_kind(heading_match["heading"])
+    day = _parse_day(heading_match["day"])
+    body = _strip_thematic_break("\n".join(lines).strip("\n").rstrip())
+    if kind not in MEANING_BY_KIND or day is None or not (title or body):
         return None
     title = title or _choose_title(body)
     # The id depends on the text alone, so that a second import finds the entry.
-    entry_id = derive_id(source, dated["heading"], body)
+    entry_id = derive_id(source, heading_match["heading"], body)
     if body == title:
         body = ""
-    entry = create_entry(entry_id, title, body, BY_KIND[kind], day)
+    entry_type, domain, importance = MEANING_BY_KIND[kind]
+    entry = create_entry(
+        entry_id, title, body, day, type_=entry_type, domain=domain, importance=importance
+    )
     return replace(entry, occurred_at=day, source=imported_source(source, path))
 
 
-def _strip_rule(text: str) -> str:
+def _strip_thematic_break(text: str) -> str:
     """Return a text without a rule at its end, which separates it from the next section."""
     body, _, last_line = text.rpartition("\n")
-    return body.rstrip() if RULE.fullmatch(last_line) else text
+    return body.rstrip() if THEMATIC_BREAK.fullmatch(last_line) else text
 
 
 def _split_kind(heading: str) -> tuple[str, str]:
@@ -290,7 +315,7 @@ def _choose_title(body: str) -> str:
     lines = [line.strip() for line in body.split("\n") if line.strip()]
     text_by_label: dict[str, str] = {}
     for line in lines:
-        match = LABELLED.fullmatch(line)
+        match = LABELLED_LINE.fullmatch(line)
         if match:
             text_by_label[match["label"].strip().lower()] = match["text"]
     summary = lines[0]
@@ -298,7 +323,7 @@ def _choose_title(body: str) -> str:
         if text_by_label.get(label):
             summary = text_by_label[label]
             break
-    plain_summary = MARKUP.sub("", summary)
+    plain_summary = MARKDOWN_MARKS.sub("", summary)
     return shorten(plain_summary or summary, TITLE_WIDTH)
 
 
@@ -308,10 +333,10 @@ def _choose_title(body: str) -> str:
 # `description` and `type`, flat or with `type` under `metadata`, and a text. MEMORY.md is an index
 # of `- [Title](file.md)` lines. In older versions both were sections and bullets.
 
-SOURCE = "claude-code"
-INDEX = "MEMORY.md"
+SOURCE_NAME = "claude-code"
+INDEX_FILE = "MEMORY.md"
 
-TYPES: Mapping[str, tuple[EntryType, Domain]] = {
+MEANING_BY_TYPE: Mapping[str, tuple[EntryType, Domain]] = {
     "feedback": ("directive", "team"),
     "project": ("declarative", "task"),
     "reference": ("declarative", "team"),
@@ -321,26 +346,26 @@ TYPES: Mapping[str, tuple[EntryType, Domain]] = {
 The fourth type, `user`, is about one person. It is refused, because a repository is shared.
 """
 
-POINTER = Regex(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
+TOPIC_POINTER = Regex(r"(?:see[ \t]+)?\[[^\]]*\]\([^)\s]+\.md\).*", re.IGNORECASE | re.DOTALL)
 """A text that only points at a topic file: `See [Title](file.md) for more`."""
 
-MENTIONED = Regex(r"[\w.-]+\.md\b")  # The name of a Markdown file.
+FILE_NAME = Regex(r"[\w.-]+\.md\b")  # The name of a Markdown file.
 BULLET = Regex(r"(?:[-*+]|\d+[.)])[ \t]+(.*)")  # `- text` and `1. text`
 HIGH_HEADING = Regex(r"#{1,4}[ \t]")  # A heading of level 1 to 4.
-DIRECTIVE = Regex(
+DIRECTIVE_WORDS = Regex(
     r"\b(?:always|never|must|do not|don't|prefer\w*|rules?|conventions?|style|feedback)\b",
     re.IGNORECASE,
 )
-ABOUT_MEMORY = Regex(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
+MEMORY_WORD = Regex(r"\bmemor(?:y|ies)\b", re.IGNORECASE)
 """A level-1 heading that names the file itself, and no subject."""
 
 
 def list_mentioned_files(index: str) -> frozenset[str]:
     """Return the names of Markdown files that an index mentions."""
-    return frozenset(MENTIONED.findall(index))
+    return frozenset(FILE_NAME.findall(index))
 
 
-def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> LegacyFile:
+def read_auto_memory(path: str, data: bytes, today: date, *, is_named: bool) -> LegacyFile:
     """Return the learnings in a file of Claude Code's auto memory.
 
     It never raises: other text is a finding, and is not guessed at.
@@ -349,25 +374,25 @@ def find_memories(path: str, data: bytes, today: date, *, is_listed: bool) -> Le
         path: the file.
         data: its content.
         today: the day of memories without a date.
-        is_listed: the file is the index, or the index names it; only then plain Markdown is read.
+        is_named: the file is the index, or the index names it; only then plain Markdown is read.
     """
     text = data.removeprefix(BOM).decode("utf-8", "replace").replace("\r\n", "\n")
     lines = text.removesuffix("\n").split("\n")
     end = _find_front_matter_end(lines)
     fields = _parse_front_matter(lines[1:end]) if end else {}
     if "name" in fields or "description" in fields:
-        return collect([_read_topic(path, fields, lines, end, today)])
-    if not is_listed:
+        return sort_results([_read_topic(path, fields, lines, end, today)])
+    if not is_named:
         message = "neither a topic file nor named by MEMORY.md beside it"
         return LegacyFile(findings=(build_not_understood(path, 1, message),))
 
     file = parse_memory_file(path, data)
-    results: list[LegacyLearning | Finding] = [*broken_parts(file)]
+    results: list[LegacyLearning | Finding] = [*find_broken_parts(file)]
     for segment in file.segments:
         if segment.entry is None and not segment.is_broken:
             for part in _split_parts(segment, _is_heading):
                 results += _read_section(path, part, today)
-    return collect(results)
+    return sort_results(results)
 
 
 def _find_front_matter_end(lines: Sequence[str]) -> int:
@@ -410,19 +435,22 @@ def _select_texts(fields: Sequence[Field]) -> dict[str, str]:
 def _read_topic(
     path: str, fields: Mapping[str, str], lines: Sequence[str], end: int, today: date
 ) -> LegacyLearning | Finding:
-    """Return the memory of a topic file.
+    """Return the learning of a topic file of Claude Code's memory.
 
-    Its title is its name if that is a sentence, else its description.
+    Its title is the name of the topic if that is a sentence, else the description.
 
     Args:
         path: the file.
         fields: its front matter.
         lines: all its lines.
         end: the index of the line that ends the front matter.
-        today: the day of a memory without a date.
+        today: the day of a learning without a date.
+
+    Returns:
+        The learning; or a finding, if the topic is a person, or has no title or known type.
     """
-    kind = fields.get("type", "")
-    if kind == "user":
+    topic_type = fields.get("type", "")
+    if topic_type == "user":
         message = "is about one person, and a repository is shared"
         hint = "Keep it in a memory of that person's own, such as ~/MEMORY.md."
         return Finding(path, 1, "about-a-person", message, hint)
@@ -434,20 +462,20 @@ def _read_topic(
     else:
         title = description or re.sub(r"[-_]+", " ", name)
     title = shorten(title, TITLE_WIDTH)
-    if kind not in TYPES or not title:
+    if topic_type not in MEANING_BY_TYPE or not title:
         message = "a topic file without a name, or of a type that is not known"
         return build_not_understood(path, 1, message)
 
-    text = "\n".join(_lower_headings(lines[end + 1 :])).strip("\n").rstrip()
+    text = "\n".join(_demote_headings(lines[end + 1 :])).strip("\n").rstrip()
     body = "\n\n".join(part for part in (description, text) if part and part != title)
     day = _parse_day(fields.get("modified", "")[:10])  # the day of a time such as 2026-01-31T…
-    entry = _build_entry(path, title, body, TYPES[kind], day or today)
+    entry = _create_memory_entry(path, title, body, MEANING_BY_TYPE[topic_type], day or today)
     session_id = fields.get("originSessionId")
-    session = f"{SOURCE}:{session_id}" if session_id else None
+    session = f"{SOURCE_NAME}:{session_id}" if session_id else None
     return LegacyLearning(replace(entry, occurred_at=day, session=session), 1, len(lines))
 
 
-def _lower_headings(lines: Sequence[str]) -> list[str]:
+def _demote_headings(lines: Sequence[str]) -> list[str]:
     """Return lines with their headings of levels 1 to 4 two levels lower.
 
     A level-1 heading would end the entry.
@@ -459,21 +487,26 @@ def _lower_headings(lines: Sequence[str]) -> list[str]:
     return lowered
 
 
-def _build_entry(
-    path: str, title: str, body: str, meaning: tuple[EntryType, Domain], day: date
+def _create_memory_entry(
+    path: str, title: str, body: str, type_and_domain: tuple[EntryType, Domain], day: date
 ) -> Entry:
     """Return an entry for a text, whose id depends on the text alone.
+
+    So a second import of the text finds the entry.
 
     Args:
         path: the file of the text.
         title: the title of the entry.
         body: its text.
-        meaning: its type and domain.
+        type_and_domain: the type of the entry (a directive, for instance) and its domain.
         day: the day on which the text was written, or a later one.
     """
-    entry_id = derive_id(SOURCE, title, body)
-    entry = create_entry(entry_id, title, body, (*meaning, NEW_IMPORTANCE), day)
-    return replace(entry, source=imported_source(SOURCE, path))
+    entry_id = derive_id(SOURCE_NAME, title, body)
+    entry_type, domain = type_and_domain
+    entry = create_entry(
+        entry_id, title, body, day, type_=entry_type, domain=domain, importance=NEW_IMPORTANCE
+    )
+    return replace(entry, source=imported_source(SOURCE_NAME, path))
 
 
 def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearning | Finding]:
@@ -489,12 +522,14 @@ def _read_section(path: str, part: _Part, today: date) -> Iterator[LegacyLearnin
         for start, end in bullets:
             title, body = _read_bullet(subject, content[start:end])
             if title:
-                entry = _build_entry(path, title, body, _guess_meaning(title), today)
+                type_and_domain = _guess_type_and_domain(title)
+                entry = _create_memory_entry(path, title, body, type_and_domain, today)
                 yield LegacyLearning(entry, first_line + start, first_line + end - 1)
     elif subject:
         body = "\n".join(content).strip("\n").rstrip()
-        meaning = _guess_meaning(f"{subject} {body}")
-        entry = _build_entry(path, shorten(subject, TITLE_WIDTH), body, meaning, today)
+        title = shorten(subject, TITLE_WIDTH)
+        type_and_domain = _guess_type_and_domain(f"{subject} {body}")
+        entry = _create_memory_entry(path, title, body, type_and_domain, today)
         yield LegacyLearning(entry, part.line, last_line)
     else:
         text_index = next(index for index, line in enumerate(content) if line.strip())
@@ -507,7 +542,7 @@ def _find_subject(heading: tuple[int, str] | None) -> str:
     if heading is None:
         return ""
     level, text = heading
-    is_name_of_file = level == 1 and ABOUT_MEMORY.search(text) is not None
+    is_name_of_file = level == 1 and MEMORY_WORD.search(text) is not None
     return "" if is_name_of_file else text
 
 
@@ -535,7 +570,7 @@ def _split_bullets(lines: Sequence[str]) -> list[tuple[int, int]] | None:
 def _read_bullet(subject: str, lines: Sequence[str]) -> tuple[str, str]:
     """Return the title and body of a bullet; no title if it only points at a topic file."""
     first_line = BULLET.sub(r"\1", lines[0])
-    if POINTER.fullmatch(first_line) or not first_line.strip():
+    if TOPIC_POINTER.fullmatch(first_line) or not first_line.strip():
         return "", ""
     body = dedent("\n".join(lines[1:])).strip("\n").rstrip()
     statement = f"{subject}: {first_line}" if subject else first_line
@@ -546,6 +581,6 @@ def _read_bullet(subject: str, lines: Sequence[str]) -> tuple[str, str]:
     return title, body
 
 
-def _guess_meaning(text: str) -> tuple[EntryType, Domain]:
+def _guess_type_and_domain(text: str) -> tuple[EntryType, Domain]:
     """Return the type and domain of a memory that names none."""
-    return ("directive" if DIRECTIVE.search(text) else "declarative"), "task"
+    return ("directive" if DIRECTIVE_WORDS.search(text) else "declarative"), "task"

@@ -24,7 +24,14 @@ from mcp.shared.exceptions import MCPError
 
 from memory_ci import __version__
 from memory_ci.commands.mcp.arguments import Arguments, Failure
-from memory_ci.commands.mcp.tools import ENTRY, INSTITUTIONAL, TOOLS, Caller, Tool, read_resource
+from memory_ci.commands.mcp.tools import (
+    ENTRY_URI_PREFIX,
+    INSTITUTIONAL_URI,
+    TOOLS,
+    Caller,
+    Tool,
+    read_resource,
+)
 from memory_ci.errors import EngineError, MemoryCIError
 from memory_ci.findings import printable_lines
 from memory_ci.text import shorten
@@ -32,7 +39,7 @@ from memory_ci.text import shorten
 T = TypeVar("T")
 
 HOST = "127.0.0.1"
-PATH = "/mcp"
+ENDPOINT_PATH = "/mcp"
 MAX_MESSAGE = 2_000  # Characters of an error.
 INSTRUCTIONS = (
     "Learnings from earlier work in this repository. Call `retrieve` before a task, "
@@ -54,7 +61,7 @@ class RequestHandlers:
 
     async def list_tools(self, _context: object, _params: object) -> types.ListToolsResult:
         """List the tools."""
-        return types.ListToolsResult(tools=list(DESCRIBED))
+        return types.ListToolsResult(tools=list(TOOL_DESCRIPTIONS))
 
     async def call_tool(
         self, _context: object, params: types.CallToolRequestParams
@@ -68,21 +75,21 @@ class RequestHandlers:
         if tool is None:
             name = _shorten_lines(repr(params.name))
             raise MCPError(types.INVALID_PARAMS, f"there is no tool {name}")
-        arguments = _parse(tool, params.arguments or {})
+        arguments = _parse_arguments(tool, params.arguments or {})
         try:
             text, record = await self._run(partial(tool.call, self._caller, arguments))
         except Exception as error:  # noqa: BLE001 - the agent reads it, and the server continues
-            failure = _failure(error)
+            failure = _make_failure(error)
             hint = f"\nHint: {failure.hint}" if failure.hint else ""
             text = f"Error: {failure.message} [{failure.slug}]{hint}"
-            return _answer(text, failure, is_error=True)
-        return _answer(text, record)
+            return _make_result(text, failure, is_error=True)
+        return _make_result(text, record)
 
     async def list_resources(self, _context: object, _params: object) -> types.ListResourcesResult:
         """List the resources without parameters."""
         resource = types.Resource(
             name="institutional",
-            uri=INSTITUTIONAL,
+            uri=INSTITUTIONAL_URI,
             description="What always applies in this repository, as untrusted hints.",
             mime_type="text/markdown",
         )
@@ -94,7 +101,7 @@ class RequestHandlers:
         """List the resources with parameters."""
         template = types.ResourceTemplate(
             name="entry",
-            uri_template=f"{ENTRY}{{id}}",
+            uri_template=f"{ENTRY_URI_PREFIX}{{id}}",
             description="One entry of memory, by its id or the start of it, as an untrusted hint.",
             mime_type="text/markdown",
         )
@@ -111,7 +118,7 @@ class RequestHandlers:
         try:
             text = await self._run(partial(read_resource, self._caller, params.uri))
         except Exception as error:  # noqa: BLE001 - the agent reads it, and the server continues
-            failure = _failure(error)
+            failure = _make_failure(error)
             details = msgspec.to_builtins(failure)
             raise MCPError(types.INVALID_PARAMS, failure.message, details) from None
         content = types.TextResourceContents(uri=params.uri, mime_type="text/markdown", text=text)
@@ -174,12 +181,12 @@ def serve_http(caller: Caller, port: int, announce: Callable[[str], None]) -> No
         # At other levels it would repeat what strangers put into headers.
         logging.getLogger("mcp").setLevel(logging.ERROR)
         app = build_server(caller).streamable_http_app(
-            streamable_http_path=PATH,
+            streamable_http_path=ENDPOINT_PATH,
             json_response=True,
             stateless_http=True,
             transport_security=_allow_loopback(port),
         )
-        announce(f"http://{HOST}:{port}{PATH}")
+        announce(f"http://{HOST}:{port}{ENDPOINT_PATH}")
         config = uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=2)
         uvicorn.Server(config).run(sockets=[listener])
 
@@ -195,13 +202,13 @@ def _allow_loopback(port: int) -> TransportSecuritySettings:
     )
 
 
-def _describe(tool: Tool) -> types.Tool:
+def _describe_tool(tool: Tool) -> types.Tool:
     """Return a tool as clients list it, with the JSON schemas of its arguments and its result."""
     return types.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=_schema(tool.takes),
-        output_schema=_schema(tool.gives),
+        input_schema=_build_schema(tool.argument_type),
+        output_schema=_build_schema(tool.result_type),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.writes,
             destructive_hint=False,
@@ -211,7 +218,7 @@ def _describe(tool: Tool) -> types.Tool:
     )
 
 
-def _schema(record: type[msgspec.Struct]) -> dict[str, Any]:
+def _build_schema(record: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the JSON schema of a record; the protocol wants an object as its root."""
     (_,), components = msgspec.json.schema_components([record], ref_template="#/$defs/{name}")
     root = components.pop(record.__name__)
@@ -219,20 +226,20 @@ def _schema(record: type[msgspec.Struct]) -> dict[str, Any]:
     return {**root, "$defs": components} if components else root
 
 
-def _parse(tool: Tool, arguments: dict[str, Any]) -> Arguments:
+def _parse_arguments(tool: Tool, arguments: dict[str, Any]) -> Arguments:
     """Return the arguments of a call as the record that the tool takes.
 
     Raises:
         MCPError: they do not fit the schema.
     """
     try:
-        return msgspec.convert(arguments, tool.takes)
+        return msgspec.convert(arguments, tool.argument_type)
     except msgspec.ValidationError as error:
         message = _shorten_lines(f"bad arguments for {tool.name}: {error}")
         raise MCPError(types.INVALID_PARAMS, message) from None
 
 
-def _failure(error: Exception) -> Failure:
+def _make_failure(error: Exception) -> Failure:
     """Return an error as a record for clients.
 
     For an unexpected error, only its type is included: its message may be text of strangers.
@@ -243,7 +250,9 @@ def _failure(error: Exception) -> Failure:
     return Failure("tool-failed", message, "Run the command with the same arguments.")
 
 
-def _answer(text: str, record: msgspec.Struct, *, is_error: bool = False) -> types.CallToolResult:
+def _make_result(
+    text: str, record: msgspec.Struct, *, is_error: bool = False
+) -> types.CallToolResult:
     return types.CallToolResult(
         content=[types.TextContent(text=text)],
         structured_content=msgspec.to_builtins(record),
@@ -255,4 +264,4 @@ def _shorten_lines(text: str) -> str:
     return shorten(printable_lines(text), MAX_MESSAGE)
 
 
-DESCRIBED = tuple(_describe(tool) for tool in TOOLS)
+TOOL_DESCRIPTIONS = tuple(_describe_tool(tool) for tool in TOOLS)

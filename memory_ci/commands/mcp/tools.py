@@ -17,7 +17,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.api import Memory
-from memory_ci.commands.episodes.episode import Noted, create_episode, mark_important
+from memory_ci.commands.episodes.episode import SavedEpisode, create_episode, mark_important
 from memory_ci.commands.episodes.feedback import check_length, give_feedback, name_work, parse_time
 from memory_ci.commands.episodes.recall import MAX_LIMIT, RecallQuery, recall_episodes
 from memory_ci.commands.episodes.text import quote_for_agent
@@ -50,13 +50,13 @@ from memory_ci.sessions.session_note import note_served
 MAX_CHARS = 40_000
 """Characters of an answer of the MCP server: agents cut off or put aside much longer ones."""
 
-BY = "mcp"  # The author of feedback: an agent, not the person whom git names.
-NOTHING = "Memory knows nothing about this."
+FEEDBACK_AUTHOR = "mcp"  # The author of feedback: an agent, not the person whom git names.
+NOTHING_FOUND = "Memory knows nothing about this."
 
-INSTITUTIONAL = "memory://institutional"
-ENTRY = "memory://entry/"
+INSTITUTIONAL_URI = "memory://institutional"
+ENTRY_URI_PREFIX = "memory://entry/"
 
-WAITING = "It waits in the inbox; commit it with your work."
+INBOX_NEXT_STEP = "It waits in the inbox; commit it with your work."
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
         """Return options of a retrieval by this session in this role."""
         return RetrieveOptions(**fields, session=self.session, role=self.role)  # type: ignore[arg-type] # by its callers
 
-    def own_session(self, name: str | None) -> str | None:
+    def require_own_session(self, name: str | None) -> str | None:
         """Return the session that this server works for, and refuse a client that names another.
 
         Args:
@@ -128,10 +128,11 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
     query = arguments.about or arguments.task
     retrieval = caller.memory(workspace).retrieve(query, options=options)
 
-    is_noted = arguments.at is None  # Memory of another revision is not noted as served.
+    is_current_memory = arguments.at is None  # Other revisions are not recorded as served.
     ids = list_served_ids(retrieval)
-    context = append_usage_request(render_context(retrieval), is_noted and bool(ids))
-    if is_noted:
+    asks_for_usage = is_current_memory and bool(ids)
+    context = append_usage_request(render_context(retrieval), asks_for_usage)
+    if is_current_memory:
         with suppress(MemoryCIError):  # The answer is served even if it cannot be noted.
             record_served(workspace, list_noted_ids(retrieval), caller.now)
             if caller.session is not None:
@@ -142,21 +143,21 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
         mode=retrieval.mode,
         verdict=retrieval.verdict,
         notes=retrieval.notes,
-        marked=_list_marked(retrieval.hits),
+        marked=_list_entries_with_changed_code(retrieval.hits),
         weak=retrieval.weak,
         known=retrieval.known,
     )
-    return _with_notes(context or NOTHING, retrieval.notes), record
+    return _with_notes(context or NOTHING_FOUND, retrieval.notes), record
 
 
-def _list_marked(hits: Iterable[Hit]) -> tuple[Marked, ...]:
+def _list_entries_with_changed_code(hits: Iterable[Hit]) -> tuple[Marked, ...]:
     """Return the served entries whose cited code has changed, with the verdicts that say so."""
-    marked = []
+    marked_entries = []
     for hit in hits:
-        verdicts = tuple(verdict for verdict in hit.verdicts if verdict.kind in STALE_KINDS)
-        if verdicts:
-            marked.append(Marked(hit.located.entry.id, verdicts))
-    return tuple(marked)
+        stale_verdicts = tuple(verdict for verdict in hit.verdicts if verdict.kind in STALE_KINDS)
+        if stale_verdicts:
+            marked_entries.append(Marked(hit.located.entry.id, stale_verdicts))
+    return tuple(marked_entries)
 
 
 def call_similar_changes(
@@ -170,7 +171,7 @@ def call_similar_changes(
     retrieval = Retrieval(task=arguments.task, mode="lexical", hints=Hints(changes))
     context = render_context(retrieval)
     labels = tuple(change.task.label for change in changes)
-    return context or NOTHING, SimilarChanges(context, labels)
+    return context or NOTHING_FOUND, SimilarChanges(context, labels)
 
 
 def call_add_learning(caller: Caller, arguments: tool_arguments.AddLearning) -> tuple[str, Kept]:
@@ -184,12 +185,14 @@ def call_add_learning(caller: Caller, arguments: tool_arguments.AddLearning) -> 
         type=arguments.type,
         domain=arguments.domain,
         importance=arguments.importance,
-        scope=_check_scope(caller, arguments.scope),
+        scope=_require_writable_scope(caller, arguments.scope),
         quote=arguments.quote or None,
         sessions=(caller.session,) if caller.session else None,
     )
-    next_step = "The next commit of this work takes it along." if added.is_pending else WAITING
-    return _report(Kept(added.entry.id, added.path, added.is_new), next_step)
+    next_step = (
+        "The next commit of this work takes it along." if added.is_pending else INBOX_NEXT_STEP
+    )
+    return _answer_written_file(Kept(added.entry.id, added.path, added.is_new), next_step)
 
 
 def call_record_feedback(
@@ -208,22 +211,22 @@ def call_record_feedback(
         id=entry.id,
         kind=arguments.kind,
         at=caller.now.replace(microsecond=0),
-        by=BY,
+        by=FEEDBACK_AUTHOR,
         ref=arguments.ref or name_work(workspace, caller.session),
     )
-    noted = give_feedback(workspace, feedback)
+    saved_feedback = give_feedback(workspace, feedback)
     record = FeedbackResult(
         id=entry.id,
         kind=arguments.kind,
-        path=noted.path,
-        is_new=noted.is_new,
-        before=noted.before,
-        after=noted.after,
+        path=saved_feedback.path,
+        is_new=saved_feedback.is_new,
+        before=saved_feedback.before,
+        after=saved_feedback.after,
     )
-    if not noted.is_new:
+    if not saved_feedback.is_new:
         return "Noted already; nothing written.", record
-    utility = f"Utility {noted.before:.2f} -> {noted.after:.2f}."
-    return f"Wrote {printable(noted.path)}. {utility}", record
+    utility = f"Utility {saved_feedback.before:.2f} -> {saved_feedback.after:.2f}."
+    return f"Wrote {printable(saved_feedback.path)}. {utility}", record
 
 
 def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple[str, Kept]:
@@ -231,14 +234,17 @@ def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple
 
     It is a proposal to people: feedback, or a note in the inbox that contradicts the entry.
     """
+    # `keep` and `retire` are feedback, by which a person decides.
     if arguments.answer != "edit":
         kind: FeedbackKind = "confirmed" if arguments.answer == "keep" else "rejected"
         _, feedback = call_record_feedback(
             caller, tool_arguments.RecordFeedback(id=arguments.id, kind=kind)
         )
-        kept = Kept(feedback.id, feedback.path, feedback.is_new)
-        return _report(kept, "It is feedback; a person decides: review --stale.")
+        written_file = Kept(feedback.id, feedback.path, feedback.is_new)
+        next_step = "It is feedback; a person decides: review --stale."
+        return _answer_written_file(written_file, next_step)
 
+    # An edit is a new entry, which contradicts the old one until a person has decided.
     workspace = caller.workspace()
     check_length(arguments.id)
     located = find_visible(workspace, arguments.id, caller.options(), caller.today)
@@ -247,18 +253,18 @@ def call_review(caller: Caller, arguments: tool_arguments.ReviewAnswer) -> tuple
         arguments.body,
         type=located.entry.type,
         domain=located.entry.domain,
-        scope=_check_scope(caller, located.scope.target),
+        scope=_require_writable_scope(caller, located.scope.target),
         relations=(f"contradicts {located.entry.id}",),
     )
-    return _report(Kept(added.entry.id, added.path, added.is_new), WAITING)
+    return _answer_written_file(Kept(added.entry.id, added.path, added.is_new), INBOX_NEXT_STEP)
 
 
 def call_create_episode(
     caller: Caller, arguments: tool_arguments.CreateEpisode
 ) -> tuple[str, Kept]:
     """Record an attempt and its outcome as an episode of this repository."""
-    session = caller.own_session(arguments.session_id)
-    noted = create_episode(
+    session = caller.require_own_session(arguments.session_id)
+    saved = create_episode(
         caller.workspace(),
         arguments.content,
         arguments.context,
@@ -267,7 +273,7 @@ def call_create_episode(
         session=session,
         now=caller.now,
     )
-    return _report_noted(noted)
+    return _answer_saved_episode(saved)
 
 
 def call_recall_episodes(
@@ -277,7 +283,7 @@ def call_recall_episodes(
 
     The answer is untrusted hints.
     """
-    session = caller.own_session(arguments.session_filter)
+    session = caller.require_own_session(arguments.session_filter)
     now = parse_time(arguments.current_time) if arguments.current_time else caller.now
     # A filter drops episodes of the answer, so more are recalled first.
     limit = MAX_LIMIT if arguments.session_filter else arguments.limit
@@ -290,9 +296,9 @@ def call_recall_episodes(
     )
     recalled = recall_episodes(caller.workspace(), query, caller.environ)
     if arguments.session_filter:
-        own = [hit for hit in recalled.hits if hit.episode.context.get("session") == session]
-        recalled = replace(recalled, hits=tuple(own[: arguments.limit]), changes=())
-    return _report_recalled(recalled)
+        own_hits = [hit for hit in recalled.hits if hit.episode.context.get("session") == session]
+        recalled = replace(recalled, hits=tuple(own_hits[: arguments.limit]), changes=())
+    return _answer_recalled_episodes(recalled)
 
 
 def call_query_at_time(
@@ -306,7 +312,7 @@ def call_query_at_time(
     query = RecallQuery(
         arguments.query, time, limit=arguments.limit, session=caller.session, at=time
     )
-    return _report_recalled(recall_episodes(caller.workspace(), query, caller.environ))
+    return _answer_recalled_episodes(recall_episodes(caller.workspace(), query, caller.environ))
 
 
 def call_mark_important(
@@ -314,10 +320,9 @@ def call_mark_important(
 ) -> tuple[str, Kept]:
     """Set how important an episode is. Earlier settings stay recorded; the last setting counts."""
     workspace = caller.workspace()
-    noted = mark_important(
-        workspace, arguments.episode_id, arguments.valence, caller.now, caller.session
-    )
-    return _report_noted(noted)
+    importance = arguments.valence
+    saved = mark_important(workspace, arguments.episode_id, importance, caller.now, caller.session)
+    return _answer_saved_episode(saved)
 
 
 def call_health(
@@ -332,56 +337,59 @@ def call_health(
     return render_health(health), health
 
 
-Call = Callable[[Caller, Any], tuple[str, Any]]
+ToolFunction = Callable[[Caller, Any], tuple[str, Any]]
 
 
 class Tool(NamedTuple):
     """A tool as clients see it, and the function that answers.
 
     Attributes:
-        takes: the record of its arguments.
-        gives: the record that it returns.
+        name: its name.
+        description: its description.
+        argument_type: the record of its arguments.
+        result_type: the record that it returns.
+        call: the function that answers a call.
     """
 
     name: str
     description: str
-    takes: type[tool_arguments.Arguments]
-    gives: type[msgspec.Struct]
-    call: Call
+    argument_type: type[tool_arguments.Arguments]
+    result_type: type[msgspec.Struct]
+    call: ToolFunction
 
     @property
     def writes(self) -> bool:
         """Tell whether it writes files."""
-        return self.gives in (Kept, FeedbackResult)
+        return self.result_type in (Kept, FeedbackResult)
 
 
-def _as_tool(call: Call) -> Tool:
-    """Return the tool of a function: its name, docstring and types become the tool's description.
+def _build_tool(call: ToolFunction) -> Tool:
+    """Return the tool of a function, described by its name, docstring and types.
 
-    The function returns a text and a record; `gives` is the type of the record.
+    The function takes a record of arguments. It returns a text and a record of the result.
     """
     types = get_type_hints(call)
     _, record_type = get_args(types["return"])
     return Tool(
         name=call.__name__.removeprefix("call_"),
         description=" ".join((call.__doc__ or "").split()),
-        takes=types["arguments"],
-        gives=record_type,
+        argument_type=types["arguments"],
+        result_type=record_type,
         call=call,
     )
 
 
-CALLS: tuple[Call, ...] = (
+TOOL_FUNCTIONS: tuple[ToolFunction, ...] = (
     call_retrieve, call_similar_changes, call_add_learning, call_record_feedback, call_review,
     call_create_episode, call_recall_episodes, call_query_at_time, call_mark_important, call_health,
 )  # fmt: skip
-TOOLS = tuple(_as_tool(call) for call in CALLS)
+TOOLS = tuple(_build_tool(call) for call in TOOL_FUNCTIONS)
 
 
-def _check_scope(caller: Caller, scope: str) -> str:
-    """Return the scope that a client may write to: any but that of another session.
+def _require_writable_scope(caller: Caller, scope: str) -> str:
+    """Return a scope if a client may write to it: any but the scope of another session.
 
-    `session` alone is the scope of the server's own session.
+    `session` alone becomes the scope of the server's own session, such as `session:4f2a`.
 
     Raises:
         UsageError: other-session.
@@ -389,12 +397,16 @@ def _check_scope(caller: Caller, scope: str) -> str:
     name, _, session = scope.partition(":")
     if name != "session":
         return scope
-    caller.own_session(session)
-    return f"session:{caller.session or ''}"
+    own_session = caller.require_own_session(session)
+    return f"session:{own_session or ''}"
 
 
-def _report_recalled(recalled: Recalled) -> tuple[str, Recollection]:
-    """Return the answer on recalled episodes: a text, and the same as a record."""
+def _answer_recalled_episodes(recalled: Recalled) -> tuple[str, Recollection]:
+    """Return the answer of a tool that searches episodes: a text, and the same as a record.
+
+    Args:
+        recalled: the episodes and merged changes that were found, and remarks on the search.
+    """
     context = quote_for_agent(recalled)
     record = Recollection(
         context=context,
@@ -403,7 +415,7 @@ def _report_recalled(recalled: Recalled) -> tuple[str, Recollection]:
         notes=recalled.notes,
         changes=_list_scores(recalled.changes),
     )
-    return _with_notes(context or NOTHING, recalled.notes), record
+    return _with_notes(context or NOTHING_FOUND, recalled.notes), record
 
 
 def _list_scores(hits: Iterable[RecalledEpisode]) -> tuple[EpisodeScore, ...]:
@@ -415,23 +427,31 @@ def _list_scores(hits: Iterable[RecalledEpisode]) -> tuple[EpisodeScore, ...]:
     return tuple(records)
 
 
-def _report_noted(noted: Noted) -> tuple[str, Kept]:
-    """Return the answer on an episode that was written, with a note on keys that were left out."""
+def _answer_saved_episode(saved: SavedEpisode) -> tuple[str, Kept]:
+    """Return the answer of a tool that writes the file of an episode: a text and a record.
+
+    It has a note on the keys of the context that were left out.
+    """
     notes: tuple[str, ...] = ()
-    if noted.left_out:
-        keys = ", ".join(noted.left_out)
+    if saved.dropped_keys:
+        keys = ", ".join(saved.dropped_keys)
         notes = (f"Left out, because it is not in this repository: {keys}.",)
-    kept = Kept(noted.episode.id, noted.path, noted.is_new, notes)
-    return _report(kept, "Commit it with your work.")
+    written_file = Kept(saved.episode.id, saved.path, saved.is_new, notes)
+    return _answer_written_file(written_file, "Commit it with your work.")
 
 
-def _report(kept: Kept, next_step: str) -> tuple[str, Kept]:
-    """Return the answer on a file: that it was written and what comes next, or that it existed."""
-    path = printable(kept.path)
-    text = f"Known already as {kept.id} in {path}; nothing written."
-    if kept.is_new:
-        text = f"Wrote {path} ({kept.id}). {next_step}"
-    return _with_notes(text, kept.notes), kept
+def _answer_written_file(written_file: Kept, next_step: str) -> tuple[str, Kept]:
+    """Return the answer of a tool that writes a file: a text, and the same as a record.
+
+    Args:
+        written_file: the file, and whether it was written or existed.
+        next_step: a sentence that follows if it was written.
+    """
+    path = printable(written_file.path)
+    text = f"Known already as {written_file.id} in {path}; nothing written."
+    if written_file.is_new:
+        text = f"Wrote {path} ({written_file.id}). {next_step}"
+    return _with_notes(text, written_file.notes), written_file
 
 
 def _with_notes(text: str, notes: Iterable[str]) -> str:
@@ -446,17 +466,17 @@ def read_resource(caller: Caller, uri: str) -> str:
         UsageError: unknown-resource, unknown-entry, ambiguous-entry.
     """
     workspace = caller.workspace()
-    if uri == INSTITUTIONAL:
+    if uri == INSTITUTIONAL_URI:
         # For an empty task only norms are served; no embedder is needed.
         memory = Memory(workspace, now=caller.now, environ={"MEMORY_CI_EMBEDDER": "none"})
         options = caller.options(total_chars=MAX_CHARS)
         return render_context(memory.retrieve("", options=options))
-    if uri.startswith(ENTRY):
-        prefix = unquote(uri.removeprefix(ENTRY))
+    if uri.startswith(ENTRY_URI_PREFIX):
+        prefix = unquote(uri.removeprefix(ENTRY_URI_PREFIX))
         retrieval = show_visible(workspace, prefix, caller.options(), caller.today)
         hits = tuple(_cut_body(hit) for hit in retrieval.hits)
         return render_context(replace(retrieval, hits=hits))
-    hint = f"There are {INSTITUTIONAL} and {ENTRY}<id>."
+    hint = f"There are {INSTITUTIONAL_URI} and {ENTRY_URI_PREFIX}<id>."
     raise UsageError("there is no such resource", slug="unknown-resource", hint=hint)
 
 

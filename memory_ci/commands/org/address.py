@@ -19,16 +19,18 @@ from memory_ci.records.names import AUDIENCE
 from memory_ci.regex import Regex
 
 # Environment variables.
-INDEX = "MEMORY_CI_ORG_INDEX"  # A directory, a server, or URLs of files with their digests.
-AUDIENCES = "MEMORY_CI_ORG_AUDIENCES"  # The audiences of the job.
+INDEX_VARIABLE = (
+    "MEMORY_CI_ORG_INDEX"  # A directory, a server, or URLs of files with their digests.
+)
+AUDIENCES_VARIABLE = "MEMORY_CI_ORG_AUDIENCES"  # The audiences of the job.
 # The credential for the host of the files.
-TOKEN = "MEMORY_CI_ORG_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_VARIABLE = "MEMORY_CI_ORG_TOKEN"  # noqa: S105 - the name of a variable
 
 DEFAULT_AUDIENCES = ("public", "internal")
 MAX_BYTES = 2_000_000_000  # Bytes of one file that is fetched.
-SECONDS = 20.0  # Seconds in which a file is fetched: an agent waits for it, once.
+FETCH_SECONDS = 20.0  # Seconds in which a file is fetched: an agent waits for it, once.
 RETRY_SECONDS = 600.0  # Time until a fetch that failed is tried again.
-FILE = Regex(
+FILE_ADDRESS = Regex(
     rf"(?P<url>https?://[^\s#]+/(?P<name>(?:{AUDIENCE})\.db)(?:\?[^\s#]*)?)"
     r"#sha256=(?P<digest>[0-9a-f]{64})"
 )
@@ -43,23 +45,26 @@ class RemoteFile(NamedTuple):
     digest: str
 
 
-def choose_audiences(environ: Mapping[str, str], wanted: tuple[str, ...] = ()) -> tuple[str, ...]:
+def choose_audiences(
+    environ: Mapping[str, str], configured: tuple[str, ...] = ()
+) -> tuple[str, ...]:
     """Return the audiences, such as `internal`, whose entries a job may read.
 
     Args:
         environ: the environment, which names them; without the variable, public and internal.
-        wanted: return only those among these, if there are any.
+        configured: the audiences of the configuration, to which the result is limited; () does not
+            limit it.
 
     Raises:
         UsageError: bad-audience.
     """
     audiences: tuple[str, ...] = DEFAULT_AUDIENCES
-    if environ.get(AUDIENCES):
-        audiences = tuple(re.split(r"[\s,]+", environ[AUDIENCES].strip()))
+    if environ.get(AUDIENCES_VARIABLE):
+        audiences = tuple(re.split(r"[\s,]+", environ[AUDIENCES_VARIABLE].strip()))
     check_audiences(audiences)
-    if not wanted:
+    if not configured:
         return audiences
-    return tuple(audience for audience in audiences if audience in wanted)
+    return tuple(audience for audience in audiences if audience in configured)
 
 
 def check_audiences(names: tuple[str, ...]) -> None:
@@ -99,7 +104,7 @@ def find_index(address: str, environ: Mapping[str, str]) -> str:
     directory = cache / hashlib.sha256(digests.encode()).hexdigest()[:32]
     for file in files:
         if not (directory / file.name).is_file():
-            _fetch(file.url, file.digest, directory / file.name, environ)
+            _fetch_file(file.url, file.digest, directory / file.name, environ)
     return str(directory)
 
 
@@ -108,7 +113,7 @@ def _parse_files(address: str) -> list[RemoteFile]:
     files: list[RemoteFile] = []
     words = address.split()
     for word in words:
-        match = FILE.fullmatch(word)
+        match = FILE_ADDRESS.fullmatch(word)
         if match:
             files.append(RemoteFile(match["url"], match["name"], match["digest"]))
     names = {file.name for file in files}
@@ -117,11 +122,11 @@ def _parse_files(address: str) -> list[RemoteFile]:
             "Name a directory, or https://…/internal.db#sha256=DIGEST,"
             " several with blanks between them."
         )
-        raise UsageError(f"{INDEX} names no index", slug="bad-org-index", hint=hint)
+        raise UsageError(f"{INDEX_VARIABLE} names no index", slug="bad-org-index", hint=hint)
     return files
 
 
-def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:
+def _fetch_file(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> None:
     """Fetch a file and check its digest.
 
     After a failure nothing is tried for ten minutes: each prompt of an agent would wait for it.
@@ -131,15 +136,15 @@ def _fetch(url: str, digest: str, target: Path, environ: Mapping[str, str]) -> N
     """
     failure_mark = target.with_name(f"{target.name}.failed")
     if failure_mark.is_file() and time.time() - failure_mark.stat().st_mtime < RETRY_SECONDS:
-        raise _make_error(url, "could not be fetched; the next attempt is in ten minutes")
+        raise _make_index_error(url, "could not be fetched; the next attempt is in ten minutes")
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         data = _download(url, environ)
         if hashlib.sha256(data).hexdigest() != digest:
-            raise _make_error(url, "is not the requested file: its digest differs")
+            raise _make_index_error(url, "is not the requested file: its digest differs")
     except ConnectionError as error:
         failure_mark.touch()
-        raise _make_error(url, f"cannot be fetched: {error}") from error
+        raise _make_index_error(url, f"cannot be fetched: {error}") from error
     except MemoryCIError:
         failure_mark.touch()
         raise
@@ -155,22 +160,25 @@ def _download(url: str, environ: Mapping[str, str]) -> bytes:
     from memory_ci.forge.http import Budget, Transport  # Other addresses need no client.
 
     parts = urlsplit(url)
-    token = environ.get(TOKEN, "").strip()
+    token = environ.get(TOKEN_VARIABLE, "").strip()
     secret_headers = {"authorization": f"Bearer {token}"} if token else {}
     transport = Transport(
         f"{parts.scheme}://{parts.netloc}",
         headers={"accept": "application/octet-stream"},
         secrets=secret_headers,
-        budget=Budget(requests=10, seconds=SECONDS),
+        budget=Budget(requests=10, seconds=FETCH_SECONDS),
         max_bytes=MAX_BYTES,
     )
     reply = transport.send(url)
     if reply.status != 200:
-        raise _make_error(url, f"cannot be fetched: status {reply.status}")
+        raise _make_index_error(url, f"cannot be fetched: status {reply.status}")
     return reply.body
 
 
-def _make_error(url: str, problem: str) -> EngineError:
+def _make_index_error(url: str, problem: str) -> EngineError:
     message = f"the organisation's index at {urlsplit(url).hostname} {problem}"
-    hint = f"Compare {INDEX} with the manifest beside the file; for a private store set {TOKEN}."
+    hint = (
+        f"Compare {INDEX_VARIABLE} with the manifest beside the file; "
+        f"for a private store set {TOKEN_VARIABLE}."
+    )
     return EngineError(message, slug="org-digest", hint=hint)

@@ -82,8 +82,8 @@ def places_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return places(github(gitlab(command)))
 
 
-JOBS = 8  # Repositories that are read at a time.
-SECONDS = 120  # The time limit of each git process.
+READER_JOBS = 8  # Repositories that are read at a time.
+GIT_SECONDS = 120  # The time limit of each git process.
 MAX_HITS = 10
 MATRIX_SIZE = 256  # Jobs of one matrix on GitHub.
 
@@ -137,8 +137,8 @@ def sync_command(
             gather,
             os.environ,
             now(),
-            jobs=JOBS,
-            seconds=SECONDS,
+            jobs=READER_JOBS,
+            seconds=GIT_SECONDS,
             dry_run=dry_run,
             advance=advance,
         )
@@ -188,7 +188,7 @@ def verify_command(index: str, as_json: bool) -> None:
 
     with progress("Verifying") as advance:
         differences, count = verify_org(
-            index, os.environ, jobs=JOBS, seconds=SECONDS, advance=advance
+            index, os.environ, jobs=READER_JOBS, seconds=GIT_SECONDS, advance=advance
         )
     lines = [printable(f"{difference.name}: {difference.what}") for difference in differences]
     if not differences:
@@ -250,18 +250,19 @@ def plan_command(
             batch=MATRIX_SIZE,
             state=state,
             deadline=None,
-            jobs=JOBS,
+            jobs=READER_JOBS,
             advance=advance,
         )
-    due = list(chain.from_iterable(plan.batches))
-    show(plan, (printable(repository.address) for repository in due), as_json)
-    total = len(due) + plan.current + len(plan.failed) + len(plan.unasked)
-    click.echo(f"{len(due)} of {total} repositories have unread work", err=True)
+    due_repositories = list(chain.from_iterable(plan.batches))
+    show(plan, (printable(repository.address) for repository in due_repositories), as_json)
+    due_count = len(due_repositories)
+    total = due_count + plan.current + len(plan.failed) + len(plan.unasked)
+    click.echo(f"{due_count} of {total} repositories have unread work", err=True)
     for name, reason in plan.failed[:MAX_NAMED]:
         click.echo(printable(f"failed: {name}: {reason}"), err=True)
     if plan.unasked:
-        unasked = plural(len(plan.unasked), "repository")
-        click.echo(f"not searched, because the time was over: {unasked}", err=True)
+        unasked_count = plural(len(plan.unasked), "repository")
+        click.echo(f"not searched, because the time was over: {unasked_count}", err=True)
     raise SystemExit(1 if plan.failed or plan.unasked else 0)
 
 
@@ -286,13 +287,16 @@ def _iter_report_lines(report: OrgReport) -> Iterator[str]:
             yield f"{kind}: {len(repositories) - MAX_NAMED} more"
     for name in report.dropped[:MAX_NAMED]:
         yield printable(f"dropped: {name}")
-    if report.left_out:
-        left_out = plural(len(report.left_out), "private repository")
-        yield f"left out: {left_out} that no line of a list names"
+    if report.unnamed_private:
+        private_count = plural(len(report.unnamed_private), "private repository")
+        yield f"left out: {private_count} that no line of a list names"
     if report.problem:
         yield printable(f"Warning: {report.problem}; nothing that is missing was dropped")
-    if report.gated or report.cut:
-        yield f"not shared: {report.gated} unsafe, {report.cut} too many or in too large a file"
+    if report.unsafe_count or report.excess_count:
+        unshared = (
+            f"{report.unsafe_count} unsafe, {report.excess_count} too many or in too large a file"
+        )
+        yield f"not shared: {unshared}"
     for published in report.published:
         state = "new" if published.is_new else "as it was"
         yield f"{published.audience}: {published.path}, {published.size:,} bytes, {state}"
@@ -310,7 +314,10 @@ def _iter_hit_lines(hits: Sequence[Hit]) -> Iterator[str]:
 
 
 def _iter_status_lines(status: OrgStatus) -> Iterator[str]:
-    """Yield a line for each audience, and for each repository that could not be read."""
+    """Yield a line for each audience, and for each repository that could not be read.
+
+    The last line counts the entries that are not shared because they are unsafe.
+    """
     for audience in status.audiences:
         repositories = plural(audience.repositories, "repository")
         entries = plural(audience.entries, "entry")
@@ -318,8 +325,10 @@ def _iter_status_lines(status: OrgStatus) -> Iterator[str]:
         if audience.oldest:
             line += f", the oldest checked {audience.oldest:%Y-%m-%d %H:%M}"
         yield printable(line)
-    for name, since, reason in status.failing:
-        when = f" since {since:%Y-%m-%d %H:%M}" if since else ""
-        yield printable(f"failing{when}: {name}: {reason}")
-    if status.gated:
-        yield f"{plural(status.gated, 'entry')} must not be shown to others"
+    for repository in status.failing:
+        since = ""
+        if repository.failed_at:
+            since = f" since {repository.failed_at:%Y-%m-%d %H:%M}"
+        yield printable(f"failing{since}: {repository.name}: {repository.reason}")
+    if status.unsafe_count:
+        yield f"{plural(status.unsafe_count, 'entry')} must not be shown to others"

@@ -18,7 +18,7 @@ from memory_ci.commands.org.records import (
 from memory_ci.errors import EngineError
 from memory_ci.records.entry import Located
 
-WORK = "operator"
+OPERATOR_DIRECTORY = "operator"
 """The operator's directory: all audiences before they are published, heads and failures."""
 
 
@@ -37,6 +37,8 @@ class OrgEngine(Protocol):
     def sync(self, repository: OrgRepository, head: str, entries: Sequence[Located] | None) -> None:
         """Replace the entries of a repository in the index, in one transaction.
 
+        The record of indexed commits, `heads`, is updated.
+
         Args:
             repository: the repository; its entries are removed from any audience but its own.
             head: the commit of the entries.
@@ -48,6 +50,7 @@ class OrgEngine(Protocol):
         old_head = self.heads().get(repository.id)
         if old_head is not None and old_head.repository.audience != repository.audience:
             if entries is None:
+                # The rows are in the database of the old audience, and are not copied.
                 raise ValueError("rows that move to another audience are given anew")
             self.drop(repository.id)
         if entries is not None:
@@ -108,7 +111,7 @@ class OrgEngine(Protocol):
     def state(self) -> bytes:
         """Return the operator's state; b"" without one, and for readers."""
 
-    def keep_state(self, data: bytes) -> None:
+    def save_state(self, data: bytes) -> None:
         """Save the operator's state.
 
         Raises:

@@ -6,7 +6,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from memory_ci.commands.org.engine import WORK, OrgEngine
+from memory_ci.commands.org.engine import OPERATOR_DIRECTORY, OrgEngine
 from memory_ci.errors import EngineError, UsageError
 from memory_ci.extras import how_to_install
 
@@ -55,13 +55,13 @@ def is_server(address: str) -> bool:
 
 
 def state_directory(address: str) -> Path:
-    """Return the directory for files of the operator of a sync, which readers do not see.
+    """Return the directory for the files of whoever runs syncs, the operator.
 
-    It is in the directory of the index; for a server it is in the user's cache, because a lost
-    file is made again by the next sync.
+    Readers do not see them. The directory is in that of the index. For a server it is in the user's
+    cache: a file that is lost there is made again by the next sync.
     """
     if not is_server(address):
-        return Path(address) / WORK
+        return Path(address) / OPERATOR_DIRECTORY
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     name = f"server-{hashlib.sha256(address.encode()).hexdigest()[:16]}"
     return cache / "memory-ci" / "org" / name

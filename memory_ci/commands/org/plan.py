@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from memory_ci.commands.org.sync import JOBS, SECONDS, in_order
+from memory_ci.commands.org.sync import DEFAULT_JOBS, GIT_SECONDS, in_order
 from memory_ci.commands.org.targets import OrgTarget, OrgTargets
 from memory_ci.errors import EngineError, MemoryCIError, RepositoryError
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range
@@ -28,14 +28,14 @@ from memory_ci.records.config import Config, PublishConfig
 from memory_ci.records.history import MergedChange
 from memory_ci.store.files import write_file
 
-MATRIX = 256  # Jobs of one matrix, at most (docs.github.com, "Actions limits").
+MAX_MATRIX_JOBS = 256  # Jobs of one matrix, at most (docs.github.com, "Actions limits").
 MAX_COUNT = 100  # Unread changes that are counted; with more a run is no more urgent.
-AHEAD = 4  # Answers per job that may wait.
-BRANCH = PublishConfig().branch
-STATE = "plan.json"
+ANSWERS_AHEAD = 4  # Answers per job that may wait.
+REQUEST_BRANCH = PublishConfig().branch
+STATE_FILE = "plan.json"
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class WaitingRepository(msgspec.Struct, frozen=True):
     """A repository with merged changes that no run has read.
 
     Attributes:
@@ -62,7 +62,7 @@ class OrgPlan(msgspec.Struct, frozen=True):
         unasked: those that were not asked before the deadline.
     """
 
-    batches: tuple[tuple[Waiting, ...], ...]
+    batches: tuple[tuple[WaitingRepository, ...], ...]
     current: int
     failed: tuple[tuple[str, str], ...] = ()
     unasked: tuple[str, ...] = ()
@@ -74,7 +74,7 @@ class UnreadWork(msgspec.Struct, frozen=True):
     Attributes:
         tips: the commits of the default branch and of the branch of the request with memory,
             "" for a branch that does not exist.
-        waiting: the number, as in `Waiting`.
+        waiting: the number, as in `WaitingRepository`.
     """
 
     tips: tuple[str, str]
@@ -85,10 +85,10 @@ def plan_org(
     gather: Callable[[Path], OrgTargets],
     environ: Mapping[str, str],
     *,
-    batch: int = MATRIX,
+    batch: int = MAX_MATRIX_JOBS,
     state: Path | None = None,
     deadline: float | None = None,
-    jobs: int = JOBS,
+    jobs: int = DEFAULT_JOBS,
     advance: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> OrgPlan:
     """Return the repositories that have unread merged work. Nothing is written to them.
@@ -109,14 +109,18 @@ def plan_org(
         UsageError: bad-list.
         EngineError: `forge-…`; org-unreachable if no repository can be asked.
     """
-    end = time.monotonic() + deadline if deadline is not None else None
+    end_time = time.monotonic() + deadline if deadline is not None else None
     with tempfile.TemporaryDirectory() as cache:
         targets = gather(Path(cache)).targets
     last_counts = _load_counts(state)
 
-    def count_until_end(target: OrgTarget) -> UnreadWork | str | None:
-        """Return the count, the message of an error, or None after the deadline."""
-        if end is not None and time.monotonic() >= end:
+    def count_before_deadline(target: OrgTarget) -> UnreadWork | str | None:
+        """Count the unread changes of a repository, unless the deadline is over.
+
+        Returns:
+            The count; the message of an error; None after the deadline.
+        """
+        if end_time is not None and time.monotonic() >= end_time:
             return None
         try:
             return _count_target(target, last_counts.get(target.repository.id), environ)
@@ -124,60 +128,68 @@ def plan_org(
             return error.message
 
     counts = dict(last_counts)
-    due: list[Waiting] = []
-    failed: list[tuple[str, str]] = []
-    unasked: list[str] = []
-    results = _run_in_threads(count_until_end, targets, jobs, advance)
+    due_repositories: list[WaitingRepository] = []
+    failed_repositories: list[tuple[str, str]] = []
+    unasked_names: list[str] = []
+    results = _count_in_threads(count_before_deadline, targets, jobs, advance)
     for target, result in zip(targets, results, strict=True):
         name = target.repository.name
         if result is None:
-            unasked.append(name)
+            unasked_names.append(name)
         elif isinstance(result, str):
-            failed.append((name, result))
+            failed_repositories.append((name, result))
         else:
             counts[target.repository.id] = result
             if result.waiting != 0:
                 head, _ = result.tips
-                due.append(Waiting(name, target.address, head, result.waiting))
+                due_repositories.append(
+                    WaitingRepository(name, target.address, head, result.waiting)
+                )
 
     if state is not None:
         _save_counts(state, targets, counts)
-    if failed and len(failed) == len(targets):
-        raise _make_unreachable_error(failed)
-    batches = [tuple(due[start : start + batch]) for start in range(0, len(due), batch)]
+    if failed_repositories and len(failed_repositories) == len(targets):
+        raise _make_unreachable_error(failed_repositories)
+    batches = [
+        tuple(due_repositories[start : start + batch])
+        for start in range(0, len(due_repositories), batch)
+    ]
     return OrgPlan(
         batches=tuple(batches),
-        current=len(targets) - len(due) - len(failed) - len(unasked),
-        failed=tuple(failed),
-        unasked=tuple(unasked),
+        current=len(targets)
+        - len(due_repositories)
+        - len(failed_repositories)
+        - len(unasked_names),
+        failed=tuple(failed_repositories),
+        unasked=tuple(unasked_names),
     )
 
 
-def _run_in_threads(
-    count: Callable[[OrgTarget], UnreadWork | str | None],
+def _count_in_threads(
+    count_target: Callable[[OrgTarget], UnreadWork | str | None],
     targets: Sequence[OrgTarget],
     jobs: int,
     advance: Callable[[int, int], None],
 ) -> Iterator[UnreadWork | str | None]:
-    """Yield the result of a function for each target, in their order.
+    """Count the unread changes of each target in threads, and yield the counts in their order.
 
     Args:
-        count: the function.
+        count_target: counts the changes of one target.
         targets: the targets.
         jobs: how many targets are worked on at the same time.
         advance: is called with the number of targets done, and of all.
     """
     with ThreadPoolExecutor(max_workers=jobs) as pool:
-        results = in_order(pool, count, targets, jobs * AHEAD)
+        results = in_order(pool, count_target, targets, jobs * ANSWERS_AHEAD)
         for done, result in enumerate(results, start=1):
             advance(done, len(targets))
             yield result
 
 
-def _make_unreachable_error(failed: Sequence[tuple[str, str]]) -> EngineError:
+def _make_unreachable_error(failed_repositories: Sequence[tuple[str, str]]) -> EngineError:
     """Return the error for a plan where every repository failed, with the first reason."""
-    name, reason = failed[0]
-    message = f"none of {len(failed)} repositories can be reached ({name}: {reason})"
+    name, reason = failed_repositories[0]
+    message = f"none of {len(failed_repositories)} repositories can be reached ({name}: {reason})"
     hint = "Check the network and the credentials, and run again."
     return EngineError(message, slug="org-unreachable", hint=hint)
 
@@ -186,7 +198,7 @@ def _load_counts(state: Path | None) -> dict[str, UnreadWork]:
     """Return the counts of the last plan, by repository id; none if they cannot be read."""
     if state is not None:
         with suppress(OSError, msgspec.DecodeError):
-            data = (state / STATE).read_bytes()
+            data = (state / STATE_FILE).read_bytes()
             return msgspec.json.decode(data, type=dict[str, UnreadWork])
     return {}
 
@@ -201,7 +213,7 @@ def _save_counts(
         repository_id = target.repository.id
         if repository_id in counts:
             saved[repository_id] = counts[repository_id]
-    write_file(state / STATE, msgspec.json.encode(saved))
+    write_file(state / STATE_FILE, msgspec.json.encode(saved))
 
 
 def _count_target(
@@ -216,7 +228,7 @@ def _count_target(
     if target.is_gone or target.problem:
         raise EngineError(target.problem or "there is no such repository", slug="remote-failed")
     remote = connect(target.address, environ)
-    head, request_tip = find_tips(remote, ("HEAD", f"refs/heads/{BRANCH}"), SECONDS)
+    head, request_tip = find_tips(remote, ("HEAD", f"refs/heads/{REQUEST_BRANCH}"), GIT_SECONDS)
     tips = (head, request_tip)
     if last_count is not None and last_count.tips == tips:
         return last_count
@@ -228,20 +240,21 @@ def _count_target(
 
     with tempfile.TemporaryDirectory(prefix="memory-ci-org-") as directory:
         commits = [tip for tip in tips if tip]
-        repo = fetch_history(remote, Path(directory) / "repository", commits, SECONDS)
+        repo = fetch_history(remote, Path(directory) / "repository", commits, GIT_SECONDS)
         return UnreadWork(tips, _count_unread(repo, head, request_tip))
 
 
 def _count_unread(repo: Repository, head: str, request_tip: str) -> int | None:
     """Count the merged changes that no run of memory-ci has read, up to `MAX_COUNT`.
 
-    A run notes in its commits up to which commit it has read (the cursor). The newest run may be
-    on the default branch, or on the branch of an open request with memory.
+    A run notes in its commits up to which commit it has read (the cursor). Where the default branch
+    is protected, a run commits to a branch of its own and opens a request to merge it. So the
+    newest run may be on either branch, and the smaller of the two numbers counts.
 
     Args:
         repo: the repository.
         head: the tip of its default branch.
-        request_tip: the tip of the branch of its request, or "".
+        request_tip: the tip of the branch of such a request, "" if there is none.
 
     Returns:
         The number; None where no cursor is among the commits that are fetched.
@@ -253,7 +266,7 @@ def _count_unread(repo: Repository, head: str, request_tip: str) -> int | None:
     try:
         for cursor in cursors:
             if cursor is not None:
-                unread_changes = _iter_unread(repo, cursor.source, head, is_memory)
+                unread_changes = _iter_unread_changes(repo, cursor.source, head, is_memory)
                 counts.append(sum(1 for _ in islice(unread_changes, MAX_COUNT)))
     except RepositoryError as error:
         if error.slug != "shallow-clone":
@@ -262,12 +275,13 @@ def _count_unread(repo: Repository, head: str, request_tip: str) -> int | None:
     return min(counts, default=None)
 
 
-def _iter_unread(
+def _iter_unread_changes(
     repo: Repository, last_read_sha: str, head: str, is_memory: Callable[[str], bool]
 ) -> Iterator[MergedChange]:
     """Yield the merged changes after a commit up to `head` from which a run may learn.
 
-    These are not the changes that runs made, nor those of memory files alone.
+    Left out are the changes that runs of memory-ci made, which have the trailer STEP in their
+    message, and the changes of memory files alone.
     """
     for change in iter_merged_changes(repo, plan_range(repo, last_read_sha, head)):
         paths: list[str] = []

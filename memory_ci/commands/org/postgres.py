@@ -27,8 +27,8 @@ from memory_ci.commands.org.engine import NeverSyncedError, OrgEngine
 from memory_ci.commands.org.ranking import (
     AudienceCounts,
     ScoredRow,
-    count_first,
-    count_needed,
+    count_first_round_patterns,
+    count_patterns_to_read,
     score_candidates,
     weigh_patterns,
 )
@@ -76,24 +76,33 @@ class PostgresEngine(OrgEngine):
     def __init__(
         self, address: str, *, is_writer: bool = False, deadline: float | None = None
     ) -> None:
+        """Prepare the engine; connections are made at their first use.
+
+        Args:
+            address: postgresql://…
+            is_writer: write to the index, for a sync.
+            deadline: the value of time.monotonic() until which the server may answer.
+        """
         self._server = OrgServer(address, is_writer=is_writer, deadline=deadline)
         self._is_writer = is_writer
+        # By audience; None for an audience without a database, or that this role may not read.
         self._connections: dict[str, Connection | None] = {}
-        self._changed_audiences: dict[str, None] = {}
-        self._counts: dict[str, dict[StemPattern, int]] = {}
+        self._changed_audiences: dict[str, None] = {}  # in the order of their changes
+        # For each audience, how many of its entries contain a pattern.
+        self._count_cache: dict[str, dict[StemPattern, int]] = {}
         self._stemmer = Stemmer()
 
     def _write(self, head: OrgHead, entries: Sequence[Located] | None) -> None:
         """Write the head of a repository, and its entries unless they are None."""
         repository = head.repository
-        row = (repository.id, repository.name, repository.link, head.head, head.entries)
-        with self._transact(repository.audience) as connection:
+        row = (repository.id, repository.name, repository.link, head.commit, head.entries)
+        with self._write_transaction(repository.audience) as connection:
             if entries is not None:
                 self._replace_rows(connection, repository.id, entries)
             connection.execute(statements.ADD_REPOSITORY, row)
 
     def _remove(self, repository: OrgRepository) -> None:
-        with self._transact(repository.audience) as connection:
+        with self._write_transaction(repository.audience) as connection:
             self._replace_rows(connection, repository.id, ())
             connection.execute(statements.REMOVE_REPOSITORY, (repository.id,))
 
@@ -104,53 +113,61 @@ class PostgresEngine(OrgEngine):
         if not terms:
             return []
         depth = max(1, min(depth, MAX_DEPTH))
-        pattern_by_term = self._stemmer.patterns(terms)
+        pattern_by_term = self._stemmer.build_patterns(terms)
         frequencies = Counter(pattern_by_term[term] for term in terms if term in pattern_by_term)
         filter_values = _bind_filters(filters)
         matches: list[OrgMatch] = []
         for audience in self._list_readable(audiences):
-            with self._snapshot(audience) as connection:
-                matches += self._search(connection, audience, frequencies, filter_values, depth)
+            with self._read_transaction(audience) as connection:
+                matches += self._search_audience(
+                    connection, audience, frequencies, filter_values, depth
+                )
         matches.sort(key=_rank_key)
         return matches[:depth]
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
         """Return how many entries the audiences have together, and how many contain each term."""
-        pattern_by_term = self._stemmer.patterns(terms)
+        pattern_by_term = self._stemmer.build_patterns(terms)
         entry_count = 0
         count_by_term = dict.fromkeys(terms, 0)
         for audience in self._list_readable(audiences):
-            with self._snapshot(audience) as connection:
-                counts = self._count(connection, audience, pattern_by_term.values())
+            with self._read_transaction(audience) as connection:
+                counts = self._count_in_audience(connection, audience, pattern_by_term.values())
             entry_count += counts.entries
             for term, pattern in pattern_by_term.items():
                 count_by_term[term] += counts.by_pattern[pattern]
         return entry_count, count_by_term
 
     def _read_heads(self) -> list[OrgHead]:
-        """Return the heads of all audiences, for the operator, who alone may list them."""
+        """Return the indexed commit of each repository of all audiences, sorted by repository.
+
+        The operator's database has the list of audiences, so only the operator can do this.
+        """
+        operator_connection = self._require_connection(server.OPERATOR)
         with self._server.translate_errors():
-            audiences = self._require("").execute(statements.AUDIENCES).fetchall()
+            audiences = operator_connection.execute(statements.LIST_AUDIENCES).fetchall()
         heads = []
         for (audience,) in audiences:
             if self._find_connection(audience) is not None:
-                for repo_id, name, link, head, entries in self._query(audience, statements.HEADS):
+                for repo_id, name, link, commit, entries in self._query(
+                    audience, statements.LIST_HEADS
+                ):
                     repository = OrgRepository(repo_id, name, link, audience)
-                    heads.append(OrgHead(repository, head, entries))
+                    heads.append(OrgHead(repository, commit, entries))
         return sorted(heads, key=lambda head: head.repository.id)
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
-        rows = self._query(repository.audience, statements.RECORDS, (repository.id,))
+        rows = self._query(repository.audience, statements.ENTRY_RECORDS, (repository.id,))
         entries = [read_entry_row(tuple(unpack(record))) for (record,) in rows]
         return sorted(entries, key=lambda located: (located.path, located.line, located.entry.id))
 
     def publish(self) -> list[OrgPublished]:
         """Clean up the tables of changed audiences, so that queries of readers are fast.
 
-        The transactions published the changes already. There is no file to return.
+        There is nothing to publish, and no file to return: readers see each transaction at once.
         """
         for audience in tuple(self._changed_audiences):
-            with self._transact(audience) as connection:
+            with self._write_transaction(audience) as connection:
                 connection.execute("DELETE FROM memory_org.words WHERE entries <= 0")
                 connection.execute("SELECT gin_clean_pending_list('memory_org.entries_words')")
                 connection.execute("ANALYZE memory_org.entries")
@@ -159,19 +176,20 @@ class PostgresEngine(OrgEngine):
 
     def size(self, audience: str) -> int:
         """Return the size of the database of an audience in bytes."""
-        ((size,),) = self._query(audience, statements.SIZE)
+        ((size,),) = self._query(audience, statements.DATABASE_SIZE)
         return int(size)
 
     def state(self) -> bytes:
         """Return the operator's state, or b""."""
-        rows = self._query("", statements.STATE)
+        rows = self._query(server.OPERATOR, statements.OPERATOR_STATE)
         return bytes(rows[0][0]) if rows else b""
 
-    def keep_state(self, data: bytes) -> None:
+    def save_state(self, data: bytes) -> None:
         """Save the operator's state."""
-        with self._server.translate_errors(), self._require("").transaction():
-            self._require("").execute("DELETE FROM memory_org.state")
-            self._require("").execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
+        connection = self._require_connection(server.OPERATOR)
+        with self._server.translate_errors(), connection.transaction():
+            connection.execute("DELETE FROM memory_org.state")
+            connection.execute("INSERT INTO memory_org.state VALUES (%s)", (data,))
 
     def close(self) -> None:
         """Close the connections; those of readers are kept for the next engine of the process."""
@@ -184,21 +202,21 @@ class PostgresEngine(OrgEngine):
                     connection.execute("SELECT pg_advisory_unlock_all()")
                 connection.close()
             else:
-                self._server.keep(self._server.database_of(audience), connection)
+                self._server.keep_connection(self._server.database_of(audience), connection)
         self._connections.clear()
 
     def _replace_rows(
         self, connection: Connection, repository_id: str, entries: Sequence[Located]
     ) -> None:
         """Replace the rows of a repository by entries; an unchanged entry keeps its row."""
-        old_rows = connection.execute(statements.ROWS, (repository_id,)).fetchall()
+        old_rows = connection.execute(statements.ROWS_OF_REPOSITORY, (repository_id,)).fetchall()
         new_rows = [entry_row(located, None) for located in entries]
         digests = [entry_digest(row) for row in new_rows]
         changes = compare_rows(old_rows, digests)
         if changes.unwanted_numbers:
             connection.execute(statements.REMOVE_ENTRIES, (changes.unwanted_numbers,))
-        for moved in changes.moved:
-            connection.execute(statements.MOVE_ENTRY, (moved.line, moved.row_number))
+        for moved_row in changes.moved:
+            connection.execute(statements.MOVE_ENTRY, (moved_row.line, moved_row.row_number))
         if not changes.missing_indices:
             return
 
@@ -213,7 +231,7 @@ class PostgresEngine(OrgEngine):
                 copy.write_row((*columns, digest, record, *_list_stem_columns(stemmed)))
         _add_words(connection, stems)
 
-    def _search(
+    def _search_audience(
         self,
         connection: Connection,
         audience: str,
@@ -234,12 +252,12 @@ class PostgresEngine(OrgEngine):
             filter_values: the parameters of `CANDIDATES` for the filters.
             depth: the number of matches.
         """
-        counts = self._count(connection, audience, frequencies)
+        counts = self._count_in_audience(connection, audience, frequencies)
         mean_words = counts.words / counts.entries if counts.entries else 1.0
         weighted = weigh_patterns(frequencies, counts)
         best: list[ScoredRow] = []
         start = 0
-        end = count_first(weighted, FIRST_ROUND * depth)
+        end = count_first_round_patterns(weighted, FIRST_ROUND * depth)
         while start < end:
             round_patterns = [item.pattern for item in weighted[start:end]]
             read_patterns = [item.pattern for item in weighted[:start]]
@@ -250,10 +268,10 @@ class PostgresEngine(OrgEngine):
             del best[depth:]
             least_score = best[-1].score if len(best) == depth else 0.0
             start = end
-            end = max(end, count_needed(weighted, least_score))
+            end = max(end, count_patterns_to_read(weighted, least_score))
         return _read_matches(connection, audience, best)
 
-    def _count(
+    def _count_in_audience(
         self, connection: Connection, audience: str, patterns: Iterable[StemPattern]
     ) -> AudienceCounts:
         """Count the entries and words of an audience, and the entries that contain each pattern.
@@ -261,7 +279,7 @@ class PostgresEngine(OrgEngine):
         Counts of patterns are cached. A table has the counts of single words; entries with any
         other pattern (a prefix, several words) are counted by a query each.
         """
-        by_pattern = self._counts.setdefault(audience, {})
+        by_pattern = self._count_cache.setdefault(audience, {})
         new_patterns = [pattern for pattern in dict.fromkeys(patterns) if pattern not in by_pattern]
         single_words: list[StemPattern] = []
         other_patterns: list[StemPattern] = []
@@ -272,14 +290,16 @@ class PostgresEngine(OrgEngine):
                 other_patterns.append(pattern)
 
         lexemes = [pattern.lexemes[0] for pattern in single_words]
-        row = connection.execute(statements.COUNT, (lexemes,)).fetchone()
+        row = connection.execute(statements.COUNT_ENTRIES_AND_WORDS, (lexemes,)).fetchone()
         total_entries, total_words, counts_json = row or (0, 0, None)
         count_by_lexeme = json.loads(counts_json or "{}")
         for pattern in single_words:
             by_pattern[pattern] = count_by_lexeme.get(pattern.lexemes[0], 0)
         for pattern in other_patterns:
             parameters = (build_tsquery([pattern], []), pattern.text)
-            count_row = connection.execute(statements.HOLDING, parameters).fetchone()
+            count_row = connection.execute(
+                statements.COUNT_ENTRIES_WITH_PATTERN, parameters
+            ).fetchone()
             by_pattern[pattern] = count_row[0] if count_row else 0
         return AudienceCounts(total_entries, total_words, by_pattern)
 
@@ -303,40 +323,40 @@ class PostgresEngine(OrgEngine):
     def _query(
         self, audience: str, query: LiteralString, values: Sequence[object] = ()
     ) -> list[Row]:
-        with self._snapshot(audience) as connection:
+        with self._read_transaction(audience) as connection:
             return connection.execute(query, values).fetchall()
 
     @contextmanager
-    def _snapshot(self, audience: str) -> Iterator[Connection]:
+    def _read_transaction(self, audience: str) -> Iterator[Connection]:
         """Open a transaction for the block, which reads one state of a database.
 
         A query that runs past the deadline is ended by the server.
         """
-        connection = self._require(audience)
+        connection = self._require_connection(audience)
         with self._server.translate_errors(), connection.transaction():
             if self._server.deadline is not None:
                 milliseconds = max(1, int(self._server.seconds_left() * 1000))
-                connection.execute(statements.DEADLINE, (str(milliseconds),))
+                connection.execute(statements.SET_TIMEOUT, (str(milliseconds),))
             yield connection
 
     @contextmanager
-    def _transact(self, audience: str) -> Iterator[Connection]:
+    def _write_transaction(self, audience: str) -> Iterator[Connection]:
         """Write to the database of an audience in one transaction; create it if necessary."""
-        connection = self._find_connection(audience)
-        if connection is None:
+        if self._find_connection(audience) is None:
             name = sql.Identifier(self._server.database_of(audience))
+            operator_connection = self._require_connection(server.OPERATOR)
             with self._server.translate_errors():
-                self._require("").execute(CREATE_DATABASE.format(name))
-            del self._connections[audience]
-            connection = self._require(audience)
-        self._counts.pop(audience, None)
+                operator_connection.execute(CREATE_DATABASE.format(name))
+            del self._connections[audience]  # It says that there is no database.
+        connection = self._require_connection(audience)
+        self._count_cache.pop(audience, None)
         self._changed_audiences[audience] = None
         with self._server.translate_errors(), connection.transaction():
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (server.LOCK,))
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (server.TRANSACTION_LOCK,))
             yield connection
 
-    def _require(self, audience: str) -> Connection:
-        """Return the connection of an audience, or of the operator ("").
+    def _require_connection(self, audience: str) -> Connection:
+        """Return the connection of an audience, or of the operator (server.OPERATOR).
 
         Raises:
             EngineError: org-missing.
@@ -352,7 +372,7 @@ class PostgresEngine(OrgEngine):
         raise EngineError(message, slug="org-missing", hint=hint)
 
     def _find_connection(self, audience: str) -> Connection | None:
-        """Return the cached connection of an audience, or of the operator ("").
+        """Return the cached connection of an audience, or of the operator (server.OPERATOR).
 
         Returns:
             The connection; None if there is no database, or if this role may not read it.
@@ -365,52 +385,74 @@ class PostgresEngine(OrgEngine):
         return self._connections[audience]
 
     def _open_connection(self, audience: str) -> Connection | None:
-        """Connect to the database of an audience, None if this role may not read its tables."""
-        connection = self._server.take(self._server.database_of(audience))
-        is_current = False
-        try:
-            is_current = self._is_current(connection, audience)
-        finally:
-            if not is_current:
-                connection.close()
-        return connection if is_current else None
+        """Connect to the database of an audience, or of the operator (server.OPERATOR).
 
-    def _is_current(self, connection: Connection, audience: str) -> bool:
-        """Return whether the tables can be read and have the version of this memory-ci.
+        A writer creates or updates its tables.
 
-        A writer creates or updates them.
+        Returns:
+            The connection; None if this role may not read the tables.
 
         Raises:
             EngineError: org-version; NeverSyncedError if the operator has no tables.
             RepositoryError: org-locked.
         """
-        if self._is_writer:
-            self._update(connection, audience)
-            return True
-        scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
+        connection = self._server.take_connection(self._server.database_of(audience))
+        is_usable = False
         try:
-            server.check_version(connection, scripts)
+            if self._is_writer:
+                self._prepare_for_writer(connection, audience)
+                is_usable = True
+            else:
+                is_usable = self._is_readable(connection, audience)
+        finally:
+            if not is_usable:
+                connection.close()
+        return connection if is_usable else None
+
+    def _is_readable(self, connection: Connection, audience: str) -> bool:
+        """Return whether a reader's role may read the tables of a database.
+
+        Raises:
+            EngineError: org-version if the tables have another version than this memory-ci needs;
+                NeverSyncedError if the operator has no tables.
+        """
+        try:
+            server.check_version(connection, _choose_migrations(audience))
         except (psycopg.errors.UndefinedTable, psycopg.errors.InsufficientPrivilege) as error:
-            if not audience and isinstance(error, psycopg.errors.UndefinedTable):
+            is_without_tables = isinstance(error, psycopg.errors.UndefinedTable)
+            if audience == server.OPERATOR and is_without_tables:
                 message = f"the database {self._server.database} holds no index yet"
                 hint = "Build it: `memory-ci org sync LIST`, with the same address."
                 raise NeverSyncedError(message, slug="org-missing", hint=hint) from error
             return False
         return True
 
-    def _update(self, connection: Connection, audience: str) -> None:
-        """Lock the index for this writer, and update the tables of a database."""
-        if not audience:
+    def _prepare_for_writer(self, connection: Connection, audience: str) -> None:
+        """Create or update the tables of a database.
+
+        For the operator's database the whole index is locked first, for this writer alone. A
+        database of an audience is added to the operator's list of audiences.
+
+        Raises:
+            RepositoryError: org-locked.
+        """
+        if audience == server.OPERATOR:
             row = connection.execute(statements.TRY_LOCK, (server.WRITER_LOCK,)).fetchone()
             if row != (True,):
                 message = f"another sync works on {self._server.database}"
                 hint = "Wait for it to end: what it does is not lost."
                 raise RepositoryError(message, slug="org-locked", hint=hint)
-        scripts = server.MIGRATIONS if audience else server.OPERATOR_MIGRATIONS
         with connection.transaction():
-            server.migrate(connection, self._server.database_of(audience), scripts)
-        if audience:
-            self._require("").execute(statements.ADD_AUDIENCE, (audience,))
+            name = self._server.database_of(audience)
+            server.migrate(connection, name, _choose_migrations(audience))
+        if audience != server.OPERATOR:
+            operator_connection = self._require_connection(server.OPERATOR)
+            operator_connection.execute(statements.ADD_AUDIENCE, (audience,))
+
+
+def _choose_migrations(audience: str) -> Sequence[LiteralString]:
+    """Return the scripts that make the tables of an audience, or of the operator."""
+    return server.OPERATOR_MIGRATIONS if audience == server.OPERATOR else server.MIGRATIONS
 
 
 def _list_columns(repository_id: str, located: Located) -> tuple[str | int | None, ...]:
@@ -435,27 +477,33 @@ def _list_stem_columns(stemmed: Stemmed) -> tuple[int, str, str]:
     return stemmed.size, stemmed.text, lexemes
 
 
-def _add_words(connection: Connection, stems: Sequence[Stemmed]) -> None:
-    """Add new entries to the word statistics."""
-    counts: Counter[str] = Counter()
-    for stemmed in stems:
-        counts.update(stemmed.lexemes)
-    words = sorted(counts)
-    connection.execute(statements.ADD_WORDS, (words, [counts[word] for word in words]))
-    size = sum(stemmed.size for stemmed in stems)
-    connection.execute(statements.ADD_TOTALS, (len(stems), size))
+def _add_words(connection: Connection, stemmed_entries: Sequence[Stemmed]) -> None:
+    """Add new entries to the word statistics of an audience.
+
+    These are the number of entries with each word, and the numbers of all entries and words.
+    """
+    entry_counts: Counter[str] = Counter()
+    for stemmed in stemmed_entries:
+        entry_counts.update(stemmed.lexemes)  # each once
+    words = sorted(entry_counts)
+    connection.execute(statements.ADD_WORDS, (words, [entry_counts[word] for word in words]))
+    word_count = sum(stemmed.size for stemmed in stemmed_entries)
+    connection.execute(statements.ADD_TOTALS, (len(stemmed_entries), word_count))
 
 
 def _bind_filters(filters: OrgFilters) -> dict[str, object]:
-    """Return the parameters of `CANDIDATES` for filters; NULL does not filter."""
+    """Return the parameters of `CANDIDATES` for filters; NULL does not filter.
+
+    The excluded repositories are given by id or by link, so each is compared with both.
+    """
     return {
         "statuses": list(SEARCHED_STATUSES),
         "types": list(filters.types) or None,
         "domains": list(filters.domains) or None,
         "phases": list(filters.phases) or None,
         "today": filters.today.isoformat() if filters.today else None,
-        "without": list(filters.without),
-        "links": [link.lower() for link in filters.without],
+        "excluded_ids": list(filters.excluded_repositories),
+        "excluded_links": [link.lower() for link in filters.excluded_repositories],
     }
 
 
@@ -474,8 +522,8 @@ def _read_matches(
         columns_by_row[row_number] = columns
     matches = []
     for scored in scored_rows:
-        packed_entry, repository_id, name, link, head = columns_by_row[scored.row]
+        packed_entry, repository_id, name, link, commit = columns_by_row[scored.row]
         located = read_entry_row(tuple(unpack(packed_entry)))
         repository = OrgRepository(repository_id, name, link, audience)
-        matches.append(OrgMatch(located, scored.score, repository, head))
+        matches.append(OrgMatch(located, scored.score, repository, commit))
     return matches

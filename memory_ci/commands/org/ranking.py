@@ -88,10 +88,14 @@ def score_candidates(
             yield ScoredRow(bm25, row, entry_id, path, line)
 
 
-def count_first(weighted: Sequence[WeightedPattern], candidate_count: int) -> int:
-    """Return how many of the first patterns are needed to find `candidate_count` entries.
+def count_first_round_patterns(weighted: Sequence[WeightedPattern], candidate_count: int) -> int:
+    """Return how many patterns are read first: as many as find `candidate_count` entries.
 
-    An entry with two of the patterns counts twice.
+    The patterns of the highest weight come first. An entry with two of them counts twice.
+
+    Args:
+        weighted: the patterns of the query, those of the highest weight first.
+        candidate_count: the number of entries to find.
     """
     sums = accumulate(item.entry_count for item in weighted)
     for number, found_count in enumerate(sums, 1):
@@ -100,7 +104,7 @@ def count_first(weighted: Sequence[WeightedPattern], candidate_count: int) -> in
     return len(weighted)
 
 
-def count_needed(weighted: Sequence[WeightedPattern], least_score: float) -> int:
+def count_patterns_to_read(weighted: Sequence[WeightedPattern], least_score: float) -> int:
     """Return how many of the first patterns must be read to find all entries above `least_score`.
 
     An entry with none of these patterns cannot reach the score by all others together. A pattern

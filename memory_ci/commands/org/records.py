@@ -8,7 +8,7 @@ import msgspec
 
 from memory_ci.records.entry import Domain, EntryType, Located, Phase
 
-LONGEST = 10_000
+MAX_SHARED_CHARS = 10_000
 """Characters of an entry that is shared; an answer's share for the organisation holds fewer."""
 
 
@@ -29,7 +29,7 @@ class OrgHead(msgspec.Struct, frozen=True):
     """The commit of a repository that the index holds, and the number of its entries."""
 
     repository: OrgRepository
-    head: str
+    commit: str
     entries: int
 
 
@@ -37,14 +37,15 @@ class OrgFilters(msgspec.Struct, frozen=True):
     """The entries that may answer; an empty filter does not limit.
 
     Attributes:
-        without: ids or links of repositories that may not answer; the case of links is ignored.
+        excluded_repositories: ids or links of repositories that may not answer; the case of links
+            is ignored.
     """
 
     types: tuple[EntryType, ...] = ()
     domains: tuple[Domain, ...] = ()
     phases: tuple[Phase, ...] = ()
     today: date | None = None
-    without: tuple[str, ...] = ()
+    excluded_repositories: tuple[str, ...] = ()
 
 
 class OrgMatch(msgspec.Struct, frozen=True):
@@ -52,13 +53,13 @@ class OrgMatch(msgspec.Struct, frozen=True):
 
     Attributes:
         lexical: BM25 with the word statistics of the entry's audience; higher is better.
-        head: the commit of the repository.
+        commit: the commit of the repository that the index holds.
     """
 
     located: Located
     lexical: float
     repository: OrgRepository
-    head: str
+    commit: str
 
 
 class OrgPublished(msgspec.Struct, frozen=True):

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from memory_ci.commands.org.address import INDEX, choose_audiences, find_index
+from memory_ci.commands.org.address import INDEX_VARIABLE, choose_audiences, find_index
 from memory_ci.commands.org.engine import OrgEngine
 from memory_ci.commands.org.index import open_engine
-from memory_ci.commands.org.records import LONGEST, OrgFilters, OrgMatch
+from memory_ci.commands.org.records import MAX_SHARED_CHARS, OrgFilters, OrgMatch
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
 from memory_ci.commands.retrieve.text import ORGANISATION_CHARS, context_cost, entry_cost
@@ -32,9 +32,11 @@ from memory_ci.search.rank import EntryPlace, diversify, fit_hits, get_entry_pla
 from memory_ci.search.strength import drop_weak, measure_margin, score_lexically
 
 MAX_SHARE = 0.25  # The share of an answer's characters that other repositories may fill.
-OTHERS_WEIGHT = 0.8  # The weight of a score of another repository; one of this repository has 1.
+OTHER_REPOSITORY_WEIGHT = (
+    0.8  # The weight of a score of another repository; one of this repository has 1.
+)
 DEADLINE_SECONDS = 0.5  # Seconds after which nothing of the organisation is served.
-DEPTH = 100  # Matches that are ranked; the organisation's share of a budget holds a few.
+MAX_RANKED = 100  # Matches that are ranked; the organisation's share of a budget holds a few.
 DROPPED_CHARS = 300  # Characters that are left free where own entries did not fit.
 
 
@@ -77,7 +79,7 @@ def add_organisation(
     environ: Mapping[str, str],
     today: date,
     is_new: Callable[[Hit], bool],
-    known: Collection[str | None],
+    own_entry_ids: Collection[str | None],
 ) -> Retrieval:
     """Add entries of other repositories to an answer, within the budget that it leaves.
 
@@ -91,7 +93,7 @@ def add_organisation(
         environ: the environment, which names the index.
         today: the present day.
         is_new: returns whether the session was not served a hit before.
-        known: ids of entries of the own memory.
+        own_entry_ids: ids of entries of the own memory.
     """
     budget = _find_budget(answer, max_chars)
     if budget <= 0:
@@ -107,7 +109,7 @@ def add_organisation(
     except MemoryCIError as error:
         note = f"Entries of the organisation are left out: {error.message}."
         return replace(answer, notes=(*answer.notes, note))
-    new_hits = [hit for hit in hits if hit.located.entry.id not in known and is_new(hit)]
+    new_hits = [hit for hit in hits if hit.located.entry.id not in own_entry_ids and is_new(hit)]
     fitting_hits, _ = fit_hits(new_hits, budget, entry_cost)
     return replace(answer, organisation=fitting_hits)
 
@@ -139,13 +141,13 @@ def _find_in_time(
     """
     config = workspace.config
     audiences = choose_audiences(environ, config.org.audiences)
-    index = find_index(environ[INDEX], environ)
+    index = find_index(environ[INDEX_VARIABLE], environ)
     filters = OrgFilters(
         types=options.types,
         domains=options.domains,
         phases=options.phases,
         today=today,
-        without=_list_own_addresses(workspace),
+        excluded_repositories=_list_own_addresses(workspace),
     )
     deadline = time.monotonic() + DEADLINE_SECONDS
     with closing(open_engine(index, deadline=deadline)) as engine:
@@ -175,26 +177,30 @@ class OrgSearch:
         """
         corpus = self._load_corpus(task)
         terms = build_terms(task, corpus)
-        org_matches: dict[EntryPlace, OrgMatch] = {}
+        # Entries are ranked with a place that is unique in the organisation; by it their matches,
+        # which have the repository, are found again.
+        org_match_by_place: dict[EntryPlace, OrgMatch] = {}
         matches: list[Match] = []
-        for org_match in self._engine.search(terms, filters, self._audiences, DEPTH):
+        for org_match in self._engine.search(terms, filters, self._audiences, MAX_RANKED):
             entry = org_match.located.entry
-            if len(entry.title) + len(entry.body) > LONGEST:
+            if len(entry.title) + len(entry.body) > MAX_SHARED_CHARS:
                 continue  # To compare megabytes would take the time of all others.
-            located = _make_global(org_match)
-            org_matches[get_entry_place(located)] = org_match
+            located = _give_global_scope(org_match)
+            org_match_by_place[get_entry_place(located)] = org_match
             matches.append(Match(located, org_match.lexical))
 
-        hits = self._rank(task, matches, options, filters.today or date.max)
+        hits = self._rank_matches(task, matches, options, filters.today or date.max)
         if not options.all_matches:
+            # The best match must be near enough to the task; else nothing is served.
             is_near = bool(matches) and measure_margin(task, matches, terms, corpus) >= 0
-            hits = drop_weak(hits, is_near=is_near, is_exempt=lambda _: False)
+            hits = drop_weak(hits, is_near=is_near, is_exempt=_is_never_exempt)
 
         safe_hits = []
         for hit in hits:
             # The sync screened them by the rules of its version, and a file may have been changed.
             if not any(find_unsafe_entry(hit.located)):
-                safe_hits.append(_name_repository(hit, org_matches[get_entry_place(hit.located)]))
+                org_match = org_match_by_place[get_entry_place(hit.located)]
+                safe_hits.append(_name_repository(hit, org_match))
         return safe_hits
 
     def _load_corpus(self, task: str) -> Corpus:
@@ -219,20 +225,30 @@ class OrgSearch:
 
         return Corpus(entry_count, count_entries)
 
-    def _rank(
+    def _rank_matches(
         self, task: str, matches: Sequence[Match], options: RetrieveOptions, today: date
     ) -> list[Hit]:
-        """Rank matches for a task, with the weight of other repositories among their factors."""
+        """Rank matches for a task, with the weight of other repositories among their factors.
+
+        Their relevance is measured by words alone: the index has no vectors.
+        """
         weights = make_weights(options, FeedbackWeights(today))
-        factor = ("organisation", OTHERS_WEIGHT)
+        # Notes of sessions, which gain from their neighbours, are not shared.
+        relevances = score_lexically(task, matches, neighbours={})
+        factor = ("organisation", OTHER_REPOSITORY_WEIGHT)
         weighted_hits = []
-        for hit in rank(matches, weights, score_lexically(task, matches, {})):
-            score = hit.score * OTHERS_WEIGHT
+        for hit in rank(matches, weights, relevances):
+            score = hit.score * OTHER_REPOSITORY_WEIGHT
             weighted_hits.append(replace(hit, score=score, factors=(*hit.factors, factor)))
         return diversify(weighted_hits)
 
 
-def _make_global(org_match: OrgMatch) -> Located:
+def _is_never_exempt(_hit: Hit) -> bool:
+    """Return False: no hit is served that is too weak."""
+    return False
+
+
+def _give_global_scope(org_match: OrgMatch) -> Located:
     """Return the entry of a match with its repository in the path, and of global scope.
 
     Entries with the same path in two repositories stay distinct, and no scope ranks higher.

@@ -27,7 +27,11 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 LONGEST_NAME = 63  # Bytes of a name in PostgreSQL.
 CONNECT_SECONDS = 10.0  # The time limit of a connection without a deadline.
 MAX_IDLE = 4  # Idle connections to one database.
-_IDLE: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
+_IDLE_CONNECTIONS: dict[tuple[str, bool], list[Connection]] = defaultdict(list)
+
+
+OPERATOR = ""
+"""In place of an audience: the operator's own database, who alone may list the others."""
 
 
 class NoSuchDatabaseError(Exception):
@@ -42,20 +46,23 @@ class OrgServer:
 
     The variables are PGPASSWORD, PGPASSFILE, PGSERVICE, PGSSLMODE and others.
 
-    Args:
-        address: postgresql://…
-        is_writer: connect to a server that accepts writes.
-        deadline: the value of time.monotonic() until which it may answer.
-
     Attributes:
         database: the name of the operator's database.
-        deadline: as above.
-
-    Raises:
-        UsageError: bad-org-index if the address cannot be parsed.
+        deadline: the value of time.monotonic() until which the server may answer; None for ever.
     """
 
     def __init__(self, address: str, *, is_writer: bool, deadline: float | None) -> None:
+        """Parse the address of the server; no connection is made yet.
+
+        Args:
+            address: postgresql://…
+            is_writer: connect to a server that accepts writes.
+            deadline: the value of time.monotonic(), in seconds, until which it may answer; None
+                for no limit.
+
+        Raises:
+            UsageError: bad-org-index if the address cannot be parsed.
+        """
         try:
             settings = conninfo.conninfo_to_dict(address)
         except psycopg.Error:
@@ -75,12 +82,14 @@ class OrgServer:
         self._timers: dict[int, Timer] = {}
 
     def database_of(self, audience: str) -> str:
-        """Return the name of the database of an audience, or of the operator ("").
+        """Return the name of the database of an audience, or of the operator (OPERATOR).
 
         The role of the same name has the members who may read it.
         """
-        name = f"{self.database}_{audience}" if audience else self.database
-        if not audience or len(name.encode()) <= LONGEST_NAME:
+        if audience == OPERATOR:
+            return self.database
+        name = f"{self.database}_{audience}"
+        if len(name.encode()) <= LONGEST_NAME:
             return name
         start = name.encode()[:40].decode(errors="ignore")
         return f"{start}_{hashlib.sha256(name.encode()).hexdigest()[:16]}"
@@ -98,8 +107,10 @@ class OrgServer:
             raise TimeoutError
         return seconds
 
-    def take(self, database: str) -> Connection:
+    def take_connection(self, database: str) -> Connection:
         """Return an idle connection of the process, or a new one, that nobody else uses.
+
+        Idle connections that the server has ended meanwhile are closed.
 
         Raises:
             NoSuchDatabaseError: there is no such database for this role.
@@ -107,27 +118,25 @@ class OrgServer:
             EngineError: org-server.
         """
         key = self._make_key(database)
-        with suppress(IndexError):  # The list is empty; other threads take from it, too.
-            while True:
-                connection = _IDLE[key].pop()
-                self._watch(connection)
-                with suppress(psycopg.Error):  # The server may have ended the connection.
-                    connection.execute("")
-                    return connection
-                connection.close()
+        while (connection := _pop_idle_connection(key)) is not None:
+            self._end_at_deadline(connection)
+            with suppress(psycopg.Error):  # The server may have ended the connection.
+                connection.execute("")
+                return connection
+            connection.close()
 
         connection_string, _ = key
         with self.translate_errors():
             connection = self._connect(connection_string, database)
-        self._watch(connection)
+        self._end_at_deadline(connection)
         return connection
 
-    def keep(self, database: str, connection: Connection) -> None:
+    def keep_connection(self, database: str, connection: Connection) -> None:
         """Put a connection that is no longer used among the idle ones, or close it."""
         timer = self._timers.pop(id(connection), None)
         if timer:
             timer.cancel()
-        idle = _IDLE[self._make_key(database)]
+        idle = _IDLE_CONNECTIONS[self._make_key(database)]
         is_usable = (
             not connection.closed
             and connection.info.transaction_status == pq.TransactionStatus.IDLE
@@ -168,7 +177,7 @@ class OrgServer:
                 text = text.replace(secret, "…")
         return text
 
-    def _watch(self, connection: Connection) -> None:
+    def _end_at_deadline(self, connection: Connection) -> None:
         """Start a timer that shuts the connection down at the deadline.
 
         A server ends a statement itself at its timeout; the timer is for a server that does not
@@ -249,10 +258,18 @@ def _shut_down(connection: Connection) -> None:
         end.shutdown(socket.SHUT_RDWR)
 
 
+def _pop_idle_connection(key: tuple[str, bool]) -> Connection | None:
+    """Return a connection that no thread uses any more, None if there is none."""
+    try:
+        return _IDLE_CONNECTIONS[key].pop()
+    except IndexError:  # Another thread may have popped the last one just now.
+        return None
+
+
 @atexit.register
 def close_idle() -> None:
     """Close the idle connections."""
-    for connections in _IDLE.values():
+    for connections in _IDLE_CONNECTIONS.values():
         while connections:
             connections.pop().close()
 
@@ -294,8 +311,8 @@ OPERATOR_MIGRATIONS = (
     """,
 )
 
-LOCK = 0x6D636958  # "mciX": the advisory lock of a transaction that writes.
-WRITER_LOCK = LOCK + 1  # The lock of one writer, for as long as its engine is open.
+TRANSACTION_LOCK = 0x6D636958  # "mciX": the advisory lock of a transaction that writes.
+WRITER_LOCK = TRANSACTION_LOCK + 1  # The lock of one writer, for as long as its engine is open.
 GRANTS = (
     sql.SQL("GRANT CONNECT ON DATABASE {0} TO {0}"),
     sql.SQL("GRANT USAGE ON SCHEMA memory_org TO {0}"),
@@ -320,7 +337,7 @@ def migrate(connection: Connection, database: str, scripts: Sequence[LiteralStri
         database: its name.
         scripts: the scripts of all versions, oldest first.
     """
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (TRANSACTION_LOCK,))
     connection.execute("CREATE SCHEMA IF NOT EXISTS memory_org")
     connection.execute("CREATE TABLE IF NOT EXISTS memory_org.version (number integer NOT NULL)")
     version = check_version(connection, scripts, may_be_older=True)

@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from memory_ci.commands.org.engine import WORK, OrgEngine
+from memory_ci.commands.org.engine import OPERATOR_DIRECTORY, OrgEngine
 from memory_ci.commands.org.records import (
     OrgFilters,
     OrgHead,
@@ -56,39 +56,49 @@ from memory_ci.search.search import (
     quote_term,
 )
 
-STATE = "state.json"  # The operator's state, in WORK.
-STEPS = 2_000  # Steps of SQLite's machine between two looks at the clock: tens of microseconds.
-END = "\x0b"
+STATE_FILE = "state.json"  # The operator's state, in OPERATOR_DIRECTORY.
+STEPS_BETWEEN_CHECKS = (
+    2_000  # Steps of SQLite's machine between two looks at the clock: tens of microseconds.
+)
+AFTER_LINE_END = "\x0b"
 """The sign after the line end. The paths of a repository are between `id\\n` and `id\\x0b`."""
 
 # Queries are put together of strings of this module; values are always bound.
-ROWS = "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path < ? ORDER BY row"
+ROWS_OF_REPOSITORY = (
+    "SELECT row, line, source, digest FROM entries WHERE path >= ? AND path < ? ORDER BY row"
+)
 ADD_REPOSITORY = "INSERT OR REPLACE INTO repositories VALUES (?, ?, ?, ?, ?)"
-ENTRIES = f"""
+ENTRIES_OF_REPOSITORY = f"""
 SELECT {COLUMNS} FROM entries AS e
 WHERE e.path >= ? AND e.path < ?
 ORDER BY e.path, e.line, e.id
 """  # noqa: S608
-HEADS = "SELECT id, name, link, head, entries FROM repositories ORDER BY id"
-BEST = f"""
+LIST_HEADS = "SELECT id, name, link, head, entries FROM repositories ORDER BY id"
+BEST_ROWS = f"""
 SELECT {BM25} AS lexical, e.id, e.path, e.line, e.row
 FROM entries_fts JOIN entries AS e ON e.row = entries_fts.rowid
 WHERE entries_fts MATCH :match AND {{filter}}
 ORDER BY lexical DESC, e.id, e.path, e.line
 LIMIT :depth
 """  # noqa: S608
-CHOSEN = f"""
+ROWS_WITH_REPOSITORY = f"""
 SELECT e.row, {COLUMNS}, r.id, r.name, r.link, r.head FROM entries AS e
 JOIN repositories AS r ON r.id = substr(e.path, 1, instr(e.path, char(10)) - 1)
 WHERE e.row IN (SELECT value FROM json_each(:rows))
 """  # noqa: S608
-COUNT = "SELECT count(*) FROM entries"
-HOLDING = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
-NAMED = """
+COUNT_ENTRIES = "SELECT count(*) FROM entries"
+COUNT_ENTRIES_WITH_TERM = "SELECT count(*) FROM entries_fts WHERE entries_fts MATCH ?"
+IDS_OF_EXCLUDED = """
 SELECT id FROM repositories
 WHERE id IN (SELECT value FROM json_each(:names))
 OR lower(link) IN (SELECT lower(value) FROM json_each(:names))
 """
+# A number in the header of the file, which is free for programs, says whether the index of words
+# has deleted words since they were purged last.
+HAS_DELETED_WORDS = "PRAGMA user_version"
+SET_DELETED_WORDS = "PRAGMA user_version = 1"
+UNSET_DELETED_WORDS = "PRAGMA user_version = 0"
+PURGE_DELETED_WORDS = "INSERT INTO entries_fts (entries_fts) VALUES ('optimize')"
 
 T = TypeVar("T")
 
@@ -105,37 +115,38 @@ class OrgRankedRow(NamedTuple):
 
 
 class SqliteEngine(OrgEngine):
-    """The files of a directory. A writer sees all audiences, a reader the published ones.
-
-    Args:
-        directory: the directory of the published files.
-        is_writer: open it for a sync.
-        deadline: the value of time.monotonic() until which a reader answers.
-    """
+    """The files of a directory. A writer sees all audiences, a reader the published ones."""
 
     def __init__(
         self, directory: Path, *, is_writer: bool = False, deadline: float | None = None
     ) -> None:
+        """Prepare the engine; files are opened at their first use.
+
+        Args:
+            directory: the directory of the published files.
+            is_writer: open it for a sync, which works on files of its own.
+            deadline: the value of time.monotonic() until which a reader answers.
+        """
         self._directory = directory
         self._is_writer = is_writer
         self._deadline = deadline
-        self._work = directory / WORK
+        self._operator_directory = directory / OPERATOR_DIRECTORY
         self._connections: dict[str, sqlite3.Connection] = {}
-        self._is_sound = True
+        self._are_files_sound = True  # no error has shown a file to be damaged
         if is_writer:
-            self._work.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._operator_directory.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def _write(self, head: OrgHead, entries: Sequence[Located] | None) -> None:
         """Write the head of a repository, and its entries unless they are None."""
         repository = head.repository
-        row = (repository.id, repository.name, repository.link, head.head, head.entries)
-        with self._use(repository.audience) as connection, transaction(connection):
+        row = (repository.id, repository.name, repository.link, head.commit, head.entries)
+        with self._use_connection(repository.audience) as connection, transaction(connection):
             if entries is not None:
                 _replace_rows(connection, repository.id, entries)
             connection.execute(ADD_REPOSITORY, row)
 
     def _remove(self, repository: OrgRepository) -> None:
-        with self._use(repository.audience) as connection, transaction(connection):
+        with self._use_connection(repository.audience) as connection, transaction(connection):
             _replace_rows(connection, repository.id, ())
             connection.execute("DELETE FROM repositories WHERE id = ?", (repository.id,))
 
@@ -149,7 +160,7 @@ class SqliteEngine(OrgEngine):
         query = " OR ".join(quote_term(term) for term in terms)
         ranked_rows: list[OrgRankedRow] = []
         for audience in self._list_readable(audiences):
-            ranked_rows += self._rank(audience, query, filters, depth)
+            ranked_rows += self._find_best_rows(audience, query, filters, depth)
         ranked_rows.sort()
         best_rows = ranked_rows[:depth]
 
@@ -161,16 +172,19 @@ class SqliteEngine(OrgEngine):
         keys = [(row.audience, row.row) for row in best_rows]
         return [matches[key] for key in keys if key in matches]
 
-    def _rank(
+    def _find_best_rows(
         self, audience: str, query: str, filters: OrgFilters, depth: int
     ) -> list[OrgRankedRow]:
-        """Return the best rows of an audience for a query of FTS5, at most `depth`."""
+        """Return the best rows of an audience for a query of FTS5, at most `depth`.
+
+        They have the negative score, so that the best row is the first in the order of tuples.
+        """
         condition, values = self._build_filter(audience, filters)
         values |= {"match": query, "depth": depth}
-        rows = self._query(audience, BEST.format(filter=condition), values, tuple)
+        found_rows = self._query(audience, BEST_ROWS.format(filter=condition), values, tuple)
         return [
-            OrgRankedRow(-score, entry_id, path, line, row, audience)
-            for score, entry_id, path, line, row in rows
+            OrgRankedRow(-score, entry_id, path, line, row_number, audience)
+            for score, entry_id, path, line, row_number in found_rows
         ]
 
     def _read_matches(
@@ -179,9 +193,9 @@ class SqliteEngine(OrgEngine):
         """Yield the matches of rows of an audience, each with its audience and row number."""
         score_by_row = {row.row: -row.negative_score for row in rows}
         values = {"rows": json.dumps(list(score_by_row))}
-        for row in self._query(audience, CHOSEN, values, _parse_match):
+        for row in self._query(audience, ROWS_WITH_REPOSITORY, values, _parse_match):
             repository = OrgRepository(row.id, row.name, row.link, audience)
-            match = OrgMatch(row.located, score_by_row[row.row], repository, row.head)
+            match = OrgMatch(row.located, score_by_row[row.row], repository, row.commit)
             yield (audience, row.row), match
 
     def count(self, terms: Sequence[str], audiences: Sequence[str]) -> tuple[int, dict[str, int]]:
@@ -189,25 +203,30 @@ class SqliteEngine(OrgEngine):
         entry_count = 0
         count_by_term = dict.fromkeys(terms, 0)
         for audience in self._list_readable(audiences):
-            entry_count += self._query_count(audience, COUNT, ())
+            entry_count += self._query_count(audience, COUNT_ENTRIES, ())
             for term in count_by_term:
-                count_by_term[term] += self._query_count(audience, HOLDING, (quote_term(term),))
+                count_by_term[term] += self._query_count(
+                    audience, COUNT_ENTRIES_WITH_TERM, (quote_term(term),)
+                )
         return entry_count, count_by_term
 
     def _read_heads(self) -> Iterator[OrgHead]:
         """Yield the heads of all repositories, from the file of each audience."""
         for audience in self.list_audiences():
-            for repository_id, name, link, head, entries in self._query(audience, HEADS, (), tuple):
-                yield OrgHead(OrgRepository(repository_id, name, link, audience), head, entries)
+            rows = self._query(audience, LIST_HEADS, (), tuple)
+            for repository_id, name, link, commit, entries in rows:
+                yield OrgHead(OrgRepository(repository_id, name, link, audience), commit, entries)
 
     def _read_entries(self, repository: OrgRepository) -> list[Located]:
-        return self._query(repository.audience, ENTRIES, _path_range(repository.id), _parse_located)
+        return self._query(
+            repository.audience, ENTRIES_OF_REPOSITORY, _bound_paths(repository.id), _parse_located
+        )
 
     def list_audiences(self) -> tuple[str, ...]:
         """Return the names of the audiences that have a file, sorted."""
         paths = list(self._directory.glob("*.db"))
         if self._is_writer:
-            paths += self._work.glob("*.db")
+            paths += self._operator_directory.glob("*.db")
         names = {path.stem for path in paths}
         return tuple(sorted(name for name in names if re.fullmatch(AUDIENCE, name)))
 
@@ -218,11 +237,12 @@ class SqliteEngine(OrgEngine):
             RepositoryError: write-failed.
         """
         published = []
+        audiences_in_use = {head.repository.audience for head in self.heads().values()}
         for audience in self.list_audiences():
             target = self._directory / f"{audience}.db"
             try:
-                if any(head.repository.audience == audience for head in self.heads().values()):
-                    published.append(self._publish(audience, target))
+                if audience in audiences_in_use:
+                    published.append(self._publish_audience(audience, target))
                 else:
                     target.unlink(missing_ok=True)
             except (OSError, sqlite3.OperationalError) as error:
@@ -239,17 +259,17 @@ class SqliteEngine(OrgEngine):
     def state(self) -> bytes:
         """Return the operator's state, or b""."""
         with suppress(OSError):
-            return (self._work / STATE).read_bytes()
+            return (self._operator_directory / STATE_FILE).read_bytes()
         return b""
 
-    def keep_state(self, data: bytes) -> None:
+    def save_state(self, data: bytes) -> None:
         """Save the operator's state.
 
         Raises:
             RepositoryError: write-failed.
         """
-        path = self._work / STATE
-        temporary = self._work / f"{STATE}.new"
+        path = self._operator_directory / STATE_FILE
+        temporary = self._operator_directory / f"{STATE_FILE}.new"
         try:
             temporary.write_bytes(data)
             temporary.replace(path)
@@ -262,36 +282,39 @@ class SqliteEngine(OrgEngine):
         """Close the files; a writer marks sound ones, which need no check when opened again."""
         for audience, connection in self._connections.items():
             connection.close()
-            if self._is_writer and self._is_sound:
-                seal(self._work / f"{audience}.db")
+            if self._is_writer and self._are_files_sound:
+                seal(self._operator_directory / f"{audience}.db")
         self._connections.clear()
 
-    def _publish(self, audience: str, target: Path) -> OrgPublished:
+    def _publish_audience(self, audience: str, target: Path) -> OrgPublished:
         """Copy the working file of an audience to its published file, if it changed.
 
-        A mark file has the digests of the copy that was published last. The copy has no deleted
-        words, for its readers may not see them.
+        A file beside the working file records the digests of the copy that was published last. The
+        words of deleted entries are purged before the copy is made: its readers may not see them.
 
         Args:
             audience: the audience.
             target: the published file.
         """
-        connection = self._connect(audience)
+        connection = self._connect_to_audience(audience)
         content_digest = _hash_content(connection)
-        mark = self._work / f"{audience}.published"
+        record_file = self._operator_directory / f"{audience}.published"
         with suppress(OSError, ValueError, KeyError):
-            last = json.loads(mark.read_bytes())
-            if last["content"] == content_digest and target.stat().st_size == last["size"]:
+            last_record = json.loads(record_file.read_bytes())
+            if (
+                last_record["content"] == content_digest
+                and target.stat().st_size == last_record["size"]
+            ):
                 return OrgPublished(
-                    audience, str(target), last["sha256"], last["size"], is_new=False
+                    audience, str(target), last_record["sha256"], last_record["size"], is_new=False
                 )
 
-        ((has_deleted_words,),) = connection.execute("PRAGMA user_version")
+        ((has_deleted_words,),) = connection.execute(HAS_DELETED_WORDS)
         if has_deleted_words:
             with transaction(connection):
-                connection.execute("INSERT INTO entries_fts (entries_fts) VALUES ('optimize')")
-                connection.execute("PRAGMA user_version = 0")
-        temporary = self._work / f"{audience}.new"
+                connection.execute(PURGE_DELETED_WORDS)
+                connection.execute(UNSET_DELETED_WORDS)
+        temporary = self._operator_directory / f"{audience}.new"
         temporary.unlink(missing_ok=True)
         connection.execute("VACUUM INTO ?", (str(temporary),))
         with temporary.open("rb") as file:
@@ -300,17 +323,21 @@ class SqliteEngine(OrgEngine):
         size = temporary.stat().st_size
         temporary.chmod(0o444)
         temporary.replace(target)
-        published = {"content": content_digest, "sha256": sha256, "size": size}
-        mark.write_text(json.dumps(published), "utf-8")
+        record = {"content": content_digest, "sha256": sha256, "size": size}
+        record_file.write_text(json.dumps(record), "utf-8")
         return OrgPublished(audience, str(target), sha256, size, is_new=True)
 
     def _list_readable(self, audiences: Sequence[str]) -> list[str]:
         """Return those of the audiences that have a file, each once."""
-        present = self.list_audiences()
-        return [audience for audience in dict.fromkeys(audiences) if audience in present]
+        present_audiences = self.list_audiences()
+        return [audience for audience in dict.fromkeys(audiences) if audience in present_audiences]
 
     def _build_filter(self, audience: str, filters: OrgFilters) -> tuple[str, dict[str, object]]:
-        """Return the SQL condition of filters for rows of an audience, and its named values."""
+        """Return the SQL condition of filters for rows of an audience, and its named values.
+
+        To the filters of any index it adds the repositories that may not answer. The column `path`
+        begins with the id of a repository, so each excluded repository is a range of this column.
+        """
         common_filters: Filters = {
             "types": filters.types or None,
             "domains": filters.domains or None,
@@ -319,18 +346,18 @@ class SqliteEngine(OrgEngine):
             "today": filters.today,
         }
         condition, values = build_filter(common_filters)
-        names = {"names": json.dumps(filters.without)}
-        excluded_rows = self._query(audience, NAMED, names, tuple)
+        names = {"names": json.dumps(filters.excluded_repositories)}
+        excluded_rows = self._query(audience, IDS_OF_EXCLUDED, names, tuple)
         for number, (repository_id,) in enumerate(excluded_rows):
             condition += f" AND NOT (e.path >= :from{number} AND e.path < :to{number})"
-            start, end = _path_range(str(repository_id))
+            start, end = _bound_paths(str(repository_id))
             values[f"from{number}"] = start
             values[f"to{number}"] = end
         return condition, values
 
     def _query(self, audience: str, sql: str, values: Values, make: Callable[[Row], T]) -> list[T]:
         """Return the rows of a query, each as `make` converts it."""
-        with self._use(audience) as connection:
+        with self._use_connection(audience) as connection:
             return [make(row) for row in connection.execute(sql, values)]
 
     def _query_count(self, audience: str, sql: str, values: Values) -> int:
@@ -338,7 +365,7 @@ class SqliteEngine(OrgEngine):
         return int(number)
 
     @contextmanager
-    def _use(self, audience: str) -> Iterator[sqlite3.Connection]:
+    def _use_connection(self, audience: str) -> Iterator[sqlite3.Connection]:
         """Yield a connection to the file of an audience, and translate errors of the block.
 
         Raises:
@@ -346,19 +373,19 @@ class SqliteEngine(OrgEngine):
             EngineError: org-damaged.
         """
         try:
-            yield self._connect(audience)
+            yield self._connect_to_audience(audience)
         except (sqlite3.DatabaseError, OSError, ValueError, TypeError) as error:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
                 raise TimeoutError from error
-            self._is_sound = False
-            directory = self._work if self._is_writer else self._directory
+            self._are_files_sound = False
+            directory = self._operator_directory if self._is_writer else self._directory
             message = f"{directory / f'{audience}.db'} cannot be used: {error}"
             hint = (
                 "Run `memory-ci org sync` again: it builds what is missing from the repositories."
             )
             raise EngineError(message, slug="org-damaged", hint=hint) from error
 
-    def _connect(self, audience: str) -> sqlite3.Connection:
+    def _connect_to_audience(self, audience: str) -> sqlite3.Connection:
         if audience not in self._connections:
             self._connections[audience] = self._open_file(f"{audience}.db")
         return self._connections[audience]
@@ -366,7 +393,7 @@ class SqliteEngine(OrgEngine):
     def _open_file(self, name: str) -> sqlite3.Connection:
         published = self._directory / name
         if self._is_writer:
-            return open_work(self._work / name, published)
+            return open_working_file(self._operator_directory / name, published)
         return self._open_published(published)
 
     def _open_published(self, path: Path) -> sqlite3.Connection:
@@ -377,23 +404,25 @@ class SqliteEngine(OrgEngine):
         connection.execute("PRAGMA trusted_schema = OFF")
         deadline = self._deadline
         if deadline is not None:
-            connection.set_progress_handler(lambda: time.monotonic() > deadline, STEPS)
+            connection.set_progress_handler(
+                lambda: time.monotonic() > deadline, STEPS_BETWEEN_CHECKS
+            )
         check(connection)
         return connection
 
 
-def _path_range(repository_id: str) -> tuple[str, str]:
+def _bound_paths(repository_id: str) -> tuple[str, str]:
     """Return the bounds of the column `path` for a repository; the upper bound is excluded.
 
     A value of the column is the id, a line end and the path in the repository.
     """
-    return f"{repository_id}\n", f"{repository_id}{END}"
+    return f"{repository_id}\n", f"{repository_id}{AFTER_LINE_END}"
 
 
 def _hash_content(connection: sqlite3.Connection) -> str:
     """Hash the schema and the heads of the repositories, which determine all rows of a file."""
     content = hashlib.sha256(json.dumps(ORG_IDENTITY).encode())
-    for row in connection.execute(HEADS):
+    for row in connection.execute(LIST_HEADS):
         content.update(repr(row).encode("utf-8", "surrogateescape"))
     return content.hexdigest()
 
@@ -403,9 +432,10 @@ def _replace_rows(
 ) -> None:
     """Replace the rows of a repository by entries.
 
-    An unchanged entry keeps its row, and its words are not indexed again.
+    An entry is unchanged if its row has the same digest. It keeps this row, and its words are not
+    indexed again.
     """
-    old_rows = connection.execute(ROWS, _path_range(repository_id)).fetchall()
+    old_rows = connection.execute(ROWS_OF_REPOSITORY, _bound_paths(repository_id)).fetchall()
     rows = []
     for located in entries:
         path = f"{repository_id}\n{located.path}"
@@ -414,8 +444,8 @@ def _replace_rows(
     added_indices = update_rows(connection, old_rows, digests)
     kept_count = len(rows) - len(added_indices)
     if len(old_rows) > kept_count:
-        # The index has deleted words until `publish` optimises it.
-        connection.execute("PRAGMA user_version = 1")
+        # A row was deleted; its words stay in the index of words until `publish` purges them.
+        connection.execute(SET_DELETED_WORDS)
 
     (last_row,) = connection.execute("SELECT coalesce(max(row), 0) FROM entries").fetchone()
     entry_rows = []
@@ -428,24 +458,26 @@ def _replace_rows(
 
 
 class OrgMatchRow(NamedTuple):
-    """A row of `CHOSEN`: an entry and its repository."""
+    """A row of `ROWS_WITH_REPOSITORY`: an entry and its repository."""
 
     row: int
     located: Located
     id: str
     name: str
     link: str
-    head: str
+    commit: str
 
 
 def _parse_match(row: Row) -> OrgMatchRow:
-    number, *columns, repository_id, name, link, head = row
+    number, *columns, repository_id, name, link, commit = row
     located = _parse_located(tuple(columns))
-    return OrgMatchRow(number, located, repository_id, str(name), str(link), head)
+    return OrgMatchRow(number, located, repository_id, str(name), str(link), commit)
 
 
 def _parse_located(row: Row) -> Located:
     """Return the entry of a row, with its path in the repository.
+
+    The column `path` has the id of the repository, a line end and the path in the repository.
 
     Raises:
         TypeError: the file has values of other types than we write.
@@ -463,7 +495,7 @@ ORG_IDENTITY = {**IDENTITY, "org": "1"}
 
 BUSY_SECONDS = 5.0
 
-REPOSITORIES = """
+CREATE_REPOSITORIES = """
 CREATE TABLE repositories (
     id      TEXT PRIMARY KEY,
     name    TEXT NOT NULL,
@@ -474,36 +506,65 @@ CREATE TABLE repositories (
 """
 
 
-def open_work(path: Path, published: Path) -> sqlite3.Connection:
-    """Open the file that a sync works on; it is checked unless the last sync sealed it.
+def open_working_file(path: Path, published: Path) -> sqlite3.Connection:
+    """Open the file that a sync works on, for writing.
 
-    A missing or damaged file is restored from the published one, and created empty if that is
-    missing or damaged, too.
+    A missing or damaged file is replaced by a copy of the published one, and by an empty one if
+    the published one is missing or damaged, too.
+
+    Args:
+        path: the file.
+        published: the published file of the same audience.
     """
     refuse_pipes(path)
-    # The first turn tries the file itself, the second a copy of the published one.
-    for is_restored in (False, True):
-        try:
-            if is_restored:
-                shutil.copyfile(published, path)
-                path.chmod(0o644)
-            is_missing = not path.exists() or path.stat().st_size == 0
-            if not (is_missing and published.exists()):
-                return _open_work(path)
-        except FileNotFoundError:
-            pass
-        except sqlite3.DatabaseError as error:
-            if is_place_error(error):  # The disk is at fault, not the file.
-                raise
-        for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
-            path.with_name(name).unlink(missing_ok=True)
-    return _open_work(path)
+    if not (_is_missing_or_empty(path) and published.exists()):
+        connection = _open_unless_damaged(path)
+        if connection is not None:
+            return connection
+
+    _remove_database(path)
+    with suppress(FileNotFoundError):
+        shutil.copyfile(published, path)
+        path.chmod(0o644)
+        connection = None if _is_missing_or_empty(path) else _open_unless_damaged(path)
+        if connection is not None:
+            return connection
+
+    _remove_database(path)
+    return _open_and_check(path)
 
 
-def _open_work(path: Path) -> sqlite3.Connection:
+def _is_missing_or_empty(path: Path) -> bool:
+    return not path.exists() or path.stat().st_size == 0
+
+
+def _remove_database(path: Path) -> None:
+    """Remove a file of SQLite with its write-ahead log."""
+    for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+
+
+def _open_unless_damaged(path: Path) -> sqlite3.Connection | None:
+    """Open a file for writing, None if it is damaged or of another version.
+
+    Raises:
+        sqlite3.DatabaseError: the disk is at fault, not the file.
+    """
+    try:
+        return _open_and_check(path)
+    except FileNotFoundError:
+        return None
+    except sqlite3.DatabaseError as error:
+        if is_place_error(error):
+            raise
+        return None
+
+
+def _open_and_check(path: Path) -> sqlite3.Connection:
     """Open a file for writing, create its tables if it is empty, and check it.
 
-    The seal, with which a sync marks a sound file at its end, is removed while the file is open.
+    The pages of the file are read only if it has no seal. With the seal a sync marks a sound file
+    at its end; it is removed while the file is open.
 
     Raises:
         sqlite3.DatabaseError: the file is damaged, or of another version.
@@ -519,7 +580,7 @@ def _open_work(path: Path) -> sqlite3.Connection:
         if not table_count:
             with transaction(connection):
                 create(connection)
-                connection.execute(REPOSITORIES)
+                connection.execute(CREATE_REPOSITORIES)
                 connection.execute("INSERT INTO meta VALUES ('org', ?)", (ORG_IDENTITY["org"],))
         check(connection)
         if not was_sealed:

@@ -9,7 +9,7 @@ ON CONFLICT (id) DO UPDATE
 SET name = excluded.name, link = excluded.link, head = excluded.head, entries = excluded.entries
 """
 REMOVE_REPOSITORY = "DELETE FROM memory_org.repositories WHERE id = %s"
-ROWS = """
+ROWS_OF_REPOSITORY = """
 SELECT row, line, NULL, digest FROM memory_org.entries WHERE repository = %s ORDER BY row
 """
 MOVE_ENTRY = "UPDATE memory_org.entries SET line = %s WHERE row = %s"
@@ -33,15 +33,15 @@ UPDATE memory_org.words SET entries = memory_org.words.entries - held.entries
 FROM held WHERE word = held.lexeme
 """
 ADD_AUDIENCE = "INSERT INTO memory_org.audiences VALUES (%s) ON CONFLICT DO NOTHING"
-AUDIENCES = "SELECT audience FROM memory_org.audiences ORDER BY audience"
-HEADS = "SELECT id, name, link, head, entries FROM memory_org.repositories"
-RECORDS = "SELECT record FROM memory_org.entries WHERE repository = %s"
-COUNT = """
+LIST_AUDIENCES = "SELECT audience FROM memory_org.audiences ORDER BY audience"
+LIST_HEADS = "SELECT id, name, link, head, entries FROM memory_org.repositories"
+ENTRY_RECORDS = "SELECT record FROM memory_org.entries WHERE repository = %s"
+COUNT_ENTRIES_AND_WORDS = """
 SELECT entries, words,
     (SELECT json_object_agg(word, entries)::text FROM memory_org.words WHERE word = ANY(%s))
 FROM memory_org.totals
 """
-HOLDING = """
+COUNT_ENTRIES_WITH_PATTERN = """
 SELECT count(*) FROM memory_org.entries WHERE words @@ %s::tsquery AND position(%s in stems) > 0
 """
 CANDIDATES = """
@@ -52,12 +52,13 @@ AND (%(domains)s::text[] IS NULL OR e.domain = ANY(%(domains)s))
 AND (%(phases)s::text[] IS NULL OR e.phase = ANY(%(phases)s))
 AND (%(today)s::text IS NULL OR e.valid_until IS NULL OR e.valid_until > %(today)s)
 AND NOT e.repository = ANY(ARRAY(SELECT id FROM memory_org.repositories
-                                 WHERE id = ANY(%(without)s) OR lower(link) = ANY(%(links)s)))
+                                 WHERE id = ANY(%(excluded_ids)s)
+                                 OR lower(link) = ANY(%(excluded_links)s)))
 """
 MATCHES = """
 SELECT e.row, e.record, r.id, r.name, r.link, r.head FROM memory_org.entries AS e
 JOIN memory_org.repositories AS r ON r.id = e.repository WHERE e.row = ANY(%s)
 """
-SIZE = "SELECT pg_database_size(current_database())"
-STATE = "SELECT data FROM memory_org.state"
-DEADLINE = "SELECT set_config('statement_timeout', %s, true)"
+DATABASE_SIZE = "SELECT pg_database_size(current_database())"
+OPERATOR_STATE = "SELECT data FROM memory_org.state"
+SET_TIMEOUT = "SELECT set_config('statement_timeout', %s, true)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import closing
 from datetime import datetime
+from typing import NamedTuple
 
 import msgspec
 
@@ -31,26 +32,43 @@ class AudienceStatus(msgspec.Struct, frozen=True):
     oldest: datetime | None
 
 
+class FailingRepository(NamedTuple):
+    """A repository that could not be read at the last sync; an array in JSON.
+
+    Attributes:
+        name: its name.
+        failed_at: since when it could not be read.
+        reason: why.
+    """
+
+    name: str
+    failed_at: datetime | None
+    reason: str
+
+
 class OrgStatus(msgspec.Struct, frozen=True):
     """The state of an index.
 
     Attributes:
         audiences: its audiences.
-        failing: the repositories that could not be read, as (name, since when, reason).
-        gated: how many entries must not be shown to others.
-        cut: how many entries are too many or too long, and files too large.
+        failing: the repositories that could not be read.
+        unsafe_count: how many entries are not shared because they must not be shown to others;
+            `gated` in JSON.
+        excess_count: how many entries are not shared because they are too many or too long, or
+            files because they are too large; `cut` in JSON.
     """
 
     audiences: tuple[AudienceStatus, ...]
-    failing: tuple[tuple[str, datetime | None, str], ...]
-    gated: int
-    cut: int
+    failing: tuple[FailingRepository, ...]
+    unsafe_count: int = msgspec.field(name="gated")
+    excess_count: int = msgspec.field(name="cut")
 
 
 def load_status(index: str) -> OrgStatus:
-    """Return the state of an index.
+    """Return the state of an index: its audiences, failures, and counts of what is not shared.
 
-    Failures are recorded only in the copy that is synced; other copies have no record of them.
+    Failures and counts are in the operator's records, which only the copy of the index has that
+    syncs write to. In other copies there are none.
 
     Raises:
         EngineError: org-missing.
@@ -66,12 +84,12 @@ def load_status(index: str) -> OrgStatus:
     failing = []
     for state in sorted(states.values(), key=lambda state: state.name):
         if state.failure:
-            failing.append((state.name, state.failed_at, state.failure))
+            failing.append(FailingRepository(state.name, state.failed_at, state.failure))
     return OrgStatus(
         audiences=tuple(audiences),
         failing=tuple(failing),
-        gated=sum(state.gated for state in states.values()),
-        cut=sum(state.cut for state in states.values()),
+        unsafe_count=sum(state.unsafe_count for state in states.values()),
+        excess_count=sum(state.excess_count for state in states.values()),
     )
 
 

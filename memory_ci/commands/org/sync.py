@@ -23,9 +23,9 @@ from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.files import lock_file
 from memory_ci.store.files import write_file
 
-JOBS = 8  # Repositories that are read at the same time.
-SECONDS = 120.0  # Seconds of each git process of a repository.
-AHEAD = 4  # Readings per job that may wait to be written; it bounds memory.
+DEFAULT_JOBS = 8  # Repositories that are read at the same time.
+GIT_SECONDS = 120.0  # Seconds of each git process of a repository.
+READINGS_AHEAD = 4  # Readings per job that may wait to be written; it bounds memory.
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -35,9 +35,11 @@ class OrgState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Attributes:
         checked_at: when the index was last seen to equal it.
-        stamp: the stamp of its forge as of then.
-        gated: how many of its entries must not be shown to others.
-        cut: how many entries are too many or too long, and files too large.
+        push_stamp: the value of its forge then, which changes with every push; `stamp` in JSON.
+        unsafe_count: how many of its entries are not shared because they must not be shown to
+            others; `gated` in JSON.
+        excess_count: how many are not shared because they are too many or too long, or files
+            because they are too large; `cut` in JSON.
         failure: why it could not be read last time.
         failed_at: since when it could not be read.
     """
@@ -46,9 +48,9 @@ class OrgState(msgspec.Struct, frozen=True, omit_defaults=True):
     address: str
     audience: str
     checked_at: datetime | None = None
-    stamp: str = ""
-    gated: int = 0
-    cut: int = 0
+    push_stamp: str = msgspec.field(default="", name="stamp")
+    unsafe_count: int = msgspec.field(default=0, name="gated")
+    excess_count: int = msgspec.field(default=0, name="cut")
     failure: str = ""
     failed_at: datetime | None = None
 
@@ -57,14 +59,23 @@ class OrgReport(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a sync, by names of repositories.
 
     Attributes:
-        failed: those that could not be read and keep their rows, as (name, reason).
-        refused: those that may not be shared as wanted, as (name, reason); they have no rows.
-        dropped: those whose rows were removed.
-        left_out: private ones of a listing that no line names.
+        repositories: how many repositories are to be in the index.
+        unchanged: how many of them did not change since the last sync.
+        added: those that were not in the index before.
+        updated: those with other entries than before.
+        moved: those with another name, link or audience than before.
+        failed: those that could not be read and keep their entries, as (name, reason).
+        refused: those that may not be shared as wanted, as (name, reason); they have no entries.
+        dropped: those whose entries were removed.
+        unnamed_private: private ones of a listing that no line names; `left_out` in JSON.
         entries: how many entries the index holds.
-        gated: how many entries must not be shown to others.
-        cut: how many entries are too many or too long, and files too large.
+        unsafe_count: how many entries are not shared because they must not be shown to others;
+            `gated` in JSON.
+        excess_count: how many entries are not shared because they are too many or too long, or
+            files because they are too large; `cut` in JSON.
+        published: the published files.
         problem: why no missing repository was dropped.
+        is_dry_run: nothing was written.
     """
 
     repositories: int
@@ -75,10 +86,10 @@ class OrgReport(msgspec.Struct, frozen=True, kw_only=True):
     dropped: tuple[str, ...] = ()
     failed: tuple[tuple[str, str], ...] = ()
     refused: tuple[tuple[str, str], ...] = ()
-    left_out: tuple[str, ...] = ()
+    unnamed_private: tuple[str, ...] = msgspec.field(default=(), name="left_out")
     entries: int = 0
-    gated: int = 0
-    cut: int = 0
+    unsafe_count: int = msgspec.field(default=0, name="gated")
+    excess_count: int = msgspec.field(default=0, name="cut")
     published: tuple[OrgPublished, ...] = ()
     problem: str = ""
     is_dry_run: bool = False
@@ -90,8 +101,8 @@ def sync_org(
     environ: Mapping[str, str],
     now: datetime,
     *,
-    jobs: int = JOBS,
-    seconds: float = SECONDS,
+    jobs: int = DEFAULT_JOBS,
+    seconds: float = GIT_SECONDS,
     dry_run: bool = False,
     advance: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> OrgReport:
@@ -119,33 +130,39 @@ def sync_org(
         targets = gather(Path(temporary) if dry_run else directory / "forge")
     with _open_index(out, directory, dry_run=dry_run) as engine:
         run = _SyncRun(engine, now, dry_run=dry_run)
-        scratch = _make_scratch(directory)
+        scratch = _make_scratch_directory(directory)
 
         def read(target: OrgTarget) -> OrgReading:
             return run.read(target, environ, seconds, scratch)
 
         total = len(targets.targets)
         with ThreadPoolExecutor(max_workers=jobs) as pool:
-            readings = in_order(pool, read, targets.targets, jobs * AHEAD)
-            for done, reading in enumerate(readings, start=1):
+            readings = in_order(pool, read, targets.targets, jobs * READINGS_AHEAD)
+            for done_count, reading in enumerate(readings, start=1):
                 run.apply(reading)
-                advance(done, total)
+                advance(done_count, total)
         run.drop_missing(targets)
 
         published: tuple[OrgPublished, ...] = ()
         if not dry_run:
             published = tuple(engine.publish())
-            engine.keep_state(msgspec.json.encode(run.states))
+            engine.save_state(msgspec.json.encode(run.states))
             _write_manifests(Path(out), engine, run.states, published, now)
-        if total and not run.reached:
+        if total and not run.reached_count:
             raise _make_unreachable_error(total, run.failed)
         return run.report(targets, published)
 
 
-def _make_scratch(directory: Path) -> Path | None:
-    """Return an empty directory for fetched files, None if there is no directory of the operator.
+def _make_scratch_directory(directory: Path) -> Path | None:
+    """Return an empty directory for fetched files, inside the directory of the operator.
 
-    A run that was killed may have left files there.
+    A run that was killed may have left files there; they are removed.
+
+    Args:
+        directory: the directory of the operator, whoever runs syncs.
+
+    Returns:
+        The directory; None if the operator's does not exist, as in a dry run.
     """
     if not directory.is_dir():
         return None
@@ -155,9 +172,11 @@ def _make_scratch(directory: Path) -> Path | None:
     return scratch
 
 
-def _make_unreachable_error(total: int, failed: Sequence[tuple[str, str]]) -> EngineError:
+def _make_unreachable_error(
+    total: int, failed_repositories: Sequence[tuple[str, str]]
+) -> EngineError:
     """Return the error for a sync that reached no repository, with the first three reasons."""
-    reasons = [f"{name}: {reason}" for name, reason in failed[:3]] or ["each is gone"]
+    reasons = [f"{name}: {reason}" for name, reason in failed_repositories[:3]] or ["each is gone"]
     message = f"none of {total} repositories can be reached ({'; '.join(reasons)})"
     hint = "What is there keeps its rows. Check the network and the credentials, and run again."
     return EngineError(message, slug="org-unreachable", hint=hint)
@@ -169,20 +188,29 @@ class _SyncRun:
     Attributes:
         states: the operator's records by repository id, updated as the run proceeds.
         failed: the repositories that could not be read, as (name, reason).
-        reached: how many repositories were read.
+        reached_count: how many repositories were read.
     """
 
     def __init__(self, engine: OrgEngine, now: datetime, *, dry_run: bool) -> None:
+        """Load the state of the index before the sync.
+
+        Args:
+            engine: the index.
+            now: the present time.
+            dry_run: write nothing.
+        """
         self._engine = engine
         self._now = now
         self._dry_run = dry_run
-        self._heads = dict(engine.heads())
+        self._heads = dict(engine.heads())  # before this sync, by repository id
         self._old_states = load_state(engine)
+        # Names of repositories by what the sync did with them: added, updated, moved, unchanged
+        # or dropped.
         self._names_by_effect: defaultdict[str, list[str]] = defaultdict(list)
-        self._gone_ids: list[str] = []
+        self._gone_ids: list[str] = []  # of repositories that do not exist any more
         self.states = dict(self._old_states)
         self.failed: list[tuple[str, str]] = []
-        self.reached = 0
+        self.reached_count = 0
 
     def read(
         self, target: OrgTarget, environ: Mapping[str, str], seconds: float, scratch: Path | None
@@ -190,7 +218,7 @@ class _SyncRun:
         """Read a repository, in a thread of its own; nothing is written.
 
         The entries are read only if the repository changed since the last sync, or if its audience
-        did.
+        did. A change is seen by the commit of its branch, or without git by the stamp of its forge.
 
         Args:
             target: the repository.
@@ -198,12 +226,12 @@ class _SyncRun:
             seconds: how long each git process may take.
             scratch: a directory for fetched files.
         """
-        head = self._heads.get(target.repository.id)
-        if head is not None and head.repository.audience != target.repository.audience:
-            head = None  # as if it were not in the index
-        state = self._old_states.get(target.repository.id)
-        stamp = state.stamp if state and not state.failure else ""
-        return read_target(target, head, stamp, environ, seconds, scratch=scratch)
+        indexed_head = self._heads.get(target.repository.id)
+        if indexed_head and indexed_head.repository.audience != target.repository.audience:
+            indexed_head = None  # as if it were not in the index
+        old_state = self._old_states.get(target.repository.id)
+        last_stamp = old_state.push_stamp if old_state and not old_state.failure else ""
+        return read_target(target, indexed_head, last_stamp, environ, seconds, scratch=scratch)
 
     def apply(self, reading: OrgReading) -> None:
         """Write the entries of one repository, or note the reason why not."""
@@ -218,7 +246,7 @@ class _SyncRun:
         elif reading.problem:
             self._note_failure(repository, reading)
         else:
-            self._update(repository, reading)
+            self._write_entries(repository, reading)
 
     def _was_indexed(self, repository: OrgRepository) -> bool:
         """Return whether the index had the repository before this sync, by its id or its link."""
@@ -234,7 +262,7 @@ class _SyncRun:
         head = self._heads.get(repository.id)
         if head is not None and head.repository.audience != repository.audience:
             # Readers of the old audience must not see it any longer.
-            self._drop(head)
+            self._drop_repository(head)
 
         state = self._old_states.get(repository.id)
         if state is None:
@@ -246,32 +274,37 @@ class _SyncRun:
             failed_at=state.failed_at or self._now,
         )
 
-    def _update(self, repository: OrgRepository, reading: OrgReading) -> None:
-        """Write the entries of a repository that was read, and record its state."""
-        self.reached += 1
+    def _write_entries(self, repository: OrgRepository, reading: OrgReading) -> None:
+        """Write the entries of a repository that was read, and record its state.
+
+        If the repository did not change, its entries were not read: they stay in the index, and
+        the counts of entries that are not shared stay as they were.
+        """
+        self.reached_count += 1
         effect = self._find_effect(repository, reading)
         self._names_by_effect[effect].append(repository.name)
         if effect != "unchanged" and not self._dry_run:
             self._engine.sync(repository, reading.head, reading.entries)
 
-        gated, cut = reading.gated, reading.cut
         old_state = self._old_states.get(repository.id)
-        if reading.entries is None and old_state:  # The entries were not read again.
-            gated, cut = old_state.gated, old_state.cut
+        source_of_counts: OrgReading | OrgState = reading
+        if reading.entries is None and old_state is not None:
+            source_of_counts = old_state
         self.states[repository.id] = OrgState(
             repository.name,
             reading.target.address,
             repository.audience,
             checked_at=self._now,
-            stamp=reading.target.stamp,
-            gated=gated,
-            cut=cut,
+            push_stamp=reading.target.push_stamp,
+            unsafe_count=source_of_counts.unsafe_count,
+            excess_count=source_of_counts.excess_count,
         )
 
     def _find_effect(self, repository: OrgRepository, reading: OrgReading) -> str:
         """Return the effect of a sync on a repository: added, moved, updated or unchanged.
 
-        It moved if its name, link or audience changed.
+        It moved if its name, link or audience changed. A local directory never counts as moved: it
+        may be named by several paths, and so have several names and links.
         """
         head = self._heads.get(repository.id)
         if head is None:
@@ -287,23 +320,28 @@ class _SyncRun:
         Repositories that are not listed are also kept if a listing is incomplete.
         """
         listed_ids = {target.repository.id for target in targets.targets}
-        is_complete = not targets.problem and (self.reached or not listed_ids)
+        is_complete = not targets.problem and (self.reached_count or not listed_ids)
         dropped_ids = list(targets.excluded_ids)
         if is_complete:
             dropped_ids += [repo_id for repo_id in self._heads if repo_id not in listed_ids]
-        if self.reached:
+        if self.reached_count:
             dropped_ids += self._gone_ids
 
         for repo_id in dict.fromkeys(dropped_ids):
             if repo_id in self._heads:
-                self._drop(self._heads[repo_id])
+                self._drop_repository(self._heads[repo_id])
             self.states.pop(repo_id, None)
         if is_complete:
             for repo_id in self.states.keys() - listed_ids:
                 del self.states[repo_id]
 
     def report(self, targets: OrgTargets, published: tuple[OrgPublished, ...]) -> OrgReport:
-        """Return the result of the run."""
+        """Return the result of the run: what happened to each repository, and counts of entries.
+
+        Args:
+            targets: the repositories to read, and those that are refused or that no line names.
+            published: the published files.
+        """
         names = self._names_by_effect
         return OrgReport(
             repositories=len(targets.targets),
@@ -314,16 +352,16 @@ class _SyncRun:
             dropped=tuple(names["dropped"]),
             failed=tuple(self.failed),
             refused=targets.refused,
-            left_out=targets.left_out,
+            unnamed_private=targets.unnamed_private,
             entries=sum(head.entries for head in self._engine.heads().values()),
-            gated=sum(state.gated for state in self.states.values()),
-            cut=sum(state.cut for state in self.states.values()),
+            unsafe_count=sum(state.unsafe_count for state in self.states.values()),
+            excess_count=sum(state.excess_count for state in self.states.values()),
             published=published,
             problem=targets.problem,
             is_dry_run=self._dry_run,
         )
 
-    def _drop(self, head: OrgHead) -> None:
+    def _drop_repository(self, head: OrgHead) -> None:
         self._names_by_effect["dropped"].append(head.repository.name)
         if not self._dry_run:
             self._engine.drop(head.repository.id)
@@ -357,10 +395,12 @@ def in_order(
 
 @contextmanager
 def _open_index(out: str, directory: Path, *, dry_run: bool) -> Iterator[OrgEngine]:
-    """Open the index for a sync, locked against other syncs.
+    """Open the index for a sync.
 
-    A dry run on a server opens it for reading, without a lock. A dry run of an index that does not
-    exist opens an empty one in a temporary directory.
+    A sync opens it for writing, and locks it against other syncs. A dry run does the same with a
+    directory, because only a writer sees what is not published yet. On a server it opens the index
+    for reading, without a lock. If there is no index yet, a dry run opens an empty one in a
+    temporary directory.
 
     Args:
         out: the address of the index.
@@ -371,7 +411,7 @@ def _open_index(out: str, directory: Path, *, dry_run: bool) -> Iterator[OrgEngi
         RepositoryError: org-locked.
     """
     with ExitStack() as stack:
-        if dry_run and not _is_synced(out, directory):
+        if dry_run and not _has_synced_index(out, directory):
             scratch = stack.enter_context(tempfile.TemporaryDirectory())
             engine = open_engine(scratch, is_writer=True)
         elif dry_run and is_server(out):
@@ -398,14 +438,21 @@ def _lock_directory(directory: Path) -> Iterator[None]:
         yield
 
 
-def _is_synced(out: str, directory: Path) -> bool:
-    """Return whether a sync has written an index already."""
+def _has_synced_index(out: str, directory: Path) -> bool:
+    """Return whether a sync has written an index already.
+
+    Args:
+        out: the address of the index.
+        directory: the directory of the operator, which the first sync into a directory makes.
+    """
     if not is_server(out):
         return directory.is_dir()
-    with suppress(NeverSyncedError), closing(open_engine(out)) as engine:
-        engine.heads()
-        return True
-    return False
+    try:
+        with closing(open_engine(out)) as engine:
+            engine.heads()  # raises if the server has no tables
+    except NeverSyncedError:
+        return False
+    return True
 
 
 def load_state(engine: OrgEngine) -> dict[str, OrgState]:
@@ -460,7 +507,7 @@ def _list_manifest_rows(
         row = {
             "name": head.repository.name,
             "link": head.repository.link,
-            "head": head.head,
+            "head": head.commit,
             "entries": head.entries,
             "checked_at": state.checked_at if state else None,
             "is_failing": bool(state and state.failure),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.org.records import LONGEST, OrgHead, OrgRepository
+from memory_ci.commands.org.records import MAX_SHARED_CHARS, OrgHead, OrgRepository
 from memory_ci.config import CONFIG_FILE, parse_config
 from memory_ci.errors import EngineError, MemoryCIError, UsageError
 from memory_ci.extraction.gate import check_words
@@ -36,16 +36,16 @@ if TYPE_CHECKING:
     from memory_ci.forge.selection import ForgeRepository, OrgForge
 
 MAX_LIST = 20_000_000  # Bytes of a list of repositories.
-RESTRICTION = {"public": 0, "internal": 1, "private": 2}
+RESTRICTION_LEVELS = {"public": 0, "internal": 1, "private": 2}
 """How restricted an audience is: no entry is shared with more readers than its forge allows."""
 
-PRIVATE = (
+PRIVATE_REASON = (
     "is private at its forge: it enters no shared index"
     " unless a line of the list names its group (group-NAME)"
 )
 MAX_BYTES = 4_000_000  # Bytes of a memory file; a larger file is counted, and not shared.
 MAX_ENTRIES = 5_000  # Entries of a repository; further ones are counted, and not shared.
-SHARED = frozenset({"project", "team", "institutional"})
+SHARED_SCOPES = frozenset({"project", "team", "institutional"})
 """The scopes that are shared: those that apply beyond one job and one machine."""
 
 
@@ -55,7 +55,7 @@ class OrgTarget(msgspec.Struct, frozen=True):
     Attributes:
         repository: the repository as readers of the index see it.
         address: a directory or a URL, for git.
-        stamp: changes with every push; "" where the forge does not say.
+        push_stamp: a value of the forge that changes with every push; "" for none.
         is_listed: whether its forge says that it exists.
         is_gone: whether its forge says that it does not exist.
         problem: why it cannot be read now.
@@ -63,7 +63,7 @@ class OrgTarget(msgspec.Struct, frozen=True):
 
     repository: OrgRepository
     address: str
-    stamp: str = ""
+    push_stamp: str = ""
     is_listed: bool = False
     is_gone: bool = False
     problem: str = ""
@@ -80,14 +80,14 @@ class OrgTargets(msgspec.Struct, frozen=True):
     Attributes:
         targets: those to read, by name.
         refused: those that may not be shared as wanted, as (name, reason).
-        left_out: names of private ones in a listing that no line of a list names.
+        unnamed_private: names of private ones in a listing that no line of a list names.
         problem: why a listing is incomplete; with it, a missing repository may still exist.
         excluded_ids: ids of those that are refused or left out.
     """
 
     targets: tuple[OrgTarget, ...]
     refused: tuple[tuple[str, str], ...] = ()
-    left_out: tuple[str, ...] = ()
+    unnamed_private: tuple[str, ...] = ()
     problem: str = ""
     excluded_ids: tuple[str, ...] = ()
 
@@ -98,16 +98,17 @@ class OrgReading(msgspec.Struct, frozen=True):
     Attributes:
         head: the commit that was read; "" in an empty repository.
         entries: the entries that may be shared; None if they are those of the index.
-        gated: how many entries must not be shown to others.
-        cut: how many entries are too many or too long, and files too large.
+        unsafe_count: how many entries are not shared because they must not be shown to others.
+        excess_count: how many entries are not shared because they are too many or too long, or
+            files because they are too large.
         repository: the repository, if its directory names it otherwise than the target.
     """
 
     target: OrgTarget
     head: str = ""
     entries: tuple[Located, ...] | None = None
-    gated: int = 0
-    cut: int = 0
+    unsafe_count: int = 0
+    excess_count: int = 0
     is_gone: bool = False
     problem: str = ""
     repository: OrgRepository | None = None
@@ -170,23 +171,35 @@ def gather_targets(
     for line in lines:
         gatherer.add_line(line)
     gatherer.add_unnamed()
-    return gatherer.finish("; ".join(problems))
+    return gatherer.build_targets("; ".join(problems))
 
 
 class _TargetGatherer:
     """Collects targets by id; of two lines for one repository the first counts."""
 
     def __init__(self, forges: Sequence[OrgForge], listed: Mapping[str, ForgeRepository]) -> None:
+        """Start without targets.
+
+        Args:
+            forges: the forges that can be asked for a repository.
+            listed: the repositories in the listings of forges, by address (host/owner/name).
+        """
         self._forges = forges
         self._listed = listed
-        self._targets: dict[str, OrgTarget] = {}
+        self._targets: dict[str, OrgTarget] = {}  # by id
+        # The name of each that may not be shared with its audience, and the reason.
         self._refused: list[tuple[str, str]] = []
-        self._left_out: list[str] = []
+        # The names of private ones in a listing that no line of a list names.
+        self._unnamed_private: list[str] = []
+        # The ids of both.
         self._excluded_ids: list[str] = []
         self._named_addresses: set[str] = set()
 
     def add_line(self, line: ListLine) -> None:
-        """Add a repository that a list or the command line names."""
+        """Add a repository that a list or the command line names.
+
+        What its forge knows of it counts: from a listing, or from a question if there is a token.
+        """
         address = normalize_address(line.address)  # host/owner/name, "" for a directory
         audience = line.audience or "internal"
         if not address:
@@ -195,20 +208,21 @@ class _TargetGatherer:
 
         self._named_addresses.add(address)
         _, _, name = address.partition("/")
-        repository = OrgRepository(address, name, f"https://{address}", audience)
-        target = OrgTarget(repository, line.address)
         forge_repository = self._listed.get(address)
         forge = self._find_forge(address)
+        is_gone = False
+        problem = ""
         if forge_repository is None and forge is not None:
             try:
                 forge_repository = forge.find_repository(name)
-                target = replace(target, is_gone=forge_repository is None)
+                is_gone = forge_repository is None
             except EngineError as error:
-                target = replace(target, problem=error.message)
+                problem = error.message
         if forge_repository is not None:
             self._add_forge_repository(forge_repository, line)
-        else:
-            self._add(target)
+            return
+        repository = OrgRepository(address, name, f"https://{address}", audience)
+        self._add_target(OrgTarget(repository, line.address, is_gone=is_gone, problem=problem))
 
     def add_unnamed(self) -> None:
         """Add the repositories of listings that no line names."""
@@ -216,8 +230,14 @@ class _TargetGatherer:
             if address not in self._named_addresses:
                 self._add_forge_repository(forge_repository, None)
 
-    def finish(self, problem: str) -> OrgTargets:
-        """Return the targets that were added, with those that are refused or left out."""
+    def build_targets(self, problem: str) -> OrgTargets:
+        """Return the targets that were added, and the repositories that are no targets.
+
+        These are refused because their audience is too wide, or private and named by no line.
+
+        Args:
+            problem: why a listing of a forge is incomplete, "" if all are complete.
+        """
         targets = sorted(
             self._targets.values(),
             key=lambda target: (target.repository.name, target.repository.id),
@@ -225,7 +245,7 @@ class _TargetGatherer:
         return OrgTargets(
             targets=tuple(targets),
             refused=tuple(self._refused),
-            left_out=tuple(self._left_out),
+            unnamed_private=tuple(self._unnamed_private),
             problem=problem,
             excluded_ids=tuple(self._excluded_ids),
         )
@@ -235,7 +255,7 @@ class _TargetGatherer:
         path = address.rstrip(os.sep) or address
         name = Path(path).name.removesuffix(".git")
         link = Path(path).as_uri() if Path(path).is_absolute() else path
-        self._add(OrgTarget(OrgRepository(link, name, link, audience), path))
+        self._add_target(OrgTarget(OrgRepository(link, name, link, audience), path))
 
     def _find_forge(self, address: str) -> OrgForge | None:
         """Return the forge of an address, if there is a token for it."""
@@ -247,10 +267,12 @@ class _TargetGatherer:
     def _add_forge_repository(
         self, forge_repository: ForgeRepository, line: ListLine | None
     ) -> None:
-        """Add a repository that its forge knows, or refuse it.
+        """Add a repository that its forge knows, or exclude it.
 
-        Its audience is that of the line, else the visibility at the forge. It is refused if the
-        audience is wider than the visibility, or private without a group.
+        Its audience, those who may read its entries, is that of the line, else the visibility at
+        the forge. The repository is excluded if no line names it and it is private; and it is
+        refused if the audience is wider than the visibility, or `private`: nobody could read it, so
+        a line has to name a group.
 
         Args:
             forge_repository: the repository at its forge.
@@ -258,33 +280,35 @@ class _TargetGatherer:
         """
         visibility = forge_repository.visibility
         if line is None and visibility == "private":
-            self._left_out.append(forge_repository.name)
+            self._unnamed_private.append(forge_repository.name)
             self._excluded_ids.append(forge_repository.id)
             return
 
         audience: str = visibility
         if line is not None and line.audience:
             audience = line.audience
-        # A group is as restricted as a private repository.
-        restriction = RESTRICTION.get(audience, RESTRICTION["private"])
-        if restriction < RESTRICTION[visibility] or audience == "private":
+        # A group has no level of its own: it is as restricted as a private repository.
+        audience_level = RESTRICTION_LEVELS.get(audience, RESTRICTION_LEVELS["private"])
+        is_too_wide = audience_level < RESTRICTION_LEVELS[visibility]
+        if is_too_wide or audience == "private":
             reason = f"is {visibility} at its forge, not {audience}"
             if visibility == "private":
-                reason = PRIVATE
+                reason = PRIVATE_REASON
             self._refused.append((forge_repository.name, reason))
             self._excluded_ids.append(forge_repository.id)
             return
 
-        # The listing of a forge has the address to clone; otherwise the line's is used.
+        # The listing of a forge has the address to clone; otherwise that of the line is used.
+        is_in_listing = normalize_address(forge_repository.link) in self._listed
         address = forge_repository.address
-        if line is not None and normalize_address(forge_repository.link) not in self._listed:
+        if line is not None and not is_in_listing:
             address = line.address
         repository = OrgRepository(
             forge_repository.id, forge_repository.name, forge_repository.link, audience
         )
-        self._add(OrgTarget(repository, address, forge_repository.stamp, is_listed=True))
+        self._add_target(OrgTarget(repository, address, forge_repository.stamp, is_listed=True))
 
-    def _add(self, target: OrgTarget) -> None:
+    def _add_target(self, target: OrgTarget) -> None:
         self._targets.setdefault(target.repository.id, target)
 
 
@@ -346,7 +370,13 @@ def _parse_line(line: str, place: Path, number: int) -> ListLine:
 
 
 def _split_line(line: str, place: Path, number: int) -> tuple[str, str]:
-    """Split a line into address and audience; "" for no audience. A path may have blanks.
+    """Split a line into address and audience.
+
+    A path may have blanks. So a last word that is no audience belongs to the path, if a directory
+    has this path.
+
+    Returns:
+        The address, and the audience, "" for none.
 
     Raises:
         UsageError: bad-list.
@@ -372,7 +402,7 @@ def _split_line(line: str, place: Path, number: int) -> tuple[str, str]:
 
 def read_target(
     target: OrgTarget,
-    indexed: OrgHead | None,
+    indexed_head: OrgHead | None,
     stamp: str,
     environ: Mapping[str, str],
     seconds: float,
@@ -386,7 +416,7 @@ def read_target(
 
     Args:
         target: the repository.
-        indexed: its head in the index, None if it is not there.
+        indexed_head: its head in the index, None if it is not there.
         stamp: the stamp of the target at the last sync, "" if unknown; a forge changes it with
             every push.
         environ: the environment, which has the tokens.
@@ -395,8 +425,8 @@ def read_target(
     """
     if target.is_gone or target.problem:
         return OrgReading(target, is_gone=target.is_gone, problem=target.problem)
-    if indexed is not None and stamp and stamp == target.stamp:
-        return OrgReading(target, indexed.head)
+    if indexed_head is not None and stamp and stamp == target.push_stamp:
+        return OrgReading(target, indexed_head.commit)
     try:
         if target.is_local and not Path(target.address).is_dir():
             return OrgReading(target, is_gone=True)
@@ -404,7 +434,7 @@ def read_target(
         tip = ask_default_tip(remote, seconds)
         if tip is None:
             return _report_missing(target)
-        if indexed is not None and tip == indexed.head:
+        if indexed_head is not None and tip == indexed_head.commit:
             return OrgReading(target, tip)
         if not tip:  # an empty repository
             return OrgReading(target, tip, ())
@@ -491,33 +521,40 @@ def read_entries(
     """Read the entries of a commit that may be shared, and count the others.
 
     Args:
-        target: the repository to read.
+        target: the repository to read, which the result names.
         repo: a clone of it.
         tip: the commit.
-        repository: the repository as readers of the index see it.
+        repository: the repository as readers of the index see it: its name, link and audience.
     """
     tree = tree_at(repo, tip)
     patterns = _read_patterns(tree)
     paths = [file.path for file in _iter_files(tree, patterns) if file.path != CONFIG_FILE]
-    shared: list[Located] = []
-    gated_count = 0
-    cut_count = 0
+    shared_entries: list[Located] = []
+    unsafe_count = 0
+    excess_count = 0
     for content in tree.read(paths, MAX_BYTES):
         if content.data is None:  # The file is larger than MAX_BYTES.
-            cut_count += 1
+            excess_count += 1
             continue
         memory_file = load_file(readable_path(content.file), content.data, patterns)
         for located in memory_file.entries:
-            if located.scope.name not in SHARED or located.entry.status == "retired":
+            if located.scope.name not in SHARED_SCOPES or located.entry.status == "retired":
                 continue
             size = len(located.entry.title) + len(located.entry.body)
             if not is_safe(located):
-                gated_count += 1
-            elif len(shared) < MAX_ENTRIES and size <= LONGEST:
-                shared.append(located)
+                unsafe_count += 1
+            elif len(shared_entries) < MAX_ENTRIES and size <= MAX_SHARED_CHARS:
+                shared_entries.append(located)
             else:
-                cut_count += 1
-    return OrgReading(target, tip, tuple(shared), gated_count, cut_count, repository=repository)
+                excess_count += 1
+    return OrgReading(
+        target,
+        head=tip,
+        entries=tuple(shared_entries),
+        unsafe_count=unsafe_count,
+        excess_count=excess_count,
+        repository=repository,
+    )
 
 
 def is_safe(located: Located) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from memory_ci.commands.org.engine import OrgEngine
 from memory_ci.commands.org.index import open_engine
 from memory_ci.commands.org.records import OrgHead
-from memory_ci.commands.org.sync import JOBS, SECONDS, in_order, load_state
+from memory_ci.commands.org.sync import DEFAULT_JOBS, GIT_SECONDS, in_order, load_state
 from memory_ci.commands.org.targets import OrgReading, OrgTarget, read_target
 from memory_ci.errors import EngineError
 
@@ -35,8 +35,8 @@ def verify_org(
     index: str,
     environ: Mapping[str, str],
     *,
-    jobs: int = JOBS,
-    seconds: float = SECONDS,
+    jobs: int = DEFAULT_JOBS,
+    seconds: float = GIT_SECONDS,
     advance: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> tuple[tuple[OrgDifference, ...], int]:
     """Read all repositories again, and compare their entries with those in the index.
@@ -88,8 +88,8 @@ def _compare_reading(reading: OrgReading, head: OrgHead, engine: OrgEngine) -> O
     name = head.repository.name
     if reading.is_gone or reading.problem:
         return OrgDifference(name, reading.problem or "is gone", is_behind=True)
-    if reading.head != head.head:
-        what = f"is at {reading.head[:12]}, the index at {head.head[:12]}"
+    if reading.head != head.commit:
+        what = f"is at {reading.head[:12]}, the index at {head.commit[:12]}"
         return OrgDifference(name, what, is_behind=True)
 
     indexed = engine.entries(head.repository.id)

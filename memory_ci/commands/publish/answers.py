@@ -33,7 +33,7 @@ Each answer builds an index of its commit, which takes seconds beyond.
 
 
 def compare_answers(
-    workspace: Workspace, base: str, tip: str, added: Iterable[Entry], today: date
+    workspace: Workspace, base: str, tip: str, added_entries: Iterable[Entry], today: date
 ) -> tuple[TaskAnswers, ...]:
     """Compare the entries that agents are shown for past tasks, before and after a request.
 
@@ -45,10 +45,10 @@ def compare_answers(
         workspace: the repository.
         base: the commit before the request.
         tip: the commit of the request.
-        added: the entries that the request adds.
+        added_entries: the entries that the request adds.
         today: the day on which entries are ranked.
     """
-    entries = list(added)[:MAX_ADDED]
+    entries = list(added_entries)[:MAX_ADDED]
     new_entries = workspace.at(tip).entries_by_id
     if not entries or len(new_entries) > MAX_ENTRIES:
         return ()
@@ -61,8 +61,8 @@ def compare_answers(
 
     past = Past(workspace)  # One for both commits, which have most files in common.
     try:
-        old_answers = _answer_tasks(workspace, past, base, tasks, today)
-        new_answers = _answer_tasks(workspace, past, tip, tasks, today)
+        old_answers = _list_served_for_tasks(workspace, past, base, tasks, today)
+        new_answers = _list_served_for_tasks(workspace, past, tip, tasks, today)
     except RepositoryError:
         return ()
     old_entries = workspace.at(base).entries_by_id
@@ -79,10 +79,12 @@ def compare_answers(
 
 def _find_similar_tasks(workspace: Workspace, base: str, entries: Sequence[Entry]) -> list[Task]:
     """Return the past tasks that are most similar to the titles of entries, the best first."""
-    past = load_tasks(workspace, base)
+    past_changes = load_tasks(workspace, base)
     matches: list[SimilarTask] = []
     for entry in entries:
-        matches += find_similar(TaskQuery(entry.title), past.tasks, past.prompts, MAX_TASKS)
+        matches += find_similar(
+            TaskQuery(entry.title), past_changes.tasks, past_changes.prompts, MAX_TASKS
+        )
 
     def by_score(match: SimilarTask) -> tuple[float, str]:
         return -match.score, match.task.sha
@@ -95,10 +97,18 @@ def _find_similar_tasks(workspace: Workspace, base: str, entries: Sequence[Entry
     return list(tasks_by_sha.values())[:MAX_TASKS]
 
 
-def _answer_tasks(
+def _list_served_for_tasks(
     workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date
 ) -> list[tuple[str, ...]]:
-    """Return for each task the ids of the entries that an agent is shown from a commit's memory."""
+    """Return for each task the ids of the entries that an agent is served from a commit's memory.
+
+    Args:
+        workspace: the repository.
+        past: builds the index of a commit.
+        rev: the commit.
+        tasks: the tasks.
+        today: the day that counts as today.
+    """
     options = RetrieveOptions(at=rev)
     answers = []
     with past.index(rev) as index:

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.record_commits import Cursor, find_cursor
 from memory_ci.gitrepo.repo import is_in_history
@@ -45,7 +45,7 @@ from memory_ci.store.document import parse_memory_file, render_memory_file
 from memory_ci.store.edits import apply_changes, edit_file
 from memory_ci.store.layout import is_fragment
 
-HEADING = (
+REJECTED_FILE_HEADING = (
     "# Learnings and episodes that a maintainer took out of the memory pull request: "
     "not proposed again.\n"
 )
@@ -136,15 +136,15 @@ def _update_rejected_file(
     """
     old_lines = content.splitlines(keepends=True)
     if not old_lines and decisions.rejected_lines:
-        old_lines = [HEADING.encode()]
+        old_lines = [REJECTED_FILE_HEADING.encode()]
 
     lines: list[bytes] = []
     for line in old_lines:
         if line.decode("utf-8", "replace").rstrip("\r\n") not in decisions.withdrawn_lines:
             lines.append(line)
-    for rejected in decisions.rejected_lines:
-        if rejected.split()[0] not in rejected_keys:
-            lines.append(f"{rejected}\n".encode())
+    for rejected_line in decisions.rejected_lines:
+        if rejected_line.split()[0] not in rejected_keys:
+            lines.append(f"{rejected_line}\n".encode())
     return b"".join(lines)
 
 
@@ -206,10 +206,10 @@ def _list_entry_changes(
 
     for entry in decisions.removed_entries:
         located = located_by_id.get(entry.id)
+        if located is None:
+            continue
         # An entry that was reworded since is not the one that they removed, and stays.
-        if located is not None and format_rejected_line(located.entry) == format_rejected_line(
-            entry
-        ):
+        if format_rejected_line(located.entry) == format_rejected_line(entry):
             yield _make_removal(located)
 
 
@@ -293,16 +293,20 @@ def _merge_prose(file: EditedFile, content: bytes) -> bytes:
     their_entries = {entry.id: entry for entry in their_file.entries}
     entries = {entry.id: entry for entry in parse_memory_file(file.path, content).entries}
 
-    added: list[Entry] = []
-    updated: list[Entry] = []
+    added_entries: list[Entry] = []
+    updated_entries: list[Entry] = []
     for entry_id, entry in entries.items():
         if entry_id not in their_entries:
-            added.append(entry)
+            added_entries.append(entry)
         elif their_entries[entry_id] != entry:
-            updated.append(entry)
-    removed = [entry for entry_id, entry in their_entries.items() if entry_id not in entries]
-    edited = edit_file(their_file, added=added, updated=updated, removed=removed)
-    return render_memory_file(edited)
+            updated_entries.append(entry)
+    removed_entries = [
+        entry for entry_id, entry in their_entries.items() if entry_id not in entries
+    ]
+    edited_file = edit_file(
+        their_file, added=added_entries, updated=updated_entries, removed=removed_entries
+    )
+    return render_memory_file(edited_file)
 
 
 def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
@@ -450,7 +454,7 @@ def _update_steps(
         for change in step.changes:
             entry = change.entry
             if change.step == "extract":
-                is_rejected = content_key(entry.title, entry.body) in rejected_keys
+                is_rejected = compute_content_key(entry.title, entry.body) in rejected_keys
                 if entry.id in new_copies_by_id or is_rejected:
                     continue
             elif _fits_edited_entry(change, old_copies_by_id, new_copies_by_id):

@@ -127,7 +127,7 @@ class Run(msgspec.Struct, frozen=True):
         now: the time of the commits.
         environ: the environment of the job.
         pace: how often it is tried.
-        accepted: content keys of the candidates that a person accepted.
+        accepted_keys: content keys of the candidates that a person accepted.
         is_by_person: a person started the run, so it is published now, whatever `publish.every`
             says.
         is_range_named: the caller named the range.
@@ -140,7 +140,7 @@ class Run(msgspec.Struct, frozen=True):
     now: datetime
     environ: Mapping[str, str]
     pace: Pace
-    accepted: frozenset[str] = frozenset()
+    accepted_keys: frozenset[str] = frozenset()
     is_by_person: bool = False
     is_range_named: bool = False
 
@@ -323,12 +323,12 @@ def _plan_with_history(run: Run, ref: str) -> Plan:
     """Plan a run; in a shallow clone, fetch older history until it holds the range."""
     for step in DEEPER:
         try:
-            return run.make_plan(ref, run.accepted)
+            return run.make_plan(ref, run.accepted_keys)
         except RepositoryError as error:
             if error.slug != "shallow-clone":
                 raise
         deepen(run.workspace.repo, run.remote, run.branch, step)
-    return run.make_plan(ref, run.accepted)
+    return run.make_plan(ref, run.accepted_keys)
 
 
 def commit_files(
@@ -413,20 +413,20 @@ def find_calendar_wait(workspace: Workspace, tips: Sequence[str], now: datetime)
         return ""
 
     is_memory = build_memory_test(workspace)
-    dates: list[date] = []
+    run_days: list[date] = []
     for tip in tips:
-        cursor = find_cursor(workspace.repo, tip, is_memory)
-        if cursor:
-            dates.append(read_commit_time(workspace.repo, cursor.commit).date())
-    if not dates:
+        last_run = find_cursor(workspace.repo, tip, is_memory)
+        if last_run:
+            run_days.append(read_commit_time(workspace.repo, last_run.commit).date())
+    if not run_days:
         return ""
 
-    last = max(dates)
-    days = 1 if every == "day" else 7 - last.weekday()
-    due = last + timedelta(days=days)
-    if now.astimezone(UTC).date() >= due:
+    last_day = max(run_days)
+    wait_days = 1 if every == "day" else 7 - last_day.weekday()  # Until the next Monday.
+    due_day = last_day + timedelta(days=wait_days)
+    if now.astimezone(UTC).date() >= due_day:
         return ""
-    return f"publish.every: {every}: next on {due}"
+    return f"publish.every: {every}: next on {due_day}"
 
 
 def find_entry_shortage(workspace: Workspace, base: str, tip: str) -> str:

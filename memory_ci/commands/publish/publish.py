@@ -9,27 +9,21 @@ each run makes it again on the newest base. Edits of maintainers on that branch 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from memory_ci.commands.publish.carry_over import (
-    RANGE_COVERED,
-    KeptDecisions,
-    carry_over,
-    is_covered,
-    list_lost_titles,
-)
+from memory_ci.commands.publish.branch_builder import build_branch
+from memory_ci.commands.publish.carry_over import RANGE_COVERED, is_covered
 from memory_ci.commands.publish.landing import (
     BY_HAND,
     STARTED_BY_OWN_PUSH,
     Pace,
     Planner,
     Run,
-    commit_files,
     fetch,
     find_calendar_wait,
     find_entry_shortage,
@@ -40,7 +34,6 @@ from memory_ci.commands.publish.landing import (
     list_gitlab_options,
     make_contention,
     make_refusal,
-    plan_and_commit,
     refuse_mode,
     send_by_api,
     send_by_push,
@@ -54,14 +47,6 @@ from memory_ci.commands.publish.pull_request import (
     find_request_state,
     update_request,
 )
-from memory_ci.commands.review.priority import ASKED_LINE
-from memory_ci.commands.review.queue import (
-    CANDIDATE_KINDS,
-    ENTRY_KINDS,
-    find_week,
-    list_questions,
-    record_asked,
-)
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.forge.selection import choose_committer
 from memory_ci.gitrepo.merges import private_ref
@@ -71,7 +56,7 @@ from memory_ci.gitrepo.network import (
     find_remote_tip,
     push_tip,
 )
-from memory_ci.gitrepo.record_commits import STEP, find_cursor
+from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import (
     find_commit,
     find_objects,
@@ -79,8 +64,7 @@ from memory_ci.gitrepo.repo import (
     is_ancestor,
 )
 from memory_ci.memory.apply import apply_plan
-from memory_ci.memory.forgotten import REJECTED_FILE, read_rejected
-from memory_ci.memory.maintainer_decisions import KEEP, MaintainerDecisions, read_decisions
+from memory_ci.memory.maintainer_decisions import read_decisions
 from memory_ci.memory.workspace import (
     PRIVATE_REFS,
     Workspace,
@@ -95,9 +79,6 @@ from memory_ci.text import plural
 
 REFUSAL_SLUGS = frozenset({"push-refused", "forge-refused"})
 """Errors after which the mode `auto` or `api` tries a pull request."""
-
-ASKED_MESSAGE = f"memory: note what this week asks\n\n{STEP}: ask\n"
-KEPT_DECISIONS_MESSAGE = f"memory: keep what maintainers decided on this branch\n\n{STEP}: {KEEP}\n"
 
 
 class PublishOptions(msgspec.Struct, frozen=True):
@@ -356,14 +337,14 @@ def _find_early_outcome(run: Run, branch: MemoryBranch) -> Published | None:
     a push of memory alone is a reason to run: the entries are removed.
     """
     request = branch.request
-    has_removals = request.open is None and bool(request.boxes.unticked_ids)
+    has_removals = request.open_request is None and bool(request.boxes.unticked_ids)
     if is_own_push(run, branch.base) and not has_removals:
         return Published("pr", branch.base, reason=STARTED_BY_OWN_PUSH)
     pause = _find_pause_before_plan(run, branch)
     if not pause:
         return None
-    url = request.open.url if request.open else ""
-    opened = request.open.opened if request.open else None
+    url = request.open_request.url if request.open_request else ""
+    opened = request.open_request.opened if request.open_request else None
     return Published(
         mode="pr",
         tip=branch.tip or branch.base,
@@ -394,8 +375,8 @@ def _rebuild_branch(run: Run, branch: MemoryBranch, base_ref: str, reason: str) 
     )
     if decisions.obstacle:
         return _leave_branch(tip, decisions.obstacle)
-    built = _build_branch(
-        replace(run, accepted=boxes.accepted_keys), base_ref, branch.base, decisions
+    built = build_branch(
+        replace(run, accepted_keys=boxes.accepted_keys), base_ref, branch.base, decisions
     )
     if isinstance(built, str):
         return _leave_branch(tip, built)
@@ -423,128 +404,8 @@ def _find_pause_before_plan(run: Run, branch: MemoryBranch) -> str:
     if branch.tip is None:
         return ""
     return find_review_hold(
-        branch.request.forge, branch.request.open, is_by_person=run.is_by_person
+        branch.request.forge, branch.request.open_request, is_by_person=run.is_by_person
     )
-
-
-def _build_branch(
-    run: Run, ref: str, base: str, decisions: MaintainerDecisions
-) -> BuiltBranch | str:
-    """Make the commits of the memory branch on a private ref.
-
-    1. Decisions of maintainers on the earlier branch that the base does not have.
-    2. The run. It is planned on top of the decisions, so that it does not propose removed entries
-       again.
-    3. The lines that record which questions people are asked this week.
-
-    Args:
-        run: the run.
-        ref: the private ref at the base, on which the commits are made.
-        base: the commit that the branch begins at.
-        decisions: the decisions of maintainers on the earlier branch.
-
-    Returns:
-        The built branch, or why it cannot be built.
-    """
-    workspace = workspace_at(run.workspace.repo, base)
-    # The file of rejections also has lines on questions that were asked. They are written with the
-    # new questions, in the last commit.
-    asked_lines = tuple(line for line in decisions.rejected_lines if ASKED_LINE.match(line))
-    rejections = tuple(line for line in decisions.rejected_lines if line not in asked_lines)
-    kept_decisions = _commit_kept_decisions(
-        run, workspace, ref, base, decisions._replace(rejected_lines=rejections)
-    )
-    # The commit of the decisions is no merged work, so the range ends before it, at the base.
-    range_end = base if kept_decisions.files else None
-    try:
-        plan, applied = plan_and_commit(run, ref, range_end)
-    except RepositoryError as error:
-        if error.slug != "ref-moved" or not kept_decisions.files:
-            raise
-        # The plan is of another job, which did not know the decisions.
-        return error.message
-    built = BuiltBranch(
-        base=base,
-        tip=applied.tip,
-        plan=plan,
-        subjects=applied.subjects,
-        rejected_lines=decisions.rejected_lines,
-        kept_decisions=kept_decisions,
-        lost_titles=list_lost_titles(workspace, applied.tip, decisions),
-    )
-    if built.tip == base:
-        return built
-    return _commit_questions(run, workspace, ref, built, asked_lines)
-
-
-def _commit_questions(
-    run: Run, workspace: Workspace, ref: str, built: BuiltBranch, asked_lines: tuple[str, ...]
-) -> BuiltBranch:
-    """Choose this week's questions to people, and commit the lines that record them.
-
-    Questions are about candidates that may become entries, and about entries that may be outdated.
-    REJECTED_FILE records which were asked and when, so that nobody is asked too often.
-
-    Args:
-        run: the run.
-        workspace: the repository, with the configuration at the base.
-        ref: the private ref with the built commits.
-        built: the built branch.
-        asked_lines: the lines that record earlier questions on the branch.
-
-    Returns:
-        The built branch with the commit of the lines, and the questions.
-    """
-    today, tip = run.now.astimezone(UTC).date(), built.tip
-    # A job of CI has no global memory, the checkout of a person, to promote entries to.
-    kinds = CANDIDATE_KINDS | (ENTRY_KINDS - {"promotion"})
-    questions = tuple(list_questions(workspace, tip, built.plan.judged, run.now, kinds))
-    week = find_week(workspace, tip, questions, today, asked_lines)
-    new_content = record_asked(workspace, tip, week.shown, (), today, more=asked_lines)
-    old_content = workspace.at(tip).read([REJECTED_FILE]).get(REJECTED_FILE)
-    if new_content != old_content and (week.shown or asked_lines):
-        files = {REJECTED_FILE: new_content}
-        tip = commit_files(
-            workspace,
-            ref,
-            tip,
-            files,
-            message=ASKED_MESSAGE,
-            now=run.now,
-            in_actions=run.in_actions,
-        )
-    all_asked_lines = [line for line in read_rejected(workspace.at(tip)) if ASKED_LINE.match(line)]
-    rejected_lines = tuple(dict.fromkeys((*built.rejected_lines, *all_asked_lines)))
-    return built._replace(tip=tip, questions=week.shown, rejected_lines=rejected_lines)
-
-
-def _commit_kept_decisions(
-    run: Run, workspace: Workspace, ref: str, base: str, decisions: MaintainerDecisions
-) -> KeptDecisions:
-    """Commit what maintainers edited and removed on the earlier memory branch.
-
-    Args:
-        run: the run.
-        workspace: the repository, with the configuration at the base.
-        ref: the private ref at the base, on which the commit is made.
-        base: the commit that the new memory branch begins at.
-        decisions: the decisions of maintainers.
-
-    Returns:
-        The decisions with the committed files; no files if the base has all of the decisions.
-    """
-    kept_decisions = carry_over(workspace, base, decisions)
-    if kept_decisions.files:
-        commit_files(
-            workspace,
-            ref,
-            base,
-            kept_decisions.files,
-            message=KEPT_DECISIONS_MESSAGE,
-            now=run.now,
-            in_actions=run.in_actions,
-        )
-    return kept_decisions
 
 
 def _push_and_propose(
@@ -583,7 +444,7 @@ def _push_and_propose(
     # Deleting the branch closes its request as well, but as if a person had declined it. So the
     # request is closed first, with a note in its text.
     url = "" if adds_something else close_request(branch.request)
-    outcome = _push(run, branch, built)
+    outcome = _push_branch(run, branch, built)
     if outcome.state == "refused":
         raise make_refusal(branch.settings.publish.branch, outcome)
     if outcome.state == "moved":
@@ -616,7 +477,7 @@ def _find_pause_after_plan(run: Run, branch: MemoryBranch, built: BuiltBranch) -
     if branch.tip is None:
         return ""
     return find_review_hold(
-        branch.request.forge, branch.request.open, is_by_person=run.is_by_person
+        branch.request.forge, branch.request.open_request, is_by_person=run.is_by_person
     )
 
 
@@ -640,7 +501,7 @@ def _find_staleness(branch: MemoryBranch, built: BuiltBranch) -> str:
     return "a newer run made the branch: it is left as it is"
 
 
-def _push(run: Run, branch: MemoryBranch, built: BuiltBranch) -> PushOutcome:
+def _push_branch(run: Run, branch: MemoryBranch, built: BuiltBranch) -> PushOutcome:
     """Move the memory branch on the remote, or delete it if it adds nothing.
 
     A branch with the same files is left as it is.
@@ -648,14 +509,18 @@ def _push(run: Run, branch: MemoryBranch, built: BuiltBranch) -> PushOutcome:
     Returns:
         The outcome; its `detail` is the tip of a branch that is left unchanged.
     """
-    repo, name, old = run.workspace.repo, branch.settings.publish.branch, branch.tip
+    repo, name, old_tip = run.workspace.repo, branch.settings.publish.branch, branch.tip
     if built.tip == built.base:
-        return PushOutcome("done") if old is None else push_tip(repo, run.remote, name, None, old)
-    if old and is_ancestor(repo, built.base, old):
-        old_tree, new_tree = find_objects(repo, [f"{old}^{{tree}}", f"{built.tip}^{{tree}}"])
+        return (
+            PushOutcome("done")
+            if old_tip is None
+            else push_tip(repo, run.remote, name, None, old_tip)
+        )
+    if old_tip and is_ancestor(repo, built.base, old_tip):
+        old_tree, new_tree = find_objects(repo, [f"{old_tip}^{{tree}}", f"{built.tip}^{{tree}}"])
         if old_tree == new_tree:
-            return PushOutcome("done", old)
+            return PushOutcome("done", old_tip)
     options: Sequence[str] = ()
     if branch.request.forge is None:
         options = list_gitlab_options(run.environ, run.branch)
-    return push_tip(repo, run.remote, name, built.tip, old, options=options)
+    return push_tip(repo, run.remote, name, built.tip, old_tip, options=options)

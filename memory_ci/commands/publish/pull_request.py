@@ -37,7 +37,7 @@ from memory_ci.commands.publish.text import (
 )
 from memory_ci.commands.review.priority import ASKED_LINE
 from memory_ci.errors import EngineError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.extraction.tombstones import TOMBSTONE
 from memory_ci.forge.proposals import Proposal, Proposals
@@ -97,32 +97,36 @@ class RequestState(NamedTuple):
 
     Attributes:
         forge: the forge; None if none can be reached.
-        open: the open request.
-        closed: the request that was closed last, if none is open.
+        open_request: the open request.
+        closed_request: the request that was closed last, if none is open.
         text: the text of the open request, with boxes ticked and unticked as comments ask for.
         last_comment: the number of the newest comment that was read.
         unclear_lines: the lines of comments that begin with `/memory` and are no valid command.
     """
 
     forge: Proposals | None
-    open: Proposal | None = None
-    closed: Proposal | None = None
+    open_request: Proposal | None = None
+    closed_request: Proposal | None = None
     text: str = ""
     last_comment: int = 0
     unclear_lines: tuple[str, ...] = ()
 
     @property
-    def declined(self) -> Proposal | None:
+    def declined_request(self) -> Proposal | None:
         """The request that was closed last without a merge, if none is open."""
-        return None if self.closed is None or self.closed.is_merged else self.closed
+        return (
+            None
+            if self.closed_request is None or self.closed_request.is_merged
+            else self.closed_request
+        )
 
     @property
     def boxes(self) -> Boxes:
         """The boxes that people ticked and unticked; of a closed request only the latter."""
-        if self.open is not None:
+        if self.open_request is not None:
             return parse_boxes(self.text)
-        if self.closed is not None:
-            return Boxes(unticked_ids=parse_boxes(self.closed.body).unticked_ids)
+        if self.closed_request is not None:
+            return Boxes(unticked_ids=parse_boxes(self.closed_request.body).unticked_ids)
         return Boxes()
 
 
@@ -145,14 +149,14 @@ def find_request_state(run: Run, settings: Config) -> RequestState:
         return RequestState(None)
     request = forge.find(settings.publish.branch, run.branch)
     if request is None:
-        closed = forge.find_closed(settings.publish.branch, run.branch)
-        return RequestState(forge, closed=closed)
+        closed_request = forge.find_closed(settings.publish.branch, run.branch)
+        return RequestState(forge, closed_request=closed_request)
     last_read = parse_last_comment(request.body)
     comments = forge.list_commands(request, last_read)
     text, unclear_lines = apply_comments(request.body, (comment.body for comment in comments))
     newest_id = max((last_read, *(comment.id for comment in comments)))
     return RequestState(
-        forge, open=request, text=text, last_comment=newest_id, unclear_lines=unclear_lines
+        forge, open_request=request, text=text, last_comment=newest_id, unclear_lines=unclear_lines
     )
 
 
@@ -162,14 +166,14 @@ def find_decline(built: BuiltBranch, request: RequestState) -> str:
     They declined it if they closed an earlier request without a merge, and that request proposed
     everything that the new branch would propose.
     """
-    declined = request.declined
-    if declined is None:
+    declined_request = request.declined_request
+    if declined_request is None:
         return ""
-    proposes_something_new = not list_keys(built) <= parse_keys(declined.body)
+    proposes_something_new = not list_keys(built) <= parse_keys(declined_request.body)
     if proposes_something_new:
         return ""
     return (
-        f"pull request {declined.number} {CLOSED}, "
+        f"pull request {declined_request.number} {CLOSED}, "
         "and there is nothing to propose that it did not hold"
     )
 
@@ -200,7 +204,7 @@ def update_request(
     proposed = _collect_request_facts(run, settings, built, request)
     title = render_title(proposed)
     body = render_pull_request(proposed)
-    proposal = request.open
+    proposal = request.open_request
     is_new = proposal is None
     if proposal is None:
         proposal = forge.open(settings.publish.branch, run.branch, title, body)
@@ -258,15 +262,15 @@ def close_request(request: RequestState) -> str:
     Raises:
         EngineError: `forge-…`.
     """
-    if request.forge is None or request.open is None:
+    if request.forge is None or request.open_request is None:
         return ""
-    request.forge.update(request.open, TITLE, render_closed(request.open.body))
+    request.forge.update(request.open_request, TITLE, render_closed(request.open_request.body))
     try:
-        request.forge.close(request.open)
+        request.forge.close(request.open_request)
     except EngineError as error:
         if error.slug != "forge-refused":  # It is closed already.
             raise
-    return request.open.url
+    return request.open_request.url
 
 
 # -- the keys of what a request holds
@@ -278,10 +282,10 @@ def list_keys(built: BuiltBranch) -> frozenset[str]:
     Beyond `MAX_KEYS` one key, the hash of the other keys, replaces the rest.
     """
     keys = sorted({key for key, _ in _list_proposed_items(built)})
-    rest = keys[MAX_KEYS:]
-    if not rest:
+    other_keys = keys[MAX_KEYS:]
+    if not other_keys:
         return frozenset(keys)
-    return frozenset((*keys[:MAX_KEYS], _compute_key(" ".join(rest))))
+    return frozenset((*keys[:MAX_KEYS], _compute_key(" ".join(other_keys))))
 
 
 def _list_proposed_items(built: BuiltBranch) -> Iterator[tuple[str, str]]:
@@ -304,7 +308,7 @@ def _list_proposed_items(built: BuiltBranch) -> Iterator[tuple[str, str]]:
 
 
 def _compute_entry_key(step: str, entry: Entry) -> str:
-    return _compute_key(f"{step} {content_key(entry.title, entry.body)}")
+    return _compute_key(f"{step} {compute_content_key(entry.title, entry.body)}")
 
 
 def _compute_key(text: str) -> str:
@@ -393,7 +397,9 @@ def _find_accepted_keys(
 
     The key of a candidate is the content key (a hash of title and body) of its entry.
     """
-    entry_id_by_key = {content_key(entry.title, entry.body): entry.id for entry in added_entries}
+    entry_id_by_key = {
+        compute_content_key(entry.title, entry.body): entry.id for entry in added_entries
+    }
     keys_by_entry_id: dict[str, str] = {}
     for suggestion in suggestions:
         if suggestion.is_accepted and suggestion.key in entry_id_by_key:
@@ -408,11 +414,11 @@ def _is_bookkeeping(line: str) -> bool:
 
 def _find_declined(built: BuiltBranch, request: RequestState) -> Declined | None:
     """Return the request that people declined, with the titles that are proposed again."""
-    if request.declined is None:
+    if request.declined_request is None:
         return None
-    keys = parse_keys(request.declined.body)
+    keys = parse_keys(request.declined_request.body)
     titles = tuple(title for key, title in _list_proposed_items(built) if key in keys)
-    return Declined(request.declined.number, titles)
+    return Declined(request.declined_request.number, titles)
 
 
 def _make_links(environ: Mapping[str, str]) -> Links:
@@ -430,5 +436,5 @@ def _make_links(environ: Mapping[str, str]) -> Links:
 def _measure_memory(workspace: Workspace, rev: str) -> tuple[int, int]:
     """Return how many active entries a tree has, and how many characters they take."""
     entries = [located.entry for located in workspace.at(rev).memory.located]
-    active = [entry for entry in entries if entry.status == "active"]
-    return len(active), sum(len(format_entry(entry)) for entry in active)
+    active_entries = [entry for entry in entries if entry.status == "active"]
+    return len(active_entries), sum(len(format_entry(entry)) for entry in active_entries)

@@ -42,7 +42,7 @@ DETAIL_BYTES = 30_000
 MAX_BYTES = 60_000
 """Size of the text. GitHub accepts 65,536 characters for the body of a pull request."""
 
-CUT = "The text ends here, for a pull request holds no more: see the files."
+CUT_NOTE = "The text ends here, for a pull request holds no more: see the files."
 
 CLOSED = "Nothing is left to propose.\n\n"
 """The beginning of the text of a pull request that memory-ci closed."""
@@ -180,13 +180,13 @@ class Proposed(msgspec.Struct, frozen=True):
 
 def render_pull_request(proposed: Proposed) -> str:
     """Render the text of a pull request as Markdown; the same input gives the same text."""
-    return cut_lines(_list_text_lines(proposed), MAX_BYTES, CUT)
+    return cut_lines(_list_text_lines(proposed), MAX_BYTES, CUT_NOTE)
 
 
 def _render_keys(keys: Iterable[str]) -> str:
     """Return the hidden first line of a request's text, which `parse_keys` reads."""
-    joined = "".join(f" {key}" for key in keys)
-    return f"<!-- memory-ci holds:{joined} -->"
+    joined_keys = "".join(f" {key}" for key in keys)
+    return f"<!-- memory-ci holds:{joined_keys} -->"
 
 
 def render_title(proposed: Proposed) -> str:
@@ -319,8 +319,10 @@ def _list_added(proposed: Proposed) -> Iterator[str]:
         if _find_section(change) != "Added":
             continue
         entry = change.entry
-        candidate_key = proposed.accepted_keys.get(entry.id)
-        subject = f"candidate {candidate_key}" if candidate_key else f"entry {entry.id}"
+        compute_candidate_key = proposed.accepted_keys.get(entry.id)
+        subject = (
+            f"candidate {compute_candidate_key}" if compute_candidate_key else f"entry {entry.id}"
+        )
         line = f"- [x] {_render_change(change)} {code_span(entry.id)} <!-- {subject} -->"
 
         details = _list_details(entry, proposed.links)
@@ -365,9 +367,9 @@ def _list_answers(answers: Sequence[TaskAnswers], links: Links) -> Iterator[str]
             comparison = f"{plural(answer.unchanged_count, 'entry')} as before"
         yield f"- {title} ({_link_task(answer.task, links)}): {comparison}"
         for gained_title in answer.gained_titles:
-            yield f"  - also given: {code_span(shorten(gained_title, TITLE_WIDTH))}"
+            yield f"  - also served: {code_span(shorten(gained_title, TITLE_WIDTH))}"
         for lost_title in answer.lost_titles:
-            yield f"  - no longer given: {code_span(shorten(lost_title, TITLE_WIDTH))}"
+            yield f"  - no longer served: {code_span(shorten(lost_title, TITLE_WIDTH))}"
 
 
 def _link_task(task: Task, links: Links) -> str:
@@ -412,13 +414,13 @@ def _list_kept_items(items: Sequence[KeptItem]) -> Iterator[str]:
     yield from _list_section("Kept from this branch", lines)
 
 
-def _list_rejected(rejected: Sequence[str]) -> Iterator[str]:
+def _list_rejected(rejected_lines: Sequence[str]) -> Iterator[str]:
     """Yield a box for each rejected entry, which restores it when ticked; episodes have no box.
 
     A line is the key of an entry and its title, or the path of an episode.
     """
     lines: list[str] = []
-    for rejected_line in rejected[:SHOWN]:
+    for rejected_line in rejected_lines[:SHOWN]:
         key, _, title = rejected_line.partition(" ")
         if title:
             hint = f"(tick it, or restore {code_span(key[:8])}) <!-- rejected {key} -->"

@@ -27,11 +27,11 @@ from memory_ci.extraction.engines.anthropic_api import (
     AnthropicEngine,
     Batch,
     fetch_results,
+    is_batch_ended,
     is_configured,
-    poll,
-    submit,
+    submit_batch,
 )
-from memory_ci.extraction.engines.meter import cost_bound
+from memory_ci.extraction.engines.meter import compute_max_cost
 from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
@@ -47,9 +47,9 @@ COST_HINT = "Raise engine.max_cost_usd, or take a shorter range: --since."
 REPLY_TOKENS = 200
 """Tokens of a reply about one change; the mean of 45 replies was 127."""
 
-CHUNK_REQUESTS = 1_000  # Requests of one batch.
+MAX_BATCH_REQUESTS = 1_000  # Requests of one batch.
 
-CHUNK_BYTES = 64_000_000
+MAX_BATCH_BYTES = 64_000_000
 """Bytes of a batch, far below the limits of the API, so that a batch that fails costs little."""
 
 
@@ -131,6 +131,7 @@ class Pending(msgspec.Struct, frozen=True):
     refusal: str = ""
 
     def __str__(self) -> str:
+        """Return the progress as a sentence for people."""
         estimate = self.estimate
         requests = plural(estimate.requests, "request")
         batches = f"batches: {estimate.batches}"
@@ -245,7 +246,7 @@ class Backfill:
             )
             if wait is None or sent_batches is None:
                 return pending
-        return self._poll(sent_batches, wait)
+        return self._poll_batches(sent_batches, wait)
 
     def finish(self, plan: Plan) -> None:
         """Delete the state file after a plan was applied.
@@ -269,19 +270,19 @@ class Backfill:
         All of them show the model the same entries of memory: those of the first request that was
         sent. So later entries change no request, and each reply is found by its key.
         """
-        existing: tuple[ExistingEntry, ...] | None = None
+        sent_entries: tuple[ExistingEntry, ...] | None = None
         sent_keys: set[str] = set()
         if self._sent_batches is not None:
-            existing = self._sent_batches.known
+            sent_entries = self._sent_batches.known
             for batch in self._sent_batches.batches:
                 sent_keys.update(batch.ids)
         elif unanswered_run.requests:
-            existing = unanswered_run.requests[0].existing
+            sent_entries = unanswered_run.requests[0].existing
 
         unsent: dict[str, Request] = {}
         for request in unanswered_run.requests:
-            if existing is not None:
-                request = replace(request, existing=existing)
+            if sent_entries is not None:
+                request = replace(request, existing=sent_entries)
             key = request_key(request)
             if key not in sent_keys:
                 unsent[key] = request
@@ -333,7 +334,7 @@ class Backfill:
         self, engine: AnthropicEngine, sent_batches: SentBatches, requests: Mapping[str, Request]
     ) -> SentBatches:
         """Submit one batch, save it in the state file, and return all batches sent so far."""
-        batch = submit(engine, requests, self._now)
+        batch = submit_batch(engine, requests, self._now)
         sent_batches = replace(sent_batches, batches=(*sent_batches.batches, batch))
         self._save_state(sent_batches)
         return sent_batches
@@ -348,7 +349,7 @@ class Backfill:
         write_file(_state_path(self._workspace.repo), data)
         self._sent_batches = sent_batches
 
-    def _poll(self, sent_batches: SentBatches, wait: Wait | None) -> Pending | SentBatches:
+    def _poll_batches(self, sent_batches: SentBatches, wait: Wait | None) -> Pending | SentBatches:
         """Ask the API how many batches have ended, again and again until all have.
 
         Args:
@@ -360,7 +361,7 @@ class Backfill:
         """
         while True:
             with self._open_model() as (_, engine):
-                ended_count = sum(poll(engine, batch) for batch in sent_batches.batches)
+                ended_count = sum(is_batch_ended(engine, batch) for batch in sent_batches.batches)
             if ended_count == len(sent_batches.batches):
                 return sent_batches
             pending = Pending("processing", sent_batches.estimate, ended_count)
@@ -424,12 +425,12 @@ class Backfill:
 
 def _start_state(plan: Plan, requests: Mapping[str, Request], estimate: Estimate) -> SentBatches:
     """Return the state of a run's batches before any was sent."""
-    known: tuple[ExistingEntry, ...] = ()
+    known_entries: tuple[ExistingEntry, ...] = ()
     for request in requests.values():
-        known = request.existing  # All requests have the same.
+        known_entries = request.existing  # All requests have the same.
         break
     return SentBatches(
-        ref=plan.ref, base=plan.base, since=plan.since, known=known, estimate=estimate
+        ref=plan.ref, base=plan.base, since=plan.since, known=known_entries, estimate=estimate
     )
 
 
@@ -456,11 +457,11 @@ def split_requests(
 
     Args:
         sizes: the size of each request in bytes, by its key.
-        max_requests: the number of requests in a batch; None for CHUNK_REQUESTS.
-        max_bytes: the size of a batch; None for CHUNK_BYTES.
+        max_requests: the number of requests in a batch; None for MAX_BATCH_REQUESTS.
+        max_bytes: the size of a batch; None for MAX_BATCH_BYTES.
     """
-    max_requests = max_requests or CHUNK_REQUESTS
-    max_bytes = max_bytes or CHUNK_BYTES
+    max_requests = max_requests or MAX_BATCH_REQUESTS
+    max_bytes = max_bytes or MAX_BATCH_BYTES
     batch: list[str] = []
     batch_bytes = 0
     for key, size in sizes.items():
@@ -489,7 +490,7 @@ def _estimate_batches(model: Model, prompts: Sequence[Prompt], batches: int) -> 
         requests=len(usages),
         batches=batches,
         input_tokens=sum(usage.cache_write_tokens for usage in usages),
-        cost_usd=sum(cost_bound(usage, settings.model, settings.price) for usage in usages),
+        cost_usd=sum(compute_max_cost(usage, settings.model, settings.price) for usage in usages),
     )
 
 
@@ -500,8 +501,8 @@ def _find_refusal(model: Model, estimate: Estimate) -> str:
     if not limit or estimate.cost_usd <= limit:
         return ""
     requests = f"{plural(estimate.requests, 'request')} to {settings.model} in batches"
-    cost = _format_usd(estimate.cost_usd)
-    return f"{requests} could cost {cost}: more than engine.max_cost_usd, {limit:g} USD a run"
+    cost_text = _format_usd(estimate.cost_usd)
+    return f"{requests} could cost {cost_text}: more than engine.max_cost_usd, {limit:g} USD a run"
 
 
 def _format_usd(amount: float) -> str:
@@ -557,16 +558,20 @@ class BatchReplies:
         )
 
     def extract(self, request: Request) -> EngineReply:
-        """Return the reply to a request from the batches, or else that of the engine.
+        """Return the reply to a request from the batches, or else ask the engine.
+
+        The engine is asked if the batches have no reply to this request, which is counted as a
+        problem.
 
         Raises:
             EngineError: as the engine.
         """
-        # Batches hold the requests about merged changes alone, not those that compare entries.
+        # Batches hold only requests about merged changes. Requests that compare entries go to the
+        # engine.
         if request.task != "learnings":
             return self._engine.extract(request)
-        # Replies are stored under a hash of the sent request, which had the entries that memory
-        # had when the batch was sent, not those that it has now.
+        # Replies are stored under a hash of the sent request, which names the entries of memory. So
+        # the hash is taken with the entries of that time, not with those of now.
         sent_request = replace(request, existing=self._sent_entries)
         reply = self._replies.get(request_key(sent_request))
         if isinstance(reply, EngineReply):

@@ -36,7 +36,7 @@ STEPS: dict[Step, str] = {
     "retire": "Retired",
     "compact": "Compacted",
 }
-MORE = "Some lines were left out: --verbose prints all, --json is for programs."
+MORE_NOTE = "Some lines were left out: --verbose prints all, --json is for programs."
 
 
 class _Section(NamedTuple):
@@ -57,12 +57,12 @@ class _Limits(NamedTuple):
     """The number of items that a list shows.
 
     Attributes:
-        new: of a list of new entries.
-        other: of any other list.
+        new_items: of a list of new entries.
+        other_items: of any other list.
     """
 
-    new: int
-    other: int
+    new_items: int
+    other_items: int
 
 
 LIMITS = (
@@ -94,14 +94,14 @@ def render_brief(
     """
     published_lines = list(list_published(plan, published))
     if plan is None:
-        return _join(published_lines, width)
+        return _join_lines(published_lines, width)
     head_lines = [*list_range_lines(plan), *_list_counts(plan, episode_paths)]
     head_lines += list_engine_lines(plan.engine)
     sections = list(_list_sections(plan))
 
     def render(limits: _Limits, cut_width: int) -> str:
         section_lines = _list_section_lines(sections, limits, cut_width)
-        return _join([*head_lines, *section_lines, *published_lines], width)
+        return _join_lines([*head_lines, *section_lines, *published_lines], width)
 
     text = render(LIMITS[0], 0)
     for limits in LIMITS:
@@ -125,7 +125,7 @@ def list_published(plan: Plan | None, published: Published | None) -> Iterator[s
     yield from filter(None, (published.url, published.reason))
 
 
-def _join(lines: Sequence[str], width: int) -> str:
+def _join_lines(lines: Sequence[str], width: int) -> str:
     """Return lines as a text, folded at a width unless it is 0."""
     text = "".join(f"{printable(line)}\n" for line in lines)
     return fold(text, width) if width else text
@@ -144,7 +144,7 @@ def _list_section_lines(sections: Sequence[_Section], limits: _Limits, width: in
     has_hidden_items = False
     is_below_list = True
     for section in sections:
-        item_limit = limits.new if section.is_new else limits.other
+        item_limit = limits.new_items if section.is_new else limits.other_items
         shown_items = section.items[:item_limit]
         hidden_count = len(section.items) - len(shown_items)
         if shown_items or is_below_list:
@@ -157,7 +157,7 @@ def _list_section_lines(sections: Sequence[_Section], limits: _Limits, width: in
         is_below_list = bool(shown_items)
         has_hidden_items = has_hidden_items or hidden_count > 0
     if has_hidden_items:
-        yield from ("", MORE)
+        yield from ("", MORE_NOTE)
 
 
 def _list_counts(plan: Plan, episode_paths: Sequence[str]) -> Iterator[str]:

@@ -27,24 +27,24 @@ class ChangeUses(msgspec.Struct, frozen=True):
     """The uses of entries by a change, as ids of entries.
 
     Attributes:
-        served: entries that the agent was shown for the change, in order.
-        used: entries that the change says it used.
-        restated: entries that its learnings say again.
-        confirmed: entries that people confirmed.
+        served_ids: entries that the agent was shown for the change, in order.
+        used_ids: entries that the change says it used.
+        restated_ids: entries that its learnings say again.
+        confirmed_ids: entries that people confirmed.
         held_out: marks of its sessions that were shown no entries, to compare sessions with and
             without memory.
     """
 
-    served: tuple[str, ...] = ()
-    used: frozenset[str] = frozenset()
-    restated: frozenset[str] = frozenset()
-    confirmed: frozenset[str] = frozenset()
+    served_ids: tuple[str, ...] = ()
+    used_ids: frozenset[str] = frozenset()
+    restated_ids: frozenset[str] = frozenset()
+    confirmed_ids: frozenset[str] = frozenset()
     held_out: tuple[str, ...] = ()
 
     @property
     def reinforced(self) -> frozenset[str]:
         """The entries whose count of uses goes up for this change."""
-        return self.used | self.restated | self.confirmed
+        return self.used_ids | self.restated_ids | self.confirmed_ids
 
     @property
     def ignored(self) -> frozenset[str]:
@@ -52,7 +52,7 @@ class ChangeUses(msgspec.Struct, frozen=True):
 
         Empty if the change names no used entry: then it may have used any of them.
         """
-        return frozenset(self.served) - self.reinforced if self.used else frozenset()
+        return frozenset(self.served_ids) - self.reinforced if self.used_ids else frozenset()
 
 
 class UseFinder:
@@ -74,7 +74,7 @@ class UseFinder:
         self,
         merged: MergedChange,
         member_commits: Sequence[Commit],
-        gathered: GatheredEvents,
+        gathered_events: GatheredEvents,
         judged_candidates: Sequence[Judged],
     ) -> ChangeUses:
         """Return the entries that a change was served, used and restated.
@@ -86,34 +86,34 @@ class UseFinder:
         Args:
             merged: the change.
             member_commits: its commits by people who may write to the repository.
-            gathered: its sessions and its pull request.
+            gathered_events: its sessions and its pull request.
             judged_candidates: its candidates for entries, with their verdicts.
         """
         is_by_member = merged.tip in member_commits
-        texts = self._list_trailer_texts(merged, member_commits, gathered.request)
+        texts = self._list_trailer_texts(merged, member_commits, gathered_events.request)
         # Ids as people write them, mostly shortened.
         served_short_ids = list_ids(texts, SERVED_TRAILER)
         used_short_ids = list_ids(texts, USED_TRAILER)
         self.has_trailers |= bool(served_short_ids or used_short_ids)
         served_ids = self.list_entry_ids(served_short_ids)
         if is_by_member:
-            used_short_ids += tuple(self._list_named_by_agent(gathered, served_ids))
+            used_short_ids += tuple(self._list_named_by_agent(gathered_events, served_ids))
         restated_ids: set[str] = set()
         for judged in judged_candidates:
             if judged.verdict == "restates" and judged.entry_id and not self._is_copy(judged):
                 restated_ids.add(judged.entry_id)
         return ChangeUses(
-            served=served_ids,
-            used=frozenset(self.list_entry_ids(used_short_ids)),
-            restated=frozenset(restated_ids),
+            served_ids=served_ids,
+            used_ids=frozenset(self.list_entry_ids(used_short_ids)),
+            restated_ids=frozenset(restated_ids),
             held_out=list_ids(texts, HOLDOUT_TRAILER),
         )
 
     def find_declined(self, request: PullRequest) -> ChangeUses:
         """Return the entries that a declined pull request names in trailers of its text."""
-        served = self.list_entry_ids(list_ids([request.body], SERVED_TRAILER))
-        used = self.list_entry_ids(list_ids([request.body], USED_TRAILER))
-        return ChangeUses(served, frozenset(used))
+        served_ids = self.list_entry_ids(list_ids([request.body], SERVED_TRAILER))
+        used_ids = self.list_entry_ids(list_ids([request.body], USED_TRAILER))
+        return ChangeUses(served_ids, frozenset(used_ids))
 
     def list_entry_ids(self, short_ids: Iterable[str]) -> tuple[str, ...]:
         """Return the full ids of existing entries for ids as people write them, each once."""
@@ -148,10 +148,10 @@ class UseFinder:
         return texts
 
     def _list_named_by_agent(
-        self, gathered: GatheredEvents, served_ids: Sequence[str]
+        self, gathered_events: GatheredEvents, served_ids: Sequence[str]
     ) -> Iterator[str]:
         """Yield the ids, as written, of served entries that the agent names in its own text."""
-        for event in gathered.events:
+        for event in gathered_events.events:
             if event.actor == "agent" and event.kind == "text":
                 for short_id in list_named_ids(event.text):
                     if find_id(self._draft.entries, short_id) in served_ids:

@@ -56,7 +56,7 @@ POLL_SECONDS = 60
 LEARN_PERIOD = "90d"
 """The range of `learn` without --since."""
 
-READING = "Reading merged work"
+READING_TITLE = "Reading merged work"
 
 verbose_option = flag("--verbose", help="Print all of it, not the most important 30 lines.")
 
@@ -150,7 +150,7 @@ def record_command(
 
     if plan_file is not None:
         refuse_other_parameters(ctx, "plan_file", ("dry_run", "as_json"))
-        _apply(plan_file, dry_run, as_json)
+        _apply_plan_file(plan_file, dry_run, as_json)
         return
     if plan_path is not None:
         refuse_other_parameters(ctx, "plan_path", ("since", "ref", "sessions", "engine"))
@@ -167,10 +167,10 @@ def record_command(
     plan: Plan | None
     published: Published | None = None
     if dry_run:
-        plan = _preview(workspace, options)
+        plan = _preview_plan(workspace, options)
     else:
         publishing = PublishOptions(push, options.ref, at_once, options.is_range_named)
-        published = _record(workspace, options, publishing, yes=yes)
+        published = _record_and_publish(workspace, options, publishing, yes=yes)
         plan = published.plan
     if summary is not None and plan is not None:
         _write_summary(summary, workspace, plan, published)
@@ -191,13 +191,13 @@ def _parse_range(arguments: dict[str, RangeArguments]) -> RecordOptions:
     return RecordOptions(**arguments)  # type: ignore[arg-type] # click checked the types
 
 
-def _preview(workspace: Workspace, options: RecordOptions) -> Plan:
+def _preview_plan(workspace: Workspace, options: RecordOptions) -> Plan:
     """Return the plan of a run without committing it."""
-    with progress(READING) as advance:
+    with progress(READING_TITLE) as advance:
         return _RunPlanner(workspace, options, advance).plan(options.ref, frozenset())
 
 
-def _record(
+def _record_and_publish(
     workspace: Workspace,
     options: RecordOptions,
     publishing: PublishOptions,
@@ -210,7 +210,7 @@ def _record(
     """
     from memory_ci.commands.publish.publish import publish
 
-    with progress(READING) as advance:
+    with progress(READING_TITLE) as advance:
         planner = _RunPlanner(
             workspace, options, advance, fetch_sessions=True, confirm_episodes=not yes
         )
@@ -247,12 +247,12 @@ class _RunPlanner:
         self._must_fetch_sessions = fetch_sessions
         self._must_confirm_episodes = confirm_episodes
 
-    def plan(self, ref: str | None, accepted: frozenset[str]) -> Plan:
+    def plan(self, ref: str | None, accepted_keys: frozenset[str]) -> Plan:
         """Return the plan of the run on the tip of a branch.
 
         Args:
             ref: the branch; None for the checked-out branch.
-            accepted: content keys of the candidates that a person accepted.
+            accepted_keys: content keys of the candidates that a person accepted.
 
         Raises:
             UsageError: nothing-committed, many-episodes.
@@ -264,7 +264,7 @@ class _RunPlanner:
 
         workspace = self._workspace
         ref, base = branch_tip(workspace, ref)
-        options = replace(self._options, ref=ref, base=base, accepted=accepted)
+        options = replace(self._options, ref=ref, base=base, accepted_keys=accepted_keys)
         check_range(workspace, options, base)
         if self._must_fetch_sessions:
             problems = fetch_sessions(workspace, ref, os.environ, base)
@@ -290,7 +290,7 @@ def _confirm_episodes(workspace: Workspace, options: RecordOptions, plan: Plan) 
             slug="many-episodes",
             hint="Agree with --yes, or begin later: --since REV.",
         )
-        _confirm(f"This first run writes {count} episodes. Go on?", error)
+        _confirm_or_abort(f"This first run writes {count} episodes. Go on?", error)
 
 
 def wait_for_batches(pending: Pending) -> None:
@@ -299,7 +299,7 @@ def wait_for_batches(pending: Pending) -> None:
     time.sleep(POLL_SECONDS)
 
 
-def _confirm(question: str, refusal: UsageError) -> None:
+def _confirm_or_abort(question: str, refusal: UsageError) -> None:
     """Ask a person at the terminal whether to go on.
 
     Args:
@@ -341,13 +341,14 @@ def _show_run(
     from memory_ci.commands.record.brief import list_published, render_brief
     from memory_ci.memory.episode_files import list_written
 
-    written = list_written(workspace, plan) if plan is not None else ()
+    episode_paths = list_written(workspace, plan) if plan is not None else ()
     if verbose:
-        text = render_plan(plan, written) if plan is not None else ""
-        outcome = list_published(plan, published)
-        say(text + "".join(f"{printable(line)}\n" for line in outcome))
+        text = render_plan(plan, episode_paths) if plan is not None else ""
+        published_lines = list_published(plan, published)
+        say(text + "".join(f"{printable(line)}\n" for line in published_lines))
     else:
-        say(render_brief(plan, written, published, terminal_width(sys.stdout, os.environ)))
+        width = terminal_width(sys.stdout, os.environ)
+        say(render_brief(plan, episode_paths, published, width))
 
 
 def _list_run_fields(
@@ -381,7 +382,7 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
     from memory_ci.api import Memory
     from memory_ci.commands.record.run import fetch_sessions, format_plan, save_plan
 
-    with progress(READING) as advance:
+    with progress(READING_TITLE) as advance:
         workspace = open_committed_workspace()
         problems = fetch_sessions(workspace, options.ref, os.environ)
         options = replace(options, problems=problems)
@@ -395,7 +396,7 @@ def _write_plan(path: Path, options: RecordOptions) -> None:
         save_plan(plan, path)
 
 
-def _apply(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
+def _apply_plan_file(plan_file: BinaryIO, dry_run: bool, as_json: bool) -> None:
     """Commit the plan that a file holds, and print the subjects of the commits."""
     from memory_ci.api import Memory
     from memory_ci.memory.apply import parse_plan
@@ -457,14 +458,14 @@ def learn_command(
     options = _parse_range(arguments)
     options = replace(options, ref=check_branch(workspace), since=options.since or LEARN_PERIOD)
     if dry_run:
-        with progress(READING) as advance:
+        with progress(READING_TITLE) as advance:
             offer = price_history(workspace, options, now(), os.environ, advance)
         show({"offer": offer}, [str(offer)], as_json)
         return
 
     run = LearnRun(workspace, options, now(), os.environ)
     run.add_problems(fetch_sessions(workspace, options.ref, os.environ))
-    with progress(READING) as advance, hint_to_resume():
+    with progress(READING_TITLE) as advance, hint_to_resume():
         offer = run.offer(advance)
     say(str(offer), err=True)
     if not yes:
@@ -500,4 +501,4 @@ def _confirm_offer(offer: Offer) -> None:
             "and nobody confirmed it"
         )
         hint = "Confirm with --yes; --dry-run prints the price."
-        _confirm("Go on?", UsageError(message, slug="learn-unasked", hint=hint))
+        _confirm_or_abort("Go on?", UsageError(message, slug="learn-unasked", hint=hint))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 from memory_ci.extraction.support import (
-    DOCUMENT,
+    DOCUMENT_PATH,
     Paragraph,
     find_restating_document,
     is_document,
@@ -38,8 +38,8 @@ class Documents:
         document = find_restating_document(title, self._paragraphs)
         if document:
             return document
-        code = [path for path in changed_paths if not DOCUMENT.fullmatch(path)][:MAX_DOCUMENTS]
-        return find_restating_document(title, self._read_prose(code))
+        code_paths = [path for path in changed_paths if not DOCUMENT_PATH.fullmatch(path)]
+        return find_restating_document(title, self._read_prose(code_paths[:MAX_DOCUMENTS]))
 
     @cached_property
     def _paragraphs(self) -> tuple[Paragraph, ...]:
@@ -50,8 +50,8 @@ class Documents:
     def _read_prose(self, paths: Iterable[str]) -> Iterator[Paragraph]:
         """Yield the paragraphs of files, but not of memory's own files."""
         is_memory = build_memory_test(self._base.workspace)
-        wanted = {path for path in paths if not is_memory(path)}
-        for content in self._base.tree.read(wanted, MAX_DOCUMENT_BYTES):
+        document_paths = {path for path in paths if not is_memory(path)}
+        for content in self._base.tree.read(document_paths, MAX_DOCUMENT_BYTES):
             if content.data is not None:
                 text = content.data.decode("utf-8", "replace")
                 yield from list_paragraphs(content.file.path, text)

@@ -44,17 +44,17 @@ class CheckableRule(NamedTuple):
     Attributes:
         title: the rule.
         source: the kind of place that holds it.
-        place: the entry whose rule it is, or the document and line; "" for none.
+        location: the id of the entry whose rule it is, or `PATH:LINE` of a document; "" for none.
         since: the day after which changes count; None for all.
-        words: the words of a document.
+        quoted_words: the words of a document.
         candidate: the candidate of the rule itself, None if the rule is no candidate.
     """
 
     title: str
     source: CheckSource
-    place: str = ""
+    location: str = ""
     since: date | None = None
-    words: str = ""
+    quoted_words: str = ""
     candidate: Candidate | None = None
 
 
@@ -74,7 +74,7 @@ class DraftedCheck(NamedTuple):
 
 def draft_rule_checks(
     run: RecordRun,
-    repeated: Sequence[Judged],
+    judged_requests: Sequence[Judged],
     files: RepositoryFiles,
     settings: str,
     problems: list[str],
@@ -83,13 +83,13 @@ def draft_rule_checks(
 
     Args:
         run: the run.
-        repeated: the requests and failures that recur in sessions.
+        judged_requests: the requests and failures that recur in sessions.
         files: the files of the repository, which a check may name.
         settings: the text of the files that configure linters and hooks.
         problems: gets a line if the model cannot be asked.
     """
-    rules = _list_untested(run, repeated, settings)
-    drafted = _drop_existing(run, _draft_checks(run, rules, files, problems))
+    rules = _list_untested_rules(run, judged_requests, settings)
+    drafted = _drop_checks_of_entries(run, _draft_checks(run, rules, files, problems))
     return _date_documents(run, drafted)
 
 
@@ -111,12 +111,13 @@ def draft_habit_checks(
     """
     habits: list[DraftedCheck] = []
     for habit in _find_habits(run, history):
+        # The habit: if files of the kind `when` change, files of the kind `also` change as well.
         is_tested = is_lock_tested((habit.also,), settings) or _repeats_rule(habit, drafted)
         # History knows files that the repository no longer has.
-        exists = has_glob(habit.when, files) and has_glob(habit.also, files)
-        if exists and not is_tested:
+        has_both_kinds = has_glob(habit.when, files) and has_glob(habit.also, files)
+        if has_both_kinds and not is_tested:
             habits.append(_draft_habit(habit))
-    return _drop_existing(run, habits)
+    return _drop_checks_of_entries(run, habits)
 
 
 def _draft_checks(
@@ -131,14 +132,14 @@ def _draft_checks(
         problems: gets a line if the model cannot be asked.
     """
     drafted: list[DraftedCheck] = []
-    for_model: list[CheckableRule] = []
+    rules_for_model: list[CheckableRule] = []
     for rule in rules:
         check = derive_check(rule.title, files)
         if check is None:
-            for_model.append(rule)
+            rules_for_model.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check))
-    return drafted + _draft_by_model(run, for_model, files, problems)
+    return drafted + _draft_by_model(run, rules_for_model, files, problems)
 
 
 def _draft_by_model(
@@ -146,21 +147,21 @@ def _draft_by_model(
 ) -> list[DraftedCheck]:
     """Return the checks that a model wrote in earlier runs or writes now.
 
-    Checks of earlier runs are read from a cache. Args as in `_draft_checks`.
+    Checks of earlier runs are read from a cache. The arguments are those of `_draft_checks`.
     """
     cache = WrittenChecks(run.workspace)
     drafted: list[DraftedCheck] = []
-    unwritten: list[CheckableRule] = []
+    rules_without_check: list[CheckableRule] = []
     for rule in rules:
         check = cache.find(rule.title)
         if check is None:
-            unwritten.append(rule)
+            rules_without_check.append(rule)
         else:
             drafted.append(DraftedCheck(rule, check, is_by_model=True))
     if run.client is None:
         return drafted
     try:
-        new_checks = list(_ask_for_checks(run, run.client, unwritten, files))
+        new_checks = list(_ask_for_checks(run, run.client, rules_without_check, files))
     except EngineError as error:
         problems.append(f"checks of rules: {error.message} [{error.slug}]")
         return drafted
@@ -169,21 +170,21 @@ def _draft_by_model(
     return drafted + new_checks
 
 
-def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[CheckableRule]:
+def _list_rules(run: RecordRun, judged_requests: Iterable[Judged]) -> Iterator[CheckableRule]:
     """Yield the rules that people repeated, that entries of memory hold, and that documents say.
 
     Args:
         run: the run.
-        repeated: the repeated requests and the failing commands; failures are no rules.
+        judged_requests: the repeated requests and the failing commands; failures are no rules.
     """
-    for judged in repeated:
+    for judged in judged_requests:
         candidate = judged.candidate
         repetition = candidate.repetition
         if repetition is not None and repetition.kind == "request":
             yield CheckableRule(
                 title=candidate.title,
                 source="request",
-                place=repetition.written_in,
+                location=repetition.written_in,
                 since=repetition.first,
                 candidate=candidate,
             )
@@ -194,38 +195,41 @@ def _list_rules(run: RecordRun, repeated: Iterable[Judged]) -> Iterator[Checkabl
         is_rule = entry.type == "directive" and entry.adoption != "rejected"
         if is_rule and entry.check is None and is_in_force(entry, run.today):
             yield CheckableRule(
-                title=entry.title, source="entry", place=entry.id, since=entry.created_at
+                title=entry.title, source="entry", location=entry.id, since=entry.created_at
             )
 
     seen_texts: set[str] = set()
-    for written in list_written_rules(run.base):
-        text = EMPHASIS.sub("", written.text)
-        if not SENTENCE.match(text) or written.is_forbidden_example:
+    for written_rule in list_written_rules(run.base):
+        text = EMPHASIS.sub("", written_rule.text)
+        if not SENTENCE.match(text) or written_rule.is_forbidden_example:
             continue
         if text not in seen_texts:
             seen_texts.add(text)  # CLAUDE.md is often a copy of AGENTS.md.
             yield CheckableRule(
-                title=text, source="document", place=written.place, words=written.text
+                title=text,
+                source="document",
+                location=written_rule.place,
+                quoted_words=written_rule.text,
             )
 
 
-def _list_untested(
-    run: RecordRun, repeated: Iterable[Judged], settings: str
+def _list_untested_rules(
+    run: RecordRun, judged_requests: Iterable[Judged], settings: str
 ) -> list[CheckableRule]:
     """Return the rules that neither a linter of the repository nor a well-known hook tests.
 
     Args:
         run: the run.
-        repeated: the requests and failures that recur in sessions.
+        judged_requests: the requests and failures that recur in sessions.
         settings: the text of the files that configure linters and hooks.
     """
-    untested: list[CheckableRule] = []
-    for rule in _list_rules(run, repeated):
+    untested_rules: list[CheckableRule] = []
+    for rule in _list_rules(run, judged_requests):
         # A hook that people can add tests the rule better than a check.
         has_hook = find_hook(rule.title) is not None
         if not has_hook and not is_linted(rule.title, settings):
-            untested.append(rule)
-    return untested
+            untested_rules.append(rule)
+    return untested_rules
 
 
 def _ask_for_checks(
@@ -240,16 +244,16 @@ def _ask_for_checks(
     """
     # A line of the file of declined candidates is a key and a title.
     declined_titles = {line.partition(" ")[2] for line in read_rejected(run.base)}
-    asked: list[CheckableRule] = []
+    rules_to_ask: list[CheckableRule] = []
     for rule in rules:
         is_testable = rule.source != "document" or is_about_changes(rule.title)
         if is_testable and rule.title not in declined_titles and not is_unsafe(rule.title):
-            asked.append(rule)
-    asked = asked[:MAX_ASKED]
-    if not asked:
+            rules_to_ask.append(rule)
+    rules_to_ask = rules_to_ask[:MAX_ASKED]
+    if not rules_to_ask:
         return
-    checks = write_checks(client, [rule.title for rule in asked], files)
-    for rule, check in zip(asked, checks, strict=True):
+    checks = write_checks(client, [rule.title for rule in rules_to_ask], files)
+    for rule, check in zip(rules_to_ask, checks, strict=True):
         if check is not None:
             yield DraftedCheck(rule, check, is_by_model=True)
 
@@ -260,25 +264,25 @@ def _date_documents(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[Dra
     The place of such a rule is `PATH:LINE`. The day is when the line was committed, by `git blame`.
     """
     blamed_lines_by_path: dict[str, tuple[BlamedRange, ...]] = {}
-    dated: list[DraftedCheck] = []
+    dated_drafts: list[DraftedCheck] = []
     for draft in drafted:
         rule = draft.rule
         if rule.source != "document":
-            dated.append(draft)
+            dated_drafts.append(draft)
             continue
-        path, _, line_number = rule.place.rpartition(":")
+        path, _, line_number = rule.location.rpartition(":")
         if path not in blamed_lines_by_path:
             blamed_lines_by_path[path] = blame_lines(run.workspace.repo, path, None, run.base.sha)
         day = _find_day(blamed_lines_by_path[path], int(line_number))
-        dated.append(draft._replace(rule=rule._replace(since=day)))
-    return dated
+        dated_drafts.append(draft._replace(rule=rule._replace(since=day)))
+    return dated_drafts
 
 
-def _find_day(blamed: Iterable[BlamedRange], line_number: int) -> date | None:
+def _find_day(blamed_ranges: Iterable[BlamedRange], line_number: int) -> date | None:
     """Return the day when a line was committed; None if `git blame` does not reach the line."""
-    for part in blamed:
-        if part.last >= line_number:
-            return part.day
+    for blamed_range in blamed_ranges:
+        if blamed_range.last >= line_number:
+            return blamed_range.day
     return None
 
 
@@ -315,7 +319,7 @@ def _draft_habit(habit: Habit) -> DraftedCheck:
     return DraftedCheck(CheckableRule(title, "habit"), check)
 
 
-def _drop_existing(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
+def _drop_checks_of_entries(run: RecordRun, drafted: Iterable[DraftedCheck]) -> list[DraftedCheck]:
     """Return the drafted checks that no entry of memory has, each once."""
     known_checks = [located.entry.check for located in run.draft.located]
     new_checks: list[DraftedCheck] = []

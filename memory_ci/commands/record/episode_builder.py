@@ -64,7 +64,7 @@ MAX_TOOLS = 12
 MAX_SESSIONS = 3
 """Tools and sessions that an episode names."""
 
-DECLINED = "Closed without a merge."
+DECLINED_OUTCOME = "Closed without a merge."
 
 DETOUR_VALENCE = 0.6
 """How much an episode of an error or a detour matters (the rubric of importance)."""
@@ -86,7 +86,7 @@ class EpisodeBuilder:
         self,
         git_episode: Episode,
         merged: MergedChange,
-        gathered: GatheredEvents,
+        gathered_events: GatheredEvents,
         change_uses: ChangeUses,
         judged_candidates: Sequence[Judged],
     ) -> Episode:
@@ -99,32 +99,36 @@ class EpisodeBuilder:
         Args:
             git_episode: the episode as git's history alone gives it.
             merged: the change.
-            gathered: its sessions and its pull request.
+            gathered_events: its sessions and its pull request.
             change_uses: the entries that it was served and used.
             judged_candidates: the candidates for entries, with their verdicts.
         """
-        request = gathered.request
+        request = gathered_events.request
         number = _find_request_number(merged, request)
         branch = request.branch if request else find_branch(merged.tip.message)
         commits = own_commits(merged)
         paths = list_paths(merged, commits)
-        outcome = _find_outcome(paths, gathered.events)
+        outcome = _find_outcome(paths, gathered_events.events)
         ref = format_work_ref(number, merged.tip.sha)
-        feedback_facts = self._find_feedback_facts(merged, gathered.events, change_uses, ref, paths)
+        feedback_facts = self._find_feedback_facts(
+            merged, gathered_events.events, change_uses, ref, paths
+        )
         episode = replace(
             git_episode,
             id=name_change(number, merged.tip.sha),
-            context=self._describe_context(branch, gathered, change_uses.held_out),
-            retrieved=_list_served(change_uses.served, _first_parent(commits[0])),
-            used=tuple(sorted(change_uses.used)),
-            action=replace(git_episode.action, pr=number, tools=_list_tools(gathered.events)),
+            context=self._describe_context(branch, gathered_events, change_uses.held_out),
+            retrieved=_list_served(change_uses.served_ids, _first_parent(commits[0])),
+            used=tuple(sorted(change_uses.used_ids)),
+            action=replace(
+                git_episode.action, pr=number, tools=_list_tools(gathered_events.events)
+            ),
             outcome=outcome,
             valence=_measure_valence(outcome, judged_candidates),
             feedback=(*derive_feedback(feedback_facts), *self.list_commands(request)),
         )
         if request is None:
             return episode
-        return self._add_request_text(episode, merged, request, gathered.events)
+        return self._add_request_text(episode, merged, request, gathered_events.events)
 
     def _add_request_text(
         self,
@@ -158,8 +162,8 @@ class EpisodeBuilder:
         work = MergedWork(
             ref=format_work_ref(request.number, ""),
             at=closed_at,
-            served=frozenset(change_uses.served),
-            used=change_uses.used,
+            served=frozenset(change_uses.served_ids),
+            used=change_uses.used_ids,
             is_declined=True,
         )
         title = make_safe(request.title)
@@ -170,13 +174,13 @@ class EpisodeBuilder:
             occurred_at=closed_at,
             situation=derive_situation(title, list_safe_names(reviewed_paths), labels),
             context=self._describe_context(request.branch),
-            retrieved=_list_served(change_uses.served, ""),
-            used=tuple(sorted(change_uses.used)),
+            retrieved=_list_served(change_uses.served_ids, ""),
+            used=tuple(sorted(change_uses.used_ids)),
             action=Action(pr=request.number),
             outcome="failure" if request.commits else "neutral",
             valence=DETOUR_VALENCE,
             feedback=(*derive_feedback(work), *self.list_commands(request)),
-            text=render_episode_text(title, (), request, DECLINED),
+            text=render_episode_text(title, (), request, DECLINED_OUTCOME),
         )
 
     def list_commands(self, request: PullRequest | None) -> Iterator[Feedback]:
@@ -225,7 +229,7 @@ class EpisodeBuilder:
             if CHANGED_ON_REQUEST in event.labels:
                 requested_paths |= set(event.paths)
         corrected_ids: set[str] = set()
-        for entry_id in change_uses.used:
+        for entry_id in change_uses.used_ids:
             located = located_by_id.get(entry_id)
             if located is not None and _is_about(located, requested_paths):
                 corrected_ids.add(entry_id)
@@ -233,9 +237,9 @@ class EpisodeBuilder:
             ref=ref,
             at=merged.tip.committed_at,
             served=change_uses.ignored,
-            used=change_uses.used,
+            used=change_uses.used_ids,
             corrected=frozenset(corrected_ids),
-            touched=self._find_touched_entries(merged, change_uses.served, paths),
+            touched=self._find_touched_entries(merged, change_uses.served_ids, paths),
         )
 
     def _find_touched_entries(
@@ -249,10 +253,10 @@ class EpisodeBuilder:
             paths: the files that the change touched.
         """
         located_by_id = self._run.draft.by_id
-        served = [
+        served_entries = [
             located_by_id[entry_id].entry for entry_id in served_ids if entry_id in located_by_id
         ]
-        if not served:
+        if not served_entries:
             return frozenset()
         messages = [commit.message for commit in (merged.tip, *merged.commits)]
 
@@ -262,20 +266,26 @@ class EpisodeBuilder:
                 return ""
             return read_added_lines(self._run.workspace.repo, start, merged.tip.sha)
 
-        return find_touched(served, self._run.draft.entries, paths, "\n".join(messages), read_lines)
+        return find_touched(
+            served_entries, self._run.draft.entries, paths, "\n".join(messages), read_lines
+        )
 
     def _describe_context(
-        self, branch: str, gathered: GatheredEvents | None = None, held_out: Iterable[str] = ()
+        self,
+        branch: str,
+        gathered_events: GatheredEvents | None = None,
+        held_out: Iterable[str] = (),
     ) -> dict[str, str]:
         """Return the context of an episode: its branch, agents, sessions and project stage.
 
         Args:
             branch: the branch of the work.
-            gathered: the events of the work; None for a declined request, which names no sessions.
+            gathered_events: the events of the work; None for a declined request, which names no
+                sessions.
             held_out: marks of the sessions that were shown no entries, to compare sessions with
                 and without memory.
         """
-        sources = gathered.sources if gathered else ()
+        sources = gathered_events.sources if gathered_events else ()
         session_keys = [source.id for source in sources if source.kind == "session"]
         sessions = list_safe_names(session_keys, MAX_SESSIONS)
         # The key of a session names its agent: `codex:0198c1f2`.

@@ -43,7 +43,7 @@ from memory_ci.sources.reviews import is_outside
 from memory_ci.store.episodes import episode_record_path
 from memory_ci.store.ranges import Recorded
 
-MAX_SEARCHED = 50
+MAX_SEARCHED_COMMITS = 50
 """Reverted commits for which git is asked which merge brought them."""
 
 KEPT_FOR = timedelta(days=30)
@@ -154,7 +154,7 @@ class EpisodeWriter:
     def add_merged(
         self,
         merged: MergedChange,
-        gathered: GatheredEvents,
+        gathered_events: GatheredEvents,
         change_uses: ChangeUses,
         judged_candidates: Sequence[Judged],
     ) -> None:
@@ -170,17 +170,17 @@ class EpisodeWriter:
 
         Args:
             merged: the change.
-            gathered: its sessions and its pull request.
+            gathered_events: its sessions and its pull request.
             change_uses: the entries that it was served and used.
             judged_candidates: the candidates for entries, with their verdicts.
         """
         workspace, builder = self._run.workspace, self._builder
         if not is_work(workspace, merged):
-            self._add_feedback(tuple(builder.list_commands(gathered.request)))
+            self._add_feedback(tuple(builder.list_commands(gathered_events.request)))
             return
         git_episode = derive_episode(workspace.config.extraction, merged, builder.stage)
         full_episode = builder.build_merged(
-            git_episode, merged, gathered, change_uses, judged_candidates
+            git_episode, merged, gathered_events, change_uses, judged_candidates
         )
         has_git_episode = is_derived(workspace, merged)
         if has_git_episode:
@@ -306,33 +306,34 @@ class EpisodeWriter:
         return frozenset(item.id for item in feedback if item.kind == "confirmed")
 
     def _find_episodes(self, names: frozenset[str]) -> list[Episode]:
-        """Return the episodes of merged changes that have one of these names.
+        """Return the episodes of the merged changes that a revert names.
 
-        A change is named by its tip or its pull request, or by its commits if all of them were
-        reverted.
+        A change is named by its tip or its pull request. If no change is, the names may be commits
+        inside of merges: a merge counts if all of its commits are reverted, by this or by earlier
+        reverts.
 
         Args:
             names: shortened ids of commits, and pull requests (`pr:128`).
         """
-        merged = [episode for episode in self.episodes.values() if episode.action.commit]
-        named = [
-            episode
-            for episode in merged
-            if names & {episode.action.commit[:SHA_WIDTH], f"pr:{episode.action.pr}"}
-        ]
-        if named:
-            return named
+        merged_episodes = [episode for episode in self.episodes.values() if episode.action.commit]
+        named_episodes: list[Episode] = []
+        for episode in merged_episodes:
+            own_names = {episode.action.commit[:SHA_WIDTH], f"pr:{episode.action.pr}"}
+            if names & own_names:
+                named_episodes.append(episode)
+        if named_episodes:
+            return named_episodes
         repo, base = self._run.workspace.repo, self._run.base.sha
         reverted_names = self._reverted_names | names
         short_shas = sorted(name for name in names if ":" not in name)
         reverted_merges: set[str] = set()
-        for short_sha in short_shas[:MAX_SEARCHED]:
-            containing = find_containing_merge(repo, short_sha, base)
-            if containing is None:
+        for short_sha in short_shas[:MAX_SEARCHED_COMMITS]:
+            containing_merge = find_containing_merge(repo, short_sha, base)
+            if containing_merge is None:
                 continue
-            if reverted_names.issuperset(sha[:SHA_WIDTH] for sha in containing.merged):
-                reverted_merges.add(containing.merge)
-        return [episode for episode in merged if episode.action.commit in reverted_merges]
+            if reverted_names.issuperset(sha[:SHA_WIDTH] for sha in containing_merge.merged):
+                reverted_merges.add(containing_merge.merge)
+        return [episode for episode in merged_episodes if episode.action.commit in reverted_merges]
 
     def _add_written_episode(self, episode: Episode) -> None:
         """Add an episode that is written to a file, unless an earlier run wrote it."""
@@ -379,12 +380,14 @@ class EpisodeWriter:
 
     def _note_late_merge(self, episode: Episode) -> None:
         """Amend the episode of a pull request that was declined before and is merged now."""
-        declined = self._written_by_id.get(f"pr-{episode.action.pr}")
-        if declined is None or declined.action.commit or not episode.action.commit:
+        declined_episode = self._written_by_id.get(f"pr-{episode.action.pr}")
+        if declined_episode is None or declined_episode.action.commit or not episode.action.commit:
             return
         text = f"Merged after all, as {episode.action.commit[:SHA_WIDTH]}."
         self._add_amendment(
-            make_amendment(episode.occurred_at, declined.id, outcome=episode.outcome, text=text)
+            make_amendment(
+                episode.occurred_at, declined_episode.id, outcome=episode.outcome, text=text
+            )
         )
 
     def _add_feedback(self, commands: Sequence[Feedback]) -> None:

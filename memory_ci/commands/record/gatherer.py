@@ -17,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.config import CONFIG_FILE
-from memory_ci.evidence.content import own_words, redact
+from memory_ci.evidence.content import extract_own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
 from memory_ci.gitrepo.history import find_addition
@@ -37,9 +37,9 @@ from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions.session_archive import SessionArchive, read_archive
 from memory_ci.sessions.session_join import SessionFinder, UnmergedWork
 from memory_ci.sources.commits import (
-    author_of,
-    commit_events,
-    diff_event,
+    format_author,
+    make_commit_events,
+    make_diff_event,
 )
 from memory_ci.sources.reviews import is_outside, review_events
 from memory_ci.text import plural
@@ -194,7 +194,7 @@ class Gatherer:
         """
         request = self.find_request(merged)
         sources: list[Join] = []
-        events = [*commit_events(merged), *file_events(self._workspace, merged)]
+        events = [*make_commit_events(merged), *file_events(self._workspace, merged)]
         if request is not None:
             is_named_by_commit = merged.number == request.number
             how = "named by its commit" if is_named_by_commit else "named by the forge"
@@ -202,19 +202,19 @@ class Gatherer:
             sources += request_source
             events += request_events
         session_events: list[Event] = []
-        for joined in self._finder.find(merged, request):
+        for joined_session in self._finder.find_sessions(merged, request):
             sources.append(
                 Join(
                     change=merged.label,
                     kind="session",
-                    id=joined.session.key,
-                    how=joined.how,
-                    events=len(joined.events),
+                    id=joined_session.session.key,
+                    how=joined_session.reason,
+                    events=len(joined_session.events),
                 )
             )
-            session_events += joined.events
+            session_events += joined_session.events
         if len(events) > len(merged.commits) or session_events:
-            events.append(diff_event(merged))
+            events.append(make_diff_event(merged))
         return _number_events([*events, *sort_events(session_events)], sources, request)
 
     def gather_declined(self, request: PullRequest) -> GatheredEvents:
@@ -272,13 +272,13 @@ class Gatherer:
             if request.branch != own_branch and not request.is_bot:
                 by_people.append(request)
 
-        chosen = choose_declined(by_people, window)
-        completed = self._forge.complete_closed(chosen[:MAX_DECLINED])
-        unread = chosen[len(completed.items) :]
-        if unread:
-            reason = completed.problem or f"a run reads {MAX_DECLINED}"
-            self._problems.append(_describe_unread(unread, reason))
-        return completed.items
+        chosen_requests = choose_declined(by_people, window)
+        completed_requests = self._forge.complete_closed(chosen_requests[:MAX_DECLINED])
+        unread_requests = chosen_requests[len(completed_requests.items) :]
+        if unread_requests:
+            reason = completed_requests.problem or f"a run reads {MAX_DECLINED}"
+            self._problems.append(_describe_unread(unread_requests, reason))
+        return completed_requests.items
 
     def is_by_member(
         self, commit: Commit, merged: MergedChange, request: PullRequest | None
@@ -301,7 +301,7 @@ class Gatherer:
             return True
         trusted_authors = self._workspace.config.extraction.trusted_authors
         commits = merged.commits if len(commit.parents) > 1 else (commit,)
-        return all(is_author(author_of(authored), trusted_authors) for authored in commits)
+        return all(is_author(format_author(authored), trusted_authors) for authored in commits)
 
     def find_request(self, merged: MergedChange) -> PullRequest | None:
         """Return the pull request that a merged change came from, or None.
@@ -405,7 +405,7 @@ def _list_review_turns(events: Iterable[Event], label: str) -> list[PersonTurn]:
     turns = []
     for event in events:
         if event.kind == "review" and event.actor == "human" and not event.is_outside:
-            text = redact("\n".join(own_words(event.text).splitlines())).text
+            text = redact("\n".join(extract_own_words(event.text).splitlines())).text
             turns.append(PersonTurn(label, event.at, event.author, text))
     return turns
 

@@ -52,12 +52,12 @@ def promote_globally(
     root = (workspace.repo.root or directory).resolve()
     path = (directory.resolve() / "MEMORY.md").relative_to(root).as_posix()
     ref, tip = branch_tip(workspace, None)
-    content = workspace.at(tip).read([path])
-    loaded = load_file(path, content.get(path, b""), workspace.config.scopes)
-    existing = [located.entry for located in loaded.entries]
+    content_by_path = workspace.at(tip).read([path])
+    memory_file = load_file(path, content_by_path.get(path, b""), workspace.config.scopes)
+    existing_entries = [located.entry for located in memory_file.entries]
     new_entries: list[Entry] = []
     for entry in entries:
-        if not any(is_same_learning(entry, existing_entry) for existing_entry in existing):
+        if not any(is_same_learning(entry, existing) for existing in existing_entries):
             new_entries.append(entry)
     if new_entries and not dry_run:
         changes = tuple(
@@ -65,19 +65,19 @@ def promote_globally(
             for entry in new_entries
         )
         plan = make_upkeep_plan(ref, tip, (PlannedStep(step="promote", changes=changes),))
-        _commit_globally(workspace, plan, content, now)
+        _commit_globally(workspace, plan, content_by_path, now)
     return tuple(new_entries)
 
 
 def _commit_globally(
-    workspace: Workspace, plan: Plan, content: Mapping[str, bytes], now: datetime
+    workspace: Workspace, plan: Plan, content_by_path: Mapping[str, bytes], now: datetime
 ) -> None:
     """Commit a plan with one step in the repository of the global memory.
 
     Args:
         workspace: the repository of the global memory.
         plan: the plan.
-        content: the current content of the files that the plan changes.
+        content_by_path: the current content of the files that the plan changes.
         now: the time of the commit.
     """
     # GitPython takes 75 ms to import, so it is imported only to write.
@@ -85,7 +85,7 @@ def _commit_globally(
 
     (step,) = plan.steps
     message = render_commit_message([step], plan)
-    commit = PlannedCommit(apply_changes(content, step.changes), message)
+    commit = PlannedCommit(apply_changes(content_by_path, step.changes), message)
     commit_series(
         workspace.repo,
         ref=plan.ref,

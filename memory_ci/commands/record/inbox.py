@@ -21,7 +21,7 @@ from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.plan import Change
 from memory_ci.records.report import Finding
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 
 
 def fold_inbox(run: RecordRun, results: RunResults, problems: list[str]) -> tuple[Change, ...]:
@@ -95,7 +95,7 @@ def _prove_note(run: RecordRun, entry: Entry) -> Entry:
 
     A request that a person repeated in several sessions is looked up in all sessions.
     """
-    is_typed = run.gatherer.is_typed if entry.engine == REPETITION else None
+    is_typed = run.gatherer.is_typed if entry.engine == REPETITION_ENGINE else None
     return mark_unproved(run.draft.base, entry, is_typed)
 
 
@@ -133,18 +133,22 @@ def _list_commits_of_file(merged: MergedChange, path: str) -> Sequence[Commit]:
 
 
 def _list_commits_of_notes(run: RecordRun, paths: Collection[str]) -> list[FileVersion]:
-    """Return the first-parent commits that changed one of the notes, each back to its addition."""
+    """Return the first-parent commits that changed one of the notes.
+
+    History is read from the newest commit on. Of each note the commits back to its addition are
+    returned; older ones are of another note with the same path.
+    """
     if not paths:
         return []
     versions: list[FileVersion] = []
-    unfinished = set(paths)
+    unfinished_paths = set(paths)
     pathspecs = [f":(top,literal){path}" for path in paths]
     for version in list_versions(run.workspace.repo, run.base.sha, pathspecs):
-        if version.path in unfinished:
+        if version.path in unfinished_paths:
             versions.append(version)
             if _adds_or_deletes(version.commit, version.path):
-                unfinished.remove(version.path)
-        if not unfinished:
+                unfinished_paths.remove(version.path)
+        if not unfinished_paths:
             break
     return versions
 

@@ -30,7 +30,7 @@ from memory_ci.commands.record.learner import OnProgress
 from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
-from memory_ci.extraction.engines.meter import cost, cost_bound
+from memory_ci.extraction.engines.meter import compute_cost, compute_max_cost
 from memory_ci.extraction.engines.program import COMMAND_VARIABLE
 from memory_ci.extraction.prompt import build_prompt
 from memory_ci.memory.model import Model
@@ -168,20 +168,20 @@ class LearnRun:
         result = backfill.send(wait, unanswered_run=self._unanswered_run)
         return result if isinstance(result, Pending) else None
 
-    def plan(self, ref: str, accepted: frozenset[str], progress: OnProgress) -> Plan:
+    def plan(self, ref: str, accepted_keys: frozenset[str], progress: OnProgress) -> Plan:
         """Return the plan of the record run with all replies of the model.
 
         A model that takes batches must have ended them (`send`); any other model is asked now.
 
         Args:
             ref: the branch to plan on.
-            accepted: content keys of the candidates that a person accepted.
+            accepted_keys: content keys of the candidates that a person accepted.
             progress: called as merged work is read.
 
         Raises:
             EngineError: learn-stopped, if the model failed at a request.
         """
-        options = replace(self._options, ref=ref, base=None, accepted=accepted)
+        options = replace(self._options, ref=ref, base=None, accepted_keys=accepted_keys)
         model = self._choose_model()
         if has_batches(model):
             model.close()
@@ -291,10 +291,10 @@ def _estimate_cost(model: Model, usages: Sequence[Usage]) -> float | None:
     if model.name == "command" and settings.price is None:
         return None
     if has_batches(model):
-        return sum(cost_bound(usage, settings.model, settings.price) for usage in usages)
+        return sum(compute_max_cost(usage, settings.model, settings.price) for usage in usages)
     costs: list[float] = []
     for usage in usages:
-        usage_cost = cost(usage, settings.model, settings.price)
+        usage_cost = compute_cost(usage, settings.model, settings.price)
         if usage_cost is None:
             return None
         costs.append(usage_cost)

@@ -7,8 +7,8 @@ as an entry, or why not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, date, datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
 
@@ -20,17 +20,18 @@ from memory_ci.commands.record.documents import Documents
 from memory_ci.commands.record.episode_writer import EpisodeWriter
 from memory_ci.commands.record.gatherer import GatheredEvents, RecordRun, find_declined_window
 from memory_ci.commands.record.run_results import RunResults
+from memory_ci.commands.record.work_item import WorkItem, describe_change, find_misspelt_marks
 from memory_ci.errors import EngineError, RepositoryError, UnreadableMemoryError, UsageError
 from memory_ci.evidence.content import redact
-from memory_ci.evidence.ingestion import collect
+from memory_ci.evidence.ingestion import collect_evidence
 from memory_ci.extraction.cites import find_named_places
 from memory_ci.extraction.engines.rules import RulesEngine
 from memory_ci.extraction.entries import (
     EARLIEST_DATE,
-    common_directory,
-    content_key,
+    compute_content_key,
     entry_id,
     find_aka,
+    find_common_directory,
     list_changed_files,
     to_entry,
 )
@@ -40,17 +41,14 @@ from memory_ci.extraction.judge import (
     judge_reply,
     list_shown_by_tools,
 )
-from memory_ci.extraction.markers import find_misspelt
-from memory_ci.extraction.settlement import settle
+from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.extraction.tombstones import Tombstones
-from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_hunks
 from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep_note_text
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
 from memory_ci.memory.commit_texts import start_of
-from memory_ci.memory.eligible import merged_on, title_of
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
@@ -88,27 +86,6 @@ def ignore_progress(_done: int, _total: int) -> None:
     """Show nothing, where nobody waits for the progress."""
 
 
-class WorkItem(NamedTuple):
-    """One piece of work that is learned from.
-
-    Attributes:
-        label: its name for people, such as `#128`.
-        tip: the last commit of a merged change; "" for a declined request, or for a checkpoint that
-            belongs to no change.
-        day: when it was merged or closed.
-        names: title, branch and labels, with credentials masked.
-        start: the commit that it is based on.
-        is_declined: whether it was closed without a merge.
-    """
-
-    label: str
-    tip: str
-    day: date
-    names: str = ""
-    start: str | None = None
-    is_declined: bool = False
-
-
 class LearnedWork(NamedTuple):
     """The candidates found in one piece of work, and the entries to write.
 
@@ -119,34 +96,6 @@ class LearnedWork(NamedTuple):
 
     judged_candidates: tuple[Judged, ...]
     additions: list[Change]
-
-
-def _find_misspelt_marks(commits: Iterable[Commit]) -> Iterator[Finding]:
-    """Yield a notice for each line of a commit message that looks like a misspelt mark."""
-    for commit in commits:
-        for label, mark in find_misspelt(commit.message):
-            message = (
-                f"{commit.sha[:SHA_WIDTH]} has a line `{label}:`, which is ignored: "
-                f"it should be `{mark}:`"
-            )
-            hint = "Keep it with `memory-ci add`."
-            yield Finding(".", 1, "misspelt-mark", message, hint, "notice")
-
-
-def _describe_change(merged: MergedChange, request: PullRequest | None) -> WorkItem:
-    """Return the work item of a merged change, named by its pull request or else its branch."""
-    if request:
-        names = [title_of(merged), request.title, request.branch, *request.labels]
-    else:
-        names = [title_of(merged), find_branch(merged.tip.message)]
-    words = "\n".join(names).replace("/", " ")
-    return WorkItem(
-        label=merged.label,
-        tip=merged.tip.sha,
-        day=merged_on(merged),
-        names=redact(words).text,
-        start=start_of(merged),
-    )
 
 
 class Learner:
@@ -181,6 +130,7 @@ class Learner:
         self._tombstones = tombstones
         self._use_finder = UseFinder(run)
         self._documents = Documents(run.base)
+        # Learnings of the changes so far that only the output of tools showed, not a person.
         self._shown_by_tools: list[ShownByTools] = []
 
     def learn(self, progress: OnProgress) -> Iterator[Change]:
@@ -239,14 +189,14 @@ class Learner:
         failure_count = 0
         for index, request in enumerate(requests):
             if self.results.model_failure is not None or failure_count == MAX_FAILURES:
-                unread = plural(len(requests) - index, "closed request")
-                self.results.problems.append(f"{unread} not read: the run had stopped asking")
+                unread_text = plural(len(requests) - index, "closed request")
+                self.results.problems.append(f"{unread_text} not read: the run had stopped asking")
                 return
             day = (request.closed_at or request.created_at).astimezone(UTC).date()
-            work = WorkItem(label=f"#{request.number}", tip="", day=day, is_declined=True)
-            gathered = self._run.gatherer.gather_declined(request)
+            work = WorkItem(label=f"#{request.number}", tip_sha="", day=day, is_declined=True)
+            gathered_events = self._run.gatherer.gather_declined(request)
             try:
-                additions = self._learn_from_work(work, gathered).additions
+                additions = self._learn_from_work(work, gathered_events).additions
             except EngineError as error:
                 failure_count += 1
                 reason = f"{error.message} [{error.slug}]"
@@ -264,11 +214,13 @@ class Learner:
         if self.results.model_failure is not None:
             return
         gatherer = self._run.gatherer
-        for unmerged, gathered in gatherer.gather_unmerged():
-            branch_words = redact(unmerged.branch.replace("/", " ")).text
-            day = unmerged.at.astimezone(UTC).date()
-            work = WorkItem(label=unmerged.label, tip="", day=day, names=branch_words)
-            yield from self._draft.apply(self._learn_from_work(work, gathered).additions)
+        for unmerged_work, gathered_events in gatherer.gather_unmerged():
+            branch_words = redact(unmerged_work.branch.replace("/", " ")).text
+            day = unmerged_work.at.astimezone(UTC).date()
+            work = WorkItem(
+                label=unmerged_work.label, tip_sha="", day=day, masked_names=branch_words
+            )
+            yield from self._draft.apply(self._learn_from_work(work, gathered_events).additions)
 
         checkpoints_message = gatherer.describe_unnamed_checkpoints()
         if checkpoints_message:
@@ -290,30 +242,32 @@ class Learner:
         Raises:
             EngineError: if the model or the forge fails.
         """
-        gathered = self._run.gatherer.gather(merged)
-        work = _describe_change(merged, gathered.request)
-        judged_candidates, additions = self._learn_from_work(work, gathered)
+        gathered_events = self._run.gatherer.gather(merged)
+        work = describe_change(merged, gathered_events.request)
+        judged_candidates, additions = self._learn_from_work(work, gathered_events)
 
-        member_commits = self._select_member_commits(merged, gathered.request)
-        self.results.findings += _find_misspelt_marks(member_commits)
-        change_uses = self._use_finder.find(merged, member_commits, gathered, judged_candidates)
+        member_commits = self._select_member_commits(merged, gathered_events.request)
+        self.results.findings += find_misspelt_marks(member_commits)
+        change_uses = self._use_finder.find(
+            merged, member_commits, gathered_events, judged_candidates
+        )
         self.results.has_use_trailers = self._use_finder.has_trailers
         paths = [file.path for commit in member_commits for file in commit.files]
-        confirmed_ids = self.writer.list_confirmed(paths, gathered.request)
-        change_uses = replace(change_uses, confirmed=confirmed_ids)
+        confirmed_ids = self.writer.list_confirmed(paths, gathered_events.request)
+        change_uses = replace(change_uses, confirmed_ids=confirmed_ids)
         counted_use = Use(
             label=merged.label,
             ref=format_work_ref(merged.number, merged.tip.sha),
             day=work.day,
             ids=change_uses.reinforced,
-            restated=change_uses.restated,
+            restated=change_uses.restated_ids,
         )
         self.results.counted_uses.append((merged, counted_use))
-        self.writer.add_merged(merged, gathered, change_uses, judged_candidates)
+        self.writer.add_merged(merged, gathered_events, change_uses, judged_candidates)
 
         is_by_member = merged.tip in member_commits
         if is_by_member:
-            additions += self._plan_session_notes(merged.label, gathered)
+            additions += self._plan_session_notes(merged.label, gathered_events)
         return additions
 
     def _select_member_commits(
@@ -336,7 +290,7 @@ class Learner:
             self.results.findings += find_claimed_uses(commit, "notice")
         return [commit for commit in member_commits if commit.sha[:SHA_WIDTH] not in outsiders]
 
-    def _plan_session_notes(self, label: str, gathered: GatheredEvents) -> Iterator[Change]:
+    def _plan_session_notes(self, label: str, gathered_events: GatheredEvents) -> Iterator[Change]:
         """Yield additions of the notes that an agent wrote in a session and nobody committed.
 
         Left out are notes that memory holds or held, and notes that repeat an entry. A note becomes
@@ -345,12 +299,12 @@ class Learner:
 
         Args:
             label: the name of the merged change, such as `#128`.
-            gathered: the change's sessions.
+            gathered_events: the change's sessions.
         """
-        session_keys = [source.id for source in gathered.sources if source.kind == "session"]
+        session_keys = [source.id for source in gathered_events.sources if source.kind == "session"]
         for session_key, entry in read_session_notes(self._run.base, session_keys):
             written_keys = {*self._past_keys, *self._all_past_ids, *self._draft.by_id}
-            if {entry.id, content_key(entry.title, entry.body)} & written_keys:
+            if {entry.id, compute_content_key(entry.title, entry.body)} & written_keys:
                 continue
             located_note = self._locate_session_note(entry)
             note = located_note.entry
@@ -396,7 +350,7 @@ class Learner:
         """The ids of all entries that history ever held."""
         return list_past_ids(self._run.workspace, self._run.base.sha)
 
-    def _learn_from_work(self, work: WorkItem, gathered: GatheredEvents) -> LearnedWork:
+    def _learn_from_work(self, work: WorkItem, gathered_events: GatheredEvents) -> LearnedWork:
         """Find and judge all candidates of one piece of work, and plan entries for the good ones.
 
         Text that was removed from memory for good (tombstones hold its hashes) is masked in the
@@ -404,24 +358,32 @@ class Learner:
 
         Args:
             work: the piece of work.
-            gathered: its events.
+            gathered_events: its events.
 
         Raises:
             EngineError: if the model fails; then nothing of the work is added to the results.
             UnreadableMemoryError: no-scope-file.
         """
         tombstones = self._tombstones
-        events = tombstones.mask_all(gathered.events)
-        evidence = collect(events, self._config.extraction, tombstones.mask(work.names))
-        found = self._find_candidates(work, evidence)
-        allowed = [judged for judged in found if not tombstones.refuses_candidate(judged.candidate)]
-        self.results.joined_sources += gathered.sources
+        events = tombstones.mask_all(gathered_events.events)
+        evidence = collect_evidence(
+            events, self._config.extraction, tombstones.mask(work.masked_names)
+        )
+        found_candidates = self._find_candidates(work, evidence)
+        allowed_candidates = [
+            judged
+            for judged in found_candidates
+            if not tombstones.refuses_candidate(judged.candidate)
+        ]
+        self.results.joined_sources += gathered_events.sources
         self.results.redaction_count += evidence.redactions
         self.results.left_out_events.update(left_out.reason for left_out in evidence.left_out)
-        judged_candidates = self._cite_touched_code(self._decide_verdicts(allowed))
+        judged_candidates = self._cite_touched_code(self._decide_verdicts(allowed_candidates))
         self.results.judged_candidates += judged_candidates
-        written = [judged.candidate for judged in judged_candidates if judged.verdict == "written"]
-        return LearnedWork(judged_candidates, self._plan_additions(work, written))
+        written_candidates = [
+            judged.candidate for judged in judged_candidates if judged.verdict == "written"
+        ]
+        return LearnedWork(judged_candidates, self._plan_additions(work, written_candidates))
 
     def _plan_additions(self, work: WorkItem, candidates: Sequence[Candidate]) -> list[Change]:
         """Return the additions of the entries of candidates, each to the file of its scope.
@@ -431,9 +393,9 @@ class Learner:
         """
         paths = [self._draft.path_of(parse_target(candidate.scope)) for candidate in candidates]
         entries = [self._build_entry(candidate, work) for candidate in candidates]
-        cited = cite_named(self._run.workspace, entries, work.tip or self._run.base.sha)
+        cited_entries = cite_named(self._run.workspace, entries, work.tip_sha or self._run.base.sha)
         changes: list[Change] = []
-        for candidate, path, entry in zip(candidates, paths, cited, strict=True):
+        for candidate, path, entry in zip(candidates, paths, cited_entries, strict=True):
             if path is None:
                 message = (
                     f"{candidate.scope} memory has no file that could be written: "
@@ -457,9 +419,9 @@ class Learner:
         are written for a change, by all runs together; further ones are "over_limit".
         """
         limit = self._config.extraction.max_entries_per_change
-        accepted = [self._accept(judged) for judged in judged_candidates]
-        # `settle` merges equal candidates and applies the limit to this run alone.
-        settled = settle(accepted, limit)
+        accepted = [self._apply_acceptance(judged) for judged in judged_candidates]
+        # `settle_candidates` merges equal candidates and applies the limit to this run alone.
+        settled = settle_candidates(accepted, limit)
         unmarked_count = 0  # Entries without an author's mark, of earlier runs and of this one.
         for judged in settled:
             if self._is_written_before(judged.candidate) and not judged.candidate.is_marked:
@@ -481,7 +443,7 @@ class Learner:
                 final.append(replace(judged, verdict="over_limit", reason=reason))
         return tuple(final)
 
-    def _accept(self, judged: Judged) -> Judged:
+    def _apply_acceptance(self, judged: Judged) -> Judged:
         """Return a candidate, with the verdict "written" if a person has accepted it.
 
         People are asked about candidates with the verdict "suspected" only, in the pull request
@@ -490,15 +452,17 @@ class Learner:
         candidate = judged.candidate
         if judged.verdict != "suspected":
             return judged
-        if content_key(candidate.title, candidate.body) not in self._accepted_keys:
+        if compute_content_key(candidate.title, candidate.body) not in self._accepted_keys:
             return judged
-        accepted = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
-        return replace(judged, verdict="written", reason="accepted by a person", candidate=accepted)
+        accepted_candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
+        return replace(
+            judged, verdict="written", reason="accepted by a person", candidate=accepted_candidate
+        )
 
     def _is_written_before(self, candidate: Candidate) -> bool:
         """Return whether memory holds a candidate's entry, or held it before this run."""
         own_id = entry_id(candidate)
-        own_keys = {own_id, content_key(candidate.title, candidate.body)}
+        own_keys = {own_id, compute_content_key(candidate.title, candidate.body)}
         return own_id in self._draft.by_id or not self._past_keys.isdisjoint(own_keys)
 
     def _cite_touched_code(self, judged_candidates: Sequence[Judged]) -> tuple[Judged, ...]:
@@ -515,14 +479,14 @@ class Learner:
         chosen_cites = cite_touched(
             self._run.workspace, list(zip(texts, touched_cites, strict=True))
         )
-        cited: list[Judged] = []
+        cited_candidates: list[Judged] = []
         for judged, text, cites in zip(judged_candidates, texts, chosen_cites, strict=True):
             candidate = judged.candidate
             names_code = NAMES_CODE.search(text) or list_mentions(text)
             is_conduct = candidate.type == "directive" and not names_code
             candidate = replace(candidate, cites=() if is_conduct else cites)
-            cited.append(replace(judged, candidate=candidate))
-        return tuple(cited)
+            cited_candidates.append(replace(judged, candidate=candidate))
+        return tuple(cited_candidates)
 
     def _find_candidates(self, work: WorkItem, evidence: EvidenceSet) -> list[Judged]:
         """Return the candidates that the rules and the model find in evidence, with verdicts.
@@ -534,7 +498,7 @@ class Learner:
         case = self._collect_judging_data(work, evidence)
         rules_reply = RulesEngine().extract(Request(change=case.label, evidence=case.pieces))
         found_by_rules = list(judge_reply(case, rules_reply.text).judged)
-        is_change = bool(work.tip) or work.is_declined
+        is_change = bool(work.tip_sha) or work.is_declined
         if self._run.client is None or not is_change:
             return found_by_rules
 
@@ -561,23 +525,28 @@ class Learner:
         These are its evidence, the existing entries, the documents that may say the same, and the
         scope that candidates get: the team of the project or directory that the work changed.
         """
-        directory = common_directory(evidence.pieces)
+        directory = find_common_directory(evidence.pieces)
         project = find_project(directory, self._run.phases)
         scope = self._draft.find_scope_of_directory(directory)
         if project and self._draft.path_of(ScopeOf("team", project)) is not None:
             scope = f"team:{project}"
         changed_paths = list_changed_files(evidence.pieces)
+
+        def find_fault_of_candidate(candidate: Candidate) -> str | None:
+            return find_fault(self._build_entry(candidate, work))
+
+        def find_restating_document(candidate: Candidate) -> str | None:
+            return self._documents.find_restating(candidate.title, changed_paths)
+
         return JudgedCase(
             label=work.label,
             project=scope,
-            tip=work.tip,
+            tip=work.tip_sha,
             is_declined=work.is_declined,
             pieces=evidence.pieces,
             existing=self._draft.entries,
-            find_fault=lambda candidate: find_fault(self._build_entry(candidate, work)),
-            find_document=lambda candidate: self._documents.find_restating(
-                candidate.title, changed_paths
-            ),
+            find_fault=find_fault_of_candidate,
+            find_document=find_restating_document,
             list_known=self._list_entries_in_scope,
             shown_by_tools=tuple(self._shown_by_tools),
         )
@@ -590,7 +559,7 @@ class Learner:
         `MAX_HUNKS_CHARS` characters, and credentials in them are masked.
         """
         turns = [piece for piece in evidence.pieces if piece.session and piece.actor == "human"]
-        if not turns or not work.start:
+        if not turns or not work.base_sha:
             return ""
         changed_paths = list_changed_files(evidence.pieces)
         words = "\n".join(f"{turn.text}\n{turn.before}" for turn in turns)
@@ -601,7 +570,7 @@ class Learner:
         if not distinct_paths:
             return ""
         try:
-            hunks = read_hunks(self._repo, work.start, work.tip, distinct_paths)
+            hunks = read_hunks(self._repo, work.base_sha, work.tip_sha, distinct_paths)
         except RepositoryError:  # a blob that is missing in this clone
             return ""
         width = MAX_HUNKS_CHARS // max(len(hunks), 1)
@@ -617,7 +586,7 @@ class Learner:
     def _build_entry(self, candidate: Candidate, work: WorkItem) -> Entry:
         """Return a candidate as an entry of memory, dated as of its merge."""
         day = min(max(work.day, EARLIEST_DATE), self._run.today)
-        aka = find_aka(candidate.title, candidate.body, work.names, candidate.aka)
+        aka = find_aka(candidate.title, candidate.body, work.masked_names, candidate.aka)
         entry = to_entry(
             candidate, entry_id=entry_id(candidate), today=self._run.today, merged_on=day, aka=aka
         )

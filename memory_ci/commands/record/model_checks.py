@@ -131,11 +131,13 @@ def describe_files(repository: RepositoryFiles) -> str:
     for path in repository.paths:
         *directories, name = path.split("/")
         directory = "/".join(directories[:MAX_DEPTH]) + "/"
-        has_suffix = "." in name[1:]  # `.gitignore` has none.
-        kind = f"*.{name.rpartition('.')[2]}" if has_suffix and not name.endswith(".") else name
+        has_suffix = "." in name[1:] and not name.endswith(".")  # `.gitignore` has none.
+        kind = f"*.{name.rpartition('.')[2]}" if has_suffix else name
         kinds_by_directory.setdefault(directory, set()).add(kind)
-    shown = islice(sorted(kinds_by_directory.items()), MAX_DIRECTORIES)
-    return "\n".join(printable(f"{directory}: {_list_kinds(kinds)}") for directory, kinds in shown)
+    lines: list[str] = []
+    for directory, kinds in islice(sorted(kinds_by_directory.items()), MAX_DIRECTORIES):
+        lines.append(printable(f"{directory}: {_list_kinds(kinds)}"))
+    return "\n".join(lines)
 
 
 def _list_kinds(kinds: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from memory_ci.commands.record.drafted_checks import (
     draft_rule_checks,
 )
 from memory_ci.commands.record.gatherer import RecordRun
-from memory_ci.extraction.entries import candidate_key, entry_id, to_entry
+from memory_ci.extraction.entries import compute_candidate_key, entry_id, to_entry
 from memory_ci.gitrepo.past import plan_newest
 from memory_ci.memory.eligible import is_work
 from memory_ci.memory.forgotten import read_rejected
@@ -58,12 +58,12 @@ MIN_APPLICABLE = 3  # Changes that a check must be about.
 MAX_VIOLATED_SHARE = 0.2  # The greatest share of them that may violate it.
 MAX_PROPOSED = 5  # Checks that are proposed, beside habits.
 MAX_SUBJECT = 80  # Characters of the title of a change.
-IMPORTANCE = 0.7
+CHECK_IMPORTANCE = 0.7  # Of an entry with a check; chosen by hand.
 
 
 def judge_checks(
     run: RecordRun,
-    repeated: Sequence[Judged],
+    judged_requests: Sequence[Judged],
     accepted_keys: Collection[str],
     problems: list[str],
 ) -> list[Judged]:
@@ -74,7 +74,7 @@ def judge_checks(
 
     Args:
         run: the run.
-        repeated: the requests and failures that recur in sessions.
+        judged_requests: the requests and failures that recur in sessions.
         accepted_keys: keys of candidates that a person accepted.
         problems: gets a line if the model cannot be asked.
 
@@ -85,18 +85,18 @@ def judge_checks(
         return []
     files = list_repository_files(run.base.tree.files)
     settings = read_hook_settings(run.base)
-    rule_drafts = draft_rule_checks(run, repeated, files, settings, problems)
+    rule_drafts = draft_rule_checks(run, judged_requests, files, settings, problems)
     rule_checks = _make_rule_checks(rule_drafts)
     read_changes: list[PastChange] = []
     # The history is read once; each change is kept without its lines, which habits do not need.
     history = _collect_without_lines(_iter_history(run, rule_checks), read_changes)
     rule_results = backtest(rule_checks, history, [draft.rule.since for draft in rule_drafts])
-    tested = list(zip(rule_drafts, rule_results, strict=True))
+    tested_drafts = list(zip(rule_drafts, rule_results, strict=True))
 
     habit_drafts = draft_habit_checks(run, read_changes, rule_drafts, files, settings)
     habit_results = backtest(_make_rule_checks(habit_drafts), read_changes)
-    tested += zip(habit_drafts, habit_results, strict=True)
-    return _select_judged(run, tested, accepted_keys)
+    tested_drafts += zip(habit_drafts, habit_results, strict=True)
+    return _select_judged(run, tested_drafts, accepted_keys)
 
 
 def plan_new_rules(run: RecordRun, judged_checks: Iterable[Judged]) -> Iterator[Change]:
@@ -164,7 +164,7 @@ def _collect_without_lines(
 
 def _select_judged(
     run: RecordRun,
-    tested: Iterable[tuple[DraftedCheck, BacktestResult]],
+    tested_drafts: Iterable[tuple[DraftedCheck, BacktestResult]],
     accepted_keys: Collection[str],
 ) -> list[Judged]:
     """Return the checks that a person accepted, and the first that are worth proposing.
@@ -174,14 +174,14 @@ def _select_judged(
 
     Args:
         run: the run.
-        tested: the checks with their results on past changes.
+        tested_drafts: the checks with their results on past changes.
         accepted_keys: keys of candidates that a person accepted.
     """
     declined_keys = {line.split()[0] for line in read_rejected(run.base)}
-    chosen: list[tuple[DraftedCheck, BacktestResult]] = []
+    chosen_drafts: list[tuple[DraftedCheck, BacktestResult]] = []
     proposed_count = 0
-    for draft, result in tested:
-        key = candidate_key(_make_candidate(draft, result))
+    for draft, result in tested_drafts:
+        key = compute_candidate_key(_make_candidate(draft, result))
         is_accepted = key in accepted_keys
         if key in declined_keys or not (is_accepted or _is_worth_proposing(draft, result)):
             continue
@@ -189,11 +189,13 @@ def _select_judged(
             proposed_count += 1
             if proposed_count > MAX_PROPOSED:
                 continue
-        chosen.append((draft, result))
-    joined = join_sessions(run.workspace, run.base.sha, [result for _, result in chosen])
+        chosen_drafts.append((draft, result))
+    joined_results = join_sessions(
+        run.workspace, run.base.sha, [result for _, result in chosen_drafts]
+    )
     return [
         _judge_check(draft, result, accepted_keys)
-        for (draft, _), result in zip(chosen, joined, strict=True)
+        for (draft, _), result in zip(chosen_drafts, joined_results, strict=True)
     ]
 
 
@@ -228,7 +230,7 @@ def _judge_check(
     """
     candidate = _make_candidate(draft, result)
     reason = f"would have spoken {len(result.violations)} times in {result.applicable} changes"
-    if candidate_key(candidate) not in accepted_keys:
+    if compute_candidate_key(candidate) not in accepted_keys:
         return Judged(candidate=candidate, verdict="suspected", reason=reason, change=HISTORY_LABEL)
     candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)
     is_of_entry = draft.rule.source == "entry"
@@ -238,7 +240,7 @@ def _judge_check(
         reason=reason,
         change=HISTORY_LABEL,
         # For a rule of an entry, the place is the entry's id.
-        entry_id=draft.rule.place if is_of_entry else entry_id(candidate),
+        entry_id=draft.rule.location if is_of_entry else entry_id(candidate),
     )
 
 
@@ -253,7 +255,7 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
         check=draft.check,
         source=rule.source,
         is_by_model=draft.is_by_model,
-        place=rule.place,
+        place=rule.location,
         applicable=result.applicable,
         violations=len(result.violations),
         examples=tuple(_describe_violation(violation) for violation in result.violations),
@@ -262,13 +264,15 @@ def _make_candidate(draft: DraftedCheck, result: BacktestResult) -> Candidate:
     )
     if rule.candidate is not None:
         return replace(rule.candidate, proposal=proposal, repetition=None, engine=ENGINE)
-    quotes = (Quote("", rule.words, f"file:{rule.place}"),) if rule.source == "document" else ()
+    quotes: tuple[Quote, ...] = ()
+    if rule.source == "document":
+        quotes = (Quote("", rule.quoted_words, f"file:{rule.location}"),)
     return Candidate(
         title=rule.title,
         body="",
         type="directive",
         domain="team",
-        importance=IMPORTANCE,
+        importance=CHECK_IMPORTANCE,
         scope="institutional",
         extraction_scope="institutional",
         quotes=quotes,

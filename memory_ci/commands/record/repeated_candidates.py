@@ -22,9 +22,9 @@ from memory_ci.records.plan import Change
 from memory_ci.sessions.repetitions import (
     MAX_REQUESTS,
     Repeated,
-    describe,
+    describe_repetition,
     find_repeated,
-    save_pending,
+    save_pending_lines,
 )
 from memory_ci.sessions.session_archive import add_reviews
 from memory_ci.store.layout import parse_target
@@ -61,17 +61,17 @@ def judge_repeated(
     archive = add_reviews(run.workspace, run.gatherer.archive, run.gatherer.review_turns)
     problems += archive.problems
     if run.client is None:
-        repeated = find_repeated(run.base, archive, MAX_REQUESTS)
+        repetitions = find_repeated(run.base, archive, MAX_REQUESTS)
     else:
         # The model drops requests that are no rules of conduct, so more of them are read.
-        repeated = find_repeated(run.base, archive, MAX_ASKED_REQUESTS)
-        repeated = _select_by_model(run.client, repeated, problems)
-    save_pending(run.workspace, repeated)
-    return [_judge_repetition(item, mode, accepted_keys) for item in repeated]
+        repetitions = find_repeated(run.base, archive, MAX_ASKED_REQUESTS)
+        repetitions = _select_by_model(run.client, repetitions, problems)
+    save_pending_lines(run.workspace, repetitions)
+    return [_judge_repetition(item, mode, accepted_keys) for item in repetitions]
 
 
 def _select_by_model(
-    client: ModelClient, repeated: list[Repeated], problems: list[str]
+    client: ModelClient, repetitions: list[Repeated], problems: list[str]
 ) -> list[Repeated]:
     """Return the requests that are rules of conduct according to a model, then all failures.
 
@@ -79,17 +79,17 @@ def _select_by_model(
     the run, and all requests are returned unchanged, up to the limit.
     """
     try:
-        return _first_requests(title_requests(client, repeated))
+        return _first_requests(title_requests(client, repetitions))
     except EngineError as error:
         problems.append(f"how people want work done: {error.message} [{error.slug}]")
-        return _first_requests(repeated)
+        return _first_requests(repetitions)
 
 
-def _first_requests(repeated: Iterable[Repeated]) -> list[Repeated]:
+def _first_requests(repetitions: Iterable[Repeated]) -> list[Repeated]:
     """Return the first `MAX_REQUESTS` requests, and all failures after them."""
     requests: list[Repeated] = []
     failures: list[Repeated] = []
-    for item in repeated:
+    for item in repetitions:
         is_request = bool(item.occurrences)
         if is_request:
             requests.append(item)
@@ -112,7 +112,7 @@ def plan_repeated(run: RecordRun, judged_candidates: Sequence[Judged]) -> Iterat
         day = candidate.occurred_at or EARLIEST_DATE
         day = min(max(day, EARLIEST_DATE), run.today)
         entry = to_entry(candidate, entry_id=entry_id(candidate), today=run.today, merged_on=day)
-        why = describe(candidate.repetition)
+        why = describe_repetition(candidate.repetition)
         yield Change(step="extract", kind="add", path=path, entry=entry, why=why)
 
 
@@ -128,7 +128,7 @@ def _judge_repetition(item: Repeated, mode: RepeatedMode, accepted_keys: frozens
         accepted_keys: content keys of candidates that a person accepted.
     """
     candidate = item.candidate
-    reason = describe(candidate.repetition) if candidate.repetition else ""
+    reason = describe_repetition(candidate.repetition) if candidate.repetition else ""
     is_accepted = not item.keys.isdisjoint(accepted_keys)
     if is_accepted:
         candidate = replace(candidate, accepted=ACCEPTED_IN_REQUEST)

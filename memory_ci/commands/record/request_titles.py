@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.stance import is_opposite
 from memory_ci.extraction.support import find_ungrounded
@@ -27,19 +27,19 @@ MAX_TITLE = 150  # Characters of a request in the words of a model.
 MIN_SHARED_TERMS = 0.6  # The share of a title's terms that people have said.
 
 
-def title_requests(client: ModelClient, repeated: Iterable[Repeated]) -> Iterator[Repeated]:
+def title_requests(client: ModelClient, repetitions: Iterable[Repeated]) -> Iterator[Repeated]:
     """Yield the requests that a model takes for rules of conduct, with its words as their titles.
 
     Commands that fail again and again are in the list as well, and are yielded unchanged.
 
     Args:
         client: asks the model.
-        repeated: the repeated requests and the failing commands.
+        repetitions: the repeated requests and the failing commands.
 
     Raises:
         EngineError: as the engine does.
     """
-    for item in repeated:
+    for item in repetitions:
         repetition = item.candidate.repetition
         if repetition is None or repetition.kind != "request":
             yield item
@@ -50,7 +50,11 @@ def title_requests(client: ModelClient, repeated: Iterable[Repeated]) -> Iterato
 
 
 def _title_request(client: ModelClient, item: Repeated) -> Repeated | None:
-    """Return a request as a model words it; None if it was about one piece of work alone."""
+    """Return a repeated request as a model words it, None if it was about one piece of work alone.
+
+    The model is shown the first wordings, and answers with a learning that quotes them if they are
+    a rule of conduct.
+    """
     wordings = [occurrence.text for occurrence in item.occurrences[:MAX_WORDINGS]]
     piece = Evidence(
         id="e1",
@@ -88,5 +92,5 @@ def _set_title(item: Repeated, learning: Learning, wordings: list[str]) -> Repea
     if is_unsafe(title):
         return item
     candidate = replace(item.candidate, title=title[:1].upper() + title[1:])
-    keys = item.keys | {content_key(candidate.title, candidate.body)}
+    keys = item.keys | {compute_content_key(candidate.title, candidate.body)}
     return item._replace(candidate=candidate, keys=keys)

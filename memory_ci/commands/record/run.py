@@ -85,7 +85,7 @@ from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.ranges import RecordedRange
 
-NOTHING: Mapping[str, str] = MappingProxyType({})
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def plan_record(
@@ -93,7 +93,7 @@ def plan_record(
     options: RecordOptions,
     today: date,
     progress: OnProgress,
-    environ: Mapping[str, str] = NOTHING,
+    environ: Mapping[str, str] = NO_VARIABLES,
     *,
     model: Model | None = None,
 ) -> Plan:
@@ -127,15 +127,17 @@ def plan_record(
     inbox_moves = fold_inbox(run, results, problems)
     results.findings += find_uncommitted(base, ref)
     with closing(run.model):
-        additions = _extract(run, learner, progress)
-        repeated = _learn_repeated(run, options, results)
-        additions += repeated.additions
+        additions = _extract_entries(run, learner, progress)
+        repetitions = _learn_repeated(run, options, results)
+        additions += repetitions.additions
         report("Comparing entries")
         same_entries = _find_same_entries(run, results, additions)
     plan = _describe_range(run, options, results, ref)
     if plan.until is not None:
-        planned = PlannedChanges(inbox_moves, additions, repeated.check_updates, same_entries)
-        plan = _add_steps(plan, run, learner, planned)
+        planned_changes = PlannedChanges(
+            inbox_moves, additions, repetitions.check_updates, same_entries
+        )
+        plan = _add_steps(plan, run, learner, planned_changes)
         if run.workspace.config.episodes.write:
             report("Noting episodes")
             plan = _add_episodes(plan, run, learner)
@@ -226,12 +228,12 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
         run,
         writer,
         past_keys=past_keys,
-        accepted_keys=options.accepted,
+        accepted_keys=options.accepted_keys,
         tombstones=tombstones_at(base),
     )
 
 
-def _extract(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
+def _extract_entries(run: RecordRun, learner: Learner, progress: OnProgress) -> tuple[Change, ...]:
     """Return the entries learned from merged changes, unmerged work and declined pull requests."""
     requests: Sequence[PullRequest] = ()
     if run.gatherer.has_forge:
@@ -276,9 +278,9 @@ def _learn_repeated(run: RecordRun, options: RecordOptions, results: RunResults)
     new entries to the draft of memory.
     """
     report("Looking for earlier requests of people")
-    judged_requests = judge_repeated(run, options.accepted, results.problems)
+    judged_requests = judge_repeated(run, options.accepted_keys, results.problems)
     report("Trying checks on history")
-    judged_checks = judge_checks(run, judged_requests, options.accepted, results.problems)
+    judged_checks = judge_checks(run, judged_requests, options.accepted_keys, results.problems)
     titles_with_check = {
         judged.candidate.title for judged in judged_checks if judged.verdict == "written"
     }
@@ -307,7 +309,7 @@ def _find_start_time(run: RecordRun) -> datetime:
 
 
 def _find_same_entries(
-    run: RecordRun, results: RunResults, extracted: Sequence[Change]
+    run: RecordRun, results: RunResults, additions: Sequence[Change]
 ) -> tuple[frozenset[str], ...]:
     """Return groups of entries, as ids, that say the same according to the model.
 
@@ -316,7 +318,7 @@ def _find_same_entries(
     if run.client is None or results.model_failure is not None:
         return ()
     try:
-        return find_same(run.client, run.draft.located, {change.entry.id for change in extracted})
+        return find_same(run.client, run.draft.located, {change.entry.id for change in additions})
     except EngineError as error:
         results.problems.append(f"which entries say the same: {error.message} [{error.slug}]")
         return ()
@@ -366,7 +368,7 @@ def _add_steps(
     plan: Plan,
     run: RecordRun,
     learner: Learner,
-    planned: PlannedChanges,
+    planned_changes: PlannedChanges,
 ) -> Plan:
     """Return the plan with the changes of entries, grouped by the commits that will hold them.
 
@@ -378,17 +380,18 @@ def _add_steps(
         plan: the plan with its range.
         run: the run.
         learner: the learner, which has read the range.
-        planned: the changes that are in the draft of memory already, and those to plan in upkeep.
+        planned_changes: the changes that are in the draft of memory already, and those to plan in
+            upkeep.
     """
     results = learner.results
-    reinforced = _reinforce(run, results)
+    reinforced = _reinforce_entries(run, results)
     reverts = find_new_reverts(run, learner)
     amend_episodes(learner.writer, results, reverts)
 
     steps: list[PlannedStep] = []
     changes_by_step: dict[Step, tuple[Change, ...]] = {
-        "fold": planned.inbox_moves,
-        "extract": planned.additions,
+        "fold": planned_changes.inbox_moves,
+        "extract": planned_changes.additions,
         "reinforce": reinforced.changes,
     }
     for step, changes in changes_by_step.items():
@@ -399,8 +402,8 @@ def _add_steps(
         since=run.since,
         today=run.today,
         reverts=reverts.proved,
-        same_entries=planned.same_entries,
-        check_updates=planned.check_updates,
+        same_entries=planned_changes.same_entries,
+        check_updates=planned_changes.check_updates,
         archive=run.gatherer.archive if counts_repetitions else None,
     )
     steps += plan_upkeep(upkeep, run.draft, STEPS)
@@ -423,7 +426,7 @@ class Reinforcement(NamedTuple):
     counted_tips: tuple[str, ...] = ()
 
 
-def _reinforce(run: RecordRun, results: RunResults) -> Reinforcement:
+def _reinforce_entries(run: RecordRun, results: RunResults) -> Reinforcement:
     """Raise the use counts of the entries that merged changes used, in the draft of memory."""
     changes_with_uses = [(merged, use) for merged, use in results.counted_uses if use.ids]
     if not changes_with_uses:

@@ -21,7 +21,7 @@ class RecordOptions(msgspec.Struct, frozen=True):
         from_root: on a first run, begin at the first commit and not where memory-ci was set up.
         base: the commit that the branch is at, if the caller knows it.
         problems: problems that the caller met before (`fetch_sessions`).
-        accepted: content keys of candidates that a person accepted in the memory pull request.
+        accepted_keys: content keys of candidates that a person accepted in the memory pull request.
     """
 
     since: str | None = None
@@ -31,7 +31,7 @@ class RecordOptions(msgspec.Struct, frozen=True):
     from_root: bool = False
     base: str | None = None
     problems: tuple[str, ...] = ()
-    accepted: frozenset[str] = frozenset()
+    accepted_keys: frozenset[str] = frozenset()
 
     @property
     def is_range_named(self) -> bool:

@@ -237,7 +237,7 @@ def list_engine_lines(use: EngineUse) -> Iterator[str]:
 # -- the summary page of a job
 
 MAX_BYTES = 900_000  # GitHub shows nothing of a summary of more than 1 MiB.
-CUT = "_The rest does not fit here: `memory-ci record --dry-run --json` has all of it._"
+CUT_NOTE = "_The rest does not fit here: `memory-ci record --dry-run --json` has all of it._"
 TITLE_WIDTH = 200
 QUOTE_WIDTH = 600
 MAX_ROWS = 50  # Of one table.
@@ -269,7 +269,7 @@ def render_summary(
         index: the index that was built, if any.
         remarks: lines about memory as a whole.
     """
-    return cut_lines(_list_page_lines(plan, published, index, remarks), MAX_BYTES, CUT)
+    return cut_lines(_list_page_lines(plan, published, index, remarks), MAX_BYTES, CUT_NOTE)
 
 
 def list_outcome(published: Published | None) -> tuple[str, ...]:
@@ -289,7 +289,7 @@ def render_findings(title: str, findings: Sequence[Finding], limit: int = MAX_BY
     lines: Iterable[str] = ["Nothing found."]
     if rows:
         lines = _list_table_lines(("where", "level", "code", "what"), rows)
-    return cut_lines([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *lines], limit, CUT)
+    return cut_lines([f"## {escape_markdown(title, TITLE_WIDTH)}", "", *lines], limit, CUT_NOTE)
 
 
 def _list_page_lines(

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.extraction.engines import Engine
-from memory_ci.extraction.entries import deepest_directory
+from memory_ci.extraction.entries import find_deepest_directory
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.support import find_ungrounded
 from memory_ci.gitrepo.history import list_commits_replacing
@@ -193,7 +193,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
             changed_paths = episode.action.files
             if changed_paths:
                 change_name = format_work_ref(episode.action.pr, episode.action.commit)
-                directories[change_name] = deepest_directory(changed_paths)
+                directories[change_name] = find_deepest_directory(changed_paths)
         return directories
 
     promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(base))
@@ -216,9 +216,9 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
         changes += plan_ended(base, draft.located, upkeep.archive)
     if upkeep.stale_after is not None:
         verdicts = judge_anchors(base.workspace, draft.located, base.sha)
-        gone = find_days_gone(base.workspace, draft.located, verdicts, base.sha)
+        days_gone = find_days_gone(base.workspace, draft.located, verdicts, base.sha)
         changes += plan_stale_retirement(
-            draft.located, verdicts, gone, upkeep.today, upkeep.stale_after
+            draft.located, verdicts, days_gone, upkeep.today, upkeep.stale_after
         )
     first_by_id: dict[str, Change] = {}
     for change in changes:
@@ -303,8 +303,8 @@ def plan_upkeep_alone(
     needs_sessions = "retire" in steps and workspace.config.extraction.repeated != "off"
     archive = read_archive(workspace, base) if needs_sessions else None
     upkeep = Upkeep(since, today, stale_after=stale_after, archive=archive)
-    planned = tuple(plan_upkeep(upkeep, draft, steps))
-    return make_upkeep_plan(ref, base, planned, draft.base.memory.findings)
+    planned_steps = tuple(plan_upkeep(upkeep, draft, steps))
+    return make_upkeep_plan(ref, base, planned_steps, draft.base.memory.findings)
 
 
 def make_upkeep_plan(
@@ -404,16 +404,16 @@ def _pair_similar_titles(
     for located in located_entries:
         words = content_words(located.entry.title)
         stems[located.entry.id] = frozenset(stem(word) for word in words)
-    active = [
+    active_entries = [
         (located.path, located.entry.id)
         for located in located_entries
         if located.entry.status == "active"
     ]
     pairs: list[tuple[str, str]] = []
-    for path, new_id in active:
+    for path, new_id in active_entries:
         if new_id not in new_ids:
             continue
-        for other_path, other_id in active:
+        for other_path, other_id in active_entries:
             if path != other_path or new_id == other_id:
                 continue
             # Two new entries meet twice, once from each side.

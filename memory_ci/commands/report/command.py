@@ -27,7 +27,7 @@ def report_command(output: Path | None, as_json: bool) -> None:
       memory-ci report --output memory.html
       memory-ci report --json
     """
-    from memory_ci.commands.report.page import clean, load_libraries
+    from memory_ci.commands.report.page import load_libraries, mask_strings
     from memory_ci.commands.report.report import gather_report, save_report
 
     if output is None and not as_json:
@@ -39,7 +39,7 @@ def report_command(output: Path | None, as_json: bool) -> None:
     with progress("Gathering the report"):
         overview = gather_report(open_current_workspace(), now(), os.environ)
     if as_json:
-        echo_json(clean(msgspec.to_builtins(overview)))
+        echo_json(mask_strings(msgspec.to_builtins(overview)))
     if output is not None:
         with progress("Drawing the page"):
             size = save_report(overview, output)

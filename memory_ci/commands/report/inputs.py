@@ -97,19 +97,24 @@ class ReportInputs(msgspec.Struct, frozen=True, kw_only=True):
         return self.links.tip
 
     def find_day_of_work(self, entry: Entry) -> date | None:
-        """Return the day of the work that an entry was learned from, None if it is not recorded.
+        """Return the day of the work that an entry was learned from.
 
         It can be long before the day on which the entry was written: one run over old history
         writes the learnings of many months.
+
+        Returns:
+            The day that the entry records, else the day of the first change in its source that is
+            known, else the day on which the entry was written; None if it records none of them.
         """
         if entry.occurred_at is not None:
             return entry.occurred_at
         # The source names changes, as `pr:128 commit:3f2ab91`.
         for ref in (entry.source or "").split():
+            # CLAIMED is the prefix of a change that an entry names without a proof.
             kind, _, name = ref.removeprefix(CLAIMED).partition(":")
-            label = f"#{name}" if kind == "pr" else name[:SHORT_SHA]
-            if label in self.merge_days:
-                return self.merge_days[label]
+            change_label = f"#{name}" if kind == "pr" else name[:SHORT_SHA]
+            if change_label in self.merge_days:
+                return self.merge_days[change_label]
         return entry.created_at
 
     def link_origins(self, entry: Entry) -> tuple[WebLink, ...]:

@@ -30,7 +30,7 @@ from memory_ci.text import plural, shorten
 MAX_STEPS = 3  # Events of one kind in the life of an entry.
 
 
-class EntryEvents(msgspec.Struct, frozen=True):
+class EventsOfEntry(msgspec.Struct, frozen=True):
     """Events of one entry, and of the entries that it superseded, oldest first.
 
     Attributes:
@@ -45,11 +45,16 @@ class EntryEvents(msgspec.Struct, frozen=True):
 
 
 def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
-    """Yield all memory entries as the page shows them, the most prominent first."""
-    events = _group_events(inputs)
+    """Yield all memory entries as the page shows them, the most prominent first.
+
+    The prominence of an entry is its rank without a task: by importance, age, and how often work
+    reinforced it. With each entry are the work that was served or used it, its faults (such as a
+    contradiction with another entry), the events of its life, and its relations.
+    """
+    events_by_id = _group_events(inputs)
     titles = {located.entry.id: name_entry(located.entry) for located in inputs.located}
     opponent_ids = _map_opponents(inputs)
-    for score, located in _sort_by_prominence(inputs):
+    for entry_prominence, located in _sort_by_prominence(inputs):
         entry = located.entry
         verdicts = inputs.verdicts[entry.id]
         use_count = inputs.usage.get(entry.id, UseCount())
@@ -65,23 +70,23 @@ def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
             at=inputs.find_day_of_work(entry),
             links=inputs.link_origins(entry),
             place=f"{located.path}:{located.line}",
-            prominence=round(score, 3),
-            given=use_count.given,
-            used=use_count.used,
+            prominence=round(entry_prominence, 3),
+            served_count=use_count.served,
+            used_count=use_count.used,
             verdict=judge_entry(verdicts) if verdicts else "",
             faults=_list_faults(inputs, entry, use_count, opponent_titles),
             quotes=tuple(shorten(line, MAX_BODY) for line in entry.evidence),
-            life=tuple(_list_life_steps(inputs, entry, events[entry.id])),
-            others=_name_relations(entry, titles),
+            life=tuple(_list_life_steps(inputs, entry, events_by_id[entry.id])),
+            relations=_name_relations(entry, titles),
         )
 
 
-def _group_events(inputs: ReportInputs) -> defaultdict[str, EntryEvents]:
+def _group_events(inputs: ReportInputs) -> defaultdict[str, EventsOfEntry]:
     """Return the use of and the feedback on each entry, by the id of the entry.
 
     Events of an entry that was superseded count for the entry that replaced it, its successor.
     """
-    events: defaultdict[str, EntryEvents] = defaultdict(EntryEvents)
+    events: defaultdict[str, EventsOfEntry] = defaultdict(EventsOfEntry)
     successors = find_successors_among(located.entry for located in inputs.located)
     for episode in inputs.episodes:
         used_ids = replace_by_successors(episode.used, successors)
@@ -96,16 +101,17 @@ def _group_events(inputs: ReportInputs) -> defaultdict[str, EntryEvents]:
 
 
 def _sort_by_prominence(inputs: ReportInputs) -> list[tuple[float, Located]]:
-    """Return the entries with their prominence, highest first, and equal ones by file and line."""
+    """Return the entries with their prominence, highest first, and equal ones by file and line.
+
+    Prominence is the rank of an entry without a task.
+    """
     ranked = [(prominence(located.entry, inputs.today), located) for located in inputs.located]
-    return sorted(
-        ranked,
-        key=lambda score_and_entry: (
-            -score_and_entry[0],
-            score_and_entry[1].path,
-            score_and_entry[1].line,
-        ),
-    )
+
+    def sort_key(scored: tuple[float, Located]) -> tuple[float, str, int]:
+        entry_prominence, located = scored
+        return -entry_prominence, located.path, located.line
+
+    return sorted(ranked, key=sort_key)
 
 
 def _map_opponents(inputs: ReportInputs) -> dict[str, list[str]]:
@@ -141,7 +147,9 @@ def _list_faults(
         faults.append(EntryFault(fault_kind, "; ".join(stale_cites)))
     faults += [EntryFault("contradicted", title) for title in opponent_titles]
     if is_idle(use_count):
-        faults.append(EntryFault("unused", f"served {plural(use_count.given, 'time')}, never used"))
+        faults.append(
+            EntryFault("unused", f"served {plural(use_count.served, 'time')}, never used")
+        )
     return tuple(sorted(faults, key=lambda fault: FAULT_KINDS.index(fault.kind)))
 
 
@@ -154,7 +162,9 @@ def _name_relations(entry: Entry, titles: Mapping[str, str]) -> tuple[tuple[str,
     return (*relations, *replaced)
 
 
-def _list_life_steps(inputs: ReportInputs, entry: Entry, events: EntryEvents) -> Iterator[LifeStep]:
+def _list_life_steps(
+    inputs: ReportInputs, entry: Entry, events: EventsOfEntry
+) -> Iterator[LifeStep]:
     """Yield the events in the life of an entry, grouped by kind, for its timeline on the page.
 
     They are: when it was learned and written, the newest work that was served it or used it, the

@@ -38,6 +38,19 @@ from memory_ci.text import plural, shorten
 WIDE = 960  # For a desktop and paper.
 NARROW = 340  # For a phone.
 
+# Room for the axes and the texts beside them, in pixels; found by trial.
+WEEKS_MARGIN = 90
+USE_MARGIN = 70
+METRIC_MARGIN = 52  # of each of the small charts of health
+TASK_MARGIN = 40
+BUDGET_MARGIN = 20
+LEGEND_COLUMN = 110  # The width of a name in the legend.
+WEEK_LABEL = 90  # The width of a day below the chart of weeks.
+
+# Jobs that were served an entry before the chart of use calls it noise or gold. Chosen by hand.
+LEAST_SERVED_AS_NOISE = 5
+LEAST_SERVED_AS_GOLD = 2
+
 MAX_DOTS = 900  # On a phone a third of them.
 MAX_TILES = 60  # On a phone half of them.
 NARROW_WEEKS = 26
@@ -59,7 +72,7 @@ INVISIBLE_MARKUP = (
 EMPTY_MARKS = Regex(r'<g class="mark-[^"]*" role="graphics-symbol"[^>]*></g>')
 """A group without marks, which a screen reader reads as a picture without a name."""
 
-COVERS = {
+COVER_WORDS = {
     "covered": "entries speak of it as it is",
     "stale": "an entry speaks of older code",
     "hot": "changes often, no entry cites it",
@@ -68,15 +81,15 @@ COVERS = {
 COVER_SIGNS = {"covered": "\u2713 ", "stale": "~ ", "hot": "", "bare": ""}
 """Signs before the names of files on the map, for readers who do not see amber from green."""
 
-STATES = {
-    "given": "served",
+STATE_WORDS = {
+    "served": "served",
     "no room": "no room in the budget",
     "over limit": "over the number of entries that are served",
     "weak": "too weak",
     "withheld": "withheld",
 }
 
-QUESTIONS: dict[QuestionKind, str] = {
+QUESTION_TEXTS: dict[QuestionKind, str] = {
     "request": "People ask for it again. Write it as a rule?",
     "failure": "A command fails again. Warn agents before they run it?",
     "check": "A rule that each commit can be tested for. Test it?",
@@ -90,7 +103,16 @@ QUESTIONS: dict[QuestionKind, str] = {
 }
 """What each kind of question asks."""
 
-FACTORS = ["relevance", "prominence", "age", "scope", "truth", "utility", "novelty", "organisation"]
+SCORE_FACTORS = [
+    "relevance",
+    "prominence",
+    "age",
+    "scope",
+    "truth",
+    "utility",
+    "novelty",
+    "organisation",
+]
 """The factors of a score in the order of their colours: the same colour in each chart."""
 
 Spec = dict[str, Any]
@@ -119,11 +141,13 @@ def load_libraries() -> tuple[Any, Any]:
 def render_report(overview: Overview) -> str:
     """Return the HTML page of the report, with its charts as SVG.
 
+    The template template/report.html calls `draw` for each chart that has data.
+
     Raises:
         UsageError: missing-extra.
     """
     jinja2, vega = load_libraries()
-    page = msgspec.convert(clean(msgspec.to_builtins(overview)), Overview, strict=False)
+    page = msgspec.convert(mask_strings(msgspec.to_builtins(overview)), Overview, strict=False)
     chart_specs = json.loads(_read_template("charts.json"))
 
     def draw(name: str, data: Any, label: str) -> str:  # noqa: ANN401 - the data of a chart
@@ -146,7 +170,7 @@ def render_report(overview: Overview) -> str:
         by_id={entry.id: entry for entry in page.entries},
         faulty=_group_faulty(page),
         worst=_list_worst(page),
-        kinds=QUESTIONS,
+        question_texts=QUESTION_TEXTS,
         has_history=_has_history(page),
         shorten=shorten,
         draw=draw,
@@ -154,10 +178,10 @@ def render_report(overview: Overview) -> str:
         style=style,
         script=script,
         policy=content_security_policy,
-        states=STATES,
-        signs=COVER_SIGNS,
+        state_words=STATE_WORDS,
+        cover_signs=COVER_SIGNS,
         plural=plural,
-        most={"dots": MAX_DOTS, "weeks": NARROW_WEEKS, "tiles": MAX_TILES, "lives": MAX_LIVES},
+        limits={"dots": MAX_DOTS, "weeks": NARROW_WEEKS, "tiles": MAX_TILES, "lives": MAX_LIVES},
     )
     return str(html)
 
@@ -232,15 +256,15 @@ def _read_template(name: str) -> str:
     return files("memory_ci.commands.report").joinpath("template", name).read_text("utf-8")
 
 
-def clean(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
+def mask_strings(value: Any) -> Any:  # noqa: ANN401 - whatever a record holds
     """Return a JSON value whose strings are without credentials and misleading characters.
 
     Invisible and bidirectional characters are removed, in nested lists and objects, too.
     """
     if isinstance(value, dict):
-        return {key: clean(item) for key, item in value.items()}
+        return {key: mask_strings(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [clean(item) for item in value]
+        return [mask_strings(item) for item in value]
     if isinstance(value, str):
         return printable_lines(mask_secrets(value))
     return value
@@ -285,7 +309,7 @@ def _draw_chart(
     return "".join(charts)
 
 
-def _milliseconds(day: date) -> int:
+def _to_milliseconds(day: date) -> int:
     """Return the milliseconds since 1970, as Vega counts time."""
     return (day - date(1970, 1, 1)).days * 86_400_000
 
@@ -299,41 +323,56 @@ def _fill_weeks(spec: Spec, page: Overview, width: int) -> None:
         dots += _list_memory_dots(week)
     spec["datasets"] = {"bars": bars, "dots": dots}
 
-    start = _milliseconds(weeks[0].start)
-    end = _milliseconds(weeks[-1].start + timedelta(days=7))
-    for chart in spec["vconcat"]:  # The dots above, the bars below.
-        chart["width"] = width - 90
+    start = _to_milliseconds(weeks[0].start)
+    end = _to_milliseconds(weeks[-1].start + timedelta(days=7))
+    dot_chart, bar_chart = spec["vconcat"]  # one above the other, with the same axis of time
+    for chart in (dot_chart, bar_chart):
+        chart["width"] = width - WEEKS_MARGIN
         chart["encoding"]["x"]["scale"]["domain"] = [start, end]
-    bar_encoding = spec["vconcat"][1]["encoding"]
-    bar_encoding["x"]["axis"]["tickCount"] = min(width // 90, len(weeks))
+    bar_encoding = bar_chart["encoding"]
+    bar_encoding["x"]["axis"]["tickCount"] = min(width // WEEK_LABEL, len(weeks))
     bar_encoding["y"]["scale"] = {"domain": [0, max(4, *(week.merges for week in weeks))]}
 
 
 def _make_merge_bar(week: WorkWeek, today: date) -> Row:
-    """Return the bar of a week's merges; that of the present week ends today."""
+    """Return the bar of a week's merges, from Monday to Sunday; it ends today at the latest.
+
+    Args:
+        week: the week.
+        today: the present day.
+    """
+    # A bar ends where a day begins: on Sunday, which leaves a gap before the next bar, or tomorrow.
+    sunday = week.start + timedelta(days=6)
+    tomorrow = today + timedelta(days=1)
+    newest = week.newest_merge
     return {
-        "at": _milliseconds(week.start),
-        "end": _milliseconds(min(week.start + timedelta(days=6), today + timedelta(days=1))),
+        "at": _to_milliseconds(week.start),
+        "end": _to_milliseconds(min(sunday, tomorrow)),
         "count": week.merges,
-        "url": week.newest.url,
-        "says": f"Week of {week.start}: {week.merges} merged, the newest {week.newest.label}",
+        "url": newest.url,
+        "description": f"Week of {week.start}: {week.merges} merged, the newest {newest.label}",
     }
 
 
 def _list_memory_dots(week: WorkWeek) -> list[Row]:
-    """Return a dot for each kind of change that memory had in a week, with its number and link."""
+    """Return a dot for each kind of change that memory had in a week, in the middle of the week.
+
+    The dot of a kind has its number in this week, and a link to the newest commit: of memory, or
+    for candidates, which are in no commit yet, of merged work.
+    """
+    middle_of_week = week.start + timedelta(days=3)
     counts = (
-        ("learned", week.learned, week.written),
-        ("candidates", week.candidates, week.newest),
-        ("retired", week.retired, week.written),
+        ("learned", week.learned, week.newest_memory_commit),
+        ("candidates", week.candidates, week.newest_merge),
+        ("retired", week.retired, week.newest_memory_commit),
     )
     return [
         {
-            "at": _milliseconds(week.start + timedelta(days=3)),
+            "at": _to_milliseconds(middle_of_week),
             "name": name,
             "count": count,
             "url": link.url,
-            "says": f"Week of {week.start}: {count} {name}",
+            "description": f"Week of {week.start}: {count} {name}",
         }
         for name, count, link in counts
         if count
@@ -341,44 +380,56 @@ def _list_memory_dots(week: WorkWeek) -> list[Row]:
 
 
 def _fill_use(spec: Spec, page: Overview, width: int) -> None:
-    """Fill in the chart of use: for each entry a dot at how often it was served and used."""
+    """Fill in the chart of use: for each entry a dot at how often it was served and used.
+
+    The two corners where dots mean most get a text. The page has at least one served entry.
+    """
     limit = MAX_DOTS if width == WIDE else MAX_DOTS // 3
     # Dots that are drawn later cover earlier ones, so their order is part of the picture: the
     # most served first, and of these the least prominent.
-    served_entries = [entry for entry in reversed(page.entries) if entry.given]
-    served_entries.sort(key=lambda entry: entry.given, reverse=True)
+    served_entries = [entry for entry in reversed(page.entries) if entry.served_count]
+    served_entries.sort(key=lambda entry: entry.served_count, reverse=True)
     dots = [_make_use_dot(entry) for entry in served_entries[:limit]]
 
-    most_served = served_entries[0].given
-    most_used = max(entry.used for entry in page.entries)
-    corners: list[Row] = [{"given": most_served, "used": 0.45, "text": "noise: served, never used"}]
+    most_served = served_entries[0].served_count
+    most_used = max(entry.used_count for entry in page.entries)
+    # The texts are a little above the dots of their corner, in the unit of the axis.
+    corner_texts: list[Row] = [
+        {"served": most_served, "used": 0.45, "text": "noise: served, never used"}
+    ]
     if most_used:
-        corners.append(
-            {"given": most_served, "used": most_used + 0.3, "text": "gold: served and used"}
+        corner_texts.append(
+            {"served": most_served, "used": most_used + 0.3, "text": "gold: served and used"}
         )
-    spec["datasets"] = {"dots": dots, "corners": corners}
-    layers_with_axes = spec["layer"][1:]
-    for layer in layers_with_axes:
-        for axis_name, highest_count in (("x", most_served), ("y", most_used)):
-            axis = layer["encoding"][axis_name]["axis"]
-            axis["values"] = [tick for tick in axis["values"] if tick <= highest_count + 1]
-    spec["width"] = width - 70
+    spec["datasets"] = {"dots": dots, "corners": corner_texts}
+    _text_layer, dot_layer = spec["layer"]
+    for axis_name, highest_count in (("x", most_served), ("y", most_used)):
+        axis = dot_layer["encoding"][axis_name]["axis"]
+        axis["values"] = [tick for tick in axis["values"] if tick <= highest_count + 1]
+    spec["width"] = width - USE_MARGIN
 
 
 def _make_use_dot(entry: EntryLife) -> Row:
-    """Return the dot of an entry in the chart of use, coloured by whether the entry was of use."""
-    name = "between"
-    if entry.given > 4 and not entry.used:
-        name = "noise"
-    elif entry.given > 1 and entry.used >= entry.given / 2:
-        name = "gold"
-    # Two bytes of a hash of the id move the dot a little, so that equal dots do not overlap.
-    shift_right, shift_up = hashlib.sha256(entry.id.encode()).digest()[:2]
+    """Return the dot of an entry in the chart of use, coloured by whether the entry was of use.
+
+    An entry is `noise` if it was served often and never used, `gold` if at least half of the work
+    that was served it used it, and `between` otherwise.
+    """
+    served_count = entry.served_count
+    used_count = entry.used_count
+    category = "between"
+    if served_count >= LEAST_SERVED_AS_NOISE and not used_count:
+        category = "noise"
+    elif served_count >= LEAST_SERVED_AS_GOLD and used_count >= served_count / 2:
+        category = "gold"
+    # Two bytes of a hash of the id move the dot by up to half the distance to the next number, so
+    # that equal dots do not overlap.
+    right_byte, up_byte = hashlib.sha256(entry.id.encode()).digest()[:2]
     return {
-        "given": entry.given + shift_right / 500 - 0.25,
-        "used": entry.used + shift_up / 700,
-        "name": name,
-        "says": f"{shorten(entry.title, 80)}: served {entry.given}, used {entry.used}",
+        "served": served_count + right_byte / 500 - 0.25,
+        "used": used_count + up_byte / 700,
+        "name": category,
+        "description": f"{shorten(entry.title, 80)}: served {served_count}, used {used_count}",
         "url": f"#{entry.id}",
     }
 
@@ -408,7 +459,7 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
             "size": max(file.churn, least_size),
             "cover": file.cover,
             "label": COVER_SIGNS[file.cover] + file_name,
-            "says": f"{file.path}: {churn}, {entries}; {COVERS[file.cover]}",
+            "description": f"{file.path}: {churn}, {entries}; {COVER_WORDS[file.cover]}",
             "url": f"#{file.stale_id}" if file.stale_id else file.url,
         }
     spec["data"][0]["values"] = list(rows.values())
@@ -416,57 +467,63 @@ def _fill_map(spec: Spec, page: Overview, width: int) -> None:
 
 
 def _fill_task(spec: Spec, task: ExplainedTask, width: int) -> None:
-    """Fill in the chart of a task: for each entry that it finds a bar of its score.
+    """Fill in the chart of a task: a bar for each entry that the search for the task finds.
 
-    A bar is split into what each factor of the score added or took.
+    A bar has a mark at the score of the entry, and is split into how much each factor of the score
+    raised or lowered it.
     """
-    parts = []
-    scores = []
+    bar_parts = []
+    score_marks = []
     factor_names = set()
     for rank, entry in enumerate(task.found, start=1):
-        score_text = f"{rank}. {entry.title}: {entry.score:.2f}, {STATES[entry.state]}"
-        scores.append({"place": rank, "score": entry.score, "says": score_text})
+        description = f"{rank}. {entry.title}: {entry.score:.2f}, {STATE_WORDS[entry.state]}"
+        score_marks.append({"rank": rank, "score": entry.score, "description": description})
         for factor_name, difference in entry.parts:
             factor_names.add(factor_name)
-            parts.append(
+            bar_parts.append(
                 {
-                    "place": rank,
+                    "rank": rank,
                     "name": factor_name,
                     "value": difference,
-                    "given": entry.state == "given",
-                    "says": f"{rank}. {factor_name} {difference:+.2f}",
+                    "served": entry.state == "served",
+                    "description": f"{rank}. {factor_name} {difference:+.2f}",
                 }
             )
-    spec["datasets"] = {"parts": parts, "scores": scores}
+    spec["datasets"] = {"parts": bar_parts, "scores": score_marks}
 
     encoding = spec["layer"][0]["encoding"]
-    scale = {"domain": FACTORS}
+    scale = {"domain": SCORE_FACTORS}
     encoding["color"]["scale"] = scale
     encoding["stroke"]["scale"] = scale
     legend = encoding["color"]["legend"]
-    legend["columns"] = width // 110
-    legend["values"] = [name for name in FACTORS if name in factor_names]
-    spec["width"] = width - 40
+    legend["columns"] = width // LEGEND_COLUMN
+    legend["values"] = [name for name in SCORE_FACTORS if name in factor_names]
+    spec["width"] = width - TASK_MARGIN
 
 
 def _fill_health(spec: Spec, page: Overview, width: int) -> None:
-    """Fill in the charts of health: a small one for each metric, with a point for each release."""
+    """Fill in the charts of health: a small one for each metric, with a point for each release.
+
+    The small charts are in two or three columns.
+    """
     points = []
     for release in page.releases:
         for metric in release.health.metrics:
             if metric.value is None:
                 continue
+            value_text = f"{metric.name} {metric.value:.0f}"
             points.append(
                 {
                     "metric": metric.name,
                     "release": release.name,
                     "value": metric.value,
-                    "says": f"{release.name}: {metric.name} {metric.value:.0f}; {metric.basis}",
+                    "description": f"{release.name}: {value_text}; {metric.basis}",
                 }
             )
-    columns = 3 if width == WIDE else 2
-    spec["columns"] = columns
-    spec["spec"]["width"] = (width - columns * 52) // columns
+    column_count = 3 if width == WIDE else 2
+    spec["columns"] = column_count
+    small_chart = spec["spec"]
+    small_chart["width"] = (width - column_count * METRIC_MARGIN) // column_count
     spec["datasets"] = {"values": points}
 
 
@@ -480,13 +537,13 @@ def _fill_budget(spec: Spec, task: ExplainedTask, width: int) -> None:
             "name": name,
             "value": size,
             "order": order,
-            "says": f"{name}: {size:,} of {task.room:,} characters",
+            "description": f"{name}: {size:,} of {task.budget:,} characters",
         }
-        for order, (name, size) in enumerate(task.budget)
+        for order, (name, size) in enumerate(task.answer_parts)
     ]
-    end = {"at": task.room, "says": f"The budget: {task.room:,} characters"}
-    spec["datasets"] = {"parts": parts, "room": [end]}
-    spec["width"] = width - 20
+    budget_line = {"at": task.budget, "description": f"The budget: {task.budget:,} characters"}
+    spec["datasets"] = {"parts": parts, "room": [budget_line]}
+    spec["width"] = width - BUDGET_MARGIN
 
 
 FILLERS: dict[str, Callable[[Spec, Any, int], None]] = {

@@ -28,8 +28,8 @@ class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
         learned: how many entries its work taught.
         candidates: how many candidates of its work are in the inbox.
         retired: how many entries were retired.
-        newest: the newest merge.
-        written: the newest commit that changed memory.
+        newest_merge: the newest merge; `newest` in JSON.
+        newest_memory_commit: the newest commit that changed memory; `written` in JSON.
     """
 
     start: date
@@ -37,8 +37,8 @@ class WorkWeek(msgspec.Struct, frozen=True, kw_only=True):
     learned: int = 0
     candidates: int = 0
     retired: int = 0
-    newest: WebLink = WebLink("")
-    written: WebLink = WebLink("")
+    newest_merge: WebLink = msgspec.field(default=WebLink(""), name="newest")
+    newest_memory_commit: WebLink = msgspec.field(default=WebLink(""), name="written")
 
 
 Cover = Literal["covered", "stale", "hot", "bare"]
@@ -97,13 +97,14 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
         at: the day of the work that taught it.
         links: the changes that taught it.
         place: its file and line, as `path:line`.
-        given: how many jobs it was served to.
-        used: how many of these used it.
+        prominence: its rank without a task, by which the page sorts entries.
+        served_count: how many jobs it was served to; `served` in JSON.
+        used_count: how many of these used it; `used` in JSON.
         verdict: the verdict of its cites together; "" if it has none.
         faults: its faults, the worst first.
         quotes: its evidence.
         life: the events of its life.
-        others: its relations, as (kind, title or id of the other entry).
+        relations: as (kind, title or id of the other entry); `others` in JSON.
     """
 
     id: str
@@ -114,8 +115,8 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     place: str
     prominence: float
-    given: int
-    used: int
+    served_count: int = msgspec.field(name="served")
+    used_count: int = msgspec.field(name="used")
     verdict: VerdictKind | Literal[""]
     is_in_force: bool = True
     at: date | None = None
@@ -123,10 +124,10 @@ class EntryLife(msgspec.Struct, frozen=True, kw_only=True):
     faults: tuple[EntryFault, ...] = ()
     quotes: tuple[str, ...] = ()
     life: tuple[LifeStep, ...] = ()
-    others: tuple[tuple[str, str], ...] = ()
+    relations: tuple[tuple[str, str], ...] = msgspec.field(default=(), name="others")
 
 
-FoundState = Literal["given", "no room", "over limit", "weak", "withheld"]
+FoundState = Literal["served", "no room", "over limit", "weak", "withheld"]
 
 
 class ScoredEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,17 +152,17 @@ class ExplainedTask(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         found: the entries, first those that are served.
-        more: how many entries that are not served are left out of `found`.
-        budget: how many characters each part of the answer takes, as (part, characters); the
-            part that does not fit comes last.
-        room: the budget, in characters.
+        omitted_count: how many entries that are not served are left out of `found`; `more` in JSON.
+        answer_parts: how many characters each part of the answer takes, as (part, characters); the
+            part that does not fit comes last; `budget` in JSON.
+        budget: how many characters an answer may have; `room` in JSON.
     """
 
     task: str
     found: tuple[ScoredEntry, ...]
-    more: int
-    budget: tuple[tuple[str, int], ...]
-    room: int
+    omitted_count: int = msgspec.field(name="more")
+    answer_parts: tuple[tuple[str, int], ...] = msgspec.field(name="budget")
+    budget: int = msgspec.field(name="room")
 
 
 class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True):
@@ -238,26 +239,28 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         recent: the last four weeks.
         before: the four weeks before.
-        is_heard: whether sessions hold words of people, by which repetitions are counted.
+        has_session_words: whether sessions hold words of people, by which repetitions are counted;
+            `is_heard` in JSON.
         newest: ids of the entries in force of the newest work, the newest first.
         most_used: the entries that the work of the last four weeks used most.
         asked_again: the rules that people asked for in the last four weeks although written.
         failed_again: the known failures that happened again in the last four weeks.
         faulty: the entries with faults, the worst first.
         over_budget: the entries that exceeded the budget.
-        compared: how many entries in force cite code that could be compared.
+        compared_count: how many entries in force cite code that could be compared; `compared` in
+            JSON.
     """
 
     recent: UsePeriod
     before: UsePeriod
-    is_heard: bool = False
+    has_session_words: bool = msgspec.field(default=False, name="is_heard")
     newest: tuple[str, ...] = ()
     most_used: tuple[EntryMention, ...] = ()
     asked_again: tuple[EntryMention, ...] = ()
     failed_again: tuple[EntryMention, ...] = ()
     faulty: tuple[str, ...] = ()
     over_budget: tuple[EntryMention, ...] = ()
-    compared: int = 0
+    compared_count: int = msgspec.field(default=0, name="compared")
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):

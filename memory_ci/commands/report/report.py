@@ -176,19 +176,22 @@ def _find_address(workspace: Workspace) -> str:
 def _judge_entries(
     workspace: Workspace, located_entries: Sequence[Located]
 ) -> dict[str, tuple[Verdict, ...]]:
-    """Return for each entry id the verdicts of the entry's cites in the work tree.
+    """Return for each entry id whether the code that the entry cites is unchanged.
 
-    A cite names code, its verdict whether that code is unchanged, and by whom it was last edited.
+    The entry has a verdict for each place of code that it cites, as the code is in the work tree.
+    The verdict on changed code also says by whom it was last edited.
     """
     verdicts_by_entry = judge_cites(workspace, located_entries, None)
-    judged = [
-        (located.entry, verdicts_by_entry.get(located.entry, ())) for located in located_entries
-    ]
-    verdicts_with_edits = add_last_edits(workspace, judged, None)
-    verdicts: dict[str, tuple[Verdict, ...]] = {}
-    for located, entry_verdicts in zip(located_entries, verdicts_with_edits, strict=True):
-        verdicts[located.entry.id] = entry_verdicts
-    return verdicts
+    entries_with_verdicts = []
+    for located in located_entries:
+        verdicts = verdicts_by_entry.get(located.entry, ())
+        entries_with_verdicts.append((located.entry, verdicts))
+
+    verdicts_by_id: dict[str, tuple[Verdict, ...]] = {}
+    all_verdicts = add_last_edits(workspace, entries_with_verdicts, None)
+    for located, verdicts in zip(located_entries, all_verdicts, strict=True):
+        verdicts_by_id[located.entry.id] = verdicts
+    return verdicts_by_id
 
 
 def _count_sources(located_entries: Iterable[Located]) -> tuple[SourceCount, ...]:

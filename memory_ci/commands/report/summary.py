@@ -22,7 +22,7 @@ from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.view import open_view
 from memory_ci.lifecycle.episodes import find_successors_among, replace_by_successors
 from memory_ci.records.episode import Episode
-from memory_ci.sessions.session_note import list_all_signs
+from memory_ci.sessions.session_note import list_all_activities
 from memory_ci.text import plural
 
 PERIOD_DAYS = 28
@@ -45,27 +45,26 @@ def summarise(
         notes: gets a sentence for each part that could not be read.
     """
     in_force = [entry for entry in entries if entry.is_in_force]
-    recent_weeks, weeks_before = _list_periods(inputs.today)
-    repetitions: tuple[AskedAgain, ...] = ()
+    recent_weeks, weeks_before = _choose_periods(inputs.today)
+    repetitions: tuple[AskedAgain, ...] = ()  # of each period; () without captured sessions
     with note_failure(notes, "What people asked again"):
         snapshot = inputs.workspace.at(inputs.tip)
         repetitions = count_asked_again_in(snapshot, (recent_weeks, weeks_before))
-    # Without captured sessions nothing is known of repetitions: the counts stay 0.
-    repeated_recently, repeated_before = repetitions or (AskedAgain(0, 0), AskedAgain(0, 0))
+    recent_repetitions, former_repetitions = repetitions or (AskedAgain(0, 0), AskedAgain(0, 0))
     faulty_entries = [entry for entry in sort_worst_first(in_force) if entry.faults]
     over_budget = _list_norms_over_budget(inputs, entries, notes)
     over_budget += _list_entries_without_room(tasks)
     return Summary(
-        recent=_count_period(inputs, entries, recent_weeks, repeated_recently),
-        before=_count_period(inputs, entries, weeks_before, repeated_before),
-        is_heard=bool(repetitions),
+        recent=_count_period(inputs, entries, recent_weeks, recent_repetitions),
+        before=_count_period(inputs, entries, weeks_before, former_repetitions),
+        has_session_words=bool(repetitions),
         newest=_list_newest_ids(in_force),
         most_used=tuple(_list_most_used(inputs, in_force, recent_weeks)),
-        asked_again=_name_repeated_rules(repeated_recently),
-        failed_again=_name_failed_rules(repeated_recently),
+        asked_again=_mention_repeated_rules(recent_repetitions),
+        failed_again=_mention_failed_rules(recent_repetitions),
         faulty=tuple(entry.id for entry in faulty_entries),
         over_budget=tuple(over_budget),
-        compared=sum(entry.verdict not in ("", "unverifiable") for entry in in_force),
+        compared_count=sum(entry.verdict not in ("", "unverifiable") for entry in in_force),
     )
 
 
@@ -86,16 +85,16 @@ def sort_worst_first(entries: Iterable[EntryLife]) -> list[EntryLife]:
         fault_rank = len(FAULT_KINDS)
         if entry.faults:
             fault_rank = FAULT_KINDS.index(entry.faults[0].kind)
-        return fault_rank, -len(entry.faults), -entry.given
+        return fault_rank, -len(entry.faults), -entry.served_count
 
     return sorted(entries, key=rank)
 
 
-def _list_periods(today: date) -> tuple[Period, Period]:
+def _choose_periods(today: date) -> tuple[Period, Period]:
     """Return the last four weeks, and the four weeks before."""
-    first = today - timedelta(days=PERIOD_DAYS - 1)
-    last_before = first - timedelta(days=1)
-    return (first, today), (first - timedelta(days=PERIOD_DAYS), last_before)
+    first_day = today - timedelta(days=PERIOD_DAYS - 1)
+    last_before = first_day - timedelta(days=1)
+    return (first_day, today), (first_day - timedelta(days=PERIOD_DAYS), last_before)
 
 
 def _count_period(
@@ -103,26 +102,30 @@ def _count_period(
 ) -> UsePeriod:
     """Return the counts of one period: entries learned, sessions served, and repeated requests.
 
+    An entry that several changes were served counts for each of them.
+
     Args:
         inputs: the memory and history.
         entries: all entries.
         period: its first and last day.
         repeated: the requests and failures that were repeated in the period.
     """
-    first, last = period
-    servings = 0
-    used = 0
-    for episode in _list_episodes(inputs, period):
+    first_day, last_day = period
+    served_sum = 0
+    used_sum = 0
+    for episode in _list_episodes_with_use(inputs, period):
         served_ids = {retrieved.id for retrieved in episode.retrieved}.union(episode.used)
-        servings += len(served_ids)
-        used += len(served_ids.intersection(episode.used))
+        served_sum += len(served_ids)
+        used_sum += len(served_ids.intersection(episode.used))
     return UsePeriod(
-        first=first,
-        last=last,
-        learned=sum(entry.at is not None and first <= entry.at <= last for entry in entries),
+        first=first_day,
+        last=last_day,
+        learned=sum(
+            entry.at is not None and first_day <= entry.at <= last_day for entry in entries
+        ),
         sessions=_count_sessions(inputs, period),
-        servings=servings,
-        used=used,
+        servings=served_sum,
+        used=used_sum,
         repetitions=repeated.repetitions,
         although_written=repeated.although_written,
         rules_served=sum(outcome.sessions for outcome in repeated.outcomes),
@@ -130,30 +133,32 @@ def _count_period(
     )
 
 
-def _list_episodes(inputs: ReportInputs, period: Period) -> list[Episode]:
-    """Return the episodes of a period whose work was served or used an entry."""
-    first, last = period
+def _list_episodes_with_use(inputs: ReportInputs, period: Period) -> list[Episode]:
+    """Return the episodes (records of work) of a period in which entries were served or used."""
+    first_day, last_day = period
     return [
         episode
         for episode in inputs.episodes
-        if (episode.retrieved or episode.used) and first <= episode.occurred_at.date() <= last
+        if (episode.retrieved or episode.used)
+        and first_day <= episode.occurred_at.date() <= last_day
     ]
 
 
 def _count_sessions(inputs: ReportInputs, period: Period) -> int:
     """Count the agent sessions of a period that were served an entry.
 
-    They are found in episodes, the records of merged work, and in the local notes on sessions.
+    They are found in episodes, the records of merged work, and in the notes that hooks keep on
+    sessions in this clone. A session that both name counts once.
     """
-    first, last = period
+    first_day, last_day = period
     session_keys: set[str] = set()
-    for episode in _list_episodes(inputs, period):
+    for episode in _list_episodes_with_use(inputs, period):
         names = episode.context.get("sessions", "").split(", ")
         # Work that names no session counts as one session, under the id of its episode.
         session_keys.update(name or episode.id for name in names)
-    for sign in list_all_signs(inputs.workspace):
-        if sign.served and first <= sign.at.astimezone(UTC).date() <= last:
-            session_keys.add(sign.key)
+    for activity in list_all_activities(inputs.workspace):
+        if activity.served and first_day <= activity.at.astimezone(UTC).date() <= last_day:
+            session_keys.add(activity.key)
     return len(session_keys)
 
 
@@ -166,7 +171,7 @@ def _list_most_used(
     """
     successors = find_successors_among(located.entry for located in inputs.located)
     use_counts: Counter[str] = Counter()
-    for episode in _list_episodes(inputs, period):
+    for episode in _list_episodes_with_use(inputs, period):
         use_counts.update(replace_by_successors(episode.used, successors))
     used_entries = [entry for entry in in_force if use_counts[entry.id]]
     used_entries.sort(key=lambda entry: use_counts[entry.id], reverse=True)
@@ -176,7 +181,7 @@ def _list_most_used(
     ]
 
 
-def _name_repeated_rules(repeated: AskedAgain) -> tuple[EntryMention, ...]:
+def _mention_repeated_rules(repeated: AskedAgain) -> tuple[EntryMention, ...]:
     """Return the written rules that people asked for again, with the number of sessions."""
     mentions = []
     for rule in repeated.rules[:MAX_NAMED]:
@@ -190,13 +195,16 @@ def _name_repeated_rules(repeated: AskedAgain) -> tuple[EntryMention, ...]:
     return tuple(mentions)
 
 
-def _name_failed_rules(repeated: AskedAgain) -> tuple[EntryMention, ...]:
-    """Return the entries on known failures that were served and whose command failed again."""
-    failed_rules = [outcome for outcome in repeated.outcomes if outcome.failed_again]
+def _mention_failed_rules(repeated: AskedAgain) -> tuple[EntryMention, ...]:
+    """Return the entries on known failures that were served and whose command failed again.
+
+    Each has the number of sessions in which it failed, as `2 of 5 sessions`.
+    """
+    failures = [outcome for outcome in repeated.outcomes if outcome.failed_again > 0]
     mentions = []
-    for rule in failed_rules[:MAX_NAMED]:
-        reason = f"{rule.failed_again} of {plural(rule.sessions, 'session')}"
-        mentions.append(EntryMention(rule.id, rule.title, reason))
+    for failure in failures[:MAX_NAMED]:
+        reason = f"{failure.failed_again} of {plural(failure.sessions, 'session')}"
+        mentions.append(EntryMention(failure.id, failure.title, reason))
     return tuple(mentions)
 
 
@@ -205,22 +213,21 @@ def _list_norms_over_budget(
 ) -> list[EntryMention]:
     """Return the norms that no job is served because the budget of norms is used up.
 
-    Norms are the rules that every job is served, whatever its task.
+    Norms are the rules that every job is served, whatever its task. If they cannot be read, a
+    sentence that says so is added to `notes`, and the result is empty.
     """
     titles = {entry.id: entry.title for entry in entries}
+    reason = "over the budget of norms that every job is served"
+    mentions: list[EntryMention] = []
     with (
         note_failure(notes, "The budget"),
         open_view(inputs.workspace, RetrieveOptions(), inputs.today) as view,
     ):
-        dropped = list_dropped_norms(view.index, inputs.workspace.config, inputs.today)
-        reason = "over the budget of norms that every job is served"
-        mentions = []
-        for norm in dropped:
+        for norm in list_dropped_norms(view.index, inputs.workspace.config, inputs.today):
             entry_id = norm.entry_id or ""
             title = titles.get(entry_id, f"{norm.path}:{norm.line}")
             mentions.append(EntryMention(entry_id, title, reason))
-        return mentions
-    return []
+    return mentions
 
 
 def _list_entries_without_room(tasks: Iterable[ExplainedTask]) -> list[EntryMention]:

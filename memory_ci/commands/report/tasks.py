@@ -57,7 +57,7 @@ def explain_tasks(
 
 
 def _has_served_entry(task: ExplainedTask) -> bool:
-    return any(entry.state == "given" for entry in task.found)
+    return any(entry.state == "served" for entry in task.found)
 
 
 def _explain_task(
@@ -65,8 +65,9 @@ def _explain_task(
 ) -> ExplainedTask:
     """Return the entries that a search for a task finds, each with its score and its state.
 
-    First come the entries that `retrieve` serves, in its order, then those that it does not
-    serve, grouped by the reason.
+    First come the entries that `retrieve` serves, in its order. Then come those that it does not
+    serve, in this order: no room in the budget of characters, over the limit of entries, too weak
+    a match, withheld because the code that they cite is gone.
 
     Raises:
         RepositoryError: as `retrieve`.
@@ -74,26 +75,25 @@ def _explain_task(
     retrieval = retrieve(workspace, task, RetrieveOptions(), today, environ)
     all_matches = retrieve(workspace, task, RetrieveOptions(all_matches=True), today, environ)
     rejected = _split_rejected_hits(retrieval, all_matches)
+    rejected_hits: list[tuple[Hit, FoundState]] = []
+    rejected_hits += [(hit, "over limit") for hit in rejected.over_limit]
+    rejected_hits += [(hit, "weak") for hit in rejected.weak]
     selected_count = len(_list_selected_ids(retrieval))
-    free_places = max(0, MAX_FOUND - selected_count)
-    over_limit = rejected.over_limit[:free_places]
-    weak = rejected.weak[: free_places - len(over_limit)]
+    listed_hits = rejected_hits[: max(0, MAX_FOUND - selected_count)]
 
-    entries = [_score_entry(hit, "given") for hit in retrieval.hits]
+    entries = [_score_entry(hit, "served") for hit in retrieval.hits]
     entries += [_score_entry(hit, "no room") for hit in retrieval.hits_dropped]
-    entries += [_score_entry(hit, "over limit") for hit in over_limit]
-    entries += [_score_entry(hit, "weak") for hit in weak]
+    entries += [_score_entry(hit, state) for hit, state in listed_hits]
     entries += [
         _score_entry(withheld.hit, "withheld", withheld.why)
         for withheld in retrieval.withheld[:MAX_WITHHELD]
     ]
-    rejected_count = len(rejected.over_limit) + len(rejected.weak)
     return ExplainedTask(
         task=retrieval.task,
         found=tuple(entries),
-        more=rejected_count - len(over_limit) - len(weak),
-        budget=_measure_budget_parts(retrieval),
-        room=workspace.config.retrieve.max_chars,
+        omitted_count=len(rejected_hits) - len(listed_hits),
+        answer_parts=_measure_answer_parts(retrieval),
+        budget=workspace.config.retrieve.max_chars,
     )
 
 
@@ -126,11 +126,11 @@ def _split_rejected_hits(retrieval: Retrieval, all_matches: Retrieval) -> Reject
     # `retrieve` compares scores without novelty with the threshold, so the strongest by that
     # score are those over the limit. It orders hits by the score with novelty.
     rejected_hits.sort(key=score_alone, reverse=True)
-    over_limit = rejected_hits[: retrieval.over_limit]
-    weak = rejected_hits[retrieval.over_limit :]
-    for hits in (over_limit, weak):
+    over_limit_hits = rejected_hits[: retrieval.over_limit]
+    weak_hits = rejected_hits[retrieval.over_limit :]
+    for hits in (over_limit_hits, weak_hits):
         hits.sort(key=lambda hit: hit.score, reverse=True)
-    return RejectedHits(over_limit, weak)
+    return RejectedHits(over_limit_hits, weak_hits)
 
 
 def _list_selected_ids(retrieval: Retrieval) -> set[str]:
@@ -138,7 +138,7 @@ def _list_selected_ids(retrieval: Retrieval) -> set[str]:
     return {hit.located.entry.id for hit in (*retrieval.hits, *retrieval.hits_dropped)}
 
 
-def _measure_budget_parts(retrieval: Retrieval) -> tuple[tuple[str, int], ...]:
+def _measure_answer_parts(retrieval: Retrieval) -> tuple[tuple[str, int], ...]:
     """Return how many characters each part of an answer takes, as (part, characters).
 
     Norms are the entries that every job is served, whatever its task.

@@ -25,7 +25,8 @@ from memory_ci.store.layout import memory_pathspecs
 WEEKS = 52
 MAX_FILES = 60
 MAX_STALE_FILES = 20
-HOT = 4  # A file that no entry cites is hot among the 1/HOT of the files that change most.
+HOT_SHARE = 4  # One file of so many is hot: those that merged changes touch most. Chosen by hand.
+HOT_CHURN_OF_FEW = 2  # Changes above which a file is hot where there are fewer files than that.
 
 
 def list_changes(
@@ -39,15 +40,15 @@ def list_changes(
         workspace: the repository and its configuration.
         tip: the commit whose history is read.
         today: the day on which the last week ends.
-        notes: gets a sentence if history cannot be read; the result is empty then.
+        notes: if history cannot be read, a sentence that says so is added; the result is () then.
     """
     repo = workspace.repo
     with note_failure(notes, "What was merged"):
         since = past.find_commit_of_day(repo, tip, _first_monday(today) - timedelta(days=1))
-        planned = history.plan_range(repo, since, tip)
+        commit_range = history.plan_range(repo, since, tip)
         changes: list[MergedChange] = []
-        for done, change in enumerate(history.iter_merged_changes(repo, planned)):
-            progress.report("Reading merged work", done, planned.change_count)
+        for done_count, change in enumerate(history.iter_merged_changes(repo, commit_range)):
+            progress.report("Reading merged work", done_count, commit_range.change_count)
             if is_work(workspace, change):
                 changes.append(change)
         return tuple(changes)
@@ -55,10 +56,10 @@ def list_changes(
 
 
 def _first_monday(today: date) -> date:
-    return _monday(today) - timedelta(weeks=WEEKS - 1)
+    return _monday_of(today) - timedelta(weeks=WEEKS - 1)
 
 
-def _monday(day: date) -> date:
+def _monday_of(day: date) -> date:
     return day - timedelta(days=day.weekday())
 
 
@@ -69,8 +70,8 @@ class WeekCounts(msgspec.Struct):
     learned: int = 0
     candidates: int = 0
     retired: int = 0
-    newest: WebLink = WebLink("")
-    written: WebLink = WebLink("")
+    newest_merge: WebLink = WebLink("")
+    newest_memory_commit: WebLink = WebLink("")
 
 
 def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator[WorkWeek]:
@@ -82,9 +83,9 @@ def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator
     """
     weeks: defaultdict[date, WeekCounts] = defaultdict(WeekCounts)
     for change in inputs.changes:
-        week = _monday(merged_on(change))
+        week = _monday_of(merged_on(change))
         weeks[week].merges += 1
-        weeks[week].newest = inputs.links.link_commit(change.tip.sha)
+        weeks[week].newest_merge = inputs.links.link_commit(change.tip.sha)
 
     for question in questions:
         if question.suggestion is None or not question.suggestion.changes:
@@ -92,14 +93,14 @@ def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator
         # A candidate counts in the week of the first change that it was found in.
         merge_day = inputs.merge_days.get(question.suggestion.changes[0])
         if merge_day is not None:
-            weeks[_monday(merge_day)].candidates += 1
+            weeks[_monday_of(merge_day)].candidates += 1
 
     _add_memory_commits(inputs, weeks)
 
     for located in inputs.located:
         day = inputs.find_day_of_work(located.entry)
         if day is not None:
-            weeks[_monday(day)].learned += 1
+            weeks[_monday_of(day)].learned += 1
 
     first_monday = _find_first_week(inputs)
     shown_mondays = [monday for monday in weeks if first_monday <= monday <= inputs.today]
@@ -119,14 +120,16 @@ def _find_first_week(inputs: ReportInputs) -> date:
     has_older_commits = past.find_commit_of_day(repo, inputs.tip, first_monday - timedelta(days=1))
     if has_older_commits:
         return first_monday
-    mondays_of_changes = [_monday(merged_on(change)) for change in inputs.changes]
+    mondays_of_changes = [_monday_of(merged_on(change)) for change in inputs.changes]
     return max(first_monday, min(mondays_of_changes))
 
 
 def _add_memory_commits(inputs: ReportInputs, weeks: defaultdict[date, WeekCounts]) -> None:
     """Add to each week the newest commit that changed memory, and how many entries were retired.
 
-    A commit that retires an entry adds the line `status: retired` to a memory file.
+    A commit that retires an entry adds the line `status: retired` to a memory file. The number of
+    lines that a commit adds is less those that it removes; it is negative where entries were moved
+    or deleted.
     """
     paths = memory_pathspecs(inputs.workspace.config.scopes)
     line_counts = history.count_added_lines(
@@ -137,21 +140,21 @@ def _add_memory_commits(inputs: ReportInputs, weeks: defaultdict[date, WeekCount
         ("id: ", "status: retired"),
     )
     for line_count in line_counts:  # The newest commit comes first.
-        if not any(line_count.added.values()):
+        has_changed_entries = any(line_count.added.values())
+        if not has_changed_entries:
             continue
         day = line_count.committed_at.astimezone(UTC).date()
-        week = weeks[_monday(day)]
-        # Where an entry is moved or deleted, more lines are removed than added.
+        week = weeks[_monday_of(day)]
         week.retired += max(line_count.added["status: retired"], 0)
-        if not week.written.label:
-            week.written = inputs.links.link_commit(line_count.sha)
+        if not week.newest_memory_commit.label:
+            week.newest_memory_commit = inputs.links.link_commit(line_count.sha)
 
 
 def list_files(inputs: ReportInputs) -> Iterator[ChurnedFile]:
     """Yield the files of the map of the repository, with the entries that cite each of them.
 
-    First come files that an entry cites as they no longer are, then those that merged changes
-    touched most, their churn.
+    First come files with a stale citation: an entry cites code that has changed since. Then come
+    those that merged changes touched most; the number of these changes is the churn of a file.
     """
     churn = _count_churn(inputs)
     citations = _map_citations(inputs)
@@ -163,7 +166,7 @@ def list_files(inputs: ReportInputs) -> Iterator[ChurnedFile]:
     most_churned = sort_by_churn(churn)
     paths = sort_by_churn(stale_ids)[:MAX_STALE_FILES]
     paths += [path for path in most_churned if path not in paths]
-    hot_churn = _find_hot_churn([churn[path] for path in most_churned])
+    hot_churn = _find_hot_churn([churn[path] for path in most_churned])  # hot: changes often
     for path in paths[:MAX_FILES]:
         file_citations = citations.get(path, [])
         url = ""
@@ -190,14 +193,18 @@ def _map_stale_ids(citations: Mapping[str, Iterable[Citation]]) -> dict[str, str
 
 
 def _find_hot_churn(churn: Sequence[int]) -> int:
-    """Return the churn above which a file changes often: that of the quarter that changes most.
+    """Return the number of merged changes above which a file is hot: it changes often.
+
+    A quarter of the files on the map are hot, if they are ordered by how often they change.
 
     Args:
         churn: how many merged changes touched each file, the highest number first.
     """
-    if len(churn) < HOT:
-        return 2  # So few files are not compared with each other.
-    return churn[min(len(churn), MAX_FILES) // HOT]
+    if len(churn) < HOT_SHARE:
+        return HOT_CHURN_OF_FEW  # So few files are not compared with each other.
+    file_count = min(len(churn), MAX_FILES)
+    hot_count = file_count // HOT_SHARE
+    return churn[hot_count]  # of the first file that is not hot
 
 
 def _count_churn(inputs: ReportInputs) -> Counter[str]:

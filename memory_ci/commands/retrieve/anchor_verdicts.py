@@ -87,13 +87,13 @@ def weigh_truth(verdicts_by_entry: VerdictsByEntry, entry: Entry, *, serves_stal
 
 def list_gone(hits: Sequence[Hit], verdicts_by_entry: VerdictsByEntry) -> tuple[Withheld, ...]:
     """Return the hits whose cited code is all gone, each with the reason."""
-    withheld = []
+    withheld_hits = []
     for hit in hits:
         verdicts = verdicts_by_entry.get(hit.located.entry, ())
         if _is_gone(verdicts):
             reasons = dict.fromkeys(f"{verdict.path} ({verdict.note})" for verdict in verdicts)
-            withheld.append(Withheld(hit, f"gone: {'; '.join(reasons)}"))
-    return tuple(withheld)
+            withheld_hits.append(Withheld(hit, f"gone: {'; '.join(reasons)}"))
+    return tuple(withheld_hits)
 
 
 def _is_gone(verdicts: Sequence[Verdict]) -> bool:
@@ -116,13 +116,13 @@ def soften_verdicts(entry: Entry, verdicts: Mapping[tuple[str, str], Verdict]) -
     """
     from memory_ci.anchors.anchors import parse_anchor
 
-    softened = []
+    softened_verdicts = []
     for cite in entry.cites:
         anchor = parse_anchor(cite)
         verdict = verdicts.get((entry.id, cite))
         if anchor is not None and verdict is not None:
-            softened.append(_soften_verdict(verdict, anchor, entry))
-    return softened
+            softened_verdicts.append(_soften_verdict(verdict, anchor, entry))
+    return softened_verdicts
 
 
 def _soften_verdict(verdict: Verdict, anchor: Anchor, entry: Entry) -> Verdict:

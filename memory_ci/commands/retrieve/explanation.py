@@ -23,7 +23,7 @@ def render_explanation(retrieval: Retrieval) -> str:
 
     It has a block for each served entry, best first, and a line for each that is not served.
     """
-    lines = [_summarise(retrieval)]
+    lines = [_summarise_retrieval(retrieval)]
     for number, hit in enumerate(retrieval.hits, start=1):
         located = hit.located
         source = f"; {located.entry.source}" if located.entry.source else ""
@@ -41,7 +41,7 @@ def render_explanation(retrieval: Retrieval) -> str:
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _summarise(retrieval: Retrieval) -> str:
+def _summarise_retrieval(retrieval: Retrieval) -> str:
     """Return one line on how entries were searched, and how many are served and not served.
 
     Example: `Found by words · a close match · 1 norm · 2 entries given · 3 weak · 1 not`. Entries

@@ -61,11 +61,11 @@ def select_norms(
     norms = _list_norms(view.index, view.today)
     new_norms = [norm for norm in norms if session.is_new(norm)]
     budget = min(MAX_NORM_CHARS, request.max_chars // 2)
-    served, dropped = fit_norms(new_norms, budget, norm_cost)
+    served_norms, dropped_norms = fit_norms(new_norms, budget, norm_cost)
     return ChosenNorms(
         all=tuple(norms),
-        served=served,
-        dropped=dropped,
+        served=served_norms,
+        dropped=dropped_norms,
         served_before_count=len(norms) - len(new_norms),
     )
 
@@ -85,8 +85,8 @@ def list_dropped_norms(index: Index, config: Config, today: date) -> tuple[Norm,
     """Return the norms that do not fit the budget of institutional memory."""
     norms = _list_norms(index, today)
     budget = min(MAX_NORM_CHARS, config.retrieve.max_chars // 2)
-    _, dropped = fit_norms(norms, budget, norm_cost)
-    return dropped
+    _, dropped_norms = fit_norms(norms, budget, norm_cost)
+    return dropped_norms
 
 
 def _list_norms(index: Index, today: date) -> list[Norm]:

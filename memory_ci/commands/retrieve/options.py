@@ -114,9 +114,9 @@ def bound_options(options: RetrieveOptions, config: Config, today: date) -> Sear
         ("max-chars", wanted_chars, max_chars),
         ("walk", wanted_walk, walk),
     )
-    for name, wanted, bounded in numbers:
-        if wanted != bounded:
-            notes.append(f"--{name} {wanted} is out of range, {bounded} is taken.")
+    for name, wanted_number, bounded_number in numbers:
+        if wanted_number != bounded_number:
+            notes.append(f"--{name} {wanted_number} is out of range, {bounded_number} is taken.")
 
     scopes, role_notes = _visible_scopes(options, config)
     notes += role_notes

@@ -32,7 +32,7 @@ from memory_ci.search.rank import (
     Traits,
     Weights,
     diversify,
-    fuse,
+    fuse_scores,
     get_entry_place,
     order_corrections,
     rank,
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 MIN_JUDGED = 100
 """Candidates that are judged and diversified at least; more if the limit is over half of it."""
 
-MIN_MATCHES = 200  # Matches that each lane returns at least.
+MIN_MATCHES = 200  # Matches that each of the two searches returns at least.
 
 TEAM_RELEVANCE = 0.01
 """Relevance of a team's entry to a file; so low that each entry that cites the file precedes it."""
@@ -76,7 +76,8 @@ TruthOf = Callable[[Entry], float]  # The truth factor of an entry, 0 if all its
 class Ranked(msgspec.Struct, frozen=True):
     """The best matches of a task, ranked before the code that they cite is judged.
 
-    A lane is the result of one search, by words or by vectors: a score for each entry.
+    Entries are searched by words and by vectors. Each search gives a score for each entry that it
+    finds; the two scores of an entry are fused into its relevance.
 
     Attributes:
         matches: all entries that were found.
@@ -86,10 +87,10 @@ class Ranked(msgspec.Struct, frozen=True):
         margin: by how much the best match is closer to the task than the least that is served;
             below 0 no match is close enough.
         feedback: the utilities of the matches.
-        relevance: the fused lanes, or the lexical lane if only that answered.
-        cosines: the vector lane.
-        mode: which lanes answered.
-        reason: why a lane did not answer fully.
+        relevance: the fused scores, or those of the search by words if only that answered.
+        cosines: the scores of the search by vectors.
+        mode: which searches answered.
+        reason: why the search by vectors did not answer fully.
     """
 
     matches: tuple[Match, ...]
@@ -104,7 +105,7 @@ class Ranked(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class _VectorLane(msgspec.Struct, frozen=True):
+class _VectorMatches(msgspec.Struct, frozen=True):
     """The result of the search by vectors.
 
     Attributes:
@@ -159,7 +160,7 @@ def rank_task(
     if vectors.cosines:
         # A cosine above COSINE_SHIFT says that the task is nearer than its words say.
         margin += max(vectors.cosines.values()) - COSINE_SHIFT
-        relevance = fuse(relevance, vectors.cosines)
+        relevance = fuse_scores(relevance, vectors.cosines)
 
     all_matches = (*matches, *vectors.new_matches)
     entries = {get_entry_place(match.located): match.located.entry for match in all_matches}
@@ -188,7 +189,7 @@ def _search_vectors(
     *,
     embedder: EmbedderChoice | None,
     depth: int,
-) -> _VectorLane:
+) -> _VectorMatches:
     """Return the entries that are nearest to a task by vectors, if there is an embedder.
 
     Args:
@@ -200,9 +201,9 @@ def _search_vectors(
         depth: how many entries are returned at most.
     """
     if embedder is None:
-        return _VectorLane()
+        return _VectorMatches()
     if embedder.embedder is None:
-        return _VectorLane(mode=embedder.mode, reason=embedder.reason)
+        return _VectorMatches(mode=embedder.mode, reason=embedder.reason)
     from memory_ci.evidence.content import redact
     from memory_ci.search.vectors import search_vectors
 
@@ -213,7 +214,7 @@ def _search_vectors(
         if place not in scores_by_words
     ]
     mode: Mode = "degraded" if answer.reason else "hybrid"
-    return _VectorLane(answer.matches, tuple(new_matches), mode, answer.reason)
+    return _VectorMatches(answer.matches, tuple(new_matches), mode, answer.reason)
 
 
 def rank_about(
@@ -267,13 +268,12 @@ def _list_citing(index: Index, path: str, filters: Filters) -> list[Located]:
     """Return the entries that cite a path, each once."""
     from memory_ci.anchors.anchors import parse_anchor  # Here, for it takes 3 ms.
 
-    citing_entries: dict[Located, None] = {}
-    for located in list_entries_naming_path(index, path, **filters):
-        for cite in located.entry.cites:
-            anchor = parse_anchor(cite)
-            if anchor is not None and anchor.path == path:
-                citing_entries[located] = None
-    return list(citing_entries)
+    citing_entries: list[Located] = []
+    for located in list_entries_naming_path(index, path, **filters):  # In any part of a cite.
+        anchors = [parse_anchor(cite) for cite in located.entry.cites]
+        if any(anchor is not None and anchor.path == path for anchor in anchors):
+            citing_entries.append(located)
+    return list(dict.fromkeys(citing_entries))
 
 
 def _list_nearest_team(index: Index, filters: Filters) -> list[Located]:
@@ -326,8 +326,8 @@ def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withhe
     Returns:
         The best `limit` hits, and the hits that are withheld because another hit supersedes them.
     """
-    ordered_hits, superseded = order_corrections(diversify(hits), _list_contradicted_ids)
-    return ordered_hits[:limit], superseded
+    ordered_hits, superseded_hits = order_corrections(diversify(hits), _list_contradicted_ids)
+    return ordered_hits[:limit], superseded_hits
 
 
 def _list_contradicted_ids(entry: Entry) -> list[str]:
@@ -432,15 +432,15 @@ def _find_successors(index: Index, entries: Iterable[Entry]) -> Successors:
     Only superseded entries that no file has any more are listed: feedback on them counts for the
     entries that replaced them.
     """
-    superseding = [entry for entry in entries if entry.supersedes]
-    if not superseding:
+    superseding_entries = [entry for entry in entries if entry.supersedes]
+    if not superseding_entries:
         return {}
     from memory_ci.lifecycle.episodes import find_successors
 
     superseded_ids: list[str] = []
-    for entry in superseding:
+    for entry in superseding_entries:
         superseded_ids += entry.supersedes
-    return find_successors(superseding, list_existing_ids(index, superseded_ids))
+    return find_successors(superseding_entries, list_existing_ids(index, superseded_ids))
 
 
 def _find_session_neighbours(
@@ -521,5 +521,5 @@ def judge_hits(
     for hit in reranked:
         verdicts = verdicts_by_entry.get(hit.located.entry, ())
         judged_hits.append(replace(hit, verdicts=verdicts))
-    withheld = () if serves_stale else list_gone(hits, verdicts_by_entry)
-    return judged_hits, withheld
+    withheld_hits = () if serves_stale else list_gone(hits, verdicts_by_entry)
+    return judged_hits, withheld_hits

@@ -76,16 +76,16 @@ class _Selection(msgspec.Struct, frozen=True):
     """The hits that are worth serving, best first, and the reasons why others are not.
 
     Attributes:
-        gone: hits whose cited code is gone.
-        superseded: hits that another hit supersedes.
+        gone_hits: hits whose cited code is gone.
+        superseded_hits: hits that another hit supersedes.
         weak_count: how many hits are not close enough to the task.
         over_limit_count: how many hits are close enough, but beyond the limit.
         served_before_count: how many hits the session was served before.
     """
 
     hits: tuple[Hit, ...]
-    gone: tuple[Withheld, ...]
-    superseded: tuple[Withheld, ...]
+    gone_hits: tuple[Withheld, ...]
+    superseded_hits: tuple[Withheld, ...]
     weak_count: int
     over_limit_count: int
     served_before_count: int
@@ -188,7 +188,7 @@ def _rank_entries(job: _Job, norms: ChosenNorms) -> Ranked:
             embedder=embedder,
             names=names,
         )
-    _note_vector_lane(job, embedder, ranked)
+    _note_vector_search(job, embedder, ranked)
 
     hits = []
     for hit in ranked.hits:
@@ -216,7 +216,7 @@ def _choose_embedder(
     return choose_embedder(config.retrieve, environ)
 
 
-def _note_vector_lane(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
+def _note_vector_search(job: _Job, embedder: EmbedderChoice | None, ranked: Ranked) -> None:
     """Note for `memory-ci doctor` whether the embedder answered, if it was called."""
     if embedder is None or embedder.embedder is None or not (ranked.cosines or ranked.reason):
         return
@@ -254,15 +254,17 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     options = job.options
     workspace = job.view.workspace
     rerank = partial(ranking.rank_by_truth, ranked)
-    judged, gone = ranking.judge_hits(
+    judged_hits, gone_hits = ranking.judge_hits(
         workspace, ranked.hits, tree, rerank, serves_stale=options.stale
     )
-    ordered, superseded = ranking.order_hits(judged, max(job.request.limit, DEFAULT_LIMIT))
+    ordered_hits, superseded_hits = ranking.order_hits(
+        judged_hits, max(job.request.limit, DEFAULT_LIMIT)
+    )
     limit = job.request.limit
     if options.about is not None and options.limit is None:
         limit = MAX_ENTRIES_OF_FILE
 
-    close_hits = ordered[:limit]
+    close_hits = ordered_hits[:limit]
     weak_count = 0
     over_limit_count = 0
     serves_weak_hits = options.all_matches or options.about is not None
@@ -270,13 +272,13 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
         is_memory_close = ranked.margin >= 0  # Else only hits on touched paths are served.
         close_hits = _list_close_hits(job, close_hits, is_memory_close=is_memory_close)
         if is_memory_close:
-            over_limit_count = sum(hit not in close_hits for hit in list_strong(ordered))
-        weak_count = len(ordered) - len(close_hits) - over_limit_count
+            over_limit_count = sum(hit not in close_hits for hit in list_strong(ordered_hits))
+        weak_count = len(ordered_hits) - len(close_hits) - over_limit_count
     new_hits = [hit for hit in close_hits if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_add_last_edits(workspace, new_hits, tree)),
-        gone=gone,
-        superseded=superseded,
+        gone_hits=gone_hits,
+        superseded_hits=superseded_hits,
         weak_count=weak_count,
         over_limit_count=over_limit_count,
         served_before_count=len(close_hits) - len(new_hits),
@@ -360,7 +362,7 @@ def _fit_to_budget(
         norms_dropped=tuple(dropped_norms),
         hits=served_hits,
         hits_dropped=dropped_hits,
-        withheld=(*selection.gone, *selection.superseded),
+        withheld=(*selection.gone_hits, *selection.superseded_hits),
         verdict=ranked.strength,
         weak=selection.weak_count,
         over_limit=selection.over_limit_count,
@@ -389,8 +391,8 @@ def _add_notes(
         notes.append(f"Searched by words only: {ranked.reason}.")
     overhead_chars = job.request.max_chars - entry_chars
     notes += _explain_missing_entries(retrieval, job.options.about, overhead_chars)
-    if selection.gone:
-        count = plural(len(selection.gone), "entry")
+    if selection.gone_hits:
+        count = plural(len(selection.gone_hits), "entry")
         notes.append(f"Withheld, because the code cited is gone: {count}. --explain names them.")
     is_below_limit = 0 < len(retrieval.hits) < job.request.limit
     if job.options.limit is not None and retrieval.weak and is_below_limit:
@@ -480,9 +482,11 @@ def _add_hints(retrieval: Retrieval, job: _Job) -> Retrieval:
     from memory_ci.commands.retrieve.similar import find_hints  # Here, for it takes 3 ms.
 
     hints = find_hints(workspace, retrieval.task, options.paths or (), job.session.is_new)
-    extended = replace(retrieval, hints=drop_changes_of_entries(hints, retrieval.hits))
-    total_chars = context_cost(extended) + sum(entry_cost(hit) for hit in extended.hits)
-    return extended if total_chars <= job.request.max_chars else retrieval
+    extended_retrieval = replace(retrieval, hints=drop_changes_of_entries(hints, retrieval.hits))
+    total_chars = context_cost(extended_retrieval) + sum(
+        entry_cost(hit) for hit in extended_retrieval.hits
+    )
+    return extended_retrieval if total_chars <= job.request.max_chars else retrieval
 
 
 def drop_changes_of_entries(hints: Hints, hits: Sequence[Hit]) -> Hints:
@@ -526,7 +530,7 @@ def _add_organisation(
         environ=environ,
         today=job.today,
         is_new=job.session.is_new,
-        known=own_ids,
+        own_entry_ids=own_ids,
     )
 
 
@@ -548,10 +552,10 @@ def _return_unchanged(retrieval: Retrieval, *_: Any, **__: Any) -> Retrieval:  #
 
 def list_noted_ids(retrieval: Retrieval) -> tuple[str, ...]:
     """Return the ids to note as served, or the mark of a session that is held out."""
-    from memory_ci.sessions.served_ids import HELD_OUT
+    from memory_ci.sessions.served_ids import HELD_OUT_PREFIX
 
     if retrieval.held_out:
-        return (f"{HELD_OUT}{retrieval.held_out}",)
+        return (f"{HELD_OUT_PREFIX}{retrieval.held_out}",)
     return list_served_ids(retrieval)
 
 

@@ -97,8 +97,8 @@ def run(
     memory = Memory(current_workspace)
     with progress("Asking memory"):
         retrieval = memory.retrieve(query, options=RetrieveOptions(**options))
-    _warn(retrieval)
-    _print(retrieval, output, notes_served, reminder)
+    _print_warnings(retrieval)
+    _print_retrieval(retrieval, output, notes_served, reminder)
     if notes_served:
         _note_for_commits(current_workspace, retrieval)
     if record is not False and not explain:
@@ -136,10 +136,10 @@ def _was_file_served(options: Mapping[str, Any]) -> bool:
         return False
     if options["at"] is not None or options["base"] is not None:
         return False
-    from memory_ci.sessions.session_note import bare_workspace, list_unserved
+    from memory_ci.sessions.session_note import list_unserved_files, open_bare_workspace
 
     path = Path(options["about"])
-    return not list_unserved(bare_workspace(Path.cwd()), options["session"], [path])
+    return not list_unserved_files(open_bare_workspace(Path.cwd()), options["session"], [path])
 
 
 def _make_reminder(current_workspace: Workspace, session: str | None) -> str:
@@ -150,7 +150,7 @@ def _make_reminder(current_workspace: Workspace, session: str | None) -> str:
     return f"{line}\n" if line else ""
 
 
-def _warn(retrieval: Retrieval) -> None:
+def _print_warnings(retrieval: Retrieval) -> None:
     """Print findings and notes on a retrieval to standard error."""
     warn(retrieval.findings)
     for note in retrieval.notes:
@@ -163,7 +163,9 @@ def _warn(retrieval: Retrieval) -> None:
         say(f"Note: {note}", err=True)
 
 
-def _print(retrieval: Retrieval, output: Output, notes_served: bool, reminder: str) -> None:
+def _print_retrieval(
+    retrieval: Retrieval, output: Output, notes_served: bool, reminder: str
+) -> None:
     """Print a retrieval.
 
     Args:

@@ -61,11 +61,11 @@ class RecalledTasks(NamedTuple):
     """The changes of a repository that are similar to a task, and all of its changes.
 
     Attributes:
-        similar: the similar changes, best first.
+        similar_changes: the similar changes, best first.
         all_changes: all merged changes and the habits that they show; None if they cannot be read.
     """
 
-    similar: tuple[SimilarTask, ...]
+    similar_changes: tuple[SimilarTask, ...]
     all_changes: CachedTasks | None
 
 
@@ -80,8 +80,8 @@ def recall_tasks(workspace: Workspace, task: str) -> RecalledTasks:
         tips = read_tips(workspace.repo)
         if tips.commit is not None:
             tasks = load_tasks(workspace, tips.commit)
-            similar = _find_similar(tasks, task, tips, MAX_TASKS, only_close=True)
-            return RecalledTasks(similar, tasks)
+            similar_changes = _find_similar(tasks, task, tips, MAX_TASKS, only_close=True)
+            return RecalledTasks(similar_changes, tasks)
     return RecalledTasks((), None)
 
 

@@ -43,19 +43,19 @@ class CallerSession(msgspec.Struct, frozen=True):
     Attributes:
         held_out: the mark of a session that is served nothing, to measure the effect of memory
             (`retrieve.holdout`); "" for other sessions.
-        served: fingerprints of these items; None if items may be served again.
+        served_fingerprints: fingerprints of these items; None if items may be served again.
     """
 
     held_out: str = ""
-    served: frozenset[str] | None = None
+    served_fingerprints: frozenset[str] | None = None
 
     def is_new(self, item: ServedItem) -> bool:
         """Return whether the session was not served an item; a path means the memory about it."""
-        if self.served is None:
+        if self.served_fingerprints is None:
             return True
-        from memory_ci.sessions.session_note import fingerprint
+        from memory_ci.sessions.session_note import compute_fingerprint
 
-        return fingerprint(item) not in self.served
+        return compute_fingerprint(item) not in self.served_fingerprints
 
 
 def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSession:
@@ -67,11 +67,15 @@ def load_session(workspace: Workspace, options: RetrieveOptions) -> CallerSessio
     """
     if options.session is None or options.all_matches or asks_for_other_memory(options):
         return CallerSession()
-    from memory_ci.sessions.session_note import is_held_out, list_served, mark_session
+    from memory_ci.sessions.session_note import (
+        hash_session_id,
+        is_held_out,
+        list_served_fingerprints,
+    )
 
-    mark = mark_session(options.session)
+    mark = hash_session_id(options.session)
     held_out = mark if is_held_out(mark, workspace.config.retrieve.holdout) else ""
-    return CallerSession(held_out, list_served(workspace, options.session))
+    return CallerSession(held_out, list_served_fingerprints(workspace, options.session))
 
 
 def asks_for_other_memory(options: RetrieveOptions) -> bool:

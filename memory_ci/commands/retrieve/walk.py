@@ -33,7 +33,9 @@ STEP_FACTOR = 0.5
 MAX_COMPARED = 10
 """The number of best hits whose similar entries are searched; stated relations count for all."""
 
-BY_WORDS = "Similar entries were found by their words: the index has no vectors to compare."
+FOUND_BY_WORDS_NOTE = (
+    "Similar entries were found by their words: the index has no vectors to compare."
+)
 
 PHRASES = {
     "supports": ("supports it", "supported by it"),
@@ -91,8 +93,8 @@ def add_related(
         tree: the revision in which cited code is judged, as that of the hits.
         serves_stale: whether entries whose cited code is gone are served.
     """
-    similar = _find_similar_to_hits(index, retrieval, request)
-    links = _find_links(index, retrieval, similar, request)
+    similar_by_hit = _find_similar_to_hits(index, retrieval, request)
+    links = _find_links(index, retrieval, similar_by_hit, request)
     located_by_id = find_by_ids(index, links.keys(), **request.filters)
     related_hits = [
         _make_related_hit(located, links[entry_id]) for entry_id, located in located_by_id.items()
@@ -100,20 +102,22 @@ def add_related(
     related_hits.sort(key=_sort_key)
     # Entries whose cited code changed or is gone score less, or are withheld.
     rerank = partial(_rank_by_truth, related_hits)
-    judged_hits, gone = judge_hits(workspace, related_hits, tree, rerank, serves_stale=serves_stale)
+    judged_hits, gone_hits = judge_hits(
+        workspace, related_hits, tree, rerank, serves_stale=serves_stale
+    )
     free_count = max(0, request.limit - len(retrieval.hits))
     new_hits = with_edits(workspace, judged_hits[:free_count], tree)
 
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
     served_hits, dropped_hits = fit_hits(new_hits, remaining_chars, entry_cost)
     notes = retrieval.notes
-    if any(result.basis == "words" for result in similar):
-        notes = (*notes, BY_WORDS)
+    if any(similar_entries.basis == "words" for similar_entries in similar_by_hit):
+        notes = (*notes, FOUND_BY_WORDS_NOTE)
     return replace(
         retrieval,
         hits=(*retrieval.hits, *served_hits),
         hits_dropped=(*retrieval.hits_dropped, *dropped_hits),
-        withheld=(*retrieval.withheld, *gone),
+        withheld=(*retrieval.withheld, *gone_hits),
         notes=notes,
     )
 
@@ -158,7 +162,7 @@ def _find_similar_to_hits(
 
 
 def _find_links(
-    index: Index, retrieval: Retrieval, similar: Sequence[Similar], request: SearchRequest
+    index: Index, retrieval: Retrieval, similar_by_hit: Sequence[Similar], request: SearchRequest
 ) -> dict[str, _Link]:
     """Return the best link to each entry that is related to a hit or similar to one, by its id.
 
@@ -168,16 +172,16 @@ def _find_links(
     Args:
         index: the index.
         retrieval: the hits.
-        similar: the entries that are similar to each of the best hits.
+        similar_by_hit: the entries that are similar to each of the best hits.
         request: the filters of the retrieval.
     """
     naming_entries = list_entries_with_relations(index, **request.filters)
     excluded_ids = _list_excluded_ids(index, retrieval, request)
     stated_links = _iter_stated_links(retrieval.hits, naming_entries)
-    compared_hits = retrieval.hits[: len(similar)]
+    compared_hits = retrieval.hits[: len(similar_by_hit)]
 
     best_links: dict[str, _Link] = {}
-    for link in (*stated_links, *_iter_similarity_links(compared_hits, similar)):
+    for link in (*stated_links, *_iter_similarity_links(compared_hits, similar_by_hit)):
         if link.entry_id in excluded_ids:
             continue
         best_link = best_links.get(link.entry_id)
@@ -192,14 +196,14 @@ def _list_excluded_ids(
     """Return the ids of entries that are superseded, served already, or left out for a reason."""
     # A superseding entry counts even if it cannot be served itself: a norm, or another type.
     # Sessions stay apart: a note of one of them replaces nothing for another.
-    superseding = list_entries_with_relations(
+    superseding_entries = list_entries_with_relations(
         index,
         scopes=None,
         session=request.filters.get("session"),
         all_sessions=request.filters.get("all_sessions", False),
     )
     excluded_ids: set[str | None] = set()
-    for naming in superseding:
+    for naming in superseding_entries:
         superseded_ids = [older_id for older_id in naming.supersedes if older_id != naming.id]
         excluded_ids.update(superseded_ids)
     withheld_hits = [withheld.hit for withheld in retrieval.withheld]
@@ -210,11 +214,13 @@ def _list_excluded_ids(
     return excluded_ids
 
 
-def _iter_similarity_links(hits: Sequence[Hit], similar: Sequence[Similar]) -> Iterator[_Link]:
+def _iter_similarity_links(
+    hits: Sequence[Hit], similar_by_hit: Sequence[Similar]
+) -> Iterator[_Link]:
     """Yield a link from each hit to each of the entries that are similar to it."""
-    for hit, result in zip(hits, similar, strict=True):
-        measure = SIMILARITY_NAMES[result.basis]
-        for neighbour in result.neighbours:
+    for hit, similar_entries in zip(hits, similar_by_hit, strict=True):
+        measure = SIMILARITY_NAMES[similar_entries.basis]
+        for neighbour in similar_entries.neighbours:
             phrase = f"similar to it ({measure} {neighbour.weight:.2f})"
             yield _Link(neighbour.located.entry.id, hit, phrase, weight=neighbour.weight)
 

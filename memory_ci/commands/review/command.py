@@ -54,7 +54,7 @@ def review_command(
     stale: bool,
     show_all: bool,
     since: str | None,
-    **arguments: Any,  # noqa: ANN401 - the other options, with the names of `_run`'s parameters
+    **arguments: Any,  # noqa: ANN401 - the other options, with the names of `_run_review`'s parameters
 ) -> None:
     """Answer questions about entries of memory: a few a week, the most useful first.
 
@@ -82,7 +82,7 @@ def review_command(
     if candidates and stale:
         raise click.UsageError("--candidates and --stale are two views: choose one.")
     view = _View(only_candidates=candidates, only_stale=stale, show_all=show_all, since=since)
-    _run(view, **arguments)
+    _run_review(view, **arguments)
 
 
 class _View(NamedTuple):
@@ -107,10 +107,10 @@ class _View(NamedTuple):
 
     def select(self, queue: Queue) -> Sequence[Question]:
         """Return the questions that are listed, in the order of their numbers."""
-        return queue.week.shown if self.is_week else queue.questions
+        return queue.week.questions if self.is_week else queue.questions
 
 
-def _run(
+def _run_review(
     view: _View,
     *,
     accept: tuple[str, ...],
@@ -158,7 +158,7 @@ def _run(
         and not view.only_candidates
     )
     if asks_person:
-        answers = ask_each(listed, _edit, partial(try_answer, workspace, now().date()))
+        answers = ask_each(listed, _edit_text, partial(try_answer, workspace, now().date()))
     in_actions = "GITHUB_ACTIONS" in os.environ
     review = answer(workspace, queue, answers, now(), dry_run=dry_run, in_actions=in_actions)
 
@@ -188,7 +188,7 @@ def _list_fields(
         fields["candidates"] = [_make_candidate_row(question) for question in listed]
     else:
         fields["stale" if view.only_stale else "questions"] = listed
-        fields["waiting"] = queue.week.waiting
+        fields["waiting"] = queue.week.waiting_count
         fields["plan"] = review.plan
     return fields
 
@@ -232,7 +232,7 @@ def _parse_answers(
     texts: dict[str, str] = {}
     if edit:
         for question in (*by_verb.get("accept", ()), *by_verb.get("keep", ())):
-            texts[question.key] = _edit(question)
+            texts[question.key] = _edit_text(question)
     return Answers(by_verb, texts)
 
 
@@ -281,7 +281,7 @@ def _render_list(queue: Queue, view: _View, listed: Sequence[Question]) -> Itera
         hidden_count = max(len(listed) - printed_count, 0)
         yield from render_questions(listed[:printed_count], hidden_count)
     else:
-        waiting_count = queue.week.waiting if view.is_week else 0
+        waiting_count = queue.week.waiting_count if view.is_week else 0
         yield from render_questions(listed, waiting_count)
 
 
@@ -296,17 +296,17 @@ def _render_empty_list(queue: Queue, view: _View) -> str:
     if view.only_stale:
         return "No entry is stale."
     if not view.only_candidates:
-        return _render_no_questions(queue.week.waiting)
+        return _render_no_questions(queue.week.waiting_count)
     since = f" after {queue.since[:10]}" if queue.since else ""
     advice = " `--since 90d` looks further back." if view.since is None else ""
     return f"No candidates in the work{since}.{advice}"
 
 
-def _render_no_questions(waiting: int) -> str:
-    """Return the line for a week without questions; `waiting` are left for later weeks."""
-    if not waiting:
+def _render_no_questions(waiting_count: int) -> str:
+    """Return the line for a week without questions; `waiting_count` are left for later weeks."""
+    if not waiting_count:
         return "Nothing waits for you this week."
-    later = f"{plural(waiting, 'question')} for later: --all lists them."
+    later = f"{plural(waiting_count, 'question')} for later: --all lists them."
     return f"Nothing more waits for you this week. {later}"
 
 
@@ -324,7 +324,7 @@ def _render_effects(review: AnsweredReview, *, dry_run: bool) -> Iterator[str]:
         yield f"{committed} on {branch}: {subject}"
 
 
-def _find_question(listed: Sequence[Question], word: str) -> Question:
+def _find_question(listed: Sequence[Question], name: str) -> Question:
     """Return the question that a word names: by its number, or by the start of its entry's id.
 
     The start of an id has at least 4 characters.
@@ -332,19 +332,19 @@ def _find_question(listed: Sequence[Question], word: str) -> Question:
     Raises:
         UsageError: unknown-candidate.
     """
-    if word.isdecimal() and 0 < int(word) <= len(listed):
-        return listed[int(word) - 1]
-    matching: list[Question] = []
-    is_id = len(word) > 3
+    if name.isdecimal() and 0 < int(name) <= len(listed):
+        return listed[int(name) - 1]
+    matching_questions: list[Question] = []
+    is_id = len(name) > 3
     for question in listed:
-        if is_id and question.located and question.located.entry.id.startswith(word.lower()):
-            matching.append(question)
-    if len(matching) != 1:
+        if is_id and question.located and question.located.entry.id.startswith(name.lower()):
+            matching_questions.append(question)
+    if len(matching_questions) != 1:
         count = plural(len(listed), "question")
-        message = f"there is no question {printable(word)} here: {count} found"
+        message = f"there is no question {printable(name)} here: {count} found"
         hint = "Look again: the numbers are those of the same list."
         raise UsageError(message, slug="unknown-candidate", hint=hint)
-    return matching[0]
+    return matching_questions[0]
 
 
 def _format_editable_text(question: Question) -> str:
@@ -357,7 +357,7 @@ def _format_editable_text(question: Question) -> str:
     return f"{question.title}\n\n{body}\n"
 
 
-def _edit(question: Question) -> str:
+def _edit_text(question: Question) -> str:
     """Open the text of a question in the person's editor, and return it as saved.
 
     Raises:
@@ -373,12 +373,12 @@ def _edit(question: Question) -> str:
     return decode_argument(text)
 
 
-def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
+def render_questions(listed: Sequence[Question], later_count: int) -> Iterator[str]:
     """Yield the lines of numbered questions, and a line on the options that answer them.
 
     Args:
         listed: the questions, numbered from 1.
-        later: how many more there are that are not listed.
+        later_count: how many more there are that are not listed.
     """
     for number, question in enumerate(listed, start=1):
         yield from _render_question(number, question)
@@ -391,7 +391,7 @@ def render_questions(listed: Sequence[Question], later: int) -> Iterator[str]:
     if "keep" in verbs:
         advice.append("keep or retire an entry with --keep N or --retire N")
     advice.append("decline for good with --never N")
-    more = f"{later} more with --all. " if later else ""
+    more = f"{later_count} more with --all. " if later_count else ""
     yield from ("", f"{more}{', '.join(advice)}.")
 
 

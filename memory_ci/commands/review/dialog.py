@@ -60,24 +60,24 @@ def ask_each(listed: Sequence[Question], edit: Edit, try_answer: TryAnswer) -> A
     """
     by_verb: dict[Answer, list[Question]] = {}
     texts: dict[str, str] = {}
-    skipped: list[Question] = []
+    skipped_questions: list[Question] = []
     key_for_rest = ""
     for number, question in enumerate(listed, start=1):
         reply = _find_reply(question, key_for_rest, try_answer)
         if reply is None:
-            say(f"{number} of {len(listed)}\n\n{_describe(question)}\n")
-            reply = _ask(question, edit, try_answer)
+            say(f"{number} of {len(listed)}\n\n{_describe_question(question)}\n")
+            reply = _ask_question(question, edit, try_answer)
             if reply.key in KEYS_FOR_REST:
                 key_for_rest = reply.key
         if reply.key == "q":
             break
         if reply.key in SKIPPING_KEYS:
-            skipped.append(question)
+            skipped_questions.append(question)
             continue
         if reply.text is not None:
             texts[question.key] = reply.text
         by_verb.setdefault(_choose_verb(question, reply.key), []).append(question)
-    return Answers(by_verb, texts, skipped)
+    return Answers(by_verb, texts, skipped_questions)
 
 
 def _find_reply(question: Question, key_for_rest: str, try_answer: TryAnswer) -> _Reply | None:
@@ -106,7 +106,7 @@ def _find_reply(question: Question, key_for_rest: str, try_answer: TryAnswer) ->
     return _Reply(key_for_rest)
 
 
-def _ask(question: Question, edit: Edit, try_answer: TryAnswer) -> _Reply:
+def _ask_question(question: Question, edit: Edit, try_answer: TryAnswer) -> _Reply:
     """Ask a question until the answer can be written; errors are printed."""
     while True:
         key = _ask_key(question)
@@ -187,7 +187,7 @@ def _may_be_reworded(question: Question) -> bool:
     return question.kind != "promotion" and not is_of_entry
 
 
-def _describe(question: Question) -> str:
+def _describe_question(question: Question) -> str:
     """Return the text of a question, its reason, and the quotes or the code behind it."""
     paragraphs = [[question.title], *_describe_reason(question)]
     texts: list[str] = []

@@ -42,12 +42,12 @@ class Week(NamedTuple):
     """The questions of one week.
 
     Attributes:
-        shown: the questions, the most useful first.
-        waiting: how many more may be asked later.
+        questions: the questions, the most useful first.
+        waiting_count: how many more may be asked later.
     """
 
-    shown: tuple[Question, ...] = ()
-    waiting: int = 0
+    questions: tuple[Question, ...] = ()
+    waiting_count: int = 0
 
 
 class AskedLine(NamedTuple):
@@ -83,36 +83,43 @@ def choose_week(
 ) -> Week:
     """Return the questions of this week.
 
-    These are the unanswered questions of this week, and new ones while fewer than `per_week` were
-    asked. A question that was asked before counts as new again after `PAUSE_DAYS`.
+    These are the questions that were asked this week and not answered, and new ones while fewer
+    than `per_week` were asked. A question that was asked before counts as new again after
+    `PAUSE_DAYS`.
 
     Args:
         questions: all questions.
-        lines: the record of earlier questions.
+        lines: the records of earlier questions.
         today: the day.
         per_week: how many questions a week asks.
     """
-    asked = _parse_asked_lines(lines)
+    record_by_key = _parse_asked_lines(lines)
     week_start = today - timedelta(days=today.weekday())
-    pending: list[Question] = []
-    due: list[Question] = []
+    unanswered_questions: list[Question] = []
+    new_questions: list[Question] = []
 
     def by_urgency(question: Question) -> tuple[float, str]:
         return -question.score, question.key
 
     for question in sorted(questions, key=by_urgency):
-        line = asked.get(question.key)
-        if line is not None and line.day >= week_start and line.state == "asked":
-            pending.append(question)
-        if line is None or (today - line.day).days >= PAUSE_DAYS:
-            due.append(question)
-    asked_this_week = [line for line in asked.values() if line.day >= week_start]
-    available = max(0, per_week - len(asked_this_week))
-    return Week((*pending, *due[:available]), len(due[available:]))
+        record = record_by_key.get(question.key)
+        if record is None or (today - record.day).days >= PAUSE_DAYS:
+            new_questions.append(question)
+        elif record.day >= week_start and record.state == "asked":
+            unanswered_questions.append(question)
+    asked_this_week = [record for record in record_by_key.values() if record.day >= week_start]
+    free_count = max(0, per_week - len(asked_this_week))
+    return Week(
+        questions=(*unanswered_questions, *new_questions[:free_count]),
+        waiting_count=len(new_questions[free_count:]),
+    )
 
 
 def record_questions(
-    lines: Collection[str], asked: Iterable[Question], answered_keys: Set[str], today: date
+    lines: Collection[str],
+    asked_questions: Iterable[Question],
+    answered_keys: Set[str],
+    today: date,
 ) -> list[str]:
     """Return the lines of the file with the records of the questions asked and answered today.
 
@@ -121,7 +128,7 @@ def record_questions(
 
     Args:
         lines: the lines of the file.
-        asked: the questions that were asked.
+        asked_questions: the questions that were asked.
         answered_keys: the keys of the questions among them that somebody answered.
         today: the day.
     """
@@ -129,7 +136,7 @@ def record_questions(
     for key, record in _parse_asked_lines(lines).items():
         if (today - record.day).days < PAUSE_DAYS:
             record_by_key[key] = record
-    for question in asked:
+    for question in asked_questions:
         record = record_by_key.get(question.key, AskedLine(today, "asked"))
         if question.key in answered_keys:
             record = record._replace(state="answered")

@@ -33,7 +33,7 @@ from memory_ci.commands.review.priority import (
 )
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError
-from memory_ci.extraction.entries import candidate_key
+from memory_ci.extraction.entries import compute_candidate_key
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.record_commits import find_cursor
@@ -53,8 +53,8 @@ from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.episode import UseCount
-from memory_ci.sessions.ended_rules import QUIET, find_withdrawal, is_unasked
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.ended_rules import MAX_TIME_UNASKED, find_withdrawal, is_unasked
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.sessions.session_archive import read_archive
 from memory_ci.text import plural, shorten
 
@@ -154,10 +154,11 @@ def find_last_start(workspace: Workspace, ref: str | None) -> str | None:
     _, base = branch_tip(workspace, ref)
     is_memory = build_memory_test(workspace_at(workspace.repo, base))
     last_run = find_cursor(workspace.repo, base, is_memory)
-    start = find_commit(workspace.repo, f"{last_run.commit}^") if last_run else None
-    run_before = find_cursor(workspace.repo, start, is_memory) if start else None
-    if run_before:
-        return run_before.source
+    if last_run:
+        parent_sha = find_commit(workspace.repo, f"{last_run.commit}^")
+        run_before = find_cursor(workspace.repo, parent_sha, is_memory) if parent_sha else None
+        if run_before:
+            return run_before.source
     return find_addition(workspace.repo, base, CONFIG_FILE)
 
 
@@ -223,11 +224,11 @@ def find_week(
 def record_asked(
     workspace: Workspace,
     base: str,
-    asked: Sequence[Question],
-    answered: Sequence[Question],
+    asked_questions: Sequence[Question],
+    answered_questions: Sequence[Question],
     today: date,
     *,
-    more: Iterable[str] = (),
+    more_lines: Iterable[str] = (),
 ) -> bytes:
     """Return the content of REJECTED_FILE with records of the questions asked and answered.
 
@@ -237,16 +238,18 @@ def record_asked(
     Args:
         workspace: the repository.
         base: the commit whose file is continued.
-        asked: the questions that were asked.
-        answered: the questions that somebody answered.
+        asked_questions: the questions that were asked.
+        answered_questions: the questions that somebody answered.
         today: the day.
-        more: more lines for the file.
+        more_lines: more lines for the file.
     """
     content = workspace.at(base).read([REJECTED_FILE]).get(REJECTED_FILE, HEADER.encode())
     text = content.decode("utf-8", "replace")
-    lines = dict.fromkeys((*text.splitlines(), *more))
-    answered_keys = {question.key for question in answered}
-    new_lines = record_questions(lines, (*asked, *answered), answered_keys, today)
+    lines = dict.fromkeys((*text.splitlines(), *more_lines))
+    answered_keys = {question.key for question in answered_questions}
+    new_lines = record_questions(
+        lines, (*asked_questions, *answered_questions), answered_keys, today
+    )
     return "\n".join((*new_lines, "")).encode()
 
 
@@ -269,7 +272,7 @@ def _list_candidate_questions(
         if not suggestion.is_accepted:
             suggestion_by_key[suggestion.key] = suggestion
     for judged_candidate in judged:
-        key = candidate_key(judged_candidate.candidate)
+        key = compute_candidate_key(judged_candidate.candidate)
         if judged_candidate.verdict == "quarantined" and key not in declined_keys:
             suggestion_by_key[key] = Suggestion(
                 key=key,
@@ -332,19 +335,19 @@ def _list_entry_questions(
     if not only_stale_code:
         usage = count_usage(combine(load_written(workspace, base).records))
     located_entries = [located for located in draft.located if located.entry.status != "retired"]
-    active = [located for located in located_entries if is_in_force(located.entry, today)]
+    active_entries = [located for located in located_entries if is_in_force(located.entry, today)]
 
     if not STALE_CODE_KINDS.isdisjoint(kinds):
         for question in _list_stale(workspace, located_entries, base, usage):
             if question.kind in kinds:
                 yield question
     if "contradiction" in kinds:
-        yield from _list_contradictions(active, usage)
+        yield from _list_contradictions(active_entries, usage)
     if "unused" in kinds:
-        yield from _list_unused(active, usage)
+        yield from _list_unused(active_entries, usage)
     if not DOUBTED_KINDS.isdisjoint(kinds):
-        rules = _list_doubted_rules(workspace, active, base, today, usage)
-        checks = _list_doubted_checks(workspace, active, base, today, usage)
+        rules = _list_doubted_rules(workspace, active_entries, base, today, usage)
+        checks = _list_doubted_checks(workspace, active_entries, base, today, usage)
         yield from (question for question in chain(rules, checks) if question.kind in kinds)
     if "promotion" in kinds:
         with suppress(MemoryCIError):  # there is no global memory that could be written
@@ -372,7 +375,7 @@ def _make_entry_question(
     """
     entry = located.entry
     use_count = usage.get(entry.id)
-    served_count = use_count.given if use_count else 0
+    served_count = use_count.served if use_count else 0
     use = estimate_use(effective_importance(entry), served_count)
     return Question(
         kind=kind,
@@ -400,12 +403,14 @@ def _list_stale(
         usage: how often each entry was served and used.
     """
     verdicts_of = judge_cites(workspace, located_entries, base)
-    stale: list[Located] = []
+    stale_entries: list[Located] = []
     for located in located_entries:
         if judge_entry(verdicts_of.get(located.entry, ())) in STALE_KINDS:
-            stale.append(located)
-    entries = [(located.entry, verdicts_of[located.entry]) for located in stale]
-    for located, verdicts in zip(stale, add_last_edits(workspace, entries, base), strict=True):
+            stale_entries.append(located)
+    entries = [(located.entry, verdicts_of[located.entry]) for located in stale_entries]
+    for located, verdicts in zip(
+        stale_entries, add_last_edits(workspace, entries, base), strict=True
+    ):
         kind: QuestionKind = "gone" if judge_entry(verdicts) == "gone" else "changed"
         why = "; ".join(
             format_verdict(verdict) for verdict in verdicts if verdict.kind in STALE_KINDS
@@ -415,28 +420,30 @@ def _list_stale(
 
 
 def _list_contradictions(
-    active: Sequence[Located], usage: Mapping[str, UseCount]
+    active_entries: Sequence[Located], usage: Mapping[str, UseCount]
 ) -> Iterator[Question]:
     """Yield questions about the older entry of each pair whose entries contradict each other."""
-    for first, second, reason in find_contradictions(active):
+    for first, second, reason in find_contradictions(active_entries):
         pair = sorted((first, second), key=lambda located: located.entry.created_at or date.min)
         older, newer = pair
         why = f"contradicts {newer.entry.id[:8]} {newer.entry.title}: {reason}"
         yield _make_entry_question("contradiction", older, why, usage, newer.entry.id)
 
 
-def _list_unused(active: Sequence[Located], usage: Mapping[str, UseCount]) -> Iterator[Question]:
+def _list_unused(
+    active_entries: Sequence[Located], usage: Mapping[str, UseCount]
+) -> Iterator[Question]:
     """Yield questions about entries that agents were often shown and never used."""
-    for located in active:
+    for located in active_entries:
         count = usage.get(located.entry.id)
         if count and is_idle(count):
-            why = f"given {plural(count.given, 'time')}, and never used"
+            why = f"served {plural(count.served, 'time')}, and never used"
             yield _make_entry_question("unused", located, why, usage)
 
 
 def _list_doubted_rules(
     workspace: Workspace,
-    active: Sequence[Located],
+    active_entries: Sequence[Located],
     base: str,
     today: date,
     usage: Mapping[str, UseCount],
@@ -448,14 +455,14 @@ def _list_doubted_rules(
 
     Args:
         workspace: the repository.
-        active: the entries that are in force.
+        active_entries: the entries that are in force.
         base: the commit whose sessions are read.
         today: the day.
         usage: how often each entry was served and used.
     """
     rules: list[Located] = []
-    for located in active:
-        if located.entry.type == "directive" and located.entry.engine == REPETITION:
+    for located in active_entries:
+        if located.entry.type == "directive" and located.entry.engine == REPETITION_ENGINE:
             rules.append(located)
     if not rules:
         return
@@ -471,7 +478,7 @@ def _list_doubted_rules(
 
 def _list_doubted_checks(
     workspace: Workspace,
-    active: Sequence[Located],
+    active_entries: Sequence[Located],
     base: str,
     today: date,
     usage: Mapping[str, UseCount],
@@ -482,7 +489,7 @@ def _list_doubted_checks(
     from history. The arguments are those of `_list_doubted_rules`.
     """
     checked_by_id = {
-        located.entry.id: located for located in active if located.entry.check is not None
+        located.entry.id: located for located in active_entries if located.entry.check is not None
     }
     if not checked_by_id:
         return
@@ -499,7 +506,7 @@ def _list_doubted_checks(
                 f"{counted_changes}"
             )
             yield _make_entry_question("unused", located, why, usage, "check")
-        elif not outcome.applicable and outcome.since and today - outcome.since >= QUIET:
+        elif not outcome.applicable and outcome.since and today - outcome.since >= MAX_TIME_UNASKED:
             why = "its check was about no merged change in a year"
             yield _make_entry_question("unused", located, why, usage, "check")
 

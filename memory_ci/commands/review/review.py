@@ -37,7 +37,7 @@ from memory_ci.records.plan import (
     PlannedStep,
     Step,
 )
-from memory_ci.sessions.repetitions import REPETITION
+from memory_ci.sessions.repetitions import REPETITION_ENGINE
 from memory_ci.store.edits import format_entry
 from memory_ci.store.manual_notes import demote_headings
 from memory_ci.text import plural, shorten
@@ -120,7 +120,7 @@ def answer(
     today = now.date()
     notes = _list_notes(workspace, answers, today)
     plan = plan_review(workspace, queue, _select_entries(answers), today)
-    promoted = _promote(workspace, answers, now, dry_run=dry_run)
+    promoted_entries = _promote_entries(workspace, answers, now, dry_run=dry_run)
     files = {note.path: format_entry(note.entry).encode() for note in notes if note.is_new}
     if answers.answered or answers.skipped:
         files[REJECTED_FILE] = _render_rejected_file(workspace, queue, answers, today)
@@ -129,7 +129,7 @@ def answer(
         applied = preview_plan(workspace, plan, now, extra_files)
     else:
         applied = apply_plan(workspace, plan, now, in_actions=in_actions, extra_files=extra_files)
-    return AnsweredReview(plan, applied, notes, promoted)
+    return AnsweredReview(plan, applied, notes, promoted_entries)
 
 
 def _list_notes(workspace: Workspace, answers: Answers, today: date) -> tuple[Added, ...]:
@@ -209,7 +209,9 @@ def _confirms_entry(question: Question) -> bool:
     It does for questions about changed code: the cites are renewed. It also does for any question
     about a rule that people repeated in sessions, so that nobody is asked about it for a year.
     """
-    is_repeated_rule = question.located is not None and question.located.entry.engine == REPETITION
+    is_repeated_rule = (
+        question.located is not None and question.located.entry.engine == REPETITION_ENGINE
+    )
     return is_repeated_rule or question.kind in STALE_CODE_KINDS
 
 
@@ -230,14 +232,14 @@ def _refuse_wrong_answers(answers: Answers) -> None:
                 raise UsageError(message, slug="wrong-answer", hint=hint)
 
 
-def _promote(
+def _promote_entries(
     workspace: Workspace, answers: Answers, now: datetime, *, dry_run: bool
 ) -> tuple[Entry, ...]:
     """Copy entries to the global memory, if a person agreed that they hold in any repository."""
-    accepted = [question.located for question in answers.to("accept") if question.located]
-    if not accepted:
+    accepted_entries = [question.located for question in answers.to("accept") if question.located]
+    if not accepted_entries:
         return ()
-    entries = tuple(located.entry for located in accepted)
+    entries = tuple(located.entry for located in accepted_entries)
     return promote_globally(workspace.config.global_.path, entries, now, dry_run=dry_run)
 
 
@@ -249,12 +251,12 @@ def _render_rejected_file(
     They record the questions that were asked, with those that were answered, so that they are not
     repeated soon. Questions that were answered by "never" get a line with key and title.
     """
-    asked_questions = (*queue.week.shown, *answers.skipped)
+    asked_questions = (*queue.week.questions, *answers.skipped)
     never_lines = [
         f"{question.key} {shorten(question.title, TITLE_WIDTH)}" for question in answers.to("never")
     ]
     return record_asked(
-        workspace, queue.base, asked_questions, answers.answered, today, more=never_lines
+        workspace, queue.base, asked_questions, answers.answered, today, more_lines=never_lines
     )
 
 
@@ -347,7 +349,9 @@ class AnsweredEntries(NamedTuple):
     with_check: Sequence[Question] = ()
 
 
-def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, today: date) -> Plan:
+def plan_review(
+    workspace: Workspace, queue: Queue, answered_entries: AnsweredEntries, today: date
+) -> Plan:
     """Return the plan that changes entries as people answered.
 
     Entries that hold are confirmed, entries that do not hold are retired, and entries whose check
@@ -356,14 +360,14 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
     Args:
         workspace: the repository.
         queue: the questions.
-        answered: the questions with their answers.
+        answered_entries: the questions with their answers.
         today: the day.
     """
     base = workspace_at(workspace.repo, queue.base).at(queue.base)
     changes = [
-        *_confirm_entries(base, answered.to_confirm, today),
-        *_add_checks(base, answered.with_check),
-        *_retire_entries(answered.to_retire),
+        *_confirm_entries(base, answered_entries.to_confirm, today),
+        *_add_checks(base, answered_entries.with_check),
+        *_retire_entries(answered_entries.to_retire),
     ]
     steps: list[PlannedStep] = []
     for step in STEPS:
@@ -382,7 +386,9 @@ def plan_review(workspace: Workspace, queue: Queue, answered: AnsweredEntries, t
     )
 
 
-def _confirm_entries(base: Snapshot, kept: Sequence[Question], today: date) -> Iterator[Change]:
+def _confirm_entries(
+    base: Snapshot, kept_questions: Sequence[Question], today: date
+) -> Iterator[Change]:
     """Yield the updates of entries that hold.
 
     Cites of changed code are renewed: they name the code at the commit. Cites whose code is gone
@@ -391,22 +397,22 @@ def _confirm_entries(base: Snapshot, kept: Sequence[Question], today: date) -> I
 
     Args:
         base: the commit.
-        kept: the questions that were answered by `keep`.
+        kept_questions: the questions that were answered by `keep`.
         today: the day.
     """
     paths = base.tree.files.keys()
     entries_to_anchor: list[Entry] = []
-    for question in kept:
+    for question in kept_questions:
         cites = tuple(_list_renewed_cites(question, base.sha, paths))
         entries_to_anchor.append(replace(_entry_of(question), cites=cites))
     anchored_entries = anchor_entries(base.workspace, entries_to_anchor)
-    for question, anchored_entry in zip(kept, anchored_entries, strict=True):
+    for question, anchored_entry in zip(kept_questions, anchored_entries, strict=True):
         entry = _entry_of(question)
         if anchored_entry != entry:
-            yield _update("consolidate", question, anchored_entry, KEPT_REASON)
+            yield _make_update("consolidate", question, anchored_entry, KEPT_REASON)
         else:
             dated_entry = replace(entry, last_reinforced=max(today, entry.last_reinforced))
-            yield _update("reinforce", question, dated_entry, KEPT_REASON)
+            yield _make_update("reinforce", question, dated_entry, KEPT_REASON)
 
 
 def _add_checks(base: Snapshot, questions: Sequence[Question]) -> Iterator[Change]:
@@ -428,10 +434,10 @@ def _retire_entries(questions: Sequence[Question]) -> Iterator[Change]:
     """Yield the updates that retire entries: agents are not shown them any more."""
     for question in questions:
         retired = replace(_entry_of(question), status="retired")
-        yield _update("retire", question, retired, RETIRED_REASON)
+        yield _make_update("retire", question, retired, RETIRED_REASON)
 
 
-def _update(step: Step, question: Question, entry: Entry, why: str) -> Change:
+def _make_update(step: Step, question: Question, entry: Entry, why: str) -> Change:
     """Return the change that writes an entry in place of that of a question."""
     path = question.located.path if question.located else ""
     return Change(step=step, kind="update", path=path, entry=entry, why=why)

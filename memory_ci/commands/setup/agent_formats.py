@@ -10,8 +10,12 @@ from typing import Any
 
 from memory_ci.commands.setup.clients import MODULE, PROGRAM, Agent, HookEvent, Part, Place, Server
 
-TEST = " >/dev/null 2>&1 && "
-CALL = f" {' '.join(MODULE)}"
+SILENT_AND = " >/dev/null 2>&1 && "
+"""In sh, after a command: print nothing, and go on only if the command succeeds."""
+
+MODULE_CALL = f" {' '.join(MODULE)}"
+"""The arguments after an interpreter in a call of memory-ci: ` -P -m memory_ci`."""
+
 NO_ASK_FLAG = " --no-ask"
 USER_FLAG = " --user"
 
@@ -48,11 +52,15 @@ def format_hook(agent: Agent, event: HookEvent, call: str, flags: str) -> dict[s
         agent: the agent.
         event: the event that calls the hook.
         call: the start of the shell command: the program, with `-P -m memory_ci` for Python.
-        flags: options of `memory-ci hook agent`, each after a blank.
+        flags: options of `memory-ci hook agent`, each after a blank: ` --user --no-ask`.
+
+    Returns:
+        The JSON value. Its command is, for the program `memory-ci` and Claude Code,
+        `command -v memory-ci >/dev/null 2>&1 && memory-ci hook agent --for claude-code; exit 0`.
     """
-    mark, _old_mark = hook_marks(agent)
-    program = call.removesuffix(CALL)
-    command = f"command -v {program}{TEST}{call} {mark}{flags}; exit 0"
+    subcommand, _old_subcommand = hook_marks(agent)
+    program = call.removesuffix(MODULE_CALL)
+    command = f"command -v {program}{SILENT_AND}{call} {subcommand}{flags}; exit 0"
     if agent.hook_format == "copilot":  # Copilot does not pass the name of the event.
         command = command.replace("; exit", f" --event {event.name}; exit")
         return {"type": "command", "bash": command, "timeoutSec": agent.minute}
@@ -70,8 +78,9 @@ def is_our_hook(
 ) -> bool:
     """Return whether a JSON value is a hook that `init` wrote, for any interpreter.
 
-    The value is compared with the hook that would be written now, and with that of version 0.1. A
-    hook that its user edited equals neither.
+    The interpreter, or program, is read from the command of the hook. The value is ours if it
+    equals the hook that would be written for this interpreter now, or in version 0.1. A hook that
+    its user edited equals neither.
 
     Args:
         agent: the agent.
@@ -79,23 +88,23 @@ def is_our_hook(
         user_flag: the option of hooks in the home, "" for other hooks.
         value: the value from the settings of the agent.
     """
-    _mark, old_mark = hook_marks(agent)
+    _subcommand, old_subcommand = hook_marks(agent)
     try:
         hook = value["hooks"][0] if agent.hook_format == "groups" else value
         command = hook.get("command") or hook["bash"]
-        program, _, _ = command.removeprefix("command -v ").partition(TEST)
-        has_old_end = command.endswith(f"{old_mark}; exit 0")
+        program, _, _ = command.removeprefix("command -v ").partition(SILENT_AND)
+        has_old_end = command.endswith(f"{old_subcommand}; exit 0")
     except (AttributeError, IndexError, KeyError, TypeError):
         return False  # The value is no hook.
 
-    for call in (program, f"{program}{CALL}"):
+    for call in (program, f"{program}{MODULE_CALL}"):
         for ask_flag in ("", NO_ASK_FLAG):
             if value == format_hook(agent, event, call, user_flag + ask_flag):
                 return True
-    if not has_old_end or not command.startswith("command -v "):
-        return False
+
+    is_old_command = has_old_end and command.startswith("command -v ")
     old_hook = {"type": "command", "command": command, "timeout": agent.minute}
-    return bool(value == {"hooks": [old_hook]})
+    return is_old_command and bool(value == {"hooks": [old_hook]})
 
 
 def format_server(server: Server, program: Sequence[str]) -> dict[str, Any]:

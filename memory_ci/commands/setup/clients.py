@@ -26,15 +26,15 @@ class HookEvent(NamedTuple):
     Attributes:
         name: the agent's name of the event.
         tools: the tools whose calls raise the event, "" for all.
-        is_reading: the hook gives the agent memory at this event; otherwise it captures the
+        serves_memory: the hook gives the agent memory at this event; otherwise it captures the
             session.
-        is_asking: the event is hooked only to ask the agent, at the end of a turn, for notes.
+        asks_for_notes: the event is hooked only to ask the agent, at the end of a turn, for notes.
     """
 
     name: str
     tools: str = ""
-    is_reading: bool = True
-    is_asking: bool = False
+    serves_memory: bool = True
+    asks_for_notes: bool = False
 
 
 class Server(NamedTuple):
@@ -61,12 +61,12 @@ class Permission(NamedTuple):
     Attributes:
         keys: the path of the list of permissions, or of a member.
         value: the element of that list, or the value of that member.
-        is_member: `keys` end with the name of a member.
+        is_member_value: `keys` end with the name of a member.
     """
 
     keys: tuple[str, ...]
     value: str
-    is_member: bool = False
+    is_member_value: bool = False
 
 
 PartName = Literal["hooks", "mcp", "allow", "text"]
@@ -108,7 +108,8 @@ class Agent(msgspec.Struct, frozen=True):
         name: the name in options of the command line.
         parts: our parts in each of its files.
         events: the events to hook into.
-        minute: the time limit of a hook: one minute, in the agent's unit.
+        minute: one minute in the unit (seconds or milliseconds) that the agent's settings have
+            for the time limit of a hook.
         hook_format: the shape of a hook in its settings.
     """
 
@@ -133,13 +134,15 @@ CODEX_RULES = """# memory-ci init --clone --agent codex: this file is replaced b
 prefix_rule(pattern = ["memory-ci", "add"], decision = "allow")
 """
 
-STOP_EVENT = HookEvent("Stop", is_asking=True)
-END_EVENT = HookEvent("SessionEnd", is_reading=False)
+STOP_EVENT = HookEvent("Stop", asks_for_notes=True)
+END_EVENT = HookEvent("SessionEnd", serves_memory=False)
 START_EVENTS = (HookEvent("SessionStart"), HookEvent("UserPromptSubmit"))
 CLAUDE_FILES = (".claude/settings.local.json", ".claude/settings.json", ".claude/settings.json")
 GEMINI_FILES = (".gemini/settings.json", "", ".gemini/settings.json")
 OPENCODE_PLUGIN = ".opencode/plugins/memory-ci.js"
-OPENCODE_PERMISSION = Permission(("permission", "bash", "memory-ci add *"), "allow", is_member=True)
+OPENCODE_PERMISSION = Permission(
+    ("permission", "bash", "memory-ci add *"), "allow", is_member_value=True
+)
 WORKSPACE_ARGUMENTS = ("--repo", "${workspaceFolder}")
 AGENTS = (
     Agent(
@@ -181,7 +184,7 @@ AGENTS = (
             *START_EVENTS,
             HookEvent("PreToolUse"),
             HookEvent("PostToolUse"),
-            HookEvent("Stop", is_reading=False),
+            HookEvent("Stop", serves_memory=False),
         ),
     ),
     Agent(
@@ -201,7 +204,7 @@ AGENTS = (
             HookEvent(
                 "AfterTool", "read_file|read_many_files|replace|write_file|run_shell_command"
             ),
-            HookEvent("AfterAgent", is_asking=True),
+            HookEvent("AfterAgent", asks_for_notes=True),
             END_EVENT,
         ),
         60_000,
@@ -220,7 +223,7 @@ AGENTS = (
             HookEvent("sessionStart"),
             HookEvent("userPromptSubmitted"),
             HookEvent("preToolUse"),
-            HookEvent("agentStop", is_asking=True),
+            HookEvent("agentStop", asks_for_notes=True),
         ),
         hook_format="copilot",
     ),
@@ -271,8 +274,8 @@ AGENTS = (
         (
             HookEvent("sessionStart"),
             HookEvent("postToolUse"),
-            HookEvent("stop", is_reading=False),
-            HookEvent("sessionEnd", is_reading=False),
+            HookEvent("stop", serves_memory=False),
+            HookEvent("sessionEnd", serves_memory=False),
         ),
         hook_format="cursor",
     ),

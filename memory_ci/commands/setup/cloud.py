@@ -16,12 +16,12 @@ from memory_ci.store.files import write_file
 from memory_ci.store.steps import InstallStep, read_text
 
 SCRIPT_FILE = ".memory-ci-setup.sh"
-OURS = "# memory-ci init --cloud"
-SCRIPT = (
+CLOUD_MARK = "# memory-ci init --cloud"
+SETUP_SCRIPT = (
     Path(__file__).with_name("cloud_setup.sh").read_text("utf-8").replace("@VERSION@", __version__)
 )
 COPILOT_FILE = ".github/workflows/copilot-setup-steps.yml"
-COPILOT = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
+COPILOT_STEPS = Path(__file__).with_name("copilot_setup_steps.yml").read_text("utf-8")
 
 
 class Cloud(NamedTuple):
@@ -40,26 +40,29 @@ class Cloud(NamedTuple):
     remark: str = ""
 
 
-SCRIPT_OF_ITS_OWN = "put `{call}` into the setup script of the environment"
+SETUP_SCRIPT_REMARK = "put `{call}` into the setup script of the environment"
 CLOUDS = {
-    "claude-web": Cloud(("claude-code",), remark=SCRIPT_OF_ITS_OWN),
+    "claude-web": Cloud(("claude-code",), remark=SETUP_SCRIPT_REMARK),
     "copilot-cloud": Cloud(
-        ("copilot",), COPILOT_FILE, COPILOT, f"add the step `- run: {{call}}` to {COPILOT_FILE}"
+        ("copilot",),
+        COPILOT_FILE,
+        COPILOT_STEPS,
+        f"add the step `- run: {{call}}` to {COPILOT_FILE}",
     ),
-    "codex-cloud": Cloud(remark=SCRIPT_OF_ITS_OWN),
+    "codex-cloud": Cloud(remark=SETUP_SCRIPT_REMARK),
     "jules": Cloud(remark="put `{call}` into the initial setup of the repository in Jules"),
 }
 
 
 def set_up_cloud(
-    workspace: Workspace, name: str, note: Path, *, dry_run: bool = False
+    workspace: Workspace, name: str, made_file: Path, *, dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
-    """Write the set-up step of a cloud agent, its committed hooks, and the lines of AGENTS.md.
+    """Write the set-up step of a cloud agent, its committed hooks, and our lines in AGENTS.md.
 
     Args:
         workspace: the repository and its configuration.
         name: a key of `CLOUDS`.
-        note: the file that lists the results of `init --clone`.
+        made_file: the file that lists the results of `init --clone`.
         dry_run: write nothing.
 
     Raises:
@@ -69,19 +72,19 @@ def set_up_cloud(
     root = work_tree(workspace)
     cloud = CLOUDS[name]
     options = AgentOptions(place="shared", is_mcp=False)
-    edits = plan_agents(root, (*cloud.hooks, "agents-md"), options, note)
+    edits = plan_agents(root, (*cloud.hooks, "agents-md"), options, made_file)
 
-    steps = [_put_whole(root, SCRIPT_FILE, SCRIPT, dry_run)]
+    steps = [_write_outdated_file(root, SCRIPT_FILE, SETUP_SCRIPT, dry_run)]
     if cloud.file:
-        steps.append(_put_whole(root, cloud.file, cloud.text, dry_run))
-    steps += [apply_agent_edit(edit, note, dry_run) for edit in edits]
+        steps.append(_write_outdated_file(root, cloud.file, cloud.text, dry_run))
+    steps += [apply_agent_edit(edit, made_file, dry_run) for edit in edits]
     return tuple(steps)
 
 
-def _put_whole(root: Path, file: str, text: str, dry_run: bool) -> InstallStep:
+def _write_outdated_file(root: Path, file: str, text: str, dry_run: bool) -> InstallStep:
     """Write a file that is missing, or that another version of memory-ci wrote."""
     old_text = read_text(root / file)
-    is_outdated = old_text != text and (not old_text or OURS in old_text)
+    is_outdated = old_text != text and (not old_text or CLOUD_MARK in old_text)
     if is_outdated and not dry_run:
         write_file(root / file, text.encode(), root)
     return InstallStep("cloud", str(root / file), "written" if is_outdated else "kept")

@@ -43,7 +43,7 @@ Part = Literal["hooks", "retrieve", "ask", "mcp"]
 
 ALL_AGENTS = "all"
 
-RENAMED = (
+RENAMED_HOOKS_TEXT = (
     "\nHooks of ours that you had changed are renamed and not run. "
     "Where lines of your own belong: `memory-ci help agents`"
 )
@@ -73,8 +73,8 @@ def _set_up_home(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
     options = AgentOptions(
         python=sys.executable,
         place="user",
-        is_reading="retrieve" not in agents.without,
-        is_asking="ask" not in agents.without,
+        serves_memory="retrieve" not in agents.without,
+        asks_for_notes="ask" not in agents.without,
         is_mcp=False,
     )
     steps = install_for_user(Path.home(), agents.names, options, dry_run=dry_run)
@@ -82,12 +82,21 @@ def _set_up_home(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
 
 
 def _set_up_clone(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
-    """Set up the merge driver, git's hooks and the settings of agents in this clone."""
+    """Set up the merge driver, git's hooks and the settings of agents in this clone.
+
+    The results are printed, with the steps that are left to the user: to commit a file, or to add
+    lines to the files of a tool that manages git's hooks.
+
+    Args:
+        agents: the agents, and the parts to set up for them or to leave out.
+        dry_run: change nothing.
+        as_json: print the results as JSON.
+    """
     from memory_ci.commands.setup.hooks import find_hook_manager
     from memory_ci.commands.setup.install import install
 
     current_workspace = open_current_workspace()
-    has_mcp = find_spec("mcp") is not None
+    has_mcp = find_spec("mcp") is not None  # the library of the MCP server is installed
     with_hooks = "hooks" not in agents.without
     with_mcp = "mcp" not in agents.without
     steps = install(
@@ -96,8 +105,8 @@ def _set_up_clone(agents: AgentChoice, dry_run: bool, as_json: bool) -> None:
         with_hooks=with_hooks,
         agents=agents.names,
         is_shared=agents.is_shared,
-        is_reading="retrieve" not in agents.without,
-        is_asking="ask" not in agents.without,
+        serves_memory="retrieve" not in agents.without,
+        asks_for_notes="ask" not in agents.without,
         is_mcp=has_mcp and with_mcp,
         dry_run=dry_run,
     )
@@ -171,7 +180,7 @@ def show_steps(
         for path in paths:
             say(f"{label} {path}")
     if any(step.result == "renamed" for step in steps):
-        say(RENAMED)
+        say(RENAMED_HOOKS_TEXT)
 
 
 def _clear_home(dry_run: bool, as_json: bool) -> None:
@@ -405,7 +414,7 @@ def _set_up_repository(
         installed_agents = guess_agents(work_tree(current_workspace), Path.home())
         answers = ask_for_parts(current_workspace, options, installed_agents)
         options, agents, asked_history = answers
-    preview = _preview(current_workspace, history, as_json) if history else None
+    preview = _preview_history(current_workspace, history, as_json) if history else None
     if options.pre_commit or options.ci != "none":
         release = need_release(options.release, must_be_tag=options.ci == "gitlab")
         options = replace(options, release=release)
@@ -433,7 +442,7 @@ def _set_up_repository(
         say(f"\nCommit them to the default branch.{then}")
     if asked_history:
         # At the end: an interruption of it leaves everything set up.
-        _preview(current_workspace, asked_history, as_json)
+        _preview_history(current_workspace, asked_history, as_json)
 
 
 class _InitResults(NamedTuple):
@@ -469,7 +478,7 @@ def _write_parts(
         cloud: the cloud agent, None for none.
         dry_run: write nothing.
     """
-    from memory_ci.commands.setup.init import INSTALLED, init_repository
+    from memory_ci.commands.setup.init import INIT_NOTE_FILE, init_repository
     from memory_ci.commands.setup.install import install
 
     # The dry run raises for a file that cannot be merged, before anything is written.
@@ -491,13 +500,13 @@ def _write_parts(
     if cloud:
         cloud_steps, remark = _set_up_cloud(current_workspace, cloud, dry_run)
     if (agents or cloud) and not dry_run:
-        note = current_workspace.repo.git_dir / INSTALLED
-        note.parent.mkdir(exist_ok=True)
-        note.touch()
+        init_note = current_workspace.repo.git_dir / INIT_NOTE_FILE
+        init_note.parent.mkdir(exist_ok=True)
+        init_note.touch()
     return _InitResults(file_steps, agent_steps, cloud_steps, remark)
 
 
-def _preview(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
+def _preview_history(current_workspace: Workspace, history: str, as_json: bool) -> Preview:
     """Return a preview of learnings from older work, and print it unless JSON is printed later.
 
     Args:
@@ -540,19 +549,19 @@ def _clear_repository(dry_run: bool, as_json: bool) -> None:
 
     If `init` set up an agent, this also removes the parts of `init --clone`.
     """
-    from memory_ci.commands.setup.init import INSTALLED, uninit_repository
+    from memory_ci.commands.setup.init import INIT_NOTE_FILE, uninit_repository
     from memory_ci.commands.setup.install import uninstall
 
     current_workspace = open_current_workspace()
-    note = current_workspace.repo.git_dir / INSTALLED
-    is_installed_by_init = note.exists()
+    init_note = current_workspace.repo.git_dir / INIT_NOTE_FILE
+    is_installed_by_init = init_note.exists()
     # Without the note `init --clone` installed them, and they are only looked for.
     steps = uninstall(current_workspace, dry_run=dry_run or not is_installed_by_init)
     installed = [step for step in steps if step.result != "absent"]
     agent_steps = installed if is_installed_by_init else []
     file_steps = uninit_repository(current_workspace, dry_run=dry_run)
     if not dry_run:
-        note.unlink(missing_ok=True)
+        init_note.unlink(missing_ok=True)
 
     if as_json:
         echo_json({"dry_run": dry_run, "files": file_steps, "agents": agent_steps})

@@ -19,7 +19,13 @@ import msgspec
 from memory_ci.commands.setup import ci_files
 from memory_ci.commands.setup.ci_files import Release
 from memory_ci.commands.setup.clients import AGENTS, Agent
-from memory_ci.commands.setup.cloud import COPILOT, COPILOT_FILE, OURS, SCRIPT, SCRIPT_FILE
+from memory_ci.commands.setup.cloud import (
+    CLOUD_MARK,
+    COPILOT_FILE,
+    COPILOT_STEPS,
+    SCRIPT_FILE,
+    SETUP_SCRIPT,
+)
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import RepositoryError, UsageError
@@ -33,10 +39,11 @@ from memory_ci.store.yamltext import YamlTextError, list_events
 GITHUB = ".github/workflows/memory.yml"
 GITLAB = ".gitlab-ci.yml"
 Ci = Literal["github", "gitlab", "none"]
-CHANGED = "what `init` wrote there was changed: it stays as it is"
-TAKEN = "our lines are out, and the rest is as it was"
-CALLED = "it runs memory-ci already"
-INSTALLED = "memory-ci/init"
+# Remarks on files that `init` or `init --remove` leaves, or leaves in part.
+CHANGED_REMARK = "what `init` wrote there was changed: it stays as it is"
+BLOCK_REMOVED_REMARK = "our lines are out, and the rest is as it was"
+CALLED_REMARK = "it runs memory-ci already"
+INIT_NOTE_FILE = "memory-ci/init"
 """A file in the git directory: `init` hooked an agent in, and `init --remove` clears the clone."""
 
 CONFIG_TEXT = """\
@@ -66,7 +73,7 @@ INSTITUTIONAL_TEXT = """\
 
 <!-- Norms that always hold. Every agent's job is given all of this, so keep it short. -->
 """
-FILES = {
+MEMORY_FILE_TEXTS = {
     CONFIG_FILE: CONFIG_TEXT,
     "MEMORY.md": PROJECT_TEXT,
     "institutional.md": INSTITUTIONAL_TEXT,
@@ -158,8 +165,8 @@ def init_repository(
         RepositoryError: bare-repository, outside-repository, not-a-file; nothing is written.
             write-failed.
     """
-    edits = list(_plan(workspace, options))
-    return _apply(work_tree(workspace), edits, dry_run)
+    edits = list(_plan_init(workspace, options))
+    return _apply_edits(work_tree(workspace), edits, dry_run)
 
 
 def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[InitStep, ...]:
@@ -171,10 +178,10 @@ def uninit_repository(workspace: Workspace, *, dry_run: bool = False) -> tuple[I
     """
     root = work_tree(workspace)
     edits = list(_plan_removal(root, workspace.config.export.path))
-    return _apply(root, edits, dry_run)
+    return _apply_edits(root, edits, dry_run)
 
 
-def _apply(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitStep, ...]:
+def _apply_edits(root: Path, edits: Sequence[FileEdit], dry_run: bool) -> tuple[InitStep, ...]:
     """Write or remove the files of edits, and return the result of each."""
     for edit in edits:
         if dry_run or edit.before == edit.after:
@@ -197,10 +204,10 @@ def _remove_empty_folders(root: Path, path: str) -> None:
 # -- init
 
 
-def _plan(workspace: Workspace, options: InitOptions) -> Iterator[FileEdit]:
+def _plan_init(workspace: Workspace, options: InitOptions) -> Iterator[FileEdit]:
     """Yield the edits of `init`: the files of memory, then those of pre-commit and CI."""
     root = work_tree(workspace)
-    for path, text in FILES.items():
+    for path, text in MEMORY_FILE_TEXTS.items():
         if (root / path).exists():
             yield FileEdit(path, "", "")  # no change
         else:
@@ -222,16 +229,21 @@ def _plan(workspace: Workspace, options: InitOptions) -> Iterator[FileEdit]:
 def _plan_pre_commit(root: Path, release: Release) -> FileEdit:
     """Plan to add our hooks to .pre-commit-config.yaml.
 
-    A remark names the types of hooks that the file would have to install, too.
+    The file may list the types of git hooks that pre-commit installs. A remark for the person names
+    the types that our hooks need and the list lacks.
     """
-    item = ci_files.pre_commit_item(release)
-    whole = f"{ci_files.TYPES_LINE}repos:\n{item}"
-    add = partial(ci_files.add_pre_commit, release=release)
-    edit = _plan_block(root, PRE_COMMIT, whole_text=whole, pasted_text=item, add_block=add)
+    repos_item = ci_files.pre_commit_item(release)
+    edit = _plan_block(
+        root,
+        PRE_COMMIT,
+        whole_text=f"{ci_files.HOOK_TYPES_LINE}repos:\n{repos_item}",
+        pasted_text=repos_item,
+        add_block=partial(ci_files.add_pre_commit, release=release),
+    )
 
     keys = ci_files.list_keys(edit.after or "")
-    hook_types = keys.get("default_install_hook_types", ci_files.TYPES)
-    missing_types = [name for name in ci_files.TYPES if name not in hook_types]
+    hook_types = keys.get("default_install_hook_types", ci_files.HOOK_TYPES)
+    missing_types = [name for name in ci_files.HOOK_TYPES if name not in hook_types]
     if not missing_types:
         return edit
     remark = f"add to its default_install_hook_types: {', '.join(missing_types)}"
@@ -244,7 +256,7 @@ def _plan_github(workspace: Workspace, root: Path, release: Release) -> FileEdit
     for file in sorted((root / GITHUB).parent.glob("*.y*ml")):
         path = file.relative_to(root).as_posix()
         if path != GITHUB and _calls_memory_ci(read_text(file)):
-            return FileEdit(path, "", "", CALLED)
+            return FileEdit(path, "", "", CALLED_REMARK)
     return _plan_block(root, GITHUB, whole_text=workflow, pasted_text=workflow, add_block=None)
 
 
@@ -256,30 +268,33 @@ def _plan_block(
     pasted_text: str,
     add_block: Callable[[str], str] | None,
 ) -> FileEdit:
-    """Plan to put a block of ours into a file, or to write the file.
+    """Plan to put a block of ours, lines between two marks, into a file, or to write the file.
+
+    The file stays as it is if somebody changed a block of ours in it, if other lines of it call
+    memory-ci, or if it has the same block already. A new file is one block.
 
     Args:
         root: the top of the work tree.
         path: the file, relative to the root.
         whole_text: the text if there is no such file.
         pasted_text: the text that a person has to paste if the file cannot be merged.
-        add_block: the function that puts the block into a text; None if the file must not exist.
+        add_block: puts the block into the text of others; None refuses a file of others.
 
     Raises:
         UsageError: the file cannot be merged (cannot-merge); the hint holds `pasted_text`.
     """
-    old_text = _read(root, path)
+    old_text = _read_file(root, path)
     if old_text is None:
-        return FileEdit(path, None, ci_files.fence(whole_text, ci_files.WHOLE))
+        return FileEdit(path, None, ci_files.fence(whole_text, ci_files.WHOLE_FILE_NOTE))
     if ci_files.is_changed(old_text):
-        return FileEdit(path, old_text, old_text, CHANGED)
+        return FileEdit(path, old_text, old_text, CHANGED_REMARK)
     text_without_blocks = ci_files.remove_blocks(old_text)
     if text_without_blocks is not None and _calls_memory_ci(text_without_blocks):
-        return FileEdit(path, old_text, old_text, CALLED)
+        return FileEdit(path, old_text, old_text, CALLED_REMARK)
 
     try:
         if text_without_blocks is None:  # The whole file was ours.
-            new_text = ci_files.fence(whole_text, ci_files.WHOLE)
+            new_text = ci_files.fence(whole_text, ci_files.WHOLE_FILE_NOTE)
         elif add_block is not None:
             new_text = add_block(text_without_blocks)
         else:
@@ -302,10 +317,10 @@ def _calls_memory_ci(text: str) -> bool:
     except YamlTextError:
         return False
     scalars = [event.value for event in events if event.kind == "Scalar"]
-    return any(ci_files.BY_HAND.search(scalar) for scalar in scalars)
+    return any(ci_files.MEMORY_CI_CALL.search(scalar) for scalar in scalars)
 
 
-def _read(root: Path, path: str) -> str | None:
+def _read_file(root: Path, path: str) -> str | None:
     """Return the text of a file, None for no file.
 
     Raises:
@@ -325,6 +340,8 @@ def _read(root: Path, path: str) -> str | None:
 def _plan_removal(root: Path, export_path: str) -> Iterator[FileEdit]:
     """Plan to remove the files and blocks of `init`.
 
+    Files that stay although memory-ci wrote them (memory, exports) are named with a remark.
+
     Args:
         root: the top of the work tree.
         export_path: the file that `export` writes memory to.
@@ -336,32 +353,50 @@ def _plan_removal(root: Path, export_path: str) -> Iterator[FileEdit]:
         remark = "what memory was exported to it stays"
         yield FileEdit(export_path, "", "", remark, is_left=True)
     for path in (PRE_COMMIT, GITHUB, GITLAB):
-        before = _read(root, path)
-        if before is not None:
-            yield from _plan_block_removal(path, before)
+        old_text = _read_file(root, path)
+        if old_text is not None:
+            yield from _plan_block_removal(path, old_text)
 
 
 def _plan_whole_files(root: Path) -> Iterator[FileEdit]:
-    """Plan to remove the files that are as `init` wrote them; others stay, with a remark."""
-    for path, text in {**FILES, SCRIPT_FILE: SCRIPT, COPILOT_FILE: COPILOT}.items():
-        old_text = _read(root, path)
-        if old_text == text or (path == CONFIG_FILE and old_text == FORMER_CONFIG_TEXT):
+    """Plan to remove the files that are as `init` wrote them; changed ones stay, with a remark.
+
+    These are the files of memory, and the set-up files of agents in the cloud. Nothing is said of a
+    file at the path of a set-up file that has no mark of ours: somebody else wrote it.
+    """
+    written_texts = {**MEMORY_FILE_TEXTS, SCRIPT_FILE: SETUP_SCRIPT, COPILOT_FILE: COPILOT_STEPS}
+    for path, written_text in written_texts.items():
+        old_text = _read_file(root, path)
+        is_former_config = path == CONFIG_FILE and old_text == FORMER_CONFIG_TEXT
+        if old_text is None:
+            continue
+        if old_text == written_text or is_former_config:
             yield FileEdit(path, old_text, None)
-        elif old_text is not None and (path in FILES or OURS in old_text):
-            remark = "it holds what others wrote" if path in FILES else CHANGED
-            yield FileEdit(path, old_text, old_text, remark, is_left=True)
+        elif path in MEMORY_FILE_TEXTS:
+            yield FileEdit(path, old_text, old_text, "it holds what others wrote", is_left=True)
+        elif CLOUD_MARK in old_text:
+            yield FileEdit(path, old_text, old_text, CHANGED_REMARK, is_left=True)
 
 
 def _plan_block_removal(path: str, old_text: str) -> Iterator[FileEdit]:
-    """Plan to remove our blocks from a file; nothing if it has none and calls no memory-ci."""
-    new_text = ci_files.remove_blocks(old_text)
+    """Plan to remove our blocks from a file of pre-commit or CI.
+
+    A block that somebody changed stays. So do calls of memory-ci outside our blocks. Each is named
+    with a remark. There is no edit for a file that has neither.
+
+    Args:
+        path: the file, relative to the top of the work tree.
+        old_text: its text.
+    """
+    new_text = ci_files.remove_blocks(old_text)  # None if the whole file was ours
     if new_text != old_text:
         remark = ""
         if new_text:
-            remark = CHANGED if ci_files.list_blocks(new_text) else TAKEN
+            has_changed_block = bool(ci_files.list_blocks(new_text))
+            remark = CHANGED_REMARK if has_changed_block else BLOCK_REMOVED_REMARK
         yield FileEdit(path, old_text, new_text, remark)
     elif ci_files.list_blocks(old_text):
-        yield FileEdit(path, old_text, old_text, CHANGED, is_left=True)
+        yield FileEdit(path, old_text, old_text, CHANGED_REMARK, is_left=True)
     elif _calls_memory_ci(old_text):
         remark = "memory-ci is called there, and `init` did not write that"
         yield FileEdit(path, old_text, old_text, remark, is_left=True)
@@ -400,7 +435,7 @@ def is_called_by(root: Path, caller: Ci | Literal["pre-commit"]) -> bool:
     return any(_calls_memory_ci(read_text(file)) for file in files)
 
 
-PROGRAMS = {
+PROGRAM_BY_AGENT = {
     "claude-code": "claude",
     "codex": "codex",
     "gemini": "gemini",
@@ -418,21 +453,33 @@ def guess_agents(root: Path, home: Path) -> tuple[str, ...]:
     """
     names: list[str] = []
     for agent in AGENTS:
-        program = PROGRAMS.get(agent.name)
+        program = PROGRAM_BY_AGENT.get(agent.name)
         if _has_own_folder(agent, root, home) or (program and which(program)):
             names.append(agent.name)
     return tuple(names)
 
 
+SHARED_FOLDERS = (".github", ".vscode", ".config")
+"""Folders of settings files of agents that other programs have files in, too."""
+
+
 def _has_own_folder(agent: Agent, root: Path, home: Path) -> bool:
-    """Return whether the work tree or the home has a folder of an agent, such as `.claude`."""
+    """Return whether the work tree or the home has a folder that only an agent makes.
+
+    It is the hidden folder of one of the agent's settings files: `.claude` of
+    `.claude/settings.json`.
+
+    Args:
+        agent: the agent.
+        root: the top of the work tree.
+        home: the home of the user.
+    """
     for part in agent.parts:
-        for top, file in ((root, part.file), (home, part.user)):
-            if not file.startswith(".") or "/" not in file:
+        for directory, settings_file in ((root, part.file), (home, part.user)):
+            folder_name, slash, _ = settings_file.partition("/")
+            is_hidden_folder = slash and folder_name.startswith(".")
+            if not is_hidden_folder or folder_name.startswith(SHARED_FOLDERS):
                 continue
-            folder = top / Path(file).parts[0]
-            # Other programs have files in these folders, too.
-            is_of_others = folder.name.startswith((".github", ".vscode", ".config"))
-            if folder.is_dir() and not is_of_others:
+            if (directory / folder_name).is_dir():
                 return True
     return False

@@ -37,14 +37,14 @@ from memory_ci.store.steps import (
     write_if_changed,
 )
 
-TITLE = "memory-ci: memory files entry by entry"
-EXCLUDE = "info/exclude"
+DRIVER_TITLE = "memory-ci: memory files entry by entry"
+EXCLUDE_FILE = "info/exclude"
 """In the git directory that all work trees share: the ignore patterns of this clone alone."""
 
 MADE_FILE = "memory-ci/made"
 """In the git directory: the paths that `init --clone` made for agents, one a line."""
 
-USER_MADE = ".local/state/memory-ci/made"
+USER_MADE_FILE = ".local/state/memory-ci/made"
 """The same in the home, for the settings of the user."""
 
 
@@ -55,8 +55,8 @@ def install(
     with_hooks: bool = True,
     agents: Sequence[str] = (),
     is_shared: bool = False,
-    is_reading: bool = True,
-    is_asking: bool = True,
+    serves_memory: bool = True,
+    asks_for_notes: bool = True,
     is_mcp: bool = True,
     dry_run: bool = False,
 ) -> tuple[InstallStep, ...]:
@@ -71,8 +71,8 @@ def install(
         with_hooks: write git's hooks.
         agents: the names of the agents to hook into.
         is_shared: the hooks of agents go into settings that are committed.
-        is_reading: the hooks of agents read memory, too.
-        is_asking: the hooks of agents ask for notes.
+        serves_memory: the hooks of agents read memory, too.
+        asks_for_notes: the hooks of agents ask for notes.
         is_mcp: agents get the MCP server.
         dry_run: change nothing.
 
@@ -83,7 +83,7 @@ def install(
     """
     repo = workspace.repo
     root = work_tree(workspace)
-    note = repo.git_dir / MADE_FILE
+    made_file = repo.git_dir / MADE_FILE
 
     # All that can be refused is checked and planned before the first file is written.
     writes_hooks = with_hooks and find_hook_manager(workspace) is None
@@ -92,15 +92,15 @@ def install(
     options = AgentOptions(
         python="" if is_shared else python,
         place="shared" if is_shared else "file",
-        is_reading=is_reading,
-        is_asking=is_asking,
+        serves_memory=serves_memory,
+        asks_for_notes=asks_for_notes,
         is_mcp=is_mcp,
     )
     local_files = _list_local_files(agents)
     tracked = _list_tracked(repo, local_files)
-    edits = plan_agents(root, agents, options, note, tracked)
+    edits = plan_agents(root, agents, options, made_file, tracked)
     untracked = [file for file in _list_edited(edits, root, local_files) if file not in tracked]
-    exclude_path = repo.common_dir / EXCLUDE
+    exclude_path = repo.common_dir / EXCLUDE_FILE
     if is_shared:
         exclude_text = _plan_exclude(exclude_path, included=untracked)
     else:
@@ -112,26 +112,28 @@ def install(
     if exclude_text is not None:
         result = write_if_changed(exclude_path, exclude_text, dry_run)
         steps.append(InstallStep("exclude", str(exclude_path), result))
-    return (*steps, *_put_agents(edits, note, dry_run))
+    return (*steps, *_apply_agent_edits(edits, made_file, dry_run))
 
 
 def install_for_user(
     home: Path, names: Sequence[str], options: AgentOptions, *, dry_run: bool = False
 ) -> tuple[InstallStep, ...]:
-    """Put our hooks into the settings of agents in the home, for every repository with memory.
+    """Put our hooks into the settings that agents have in the home of the user.
+
+    The agents then call them in every repository with memory.
 
     Args:
         home: the home of the user.
         names: the names of the agents.
-        options: the parts to put in.
+        options: which parts to put in, and their content.
         dry_run: change nothing.
 
     Raises:
         RepositoryError: write-failed.
         UsageError: agent-settings; nothing is written.
     """
-    note = home / USER_MADE
-    return _put_agents(plan_agents(home, names, options, note), note, dry_run)
+    made_file = home / USER_MADE_FILE
+    return _apply_agent_edits(plan_agents(home, names, options, made_file), made_file, dry_run)
 
 
 def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
@@ -141,8 +143,8 @@ def uninstall_for_user(home: Path, *, dry_run: bool = False) -> tuple[InstallSte
         RepositoryError: write-failed.
         UsageError: agent-settings; nothing is changed.
     """
-    note = home / USER_MADE
-    return _put_agents(plan_agent_removal(home, note, place="user"), note, dry_run)
+    made_file = home / USER_MADE_FILE
+    return _apply_agent_edits(plan_agent_removal(home, made_file, place="user"), made_file, dry_run)
 
 
 def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallStep, ...]:
@@ -154,20 +156,20 @@ def uninstall(workspace: Workspace, *, dry_run: bool = False) -> tuple[InstallSt
     """
     repo = workspace.repo
     root = work_tree(workspace)
-    note = repo.git_dir / MADE_FILE
-    edits = plan_agent_removal(root, note, _list_tracked(repo, _list_agent_files()))
+    made_file = repo.git_dir / MADE_FILE
+    edits = plan_agent_removal(root, made_file, _list_tracked(repo, _list_agent_files()))
 
     steps = [_remove_merge_driver(repo, dry_run)]
     attributes = root / ATTRIBUTES
     steps.append(InstallStep("attributes", str(attributes), _take_block_out(attributes, dry_run)))
     steps += uninstall_hooks(repo, dry_run)
 
-    exclude = repo.common_dir / EXCLUDE
+    exclude = repo.common_dir / EXCLUDE_FILE
     if not exclude.is_symlink():
         result = _take_block_out(exclude, dry_run)
         if result != "absent":
             steps.append(InstallStep("exclude", str(exclude), result))
-    return (*steps, *_put_agents(edits, note, dry_run))
+    return (*steps, *_apply_agent_edits(edits, made_file, dry_run))
 
 
 def _list_agent_files() -> list[str]:
@@ -206,7 +208,7 @@ def _list_tracked(repo: Repository, files: Sequence[str]) -> set[str]:
 
 def _put_merge_driver(repo: Repository, python: str, dry_run: bool) -> InstallStep:
     """Add our merge driver to the configuration of the clone."""
-    settings = {f"{SECTION}.name": TITLE, f"{SECTION}.driver": driver_command(python)}
+    settings = {f"{SECTION}.name": DRIVER_TITLE, f"{SECTION}.driver": driver_command(python)}
     is_set = all(find_setting(repo, name, "--local") == value for name, value in settings.items())
     if not is_set and not dry_run:
         for name, value in settings.items():
@@ -229,8 +231,10 @@ def _put_attributes(workspace: Workspace, root: Path, dry_run: bool) -> InstallS
     return InstallStep("attributes", str(path), write_if_changed(path, text, dry_run))
 
 
-def _put_agents(edits: Sequence[AgentEdit], note: Path, dry_run: bool) -> tuple[InstallStep, ...]:
-    return tuple(apply_agent_edit(edit, note, dry_run) for edit in edits)
+def _apply_agent_edits(
+    edits: Sequence[AgentEdit], made_file: Path, dry_run: bool
+) -> tuple[InstallStep, ...]:
+    return tuple(apply_agent_edit(edit, made_file, dry_run) for edit in edits)
 
 
 def _take_block_out(path: Path, dry_run: bool) -> StepResult:
@@ -249,12 +253,12 @@ def _take_block_out(path: Path, dry_run: bool) -> StepResult:
 def _plan_exclude(
     path: Path, *, excluded: Sequence[str] = (), included: Collection[str] = ()
 ) -> str | None:
-    """Return the new text of git's exclude file, with a block of ours.
+    """Return the new text of git's exclude file, in which our files are a marked block of lines.
 
     Args:
         path: the exclude file.
-        excluded: files that git is to ignore, together with those of earlier installs.
-        included: files that git is no longer to ignore.
+        excluded: files to add to the block; the files of earlier installs stay.
+        included: files to take out of the block, for they are to be committed.
 
     Returns:
         The text; None to leave the file as it is, also if it is a symbolic link.
@@ -262,11 +266,11 @@ def _plan_exclude(
     if path.is_symlink():
         return None
     text = read_text(path)
-    block = HASHES.find(text)
+    block_match = HASHES.find(text)
     old_files: list[str] = []
-    if block:
+    if block_match:
         # Each line is a file with a slash before it, but for the first and the last one.
-        for line in block.group().splitlines():
+        for line in block_match.group().splitlines():
             if line.startswith("/"):
                 old_files.append(line.removeprefix("/"))
     if not excluded and not set(old_files).intersection(included):

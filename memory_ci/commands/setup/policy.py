@@ -25,7 +25,7 @@ from memory_ci.store.files import write_file
 SOURCE_FILE = "memory-ci-policy.yaml"
 """The file of the policy in its own repository, at the root."""
 
-EXTENDS = Regex(r"(?m)^extends:.*\n?")  # `extends: https://…/policy@v1 sha256:…`
+EXTENDS_LINE = Regex(r"(?m)^extends:.*\n?")  # `extends: https://…/policy@v1 sha256:…`
 
 
 class PinnedPolicy(msgspec.Struct, frozen=True):
@@ -128,7 +128,7 @@ def _is_directory(path: Path) -> bool:
 def _with_extends(config_text: str, extends: str) -> str:
     """Return the text of a configuration with the key `extends` set to a pinned policy."""
     line = f"extends: {extends}\n"
-    match = EXTENDS.search(config_text)
+    match = EXTENDS_LINE.search(config_text)
     if match is None:
         return line + config_text
     return config_text[: match.start()] + line + config_text[match.end() :]

@@ -61,9 +61,9 @@ def find_served_directory(agent: str, environ: Mapping[str, str]) -> Path | None
         environ: the environment of the server.
 
     Returns:
-        The directory; None if the server must offer nothing, because the repository has no memory,
-        or because its own settings start a second server. Most agents start only the latter if two
-        servers have one name.
+        The directory; None if the server must offer nothing. That is if the repository has no
+        memory, or if the settings of the repository start a second server, which then serves it.
+        The latter happens only with PREFIXING_AGENT: other agents start one server of a name.
     """
     start: Path | None = Path.cwd()
     if agent == "copilot":

@@ -40,7 +40,7 @@ class Preview(msgspec.Struct, frozen=True):
     reason: str
 
     def lines(self) -> Iterator[str]:
-        """Yield the text for a terminal."""
+        """Yield the text for a terminal: what rules find in older work, and what a model costs."""
         since = f"--since {self.history}"
         yield f"Since {self.history}: {plural(self.changes, 'merged change')}."
         if not self.changes:

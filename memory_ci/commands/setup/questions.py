@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from memory_ci.cli.common import ask_text, confirm
 from memory_ci.cli.plain import say
 from memory_ci.commands.setup import init
-from memory_ci.commands.setup.ci_files import TAG, Release, need_release, parse_release
+from memory_ci.commands.setup.ci_files import RELEASE_TAG, Release, need_release, parse_release
 from memory_ci.commands.setup.hooks import PRE_COMMIT
 from memory_ci.commands.setup.init import Ci, InitOptions
 from memory_ci.config import CONFIG_FILE
@@ -17,7 +17,7 @@ from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.workspace import Workspace, work_tree
 
-HISTORY = "90d"
+DEFAULT_HISTORY = "90d"
 CI_NAMES: dict[Ci, str] = {"github": "GitHub Actions", "gitlab": "GitLab CI"}
 AGENT_NAMES = {
     "claude-code": "Claude Code",
@@ -75,7 +75,7 @@ def ask_for_parts(
             "Preview possible learnings from 90 days of merged work, and the price of a model?"
         )
         if confirm(question, default=True):
-            history = HISTORY
+            history = DEFAULT_HISTORY
     return SetupAnswers(options, agents, history)
 
 
@@ -113,7 +113,7 @@ def _ask_for_release(*, must_be_tag: bool) -> Release | None:
         The release, None for an empty answer.
     """
     question = (
-        f"Install memory-ci there from which repository? OWNER/REPO@{TAG} "
+        f"Install memory-ci there from which repository? OWNER/REPO@{RELEASE_TAG} "
         "(empty: leave them out for now):"
     )
     while True:

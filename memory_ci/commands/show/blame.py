@@ -61,10 +61,10 @@ def _load_blamed_memory(workspace: Workspace, view: str | None) -> BlamedMemory:
 def _parse_place(place: str) -> tuple[str, tuple[int, int] | None]:
     """Split `PATH:A-B` or `PATH:A` into the path, and the first and last line or None."""
     path, _, line_range = place.rpartition(":")
-    first, _, last = line_range.partition("-")
-    last = last or first
-    if path and first.isdecimal() and last.isdecimal():
-        return path, (int(first), int(last))
+    first_line, _, last_line = line_range.partition("-")
+    last_line = last_line or first_line
+    if path and first_line.isdecimal() and last_line.isdecimal():
+        return path, (int(first_line), int(last_line))
     return place, None
 
 
@@ -75,10 +75,12 @@ def _list_existing(workspace: Workspace, view: str | None, paths: Sequence[str])
     return {file.path for file in list_view(workspace, view, pathspecs)}
 
 
-def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[BlamedLines, ...]:
-    """Return the lines that were written by the work that an entry was learned from.
+def list_lines_of_entry(
+    workspace: Workspace, prefix: str, view: str | None
+) -> tuple[BlamedLines, ...]:
+    """Return the lines of code whose last change is the work that an entry was learned from.
 
-    Lines that later work has replaced are left out. At most MAX_FILES files are blamed.
+    At most MAX_FILES files are blamed.
 
     Args:
         workspace: the repository.
@@ -88,9 +90,9 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
     Raises:
         UsageError: unknown-entry, ambiguous-entry.
     """
-    loaded = load_memory(workspace, view)
-    entry = find_entry(loaded.located, prefix, loaded.findings).entry
-    memory = BlamedMemory(loaded.located, _map_episodes(workspace, view))
+    all_entries = load_memory(workspace, view)
+    entry = find_entry(all_entries.located, prefix, all_entries.findings).entry
+    memory = BlamedMemory(all_entries.located, _map_episodes(workspace, view))
     paths = _list_changed_files(entry, memory.episodes)
     existing_paths = _list_existing(workspace, view, paths)
 
@@ -99,7 +101,7 @@ def list_lines_of(workspace: Workspace, prefix: str, view: str | None) -> tuple[
         if path not in existing_paths:
             continue
         for block in _blame_file(workspace, path, view, memory):
-            if entry.id in {learned.id for learned in block.learned}:
+            if entry.id in {learned_entry.id for learned_entry in block.learned}:
                 blocks_of_entry.append(block)
     return tuple(blocks_of_entry)
 
@@ -158,7 +160,7 @@ def _blame_file(
             day=hunk.day,
             subject=hunk.subject,
             number=number,
-            given=_list_served(episode, titles),
+            served=_list_served(episode, titles),
             learned=_list_learned(memory.located, refs),
         )
 
@@ -180,7 +182,7 @@ def _find_numbers(repo: Repository, hunks: Sequence[BlamedRange]) -> dict[str, i
 
 
 def _list_served(episode: Episode | None, titles: Mapping[str, str]) -> tuple[NamedEntry, ...]:
-    """List the entries that the work of an episode was served or used."""
+    """List the entries that were served in the work of an episode, or that the work used."""
     if episode is None:
         return ()
     served_ids = [served.id for served in episode.retrieved]
@@ -195,11 +197,11 @@ def _list_learned(
     located_entries: Sequence[Located], refs: Sequence[str]
 ) -> tuple[NamedEntry, ...]:
     """Return the entries whose source is a piece of work, which is named by any of `refs`."""
-    learned = []
+    learned_entries = []
     for located in located_entries:
         if not set(refs).isdisjoint(_list_sources(located.entry)):
-            learned.append(NamedEntry(located.entry.id, located.entry.title))
-    return tuple(learned)
+            learned_entries.append(NamedEntry(located.entry.id, located.entry.title))
+    return tuple(learned_entries)
 
 
 def _map_episodes(workspace: Workspace, view: str | None) -> dict[str, Episode]:

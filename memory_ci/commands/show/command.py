@@ -179,11 +179,11 @@ def _show_blame(place: str, view: str | None, as_json: bool) -> None:
 
 def _show_lines(entry_id: str, view: str | None, as_json: bool) -> None:
     """Print the lines of code that were written by the work that an entry was learned from."""
-    from memory_ci.commands.show.blame import list_lines_of
+    from memory_ci.commands.show.blame import list_lines_of_entry
     from memory_ci.commands.show.text import render_blame
 
     with progress("Reading history"):
-        lines = list_lines_of(open_current_workspace(), entry_id, view)
+        lines = list_lines_of_entry(open_current_workspace(), entry_id, view)
     text = (
         render_blame(lines)
         or "No current line of code comes from the work that this entry was learned from.\n"

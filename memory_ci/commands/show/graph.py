@@ -117,13 +117,17 @@ class _GraphBuilder:
         )
 
     def _find_similar_edges(self) -> list[Edge]:
-        """Return edges from the entries of the frontier to the entries similar to them."""
+        """Return edges from the entries of the frontier to the entries similar to them.
+
+        The frontier are the nodes that were reached last. Retired entries have no similar ones.
+        """
         located_entries = []
         for node_id in self._frontier:
             located = self._located.get(node_id)
             if located is not None and located.entry.status != "retired":
                 located_entries.append(located)
-        results = find_similar(self._index, located_entries, words_of, scopes=None)
+        all_scopes = None
+        results = find_similar(self._index, located_entries, words_of, scopes=all_scopes)
 
         edges = []
         for located, similar in zip(located_entries, results, strict=True):
@@ -171,7 +175,13 @@ def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, 
 
 
 def _make_node(node_id: str, distance: int, located: Located | None) -> Node:
-    """Return the node of an entry; None for an id that no memory file has."""
+    """Return the node of an id.
+
+    Args:
+        node_id: the id.
+        distance: how many edges it is away from the center.
+        located: the entry; None if an entry names the id, and no memory file has it.
+    """
     if located is None:
         return Node(node_id, distance, is_missing=True)
     entry = located.entry

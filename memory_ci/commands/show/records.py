@@ -35,34 +35,47 @@ class CountedFeedback(msgspec.Struct, frozen=True):
     summary: str = ""
 
 
-class Why(msgspec.Struct, frozen=True, kw_only=True):
+class RankExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """An entry, and all that its rank depends on except the words of a task.
 
     Attributes:
-        prominence: the seed's formula.
-        parts: the factors of `prominence`.
-        given: how much work was served the entry.
-        used: how much work used it.
-        touched: how much work was about the same thing.
-        heard: the feedback, oldest first.
-        factors: the factors by which retrieve multiplies relevance; none if it is not ranked.
+        located: the entry, with its place in memory.
+        today: the day of the explanation.
+        prominence: the rank without a task, the product of `prominence_factors`.
+        prominence_factors: the name and value of each factor; `parts` in JSON.
+        utility: the value of the entry by the feedback on it, from 0 to 1.
+        served_count: how much work was served the entry; `served` in JSON.
+        used_count: how much work used it; `used` in JSON.
+        related_count: how many events of `feedback` only say that work which was served the entry
+            was about the same thing; `touched` in JSON.
+        feedback: every event, oldest first; `heard` in JSON.
+        has_low_utility: much of the feedback is negative; `is_low` in JSON.
+        rank_factors: the name and value of each factor by which retrieve multiplies relevance;
+            none if the entry is not ranked; `factors` in JSON.
+        verdicts: whether the code that it cites is unchanged.
         notes: why it is not ranked, and other remarks.
+        findings: findings on episode files that cannot be read.
     """
 
     located: Located
     today: date
     prominence: float
-    parts: tuple[tuple[str, float], ...]
+    prominence_factors: tuple[tuple[str, float], ...] = msgspec.field(name="parts")
     utility: float
-    given: int = 0
-    used: int = 0
-    touched: int = 0
-    heard: tuple[CountedFeedback, ...] = ()
-    is_low: bool = False
-    factors: tuple[tuple[str, float], ...] = ()
+    served_count: int = msgspec.field(default=0, name="served")
+    used_count: int = msgspec.field(default=0, name="used")
+    related_count: int = msgspec.field(default=0, name="touched")
+    feedback: tuple[CountedFeedback, ...] = msgspec.field(default=(), name="heard")
+    has_low_utility: bool = msgspec.field(default=False, name="is_low")
+    rank_factors: tuple[tuple[str, float], ...] = msgspec.field(default=(), name="factors")
     verdicts: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def judging_count(self) -> int:
+        """The number of feedback events that say something for or against the entry."""
+        return len(self.feedback) - self.related_count
 
 
 class Edge(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memory_ci.commands.show.entry_list import EntryList
 
 COLUMNS = (
-    "id title type scope status prominence given used importance last_reinforced path line".split()
+    "id title type scope status prominence served used importance last_reinforced path line".split()
 )
 """The columns of `list --format csv`, each a key of its JSON."""
 
@@ -99,7 +99,7 @@ def _make_records(
         record["path"] = located.path
         record["line"] = located.line
         record["prominence"] = prominence
-        record["given"] = use_count.given
+        record["served"] = use_count.served
         record["used"] = use_count.used
         records.append(record)
     return records

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from memory_ci.anchors.text import format_verdict
 from memory_ci.cli.terminal import bar
-from memory_ci.commands.show.records import CountedFeedback, Edge, Graph, Node, Why
+from memory_ci.commands.show.records import CountedFeedback, Edge, Graph, Node, RankExplanation
 from memory_ci.findings import printable
 from memory_ci.memory.lookup import ShownEntry
 from memory_ci.records.anchor import VerdictKind
@@ -16,10 +16,11 @@ from memory_ci.text import plural, shorten
 
 MAX_TITLE = 120
 MAX_SUMMARY = 80
-# Bounds of importance and recency that change the words.
-HIGH = 0.7
-FRESH = 0.9
-LOW = 0.4
+# Importance and recency, each from 0 to 1: the bounds at which their words change. Chosen by hand.
+HIGH_IMPORTANCE = 0.7
+FRESH_RECENCY = 0.9
+LOW_IMPORTANCE = 0.4
+LOW_RECENCY = 0.4
 VERDICT_SENTENCES: Sequence[tuple[VerdictKind, str]] = (
     ("gone", "The code that it cites is gone."),
     ("changed", "The code that it cites has changed since."),
@@ -30,92 +31,105 @@ VERDICT_SENTENCES: Sequence[tuple[VerdictKind, str]] = (
 """A sentence for the worst of the verdicts, the worst first."""
 
 
-def render_why(why: Why) -> str:
+def render_why(explanation: RankExplanation) -> str:
     """Return the text of `show --why`: an entry, its weight in words, and the figures behind it."""
-    lines = [*_describe_entry(why), "", *_sum_up(why), "", *_list_figures(why)]
+    lines = [
+        *_describe_entry(explanation),
+        "",
+        *_describe_weight_and_use(explanation),
+        "",
+        *_list_rank_figures(explanation),
+    ]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 
-def _describe_entry(why: Why) -> Iterator[str]:
+def _describe_entry(explanation: RankExplanation) -> Iterator[str]:
     """Yield lines on an entry, its place in memory, and its origin."""
-    located = why.located
+    located = explanation.located
     entry = located.entry
     yield f"{entry.id[:8]} {shorten(entry.title, MAX_TITLE)}"
     kind = f"{entry.type}, {located.scope.target}, {entry.status}"
-    yield f"  {kind}; {located.path}:{located.line}; as on {why.today}"
+    yield f"  {kind}; {located.path}:{located.line}; as on {explanation.today}"
     origins = []
     if entry.source:
         origins.append(f"from {entry.source}")
     if entry.created_at:
         origins.append(f"learned on {entry.created_at}")
-    origins.append(f"last reinforced on {entry.last_reinforced}")
-    origins.append(plural(entry.reinforcement_count, "time"))
+    times_reinforced = plural(entry.reinforcement_count, "time")
+    origins.append(f"last reinforced on {entry.last_reinforced}, {times_reinforced}")
     yield f"  {', '.join(origins)}"
     for line in entry.evidence:
         yield f"  evidence: {shorten(line, MAX_TITLE)}"
 
 
-def _sum_up(why: Why) -> Iterator[str]:
+def _describe_weight_and_use(explanation: RankExplanation) -> Iterator[str]:
     """Yield sentences on the weight, the use, the feedback and the cited code of an entry."""
-    entry = why.located.entry
-    weight = _describe_weight(dict(why.parts))
+    entry = explanation.located.entry
+    weight = _describe_importance_and_recency(dict(explanation.prominence_factors))
     reinforced = "never reinforced"
     if entry.reinforcement_count:
         reinforced = f"reinforced {plural(entry.reinforcement_count, 'time')}"
-    yield f"Its prominence is {why.prominence:.2f}: {weight}, {reinforced}."
+    yield f"Its prominence is {explanation.prominence:.2f}: {weight}, {reinforced}."
 
     feedback = "no feedback yet"
-    if why.heard:
-        feedback = f"{plural(len(why.heard) - why.touched, 'event')} of feedback"
-    if why.utility != NO_FEEDBACK:
-        side = "for" if why.utility > NO_FEEDBACK else "against"
+    if explanation.feedback:
+        feedback = f"{plural(explanation.judging_count, 'event')} of feedback"
+    if explanation.utility != NO_FEEDBACK:
+        side = "for" if explanation.utility > NO_FEEDBACK else "against"
         feedback += f", on balance {side} it"
-    yield f"It was served to {plural(why.given, 'job')} and used by {why.used}, with {feedback}."
+    jobs = plural(explanation.served_count, "job")
+    yield f"It was served to {jobs} and used by {explanation.used_count}, with {feedback}."
 
-    yield _describe_verdicts(why)
+    yield _describe_verdicts(explanation)
 
 
-def _describe_verdicts(why: Why) -> str:
+def _describe_verdicts(explanation: RankExplanation) -> str:
     """Return a sentence on the worst change of the code that an entry cites."""
-    kinds = {verdict.kind for verdict in why.verdicts}
+    kinds = {verdict.kind for verdict in explanation.verdicts}
     for kind, sentence in VERDICT_SENTENCES:
         if kind in kinds:
             return sentence
     return "It cites no code."
 
 
-def _describe_weight(parts: Mapping[str, float]) -> str:
+def _describe_importance_and_recency(factors: Mapping[str, float]) -> str:
     """Return importance and recency, each from 0 to 1, in words: `important and fresh`."""
     words = []
-    if parts["importance"] >= HIGH:
+    if factors["importance"] >= HIGH_IMPORTANCE:
         words.append("important")
-    elif parts["importance"] < LOW:
+    elif factors["importance"] < LOW_IMPORTANCE:
         words.append("of little importance")
-    if parts["recency"] >= FRESH:
+    if factors["recency"] >= FRESH_RECENCY:
         words.append("fresh")
-    elif parts["recency"] < LOW:
+    elif factors["recency"] < LOW_RECENCY:
         words.append("old")
     else:
         words.append("ageing")
     return " and ".join(words)
 
 
-def _list_figures(why: Why) -> Iterator[str]:
+def _list_rank_figures(explanation: RankExplanation) -> Iterator[str]:
     """Yield the numbers that the rank of an entry depends on, a table of labels and values."""
-    yield f"prominence {why.prominence:.3f}"
-    yield from _bars(why.parts)
-    events = plural(len(why.heard) - why.touched, "event")
-    low = " (low)" if why.is_low else ""
-    yield f"utility    {why.utility:.3f} from {events}{low}"
-    yield from (f"  {_describe_feedback(feedback)}" for feedback in why.heard)
-    used_share = f" ({why.used / why.given:.0%})" if why.given else ""
-    touched = f", {why.touched} about the same thing" if why.touched else ""
-    yield f"given      to {plural(why.given, 'job')}, used by {why.used}{used_share}{touched}"
-    if why.factors:
+    yield f"prominence {explanation.prominence:.3f}"
+    yield from _draw_bars(explanation.prominence_factors)
+    events = plural(explanation.judging_count, "event")
+    low_mark = " (low)" if explanation.has_low_utility else ""
+    yield f"utility    {explanation.utility:.3f} from {events}{low_mark}"
+    yield from (f"  {_describe_feedback(feedback)}" for feedback in explanation.feedback)
+
+    jobs = plural(explanation.served_count, "job")
+    usage = f"served     to {jobs}, used by {explanation.used_count}"
+    if explanation.served_count:
+        usage += f" ({explanation.used_count / explanation.served_count:.0%})"
+    if explanation.related_count:
+        usage += f", {explanation.related_count} about the same thing"
+    yield usage
+
+    if explanation.rank_factors:
         yield "ranking    what it has in common with a task, times"
-        yield from _bars(why.factors)
-    yield from (f"cites      {format_verdict(verdict)}" for verdict in why.verdicts)
-    yield from why.notes
+        yield from _draw_bars(explanation.rank_factors)
+    yield from (f"cites      {format_verdict(verdict)}" for verdict in explanation.verdicts)
+    yield from explanation.notes
 
 
 def _describe_feedback(feedback: CountedFeedback) -> str:
@@ -137,7 +151,7 @@ def _join_non_empty(separator: str, *parts: str) -> str:
     return separator.join(part for part in parts if part)
 
 
-def _bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
+def _draw_bars(factors: Sequence[tuple[str, float]]) -> Iterator[str]:
     """Yield a line for each factor, with a bar in proportion to the largest, or to 1."""
     largest = max(1.0, *(value for _, value in factors))
     for name, value in factors:
@@ -207,13 +221,16 @@ class _Tree:
     def __init__(self, graph: Graph) -> None:
         self._edges = graph.edges
         self._nodes = {node.id: node for node in graph.nodes}
-        self._shown_ids = {graph.center}
+        self._reserved_ids = {graph.center}  # nodes that are described, or will be further up
         self._drawn_edges: set[Edge] = set()
         self.lines = [_describe_node(self._nodes[graph.center])]
         self._draw_edges_of(graph.center, "")
 
     def _draw_edges_of(self, node_id: str, indent: str) -> None:
-        """Add a line for each edge of a node that has none yet, followed by those of its other end.
+        """Add a line for each edge of a node that has none yet.
+
+        If the node at the other end of an edge has no line further up, the lines of its own edges
+        follow at once, indented; else the line says `(above)`.
 
         Args:
             node_id: the node, which has a line already.
@@ -225,24 +242,31 @@ class _Tree:
             if node_id in (edge.source, edge.target) and edge not in self._drawn_edges
         ]
         self._drawn_edges.update(edges)
-        other_ids = [edge.target if edge.source == node_id else edge.source for edge in edges]
-        # Marked before the recursion, so that a node is described as near to the root as it can be.
-        new_ids = set(other_ids) - self._shown_ids
-        self._shown_ids.update(new_ids)
+        # All neighbours are reserved before the recursion: a node is described below the node that
+        # is nearest to the root, not below one that the recursion happens to reach first.
+        undescribed_ids = {_other_end(edge, node_id) for edge in edges} - self._reserved_ids
+        self._reserved_ids.update(undescribed_ids)
 
-        for number, (edge, other_id) in enumerate(zip(edges, other_ids, strict=True), start=1):
+        for number, edge in enumerate(edges, start=1):
+            other_id = _other_end(edge, node_id)
             is_last = number == len(edges)
             branch = "└─" if is_last else "├─"
-            prefix = f"{indent}{branch} {edge.kind} {edge.weight:.2f} {_arrow(edge, node_id)}"
-            if other_id not in new_ids:
+            prefix = (
+                f"{indent}{branch} {edge.kind} {edge.weight:.2f} {_choose_arrow(edge, node_id)}"
+            )
+            if other_id not in undescribed_ids:
                 self.lines.append(f"{prefix} {other_id[:ID_WIDTH]} (above)")
                 continue
-            new_ids.remove(other_id)  # A second edge to the same node only names it.
+            undescribed_ids.remove(other_id)  # A second edge to the same node only names it.
             self.lines.append(f"{prefix} {_describe_node(self._nodes[other_id])}")
             self._draw_edges_of(other_id, indent + ("   " if is_last else "│  "))
 
 
-def _arrow(edge: Edge, node_id: str) -> str:
+def _other_end(edge: Edge, node_id: str) -> str:
+    return edge.target if edge.source == node_id else edge.source
+
+
+def _choose_arrow(edge: Edge, node_id: str) -> str:
     if edge.kind == "similar":
         return "~"
     return "→" if edge.source == node_id else "←"
@@ -268,9 +292,9 @@ def render_blame(blamed: Sequence[BlamedLines]) -> str:
         if block.last > block.first:
             line_range += f"-{block.last}"
         lines.append(f"{block.path}:{line_range}  {_describe_work(block)}")
-        for served in block.given:
+        for served in block.served:
             used = "  (used)" if served.is_used else ""
-            lines.append(f"    given    {_name_entry(served)}{used}")
+            lines.append(f"    served   {_name_entry(served)}{used}")
         lines += [f"    learned  {_name_entry(learned)}" for learned in block.learned]
     return "".join(f"{printable(line)}\n" for line in lines)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from memory_ci.commands.retrieve.anchor_verdicts import VerdictsByEntry, judge_cites, weigh_truth
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.ranking import FeedbackWeights, make_weights
-from memory_ci.commands.show.records import CountedFeedback, Why
+from memory_ci.commands.show.records import CountedFeedback, RankExplanation
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle import episodes as lifecycle_episodes
@@ -32,13 +32,15 @@ from memory_ci.search.search import list_entries
 
 WITHHELD = "[withheld]"
 MAX_NAMED = 5
-LOW = (
+LOW_UTILITY_NOTE = (
     "Much of its feedback is negative: a person should check whether it still holds. "
     "Negative feedback alone never retires it."
 )
 
 
-def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None = None) -> Why:
+def explain_entry(
+    workspace: Workspace, prefix: str, today: date, at: str | None = None
+) -> RankExplanation:
     """Return all that the rank of an entry depends on, except the words of a task.
 
     Args:
@@ -60,10 +62,12 @@ def explain_entry(workspace: Workspace, prefix: str, today: date, at: str | None
         if view is None:
             message = f"no entry has an id that starts with {prefix!r}"
             raise UsageError(message, slug="unknown-entry", hint=moment.note)
-    return _explain(workspace, prefix, view, today)
+    return _explain_as_of(workspace, prefix, view, today)
 
 
-def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -> Why:
+def _explain_as_of(
+    workspace: Workspace, prefix: str, view: str | None, today: date
+) -> RankExplanation:
     """Return all that the rank of an entry depends on, as of a revision and a day.
 
     Args:
@@ -75,36 +79,38 @@ def _explain(workspace: Workspace, prefix: str, view: str | None, today: date) -
     episodes = load_episodes(workspace, view)
     located, all_located = _find_located(workspace, prefix, view)
     entry = located.entry
-    # Feedback on and use of a superseded entry count for the entry that replaced it, its successor.
+    # Feedback on and use of a superseded entry count for the entry that replaced it, its heir.
     successors = lifecycle_episodes.find_successors_among(other.entry for other in all_located)
-    feedback = lifecycle_episodes.list_feedback(episodes.records)
-    utilities = compute_utilities(feedback, successors=successors)
+    all_feedback = lifecycle_episodes.list_feedback(episodes.records)
+    utilities = compute_utilities(all_feedback, successors=successors)
     feedback_weights = FeedbackWeights(today, utilities)
     usage = _count_usage(entry, episodes, successors)
-    is_low = entry.id in utilities and utilities[entry.id].is_low
+    has_low_utility = entry.id in utilities and utilities[entry.id].is_low
 
-    verdicts: VerdictsByEntry = {}
+    verdicts_by_entry: VerdictsByEntry = {}
     if located.scope.name != "global":  # Global memory cites other repositories.
-        verdicts = judge_cites(workspace, [located], view)
-    factors = _list_rank_factors(located, feedback_weights, verdicts)
+        verdicts_by_entry = judge_cites(workspace, [located], view)
+    entry_verdicts = verdicts_by_entry.get(entry, ())
+    rank_factors = _list_rank_factors(located, feedback_weights, verdicts_by_entry)
+
     notes = [*_note_duplicate_ids(located, all_located)]
-    if is_low:
-        notes.append(LOW)
-    notes += _note_absence(located, today, is_ranked=bool(factors))
-    notes += _note_check(workspace, entry, view, today)
-    return Why(
+    if has_low_utility:
+        notes.append(LOW_UTILITY_NOTE)
+    notes += _note_absence(located, today, is_ranked=bool(rank_factors))
+    notes += _note_check_outcome(workspace, entry, view, today)
+    return RankExplanation(
         located=located,
         today=today,
         prominence=prominence(entry, today),
-        parts=_list_prominence_factors(entry, feedback_weights),
+        prominence_factors=_list_prominence_factors(entry, feedback_weights),
         utility=feedback_weights.utility(entry),
-        given=usage.given,
-        used=usage.used,
-        touched=feedback_weights.touched(entry),
-        heard=tuple(_iter_counted_feedback(entry.id, episodes.records, successors)),
-        is_low=is_low,
-        factors=factors,
-        verdicts=add_last_edits(workspace, [(entry, verdicts.get(entry, ()))], view)[0],
+        served_count=usage.served,
+        used_count=usage.used,
+        related_count=feedback_weights.touched(entry),
+        feedback=tuple(_iter_counted_feedback(entry.id, episodes.records, successors)),
+        has_low_utility=has_low_utility,
+        rank_factors=rank_factors,
+        verdicts=add_last_edits(workspace, [(entry, entry_verdicts)], view)[0],
         notes=tuple(notes),
         findings=episodes.findings,
     )
@@ -127,10 +133,15 @@ def _list_rank_factors(
 ) -> tuple[tuple[str, float], ...]:
     """Return the factors by which `retrieve` multiplies an entry's relevance to a task.
 
+    To find them, the entry is ranked alone, as a match of a made-up task with relevance 1.
+
     Args:
-        located: the entry; an entry that is not ranked has no factors.
+        located: the entry.
         feedback_weights: the weights by feedback and age.
         verdicts: whether the code that the entry cites is unchanged.
+
+    Returns:
+        The name and value of each factor; () if `retrieve` does not rank the entry.
     """
     if located.scope.name == "institutional":
         return ()
@@ -139,8 +150,8 @@ def _list_rank_factors(
     hits = rank([Match(located, 1.0)], weights)
     if not hits:
         return ()
-    _relevance, *other_factors = hits[0].factors
-    return tuple(other_factors)
+    _relevance, *rank_factors = hits[0].factors
+    return tuple(rank_factors)
 
 
 def _count_usage(
@@ -176,7 +187,7 @@ def _iter_counted_feedback(
         records: all episodes, which have feedback, and their amendments.
         successors: which entry replaced which: feedback on the old one counts for the new one.
     """
-    episodes = _map_episodes(records, successors)
+    episodes_by_event = _map_episodes_by_event(records, successors)
     all_feedback = lifecycle_episodes.list_feedback(records)
     for step in list_utility_steps(all_feedback, successors=successors):
         feedback = step.event
@@ -191,7 +202,7 @@ def _iter_counted_feedback(
             by=safe_feedback.by,
             ref=safe_feedback.ref,
         )
-        episode = episodes.get(lifecycle_episodes.event_key(feedback))
+        episode = episodes_by_event.get(lifecycle_episodes.event_key(feedback))
         if episode is not None:
             summary = episode.situation.summary or episode.text
             counted = replace(
@@ -203,19 +214,27 @@ def _iter_counted_feedback(
         yield counted
 
 
-def _map_episodes(
+def _map_episodes_by_event(
     records: Sequence[EpisodeRecord], successors: lifecycle_episodes.Successors
 ) -> dict[object, Episode]:
-    """Return the episode of each feedback event by the key of the event, the first of several."""
-    episodes: dict[object, Episode] = {}
-    # Reversed, so that of several episodes the first is stored last.
-    for episode in reversed(lifecycle_episodes.combine(records)):
+    """Return the episode that each feedback event came with, by the key of the event.
+
+    If several episodes have the same event, the first of them counts.
+
+    Args:
+        records: the episodes (records of work), and their amendments.
+        successors: which entry replaced which; an event on the old one gets the key of the new one.
+    """
+    episodes_by_event: dict[object, Episode] = {}
+    for episode in lifecycle_episodes.combine(records):  # with their amendments
         for event in lifecycle_episodes.move_to_successors(episode.feedback, successors):
-            episodes[lifecycle_episodes.event_key(event)] = episode
-    return episodes
+            episodes_by_event.setdefault(lifecycle_episodes.event_key(event), episode)
+    return episodes_by_event
 
 
-def _note_check(workspace: Workspace, entry: Entry, view: str | None, today: date) -> Iterator[str]:
+def _note_check_outcome(
+    workspace: Workspace, entry: Entry, view: str | None, today: date
+) -> Iterator[str]:
     """Yield a sentence on how often merged changes broke the check that an entry has."""
     commit = find_commit(workspace.repo, view or "HEAD")
     if entry.check is None or commit is None:
@@ -230,9 +249,9 @@ def _note_check(workspace: Workspace, entry: Entry, view: str | None, today: dat
 def _note_duplicate_ids(located: Located, all_located: Sequence[Located]) -> Iterator[str]:
     """Yield a sentence if other places in memory have the same id; only the first place counts."""
     other_places = []
-    for other in all_located:
-        place = (other.path, other.line)
-        if other.entry.id == located.entry.id and place != (located.path, located.line):
+    for other_located in all_located:
+        place = (other_located.path, other_located.line)
+        if other_located.entry.id == located.entry.id and place != (located.path, located.line):
             other_places.append(place)
     if other_places:
         names = [f"{path}:{line}" for path, line in sorted(other_places)]

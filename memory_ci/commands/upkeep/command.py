@@ -133,13 +133,13 @@ def _promote_globally(dry_run: bool, as_json: bool) -> None:
     config = current_workspace.config
     model = choose_model(config.engine, None, os.environ)
     proposed = propose_globally(current_workspace, None, today())
-    agreed = select_agreed(proposed, model.engine)
-    promoted = promote_globally(config.global_.path, agreed, now(), dry_run=dry_run)
+    agreed_entries = select_agreed(proposed, model.engine)
+    promoted_entries = promote_globally(config.global_.path, agreed_entries, now(), dry_run=dry_run)
     heading = "Nothing to promote."
-    if promoted:
+    if promoted_entries:
         heading = "Would promote:" if dry_run else "Promoted:"
-    lines = [heading, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted)]
-    show({"dry_run": dry_run, "promoted": promoted}, lines, as_json)
+    lines = [heading, *(f"  {entry.id[:8]}  {entry.title}" for entry in promoted_entries)]
+    show({"dry_run": dry_run, "promoted": promoted_entries}, lines, as_json)
 
 
 @click.command("index")

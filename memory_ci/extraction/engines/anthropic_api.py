@@ -136,12 +136,12 @@ class AnthropicEngine:
             EngineError: the API sent no reply; docs/models.md lists the slugs.
         """
         prompt = build_prompt(request)
-        self.meter.check(self.estimate_usage(prompt))
+        self.meter.check_next_calls(self.estimate_usage(prompt))
         tries_before = self.meter.spent.tries
-        reply = self.ask(
+        reply = self.call_api(
             lambda client, seconds: read_message(self._create(client, prompt, seconds))
         )
-        self.meter.add(reply.usage)
+        self.meter.add_call(reply.usage)
         return replace(reply, tries=self.meter.spent.tries - tries_before)
 
     def estimate_usage(self, prompt: Prompt) -> Usage:
@@ -176,7 +176,7 @@ class AnthropicEngine:
             }
         return parameters
 
-    def ask(self, call: Callable[[Any, float], T], tries: int = TRIES) -> T:
+    def call_api(self, call: Callable[[Any, float], T], tries: int = TRIES) -> T:
         """Return the result of a call of the API; it is tried again while its failure is transient.
 
         Args:
@@ -204,10 +204,10 @@ class AnthropicEngine:
                 failure = self.explain_error(error)
             if not failure.is_transient or number == tries:
                 raise failure.error
-            self._wait(number, failure)
+            self._wait_before_retry(number, failure)
         raise AssertionError("unreachable: the last try returns or raises")
 
-    def _wait(self, number: int, failure: CallFailure) -> None:
+    def _wait_before_retry(self, number: int, failure: CallFailure) -> None:
         """Wait after a failed try, as long as the server wants.
 
         Otherwise the wait is 1, 2, 4 ... seconds, less up to half by chance.
@@ -370,7 +370,7 @@ class Batch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     submitted_at: datetime
 
 
-def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: datetime) -> Batch:
+def submit_batch(engine: AnthropicEngine, requests: Mapping[str, Request], now: datetime) -> Batch:
     """Send requests as a batch, which costs half and is answered within a day.
 
     It is tried only once: if the answer is lost, the batch may be paid for.
@@ -382,7 +382,7 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
 
     Raises:
         EngineError: batch-refused; cost-limit, if the whole batch could cost more than the run may;
-            and as `AnthropicEngine.ask`.
+            and as `AnthropicEngine.call_api`.
     """
     if engine.settings.provider != "anthropic":
         reason = f"engine.provider {engine.settings.provider} has no batches"
@@ -399,22 +399,22 @@ def submit(engine: AnthropicEngine, requests: Mapping[str, Request], now: dateti
     if size > MAX_BYTES or len(items) > MAX_REQUESTS:
         reason = f"{len(items)} requests of {size} bytes are too many for one batch"
         raise _make_refusal(reason, "take a shorter range")
-    engine.meter.check(*expected)
+    engine.meter.check_next_calls(*expected)
 
     def create(client: Any, seconds: float) -> str:  # noqa: ANN401 - of the SDK
         return str(client.messages.batches.create(requests=items, timeout=seconds).id)
 
-    batch_id = engine.ask(create, tries=1)
+    batch_id = engine.call_api(create, tries=1)
     return Batch(batch_id, engine.settings.model, tuple(requests), now)
 
 
-def poll(engine: AnthropicEngine, batch: Batch) -> bool:
+def is_batch_ended(engine: AnthropicEngine, batch: Batch) -> bool:
     """Return whether a batch has ended, so that its results can be fetched.
 
     Raises:
-        EngineError: as `AnthropicEngine.ask`.
+        EngineError: as `AnthropicEngine.call_api`.
     """
-    state = engine.ask(
+    state = engine.call_api(
         lambda client, seconds: client.messages.batches.retrieve(batch.id, timeout=seconds)
     )
     return bool(state.processing_status == "ended")
@@ -424,19 +424,19 @@ def fetch_results(engine: AnthropicEngine, batch: Batch) -> dict[str, EngineRepl
     """Return the reply to each request of an ended batch, or why it has no reply.
 
     Raises:
-        EngineError: as `AnthropicEngine.ask`, if no result can be fetched.
+        EngineError: as `AnthropicEngine.call_api`, if no result can be fetched.
     """
 
     def download(client: Any, seconds: float) -> dict[str, Any]:  # noqa: ANN401 - of the SDK
         lines = client.messages.batches.results(batch.id, timeout=seconds)
         return {line.custom_id: line.result for line in lines}
 
-    results = engine.ask(download)
+    results = engine.call_api(download)
     replies: dict[str, EngineReply | EngineError] = {}
     for key in batch.ids:
         reply = _read_result(engine, key, results.get(key))
         if isinstance(reply, EngineReply):
-            engine.meter.add(reply.usage)
+            engine.meter.add_call(reply.usage)
         replies[key] = reply
     return replies
 

@@ -22,8 +22,8 @@ MILLION = 1_000_000
 LONG_PROMPT_TOKENS = 100_000
 """Number of input tokens, with cache reads and writes, above which `Price.long_factor` applies."""
 
-CACHE_WRITE = 1.25
-BATCH = 0.5
+CACHE_WRITE_FACTOR = 1.25
+BATCH_FACTOR = 0.5
 
 
 class Price(NamedTuple):
@@ -78,21 +78,23 @@ def find_price(model: str, price: tuple[float, float] | None = None) -> Price | 
     return None
 
 
-def cost(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float | None:
+def compute_cost(
+    usage: Usage, model: str, price: tuple[float, float] | None = None
+) -> float | None:
     """Return the cost of a call in USD, or None if the price of the model is not known."""
     model_price = find_price(model, price)
-    return None if model_price is None else _cost(usage, model_price)
+    return None if model_price is None else _multiply_by_price(usage, model_price)
 
 
-def cost_bound(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float:
+def compute_max_cost(usage: Usage, model: str, price: tuple[float, float] | None = None) -> float:
     """Return the highest cost of a call in USD.
 
     A model without a known price counts as the dearest family.
     """
-    return _cost(usage, find_price(model, price) or DEAREST)
+    return _multiply_by_price(usage, find_price(model, price) or DEAREST)
 
 
-def _cost(usage: Usage, price: Price) -> float:
+def _multiply_by_price(usage: Usage, price: Price) -> float:
     """Return the cost of a call in USD.
 
     Args:
@@ -102,11 +104,13 @@ def _cost(usage: Usage, price: Price) -> float:
     cache_read = usage.cache_read_tokens
     cache_write = usage.cache_write_tokens
     # Tokens of the cache are counted as the input tokens that would cost the same.
-    input_units = usage.input_tokens + CACHE_WRITE * cache_write + price.cache_read * cache_read
+    input_units = (
+        usage.input_tokens + CACHE_WRITE_FACTOR * cache_write + price.cache_read * cache_read
+    )
     is_long = usage.input_tokens + cache_write + cache_read > LONG_PROMPT_TOKENS
     factor = price.long_factor if is_long else 1.0
     if usage.is_batch:
-        factor *= BATCH
+        factor *= BATCH_FACTOR
     return factor * (input_units * price.input + usage.output_tokens * price.output) / MILLION
 
 
@@ -132,9 +136,9 @@ class Meter:
     def __init__(self, settings: EngineConfig) -> None:
         self.spent = Spent()
         self._settings = settings
-        self._bound = 0.0
+        self._max_cost_so_far = 0.0
 
-    def check(self, *expected: Usage) -> None:
+    def check_next_calls(self, *expected: Usage) -> None:
         """Check that the run stays below `max_cost_usd` with the next calls.
 
         Args:
@@ -145,11 +149,13 @@ class Meter:
         """
         model = self._settings.model
         limit = self._settings.max_cost_usd
-        next_bound = sum(cost_bound(usage, model, self._settings.price) for usage in expected)
-        if limit and self._bound + next_bound > limit:
+        next_max_cost = sum(
+            compute_max_cost(usage, model, self._settings.price) for usage in expected
+        )
+        if limit and self._max_cost_so_far + next_max_cost > limit:
             raise EngineError(
-                f"the next call to {model} could cost {next_bound:.4f} USD,"
-                f" {self._bound:.4f} USD are spent:"
+                f"the next call to {model} could cost {next_max_cost:.4f} USD,"
+                f" {self._max_cost_so_far:.4f} USD are spent:"
                 f" together more than the limit of {limit:g} USD a run",
                 slug="cost-limit",
                 hint="raise engine.max_cost_usd, or run again: what was recorded so far is not read"
@@ -160,15 +166,15 @@ class Meter:
         """Count a request that is about to be sent."""
         self.spent = replace(self.spent, tries=self.spent.tries + 1)
 
-    def add(self, usage: Usage) -> None:
+    def add_call(self, usage: Usage) -> None:
         """Count one answered call: its tokens and its cost.
 
         The cost of the run is unknown (None) from the first call on whose price is unknown.
         """
         model = self._settings.model
         price = self._settings.price
-        self._bound += cost_bound(usage, model, price)
-        call_cost = cost(usage, model, price)
+        self._max_cost_so_far += compute_max_cost(usage, model, price)
+        call_cost = compute_cost(usage, model, price)
         total = self.spent.cost_usd
         if call_cost is None or total is None:
             total = None
@@ -177,12 +183,12 @@ class Meter:
         self.spent = replace(
             self.spent,
             calls=self.spent.calls + 1,
-            usage=_add(self.spent.usage, usage),
+            usage=_add_usages(self.spent.usage, usage),
             cost_usd=total,
         )
 
 
-def _add(left: Usage, right: Usage) -> Usage:
+def _add_usages(left: Usage, right: Usage) -> Usage:
     """Return the sum of two usages; it is that of batches if all tokens are."""
     counts = [name for name in Usage.__struct_fields__ if name != "is_batch"]
     sums = {name: getattr(left, name) + getattr(right, name) for name in counts}

@@ -33,14 +33,14 @@ MAX_OUTPUT = 8_000_000
 MAX_SECONDS = 300
 """Number of seconds for one answer, even if the deadline of the run allows more."""
 
-PREFIX = "memory-ci-"
+DIRECTORY_PREFIX = "memory-ci-"
 """The prefix of our temporary directories, so that no file of a project is beside them."""
 
-TICK = 0.1
+CHECK_SECONDS = 0.1
 """Number of seconds between two checks of a running program."""
 
 
-class Finished(NamedTuple):
+class FinishedProgram(NamedTuple):
     """The exit status and the output of a program."""
 
     status: int
@@ -68,7 +68,9 @@ def find_program(name: str, environ: Mapping[str, str]) -> str:
     raise EngineError(message, slug="engine-not-installed", hint=hint)
 
 
-def run_program(argv: Sequence[str], text: str, env: Mapping[str, str], seconds: float) -> Finished:
+def run_program(
+    argv: Sequence[str], text: str, env: Mapping[str, str], seconds: float
+) -> FinishedProgram:
     """Run a program without a shell in an empty directory, and kill the processes that it leaves.
 
     Args:
@@ -84,7 +86,7 @@ def run_program(argv: Sequence[str], text: str, env: Mapping[str, str], seconds:
     argv = [find_program(argv[0], env), *argv[1:]]
     # Output goes to files: with pipes, a child that outlives the program would block us.
     with (
-        tempfile.TemporaryDirectory(prefix=PREFIX) as cwd,
+        tempfile.TemporaryDirectory(prefix=DIRECTORY_PREFIX) as cwd,
         tempfile.TemporaryFile() as stdin,
         tempfile.TemporaryFile() as stdout,
         tempfile.TemporaryFile() as stderr,
@@ -106,11 +108,11 @@ def run_program(argv: Sequence[str], text: str, env: Mapping[str, str], seconds:
             hint = "check that it is a program and may be run"
             raise EngineError(message, slug="engine-not-installed", hint=hint) from error
         try:
-            status = _wait(process, (stdout, stderr), min(seconds, MAX_SECONDS))
+            status = _wait_for_exit(process, (stdout, stderr), min(seconds, MAX_SECONDS))
         finally:
             kill_group(process)
             process.wait()
-        return Finished(status, _read_output(stdout), _read_output(stderr))
+        return FinishedProgram(status, _read_output(stdout), _read_output(stderr))
 
 
 def _read_output(stream: IO[bytes]) -> str:
@@ -118,11 +120,13 @@ def _read_output(stream: IO[bytes]) -> str:
     return stream.read(MAX_OUTPUT).decode("utf-8", "replace")
 
 
-def _wait(process: subprocess.Popen[bytes], outputs: Sequence[IO[bytes]], seconds: float) -> int:
+def _wait_for_exit(
+    process: subprocess.Popen[bytes], outputs: Sequence[IO[bytes]], seconds: float
+) -> int:
     """Wait for the exit status of a program, within its limits of time and output."""
-    for _ in range(math.ceil(seconds / TICK)):
+    for _ in range(math.ceil(seconds / CHECK_SECONDS)):
         with suppress(subprocess.TimeoutExpired):
-            process.wait(TICK)
+            process.wait(CHECK_SECONDS)
         size = sum(os.fstat(stream.fileno()).st_size for stream in outputs)
         if size > MAX_OUTPUT:
             message = f"the engine's program printed more than {MAX_OUTPUT:,} bytes"
@@ -200,8 +204,11 @@ PASSED_VARIABLES = frozenset(
 """The environment variables that the program gets: no token of a forge, and nothing of git."""
 
 # Without a limit of retries a refusal (even 401) is tried for minutes.
-QUIET = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "CLAUDE_CODE_MAX_RETRIES": "2"}
-STATUSES: tuple[tuple[range, str, str], ...] = (
+QUIET_CLAUDE_VARIABLES = {
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "2",
+}
+FAULTS_BY_STATUS: tuple[tuple[range, str, str], ...] = (
     (
         range(401, 402),
         "engine-unauthorised",
@@ -218,7 +225,7 @@ STATUSES: tuple[tuple[range, str, str], ...] = (
 )
 """HTTP statuses that the program reports, with slug and hint; the first matching row counts."""
 
-ARGUMENTS = """-p --output-format=json --tools= --strict-mcp-config --setting-sources=
+CLAUDE_ARGUMENTS = """-p --output-format=json --tools= --strict-mcp-config --setting-sources=
     --disable-slash-commands --no-session-persistence""".split()
 Tokens = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -232,7 +239,7 @@ class CliUsage(msgspec.Struct, frozen=True):
     cache_creation_input_tokens: Tokens = 0
 
 
-class Result(msgspec.Struct, frozen=True):
+class ClaudeResult(msgspec.Struct, frozen=True):
     """The fields that are read of the object that `--output-format json` prints."""
 
     result: str = ""
@@ -265,7 +272,7 @@ class ClaudeCliEngine:
             EngineError: the program reported an error (docs/models.md lists the slugs), or could
                 not be run.
         """
-        finished = self._run(build_prompt(request))
+        finished = self._run_claude(build_prompt(request))
         result = _read_result(finished, self._environ)
         return EngineReply(
             text=result.result,
@@ -274,26 +281,26 @@ class ClaudeCliEngine:
             model=self._settings.model,
         )
 
-    def _run(self, prompt: Prompt) -> Finished:
+    def _run_claude(self, prompt: Prompt) -> FinishedProgram:
         """Run `claude -p` for a prompt, with the system prompt and the schema in a file."""
         env = {name: self._environ[name] for name in PASSED_VARIABLES & self._environ.keys()}
         schema = json.dumps(prompt.schema)
         system = f"{prompt.system}\n\nAnswer with JSON of this schema and nothing else:\n{schema}\n"
-        with tempfile.TemporaryDirectory(prefix=PREFIX) as directory:
+        with tempfile.TemporaryDirectory(prefix=DIRECTORY_PREFIX) as directory:
             system_file = Path(directory, "system.txt")
             system_file.write_text(system, encoding="utf-8")
             # The list of processes shows arguments to everyone, so none holds evidence.
             argv = [
                 "claude",
-                *ARGUMENTS,
+                *CLAUDE_ARGUMENTS,
                 f"--model={self._settings.model}",
                 f"--system-prompt-file={system_file}",
             ]
             seconds = self._settings.deadline_seconds
-            return run_program(argv, prompt.user, env | QUIET, seconds)
+            return run_program(argv, prompt.user, env | QUIET_CLAUDE_VARIABLES, seconds)
 
 
-def _read_result(finished: Finished, environ: Mapping[str, str]) -> Result:
+def _read_result(finished: FinishedProgram, environ: Mapping[str, str]) -> ClaudeResult:
     """Return the result that `claude -p` printed; its own errors are not JSON.
 
     Args:
@@ -304,7 +311,7 @@ def _read_result(finished: Finished, environ: Mapping[str, str]) -> Result:
         EngineError: the program printed an error, or no result.
     """
     try:
-        result = msgspec.json.decode(finished.output, type=Result)
+        result = msgspec.json.decode(finished.output, type=ClaudeResult)
     except (msgspec.DecodeError, RecursionError) as error:
         output = scrub(finished.errors or finished.output, environ)
         message = f"`claude -p` ended with status {finished.status} and without an answer: {output}"
@@ -320,7 +327,7 @@ def _read_result(finished: Finished, environ: Mapping[str, str]) -> Result:
 
 def _explain_status(status: int | None) -> tuple[str, str]:
     """Return the slug and hint for an HTTP status."""
-    for statuses, slug, hint in STATUSES:
+    for statuses, slug, hint in FAULTS_BY_STATUS:
         if status in statuses:
             return slug, hint
     return "engine-failed", "run `claude` by hand; `/login` if it is not logged in"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from memory_ci.extraction import decisions, norms, suspects, weakness, wording
-from memory_ci.extraction.entries import base_importance
+from memory_ci.extraction.entries import compute_base_importance
 from memory_ci.extraction.gate import BODY_WIDTH
 from memory_ci.extraction.markers import (
     MARKERS,
@@ -17,7 +17,7 @@ from memory_ci.extraction.markers import (
     find_remember_requests,
 )
 from memory_ci.extraction.reply import QUOTE_WIDTH, Learning, RawQuote, format_reply
-from memory_ci.extraction.support import QUOTABLE
+from memory_ci.extraction.support import QUOTABLE_TRUST
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.event import Evidence
 
@@ -65,7 +65,7 @@ def _find_learnings(evidence: Evidence) -> Iterator[Learning]:
     for statement in statements:
         weakness_found = weakness.find_weakness(statement)
         yield _make_learning_of_statement(statement, evidence, weakness_found=weakness_found)
-    if evidence.trust in QUOTABLE:
+    if evidence.trust in QUOTABLE_TRUST:
         for suspect in _find_suspects(evidence, statements):
             yield _make_learning_of_suspect(suspect, evidence)
 
@@ -87,7 +87,7 @@ def _make_learning_of_statement(
     properties = MARKERS[statement.marker]
     importance = properties.importance
     if properties.kind == "fix":
-        importance = max(importance, base_importance([evidence]))
+        importance = max(importance, compute_base_importance([evidence]))
     title, body = wording.compose_wording(statement)
     return Learning(
         title=title,

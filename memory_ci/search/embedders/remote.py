@@ -112,7 +112,7 @@ class RemoteEmbedder:
         self._end = time.monotonic() + limits.total
         for secret in service.secrets.values():
             if not (secret.isascii() and secret.isprintable()):
-                raise self._unauthorised()
+                raise self._make_unauthorised_error()
         is_private = is_secure(service.url) or is_loopback(service.url)
         if service.secrets and not is_private:
             raise make_embedder_error(self._host, "was not asked: a key travels by https only")
@@ -129,7 +129,9 @@ class RemoteEmbedder:
         data = array("f")
         for start in range(0, len(texts), service.batch):
             batch = texts[start : start + service.batch]
-            vectors = self._embed_batch([prefix + cut(text, service.max_tokens) for text in batch])
+            vectors = self._embed_batch(
+                [prefix + cut_text(text, service.max_tokens) for text in batch]
+            )
             if vectors.dim != (dim or vectors.dim):
                 raise make_embedder_error(
                     self._host, f"gave vectors of {dim} and of {vectors.dim} numbers"
@@ -145,7 +147,9 @@ class RemoteEmbedder:
             EngineError: there are no vectors (embedder-failed, embedder-unauthorised).
         """
         body = msgspec.json.encode(self._service.payload(texts))
-        rows = try_again(partial(self._try, body), self._time_limits.pauses, self._wait)
+        rows = try_again(
+            partial(self._try, body), self._time_limits.pauses, self._wait_before_retry
+        )
         if isinstance(rows, FailedTry):
             raise rows.error
         try:
@@ -155,7 +159,7 @@ class RemoteEmbedder:
         except ValueError as error:
             raise make_embedder_error(self._host, f"gave {error}") from error
 
-    def _wait(self, seconds: float) -> bool:
+    def _wait_before_retry(self, seconds: float) -> bool:
         """Wait before another try; return False at once if no time would remain."""
         if time.monotonic() + seconds >= self._end:
             return False
@@ -166,7 +170,7 @@ class RemoteEmbedder:
         """Send one request; return the vectors of its reply, or the failure."""
         remaining_seconds = self._end - time.monotonic()
         if remaining_seconds <= 0:
-            return self._fail("took all the time that there was")
+            return self._make_failure("took all the time that there was")
         limits = Limits(
             min(self._time_limits.connect, remaining_seconds),
             min(self._time_limits.read, remaining_seconds),
@@ -179,25 +183,25 @@ class RemoteEmbedder:
                     pool, "POST", self._service.url, limits, headers=self._headers, body=body
                 )
         except TimeoutError:
-            return self._fail("did not finish its answer in time")
+            return self._make_failure("did not finish its answer in time")
         except ConnectionError as error:
             return FailedTry(make_embedder_error(self._host, f"could not be read: {error}"))
         except OverflowError:
-            return self._fail(f"answered with more than {MAX_BYTES:,} bytes")
+            return self._make_failure(f"answered with more than {MAX_BYTES:,} bytes")
         if reply.status != HTTPStatus.OK:
-            return self._refused(reply.status, reply.headers.get("retry-after", ""))
+            return self._make_refusal(reply.status, reply.headers.get("retry-after", ""))
         try:
             return self._service.rows(msgspec.json.decode(reply.body, type=self._service.shape))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._fail("answered with something else than vectors")
+            return self._make_failure("answered with something else than vectors")
         except ValueError as error:
-            return self._fail(f"gave {error}")
+            return self._make_failure(f"gave {error}")
 
-    def _fail(self, predicate: str) -> FailedTry:
+    def _make_failure(self, predicate: str) -> FailedTry:
         """Return a failure after which there is no other try; the message begins with the host."""
         return FailedTry(make_embedder_error(self._host, predicate), is_final=True)
 
-    def _refused(self, status: int, retry_after: str) -> FailedTry:
+    def _make_refusal(self, status: int, retry_after: str) -> FailedTry:
         """Return the failure of a reply with another status than 200.
 
         Args:
@@ -205,7 +209,7 @@ class RemoteEmbedder:
             retry_after: the header `Retry-After`; "" if the reply does not have it.
         """
         if status in REFUSALS:
-            return FailedTry(self._unauthorised(), is_final=True)
+            return FailedTry(self._make_unauthorised_error(), is_final=True)
         message = f"answered with status {status}"
         pause: float | None = None
         if status == HTTPStatus.NOT_FOUND:
@@ -220,7 +224,7 @@ class RemoteEmbedder:
             make_embedder_error(self._host, message), pause, is_final=status not in TRANSIENT
         )
 
-    def _unauthorised(self) -> EngineError:
+    def _make_unauthorised_error(self) -> EngineError:
         """Return the error that the service does not accept the key."""
         hint = (
             "Give a key for embeddings (`memory-ci help models#embedders`), "
@@ -231,12 +235,12 @@ class RemoteEmbedder:
         )
 
 
-def cut(text: str, max_tokens: int) -> str:
+def cut_text(text: str, max_tokens: int) -> str:
     """Return the beginning of a text that has at most `max_tokens` tokens, cut at a word.
 
     A service would refuse a longer text. The tokens are estimated.
 
-    >>> cut("never retry a POST", 4)
+    >>> cut_text("never retry a POST", 4)
     'never retry'
     """
     if estimate_tokens(text) <= max_tokens:

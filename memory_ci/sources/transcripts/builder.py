@@ -40,7 +40,7 @@ MAX_TOOL_TEXT = 2_000
 UNSAFE_IN_REF = Regex(r"[^\w.-]+")
 """Characters that have no place in a git ref."""
 
-MASKED = "REDACTED"
+REDACTION_MASK = "REDACTED"
 """The replacement for secrets in published transcripts; it may hide the id of a record, too."""
 
 
@@ -153,7 +153,7 @@ class SessionBuilder:
             paths: the files it touched, relative to the root of the repository.
             labels: its marks.
         """
-        if MASKED in uid.upper():
+        if REDACTION_MASK in uid.upper():
             uid = ""  # an id that was masked as a secret is shared by many events
         if uid and uid in self._uids:
             self._duplicates += 1
@@ -442,25 +442,26 @@ def _merge_copies(copies: list[Session], seen_keys: set[Hashable]) -> Session:
         seen_keys: the keys of all events so far; those of the copies are added.
     """
     events: list[Event] = []
+    branch = ""
+    pull_requests: dict[int, None] = {}  # a dict, because it keeps the order
     for session in copies:
         events += _list_new_events(session, seen_keys)
+        branch = branch or session.branch
+        pull_requests.update(dict.fromkeys(session.pull_requests))
     if len(copies) > 1 and all(event.at != UNKNOWN_TIME for event in events):
         events.sort(key=lambda event: event.at)
-    numbered = tuple(replace(event, seq=number) for number, event in enumerate(events))
+    numbered_events = tuple(replace(event, seq=number) for number, event in enumerate(events))
 
-    branches = [session.branch for session in copies if session.branch]
-    starts = [session.started for session in copies if session.started]
-    ends = [session.ended for session in copies if session.ended]
-    pull_requests: dict[int, None] = {}
-    for session in copies:
-        pull_requests.update(dict.fromkeys(session.pull_requests))
+    counts = _sum_file_counts(copies, len(numbered_events))
+    start_times = [session.started for session in copies if session.started]
+    end_times = [session.ended for session in copies if session.ended]
     return replace(
         copies[0],
-        events=numbered,
-        counts=recount_events(_sum_file_counts(copies, len(numbered)), numbered),
-        branch=branches[0] if branches else "",
-        started=min(starts, default=None),
-        ended=max(ends, default=None),
+        events=numbered_events,
+        counts=recount_events(counts, numbered_events),
+        branch=branch,
+        started=min(start_times, default=None),
+        ended=max(end_times, default=None),
         pull_requests=tuple(pull_requests),
     )
 

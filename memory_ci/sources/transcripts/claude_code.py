@@ -20,7 +20,7 @@ from memory_ci.sources.transcripts.builder import (
     read_records,
 )
 from memory_ci.sources.transcripts.claude_code_queue import MessageQueue, QueuedMessage
-from memory_ci.sources.transcripts.prose import INTERRUPT, SUMMARY
+from memory_ci.sources.transcripts.prose import INTERRUPT_BEGINNING, SUMMARY_BEGINNING
 
 Record = dict[str, Any]
 
@@ -224,7 +224,7 @@ class _Reader(SessionBuilder):
         is_person = may_be_person and (names_sender(record) or not has_machine_lines)
         typed_texts = []
         for number, text in enumerate(texts):
-            if text.startswith(INTERRUPT):
+            if text.startswith(INTERRUPT_BEGINNING):
                 self.add_event("human", "interrupt", text, uid=make_uid(record, f"i{number}"))
                 continue
             words = ""
@@ -246,7 +246,7 @@ class _Reader(SessionBuilder):
         """
         self.queue.take_messages_in(text.strip())
         kind: EventKind = "text"
-        if record.get("isCompactSummary") is True or text.startswith(SUMMARY):
+        if record.get("isCompactSummary") is True or text.startswith(SUMMARY_BEGINNING):
             if not self.is_compaction_added:
                 kind = "compaction"
             self.is_compaction_added = False
@@ -331,7 +331,7 @@ class _Reader(SessionBuilder):
                 return
 
         severity: Severity | None = None
-        if is_error and (denial or prose.DENIED.match(text)):
+        if is_error and (denial or prose.RULE_DENIAL.match(text)):
             severity = "warn"
         self.add_event(
             actor,

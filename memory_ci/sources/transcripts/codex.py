@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from memory_ci.records.event import MID_TURN, Session
 from memory_ci.regex import Regex
-from memory_ci.sources.agent_events import PATCHED
+from memory_ci.sources.agent_events import PATCHED_FILE
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import (
     Place,
@@ -290,7 +290,7 @@ class _Reader(SessionBuilder):
         self._start_work()
         arguments = item.get(INPUT_KEY_BY_CALL_TYPE[item_type])
         text = arguments if isinstance(arguments, str) else raw.encode(arguments)
-        paths = make_relative_paths(PATCHED.findall(text.replace("\\n", "\n")), self.root)
+        paths = make_relative_paths(PATCHED_FILE.findall(text.replace("\\n", "\n")), self.root)
         tool = raw.get_text(item, "name") or item_type.removesuffix("_call")
         self.add_call(self.agent_actor, text, raw.get_text(item, "call_id"), tool, paths)
 

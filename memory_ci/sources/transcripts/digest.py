@@ -31,7 +31,7 @@ from memory_ci.records.event import (
 from memory_ci.regex import Regex
 from memory_ci.sources.transcripts.shell import list_shell_runs, read_command
 
-FIRST = b'{"memory-ci-session":'
+FIRST_KEY = b'{"memory-ci-session":'
 MAX_TEXT = 1_000  # Characters kept of a text of no person: it only corroborates.
 MAX_COMMAND = 300  # Characters kept of the command line of a shell.
 NEXT_RUNS = 6  # Commands after a failed one that may show what works instead.
@@ -41,7 +41,7 @@ MILESTONE = Regex(r"\b(?:git (?:commit|push)|gh pr create|glab mr create)\b")
 QUOTED = Regex(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
 """A quotation in a command line, such as the message of a commit."""
 
-STEERING = ("rejection", "interrupt", "compaction", "commit")
+STEERING_KINDS = ("rejection", "interrupt", "compaction", "commit")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True, rename={"version": "memory-ci-session"}):
@@ -148,7 +148,7 @@ def write_digest(
 
 def sniff(head: bytes) -> bool:
     """Return whether a file that begins like this is a digest."""
-    return head.startswith(FIRST)
+    return head.startswith(FIRST_KEY)
 
 
 def read(
@@ -221,7 +221,7 @@ def _choose_commands(session: Session, find_part_to_keep: Callable[[str], str]) 
 
 
 def _is_kept(event: Event) -> bool:
-    if event.actor == "human" or event.kind in STEERING or event.kind == "tool_call":
+    if event.actor == "human" or event.kind in STEERING_KINDS or event.kind == "tool_call":
         return True
     if event.kind == "tool_result":
         return event.ok is False or event.severity != "info"
@@ -234,7 +234,7 @@ def _encode_header(session: Session, redact: Callable[[str], str], left_out: int
     header = Header(
         version=1,
         agent=_clean(session.agent, redact),
-        id=safe_id(session.id, redact),
+        id=make_safe_id(session.id, redact),
         format=_clean(session.format, redact),
         path=_file_name(session.path, redact),
         branch=_clean(session.branch, redact),
@@ -273,7 +273,7 @@ def _make_line(
         severity=event.severity,
         paths=tuple(_clean(path, redact) for path in event.paths),
         labels=tuple((_clean(key, redact), _clean(value, redact)) for key, value in event.labels),
-        uid=safe_id(event.uid, redact),
+        uid=make_safe_id(event.uid, redact),
     )
 
 
@@ -313,7 +313,7 @@ def _rate_events(events: Sequence[Event]) -> list[int]:
     return values
 
 
-def safe_id(text: str, redact: Callable[[str], str]) -> str:
+def make_safe_id(text: str, redact: Callable[[str], str]) -> str:
     """Return an id without control characters, or its hash if redaction would change it.
 
     A mask would make two different ids equal; their hashes differ.

@@ -24,26 +24,31 @@ from memory_ci.sources.transcripts.builder import (
     SessionBuilder,
     find_touched_paths,
 )
-from memory_ci.sources.transcripts.prose import INTERRUPT, REJECTED, add_turn, extract_typed_words
+from memory_ci.sources.transcripts.prose import (
+    INTERRUPT_BEGINNING,
+    REJECTION_RESULT,
+    add_turn,
+    extract_typed_words,
+)
 
 FORMAT = "git-ai-note"
-NOTE = Regex(
+NOTE_START = Regex(
     rb"\A(?:[^\s\n][^\n]*\n(?:  \S+ [\d,-]+\n)+)*---\n\s*"
     rb'\{\s*"schema_version"\s*:\s*"authorship/3\.'
 )
-DIVIDER = Regex(rb"^---\n", re.MULTILINE)
+NOTE_DIVIDER = Regex(rb"^---\n", re.MULTILINE)
 
-MESSAGE = Regex(rb'^ {10}"type": ', re.MULTILINE)
+MESSAGE_TYPE_LINE = Regex(rb'^ {10}"type": ', re.MULTILINE)
 """The type of a message in git-ai's own indentation; no text of a message can begin a line."""
 
 QUERY_START = "<user_query>"
 QUERY_END = "</user_query>"
 """The tags around a person's words in a message of Cursor; files, images and pages come before."""
 
-WRAPPED = Regex(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
+CURSOR_ADDITION = Regex(r"^(?:<[a-z]+_[a-z_]+>|\[Image\])$", re.MULTILINE)
 """A line that only Cursor writes: without a query at its end, no part of the message was typed."""
 
-TOOLS = {"claude": "claude-code"}
+AGENT_BY_TOOL = {"claude": "claude-code"}
 """The names that the readers of the agents' own files use, so that copies of a session match."""
 
 WARM_UP = "Warmup"  # The message by which Claude Code has a sub-agent ready.
@@ -52,7 +57,7 @@ PATH_ARGUMENTS = ("file_path", "path", "notebook_path")
 
 def sniff(head: bytes) -> bool:
     """Return whether a file that starts with `head` is a note of git-ai."""
-    return bool(NOTE.match(head))
+    return bool(NOTE_START.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
@@ -62,7 +67,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     events and with a bad line.
     """
     data = stream.read(MAX_DOCUMENT + 1)
-    divider = DIVIDER.search(data)
+    divider = NOTE_DIVIDER.search(data)
     note: object = None
     if divider and len(data) <= MAX_DOCUMENT:
         note = raw.decode(data[divider.end() :])
@@ -76,7 +81,7 @@ def read(stream: BinaryIO, name: str) -> Iterator[Session]:
     for key, prompt in raw.get_object(note, "prompts").items():
         tool = raw.get_text(prompt, "agent_id", "tool")
         session_id = raw.get_text(prompt, "agent_id", "id") or key
-        reader = _Reader(TOOLS.get(tool, tool or "git-ai"), FORMAT, name, session_id)
+        reader = _Reader(AGENT_BY_TOOL.get(tool, tool or "git-ai"), FORMAT, name, session_id)
         for message in raw.get_list(prompt, "messages"):
             reader.records += 1
             if isinstance(message, dict):
@@ -95,7 +100,7 @@ def _iter_message_lines(data: bytes) -> Iterator[int]:
     """
     line = 1
     offset = 0
-    for match in MESSAGE.finditer(data):
+    for match in MESSAGE_TYPE_LINE.finditer(data):
         line += data.count(b"\n", offset, match.start())
         offset = match.start()
         yield line
@@ -165,7 +170,7 @@ class _Reader(SessionBuilder):
         if self.is_tool_running and not is_after_stop:
             self._add_result(text)
             return
-        if self.agent == TOOLS["claude"]:
+        if self.agent == AGENT_BY_TOOL["claude"]:
             is_warm_up = text.strip() == WARM_UP and not self.events
             is_text_of_command = self.is_after_command and self.command_at == at
             if is_text_of_command or is_warm_up:
@@ -183,9 +188,9 @@ class _Reader(SessionBuilder):
         other calls are open, it may be the result of one of these.
         """
         self.open_call_count -= 1
-        if REJECTED.match(text):
+        if REJECTION_RESULT.match(text):
             self.add_event("human", "rejection")
-        elif text.startswith(INTERRUPT):
+        elif text.startswith(INTERRUPT_BEGINNING):
             self.add_event("human", "interrupt", text)
         else:
             self.add_event("tool", "tool_result", text)
@@ -197,7 +202,7 @@ class _Reader(SessionBuilder):
         before, tag, query = text.rpartition(QUERY_START)
         if tag and query.rstrip().endswith(QUERY_END):
             words = query.rstrip().removesuffix(QUERY_END).strip()
-        elif WRAPPED.search(text):  # nothing but additions
+        elif CURSOR_ADDITION.search(text):  # nothing but additions
             before = text
             words = ""
         else:  # nothing but typed words

@@ -18,7 +18,7 @@ from memory_ci.sources.transcripts.builder import (
     make_relative_paths,
 )
 
-FIRST = Regex(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
+FIRST_KEY = Regex(rb'\s*\{\s*"memory-ci-transcript"\s*:\s*1\b')
 ACTORS: tuple[Actor, ...] = get_args(Actor)
 KINDS: tuple[EventKind, ...] = (
     "text",
@@ -32,7 +32,7 @@ KINDS: tuple[EventKind, ...] = (
 
 def sniff(head: bytes) -> bool:
     """Return whether the first key of a document is the one of this format."""
-    return bool(FIRST.match(head))
+    return bool(FIRST_KEY.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:

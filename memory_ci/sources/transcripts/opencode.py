@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from memory_ci.records.event import Actor, Session
 from memory_ci.regex import Regex
-from memory_ci.sources.agent_events import PATCHED
+from memory_ci.sources.agent_events import PATCHED_FILE
 from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import (
     Document,
@@ -27,7 +27,7 @@ from memory_ci.sources.transcripts.builder import (
 )
 from memory_ci.sources.transcripts.prose import extract_typed_words
 
-FIRST = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
+FIRST_KEY = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
 IGNORED = (
     "reasoning",
     "file",
@@ -41,7 +41,7 @@ IGNORED = (
 )
 """Types of parts that hold no message, call or result."""
 
-REFUSED = Regex(
+REFUSAL_ERROR = Regex(
     r"The user rejected permission to use this specific tool call"
     r"(?:\.|(?: with the following feedback: (.*)))",
     re.DOTALL,
@@ -61,9 +61,9 @@ OWN_TOOLS = (
 )
 """Tools of opencode itself, whose errors no other server words."""
 
-SESSIONS = "SELECT id, directory, parent_id FROM session ORDER BY time_created, id"
-MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
-PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
+SESSION_QUERY = "SELECT id, directory, parent_id FROM session ORDER BY time_created, id"
+MESSAGE_QUERY = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+PART_QUERY = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
 
 PART_PREFIX = "prt"
 MESSAGE_PREFIX = "msg"
@@ -72,7 +72,7 @@ MESSAGE_PREFIX = "msg"
 
 def sniff(head: bytes) -> bool:
     """Return whether a file that starts with `head` is an exported session."""
-    return bool(FIRST.match(head))
+    return bool(FIRST_KEY.match(head))
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
@@ -108,7 +108,7 @@ def read_database(
         suppress(sqlite3.Error, ValueError, OSError),
         closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database,
     ):
-        for row_id, directory, parent_id in database.execute(SESSIONS).fetchall():
+        for row_id, directory, parent_id in database.execute(SESSION_QUERY).fetchall():
             if session_id not in ("", row_id):
                 continue
             session_directory = Path(str(directory)).resolve()
@@ -122,8 +122,8 @@ def read_database(
 
 def _iter_messages(database: sqlite3.Connection, session_id: str) -> Iterator[dict[str, Any]]:
     """Yield the messages of a session in a database, in the form that they have in an export."""
-    for message_id, data in database.execute(MESSAGES, (session_id,)).fetchall():
-        part_rows = database.execute(PARTS, (message_id,))
+    for message_id, data in database.execute(MESSAGE_QUERY, (session_id,)).fetchall():
+        part_rows = database.execute(PART_QUERY, (message_id,))
         parts = [_decode_with_id(part_data, part_id) for part_id, part_data in part_rows]
         yield {"info": _decode_with_id(data, message_id), "parts": parts}
 
@@ -142,8 +142,8 @@ class _Reader(SessionBuilder):
 
         All messages of a session that another session started are a sub-agent's.
         """
-        is_inner = bool(raw.get_text(session, "parentID"))
-        if is_inner:
+        is_of_subagent = bool(raw.get_text(session, "parentID"))
+        if is_of_subagent:
             self.user_actor = "subagent"
             self.agent_actor = "subagent"
         for line, message in messages:
@@ -158,13 +158,13 @@ class _Reader(SessionBuilder):
                 session, "directory"
             )
 
-            author = self.user_actor if role == "user" else self.agent_actor
+            actor = self.user_actor if role == "user" else self.agent_actor
             is_summary = info.get("summary") is True
             for value in raw.get_list(message, "parts"):
                 part = raw.get_object(value)
                 is_of_program = part.get("synthetic") is True or part.get("ignored") is True
-                self._add_part(part, "injected" if is_of_program or is_summary else author)
-            if not is_inner:
+                self._add_part(part, "injected" if is_of_program or is_summary else actor)
+            if not is_of_subagent:
                 self._add_interrupt(info)
         return self.build()
 
@@ -176,14 +176,14 @@ class _Reader(SessionBuilder):
         event_uid = f"{uid}:aborted" if uid.startswith(MESSAGE_PREFIX) else ""
         self.add_event("human", "interrupt", uid=event_uid)
 
-    def _add_part(self, part: dict[str, Any], author: Actor) -> None:
+    def _add_part(self, part: dict[str, Any], actor: Actor) -> None:
         """Add a part of a message by its type: a text, a tool call or a compaction."""
         part_type = raw.get_text(part, "type")
         uid = raw.get_text(part, "id")
         if not uid.startswith(PART_PREFIX):
             uid = ""
         if part_type == "text":
-            self._add_words(raw.get_text(part, "text"), author, uid)
+            self._add_message_text(raw.get_text(part, "text"), actor, uid)
         elif part_type == "tool":
             self._add_tool(uid, raw.get_text(part, "tool"), raw.get_object(part, "state"))
         elif part_type == "compaction":
@@ -191,15 +191,15 @@ class _Reader(SessionBuilder):
         elif part_type not in IGNORED:
             self.count_unknown(part_type)
 
-    def _add_words(self, text: str, author: Actor, uid: str) -> None:
+    def _add_message_text(self, text: str, actor: Actor, uid: str) -> None:
         """Add a text; of a person's text only the words that were typed, if any were."""
-        if author == "human":
+        if actor == "human":
             words = extract_typed_words(text)
             if words:
                 self.add_text("human", words, uid)
                 return
-            author = "injected"
-        self.add_text(author, text, uid)
+            actor = "injected"
+        self.add_text(actor, text, uid)
 
     def _add_tool(self, uid: str, tool: str, state: dict[str, Any]) -> None:
         """Add a call of a tool, and its result or a person's refusal if the call has ended.
@@ -210,7 +210,7 @@ class _Reader(SessionBuilder):
             state: the state of the call, with its arguments and what came of it.
         """
         arguments = raw.get_object(state, "input")
-        patched_paths = PATCHED.findall(raw.get_text(arguments, "patchText"))
+        patched_paths = PATCHED_FILE.findall(raw.get_text(arguments, "patchText"))
         paths = make_relative_paths(
             [raw.get_text(arguments, "filePath"), *patched_paths], self.root
         )
@@ -225,7 +225,7 @@ class _Reader(SessionBuilder):
             # calls of a sub-agent.
             refusal = None
             if tool in OWN_TOOLS and self.agent_actor == "agent":
-                refusal = REFUSED.fullmatch(raw.get_text(state, "error"))
+                refusal = REFUSAL_ERROR.fullmatch(raw.get_text(state, "error"))
             if refusal:
                 reason = refusal[1] or ""
                 self.add_event("human", "rejection", reason, uid=uid, tool=tool, paths=paths)

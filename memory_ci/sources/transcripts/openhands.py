@@ -21,10 +21,10 @@ from memory_ci.sources.transcripts.builder import (
     find_touched_paths,
 )
 
-CANNED = "Please continue working on the task on whatever approach you think is suitable."
+CANNED_PROMPT = "Please continue working on the task on whatever approach you think is suitable."
 """The answer of the evaluation harness in place of a person."""
 
-BARE_NO = frozenset(
+BARE_NO_REASONS = frozenset(
     {
         "user rejected the action",
         "action has been rejected by the user! waiting for further user input",
@@ -146,7 +146,7 @@ class _Reader(SessionBuilder):
     def _add_message(self, source: object, text: str) -> None:
         if source == "agent":
             self.add_text(self.agent_actor, text)
-        elif source != "user" or text.lstrip().startswith(CANNED):
+        elif source != "user" or text.lstrip().startswith(CANNED_PROMPT):
             self.add_text("injected", text)
         else:
             self.add_text(self.user_actor, text)
@@ -184,7 +184,7 @@ class _Reader(SessionBuilder):
         self.add_event("tool", "tool_result", text, tool=_find_tool(name, event), ok=ok)
 
     def _add_rejection(self, reason: str, tool: str, uid: str = "") -> None:
-        text = "" if reason.strip().rstrip(".").lower() in BARE_NO else reason
+        text = "" if reason.strip().rstrip(".").lower() in BARE_NO_REASONS else reason
         self.add_event("human", "rejection", text, uid=uid, tool=tool, ok=False)
 
     def _handle_sdk_event(self, kind: str, event: dict[str, Any], uid: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from memory_ci.extraction.entries import content_key
-from memory_ci.sessions.moments import Moment, load_moments, save_moments
+from memory_ci.extraction.entries import compute_content_key
+from memory_ci.sessions.moments import TimedLine, load_timed_lines, save_timed_lines
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import Project
@@ -21,7 +21,9 @@ def put_pending(project: Project, *lines: tuple[str, str] | str, kind: str = "re
     rows = []
     for line in lines:
         text, when = (line, "start") if isinstance(line, str) else line
-        rows.append({"key": content_key(text, ""), "text": text, "when": when, "kind": kind})
+        rows.append(
+            {"key": compute_content_key(text, ""), "text": text, "when": when, "kind": kind}
+        )
     path = pending_path(project)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(rows))
@@ -35,9 +37,9 @@ def put_entry(project: Project, when: str, title: str = "Run the linter", **fiel
     return entry.id
 
 
-def put_moments(project: Project, *moments: Moment) -> None:
-    save_moments(project.path / ".git", moments)
+def put_moments(project: Project, *moments: TimedLine) -> None:
+    save_timed_lines(project.path / ".git", moments)
 
 
-def list_moments(project: Project) -> list[Moment]:
-    return load_moments(project.path / ".git")
+def list_moments(project: Project) -> list[TimedLine]:
+    return load_timed_lines(project.path / ".git")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.sessions.session_note import list_signs
+from memory_ci.sessions.session_note import list_activities
 from tests.command_line import Run
 from tests.commands.agents.hooks_at_work import Call
 from tests.project import Project
@@ -157,5 +157,5 @@ def test_a_patch_inside_a_shell_command_of_codex_is_noted_at_the_end_of_the_turn
         transcript_path=str(path),
     )
     call("codex", hook_event_name="Stop", transcript_path=str(path))
-    edited = [sign.edited for sign in list_signs(shop.workspace, "s1") if sign.edited]
+    edited = [sign.edited for sign in list_activities(shop.workspace, "s1") if sign.edited]
     assert edited == [("src/client.py",)], "of this turn, once"

@@ -13,9 +13,9 @@ import pytest
 
 from memory_ci.gitrepo import repo as repo_module
 from memory_ci.memory import workspace as workspace_module
-from memory_ci.sessions.active_session import find_index, list_working
+from memory_ci.sessions.active_session import find_index, list_committing_sessions
 from memory_ci.sessions.session_note import lock_hooks, note_served
-from memory_ci.sources.agent_events import NAMES, AgentEvent, parse_event
+from memory_ci.sources.agent_events import NAMES_BY_KIND, AgentEvent, parse_event
 from tests.command_line import Run
 from tests.commands.agents.hooks_at_work import ASK, Call, context
 from tests.make import make_id
@@ -272,7 +272,7 @@ def test_served_entries_are_noted_for_the_trailer(call: Call, shop: Project) -> 
 
 
 def test_each_agent_is_known() -> None:
-    for agent in NAMES:
+    for agent in NAMES_BY_KIND:
         event = parse_event(b'{"hook_event_name": "SessionStart", "session_id": "x"}', agent, {})
         assert event == AgentEvent(agent=agent, name="SessionStart", kind="start", session="x")
 
@@ -308,4 +308,4 @@ def test_a_forged_edit_stops_nothing_and_is_nobody_s_work(
     tool = {"tool_name": "Write", "tool_input": {"file_path": path}}
     call("codex", hook_event_name="PostToolUse", **tool)
     shop.git("add", "-A")
-    assert list_working(shop.workspace, find_index(shop.workspace, {}), NOW) == ()
+    assert list_committing_sessions(shop.workspace, find_index(shop.workspace, {}), NOW) == ()

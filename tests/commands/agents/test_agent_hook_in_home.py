@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.sources.agent_events import NAMES
+from memory_ci.sources.agent_events import NAMES_BY_KIND
 from tests.command_line import Run
 from tests.commands.agents.hooks_at_work import ASK, context
 from tests.project import Project
@@ -95,7 +95,7 @@ def test_settings_are_as_before_after_sessions_of_every_agent(run: Run, shop: Pr
     for file, text in before.items():
         shop.write(file, text)
     assert run("init", "--clone", "--agent", "all", "--without", "hooks").exit_code == 0
-    for agent in NAMES:
+    for agent in NAMES_BY_KIND:
         for event in ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd"):
             hook_event = {
                 "session_id": agent,

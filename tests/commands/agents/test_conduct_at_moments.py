@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from memory_ci.sessions.moments import Moment
+from memory_ci.sessions.moments import TimedLine
 from tests.command_line import Run
 from tests.commands.agents.agreed_conduct import put_entry, put_moments, put_pending
 from tests.commands.agents.hooks_at_work import Call, context
@@ -27,7 +27,7 @@ START = {"hook_event_name": "SessionStart", "source": "startup"}
 def put(project: Project, *whens: str, line: str = LINE) -> None:
     put_moments(
         project,
-        *[Moment(make_id(number), when, line) for number, when in enumerate(whens, start=1)],
+        *[TimedLine(make_id(number), when, line) for number, when in enumerate(whens, start=1)],
     )
 
 
@@ -105,7 +105,7 @@ def test_an_agent_that_takes_text_after_a_tool_is_shown_it_then(
 def test_a_line_that_is_due_before_and_after_a_command_comes_once(
     call: Call, shop: Project
 ) -> None:
-    line = Moment(make_id(1), "before:command npm test", LINE)
+    line = TimedLine(make_id(1), "before:command npm test", LINE)
     put_moments(shop, line, line._replace(when="after:failure npm test"))
     event = before("npm test", hook_event_name="PostToolUse", tool_response="Exit code 1")
     assert context(call("opencode", **event)).count(LINE) == 1
@@ -383,7 +383,7 @@ def test_where_nothing_is_due_few_modules_are_loaded(
 
 
 def test_a_request_that_is_due_needs_no_program_or_database_either(shop: Project) -> None:
-    put_moments(shop, Moment("0a1b2c3d", "before:commit", LINE))
+    put_moments(shop, TimedLine("0a1b2c3d", "before:commit", LINE))
     printed, seen, modules = observe({"session_id": "s1", "cwd": str(shop.path), **before(COMMIT)})
     assert LINE in printed
     assert not {"subprocess.Popen", "os.posix_spawn", "os.fork", "sqlite3.connect"} & set(seen)

@@ -8,9 +8,9 @@ from datetime import date
 import pytest
 
 from memory_ci.commands.agents.conduct import MAX_CHARS, PENDING_HEADING
-from memory_ci.extraction.entries import content_key
-from memory_ci.sessions.moments import Moment
-from memory_ci.sessions.session_note import list_signs
+from memory_ci.extraction.entries import compute_content_key
+from memory_ci.sessions.moments import TimedLine
+from memory_ci.sessions.session_note import list_activities
 from memory_ci.store.edits import format_entry
 from tests.commands.agents.agreed_conduct import (
     list_moments,
@@ -95,9 +95,11 @@ def test_requests_shown_to_a_session_are_noted(call: Call, shop: Project) -> Non
     put_pending(shop, DRAFT)
     start(call, session_id="s7")
     output = [
-        sign.served_requests for sign in list_signs(shop.workspace, "s7") if sign.served_requests
+        sign.served_requests
+        for sign in list_activities(shop.workspace, "s7")
+        if sign.served_requests
     ]
-    assert output == [(content_key(DRAFT, ""),)]
+    assert output == [(compute_content_key(DRAFT, ""),)]
 
 
 def test_a_failure_is_not_shown_at_the_start(call: Call, shop: Project) -> None:
@@ -160,7 +162,9 @@ def test_a_request_that_a_norm_says_in_other_words_is_not_shown(call: Call, shop
 
 def test_a_declined_request_is_not_shown(call: Call, shop: Project) -> None:
     put_pending(shop, DRAFT)
-    shop.commit("Decline", {".memory/rejected.txt": f"# x\n{content_key(DRAFT, '')} {DRAFT}\n"})
+    shop.commit(
+        "Decline", {".memory/rejected.txt": f"# x\n{compute_content_key(DRAFT, '')} {DRAFT}\n"}
+    )
     assert list_requests(start(call)) == []
 
 
@@ -236,13 +240,13 @@ def test_entries_and_requests_with_a_moment_are_in_the_table(call: Call, shop: P
     put_pending(shop, (DRAFT, "before:pull-request"), "Ask before you start")
     start(call)
     assert list_moments(shop) == [
-        Moment(
+        TimedLine(
             entry_id,
             "before:push",
             f"memory-ci: before you push: Run the linter. It takes a minute. (id {entry_id[:8]})",
         ),
-        Moment(
-            content_key(DRAFT, "")[:8],
+        TimedLine(
+            compute_content_key(DRAFT, "")[:8],
             "before:pull-request",
             f"memory-ci: before you open a pull request: {DRAFT} (not agreed yet)",
         ),
@@ -269,7 +273,7 @@ def test_an_entry_that_is_not_served_is_not_in_the_table(
 
 
 def test_the_table_of_an_earlier_session_is_replaced(call: Call, shop: Project) -> None:
-    put_moments(shop, Moment(make_id(1), "before:commit", "memory-ci: old"))
+    put_moments(shop, TimedLine(make_id(1), "before:commit", "memory-ci: old"))
     start(call)
     assert list_moments(shop) == []
 

@@ -131,7 +131,7 @@ def test_a_format_more_is_one_commit_up_and_one_back(
     def down(path: str, data: bytes) -> bytes:
         return data.replace(b"domain: job", b"domain: task")
 
-    monkeypatch.setattr(migrate_module, "STEPS", {1: FormatStep(up, down)})
+    monkeypatch.setattr(migrate_module, "FORMAT_STEPS", {1: FormatStep(up, down)})
     project.commit("Write", {"MEMORY.md": text_of("next", 1), ".memory-ci.yaml": "agents: x\n"})
     before = project.sha()
     assert migrate(project.workspace, None, 2, NOW, dry_run=True).files == (

@@ -55,7 +55,7 @@ def test_served_and_used_entries_of_work_are_counted(project: Project, run: Run)
     project.merge_work(f"Use it\n\n{told_text}", "use", 129)
     assert read_line(run("ci", "--provider", "none"))["served"] == {
         "changes": 1,
-        "given": 2,
+        "served": 2,
         "used": 1,
     }
 

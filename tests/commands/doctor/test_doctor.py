@@ -35,7 +35,7 @@ def test_a_killed_run_is_named_and_left_to_the_next_command(healthy: Project) ->
     tip, journal = healthy.sha(), healthy.path / ".git" / JOURNAL
     journal.write_text(f"refs/heads/main\0{healthy.sha('HEAD~1')}\0{tip}")
     results = one(healthy, "interrupted")
-    assert (results.state, results.what) == (
+    assert (results.state, results.message) == (
         "warn",
         "a run was killed while it committed to refs/heads/main: files may be written that no commit has",
     )
@@ -60,7 +60,7 @@ def test_where_everything_is_set_up_nothing_is_amiss(healthy: Project) -> None:
     results = look(healthy)
     assert amiss(results) == []
     assert results.exit_status == 0
-    assert one(healthy, "sessions").what.startswith(
+    assert one(healthy, "sessions").message.startswith(
         "1 of the last 5 merged changes has a session; 1 session kept"
     )
 
@@ -128,7 +128,7 @@ def test_only_faults_are_reported_each_with_its_remedy(
     results = look(healthy)
     assert (name, state) in amiss(results)
     (probe,) = [probe for probe in results.probes if (probe.name, probe.state) == (name, state)]
-    assert words in probe.what
+    assert words in probe.message
     assert remedy in probe.remedy
     allowed = (
         {"sessions"} if breaking is rewrite_the_branch else set()
@@ -212,8 +212,8 @@ def test_missing_objects_of_a_partial_clone_are_not_fetched(
     clone.git("update-index", "--skip-worktree", "MEMORY.md", "institutional.md")
     results = look(clone)
     assert not log.exists()
-    assert "partial clone" in one(clone, "memory").what
-    assert [probe.name for probe in results.probes if "git-failed" in probe.what] == []
+    assert "partial clone" in one(clone, "memory").message
+    assert [probe.name for probe in results.probes if "git-failed" in probe.message] == []
     assert one(clone, "memory", is_online=True).state == "skip"
     assert not log.exists()
 
@@ -256,8 +256,8 @@ def test_a_check_that_crashes_is_a_failure_of_its_own(healthy: Project) -> None:
     )
     _, crashed, refused, fine = results.probes
     assert (crashed.name, crashed.state) == ("one", "fail")
-    assert "ZeroDivisionError: by nothing" in crashed.what
-    assert "ghp_" not in crashed.what
+    assert "ZeroDivisionError: by nothing" in crashed.message
+    assert "ghp_" not in crashed.message
     assert refused == Probe("two", "fail", "no such thing [bad-scope]", "Name another.")
     assert fine.state == "ok"
     assert results.exit_status == 2
@@ -266,20 +266,20 @@ def test_a_check_that_crashes_is_a_failure_of_its_own(healthy: Project) -> None:
 def test_a_configuration_that_cannot_be_read_is_one_fault_among_others(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "retrieve:\n  max_chars: many\n")
     results = look(healthy)
-    assert "retrieve.max_chars must be a whole number" in one(healthy, "configuration").what
+    assert "retrieve.max_chars must be a whole number" in one(healthy, "configuration").message
     assert [name for name, _ in amiss(results)] == ["configuration"]
 
 
 def test_a_key_that_is_not_known_is_a_warning(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "retrieve:\n  max_char: 1\n")
     probe = one(healthy, "configuration")
-    assert (probe.state, probe.what) == ("warn", "unknown key 'retrieve.max_char'")
+    assert (probe.state, probe.message) == ("warn", "unknown key 'retrieve.max_char'")
     assert probe.remedy == "Did you mean 'max_chars'?"
 
 
 def test_who_commits_is_asked_of_git_and_of_the_environment(healthy: Project) -> None:
     healthy.git("config", "--unset", "user.email")
-    assert one(healthy, "identity").what == "git does not know user.email"
+    assert one(healthy, "identity").message == "git does not know user.email"
     assert one(healthy, "identity", {"GIT_AUTHOR_EMAIL": "ada@example.com"}).state == "ok"
 
 
@@ -309,7 +309,7 @@ def test_a_bare_repository_is_looked_at_too(
     bare = healthy.bare(tmp_path / "shop.git")
     monkeypatch.setenv("GIT_DIR", str(bare.path))
     results = look(bare)
-    assert [probe for probe in results.probes if "the check itself failed" in probe.what] == []
+    assert [probe for probe in results.probes if "the check itself failed" in probe.message] == []
     assert [
         probe.name
         for probe in results.probes

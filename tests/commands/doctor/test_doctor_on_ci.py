@@ -34,7 +34,7 @@ def test_the_version_in_a_workflow_is_judged(
     healthy.write(".github/workflows/memory.yml", USES.format(owner=owner, ref=ref))
     probe = one(healthy, "ci")
     assert probe.state == state
-    assert words in probe.what
+    assert words in probe.message
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_workflow_that_only_mentions_memory_ci_does_not_count(healthy: Project
     )
     assert one(healthy, "ci").state == "warn"
     healthy.write(".gitlab-ci.yml", "memory:\n  script:\n    - memory-ci ci --provider gitlab\n")
-    assert one(healthy, "ci").what == ".gitlab-ci.yml runs memory-ci"
+    assert one(healthy, "ci").message == ".gitlab-ci.yml runs memory-ci"
 
 
 @pytest.mark.parametrize(
@@ -113,14 +113,14 @@ def test_the_forge_is_asked_only_online(healthy: Project) -> None:
         environ = GITHUB | {"GITHUB_API_URL": server.url}
         assert one(healthy, "forge", environ).state == "ok"
         assert server.asked == []
-        assert one(healthy, "forge", environ, is_online=True).what.endswith("; it answers")
+        assert one(healthy, "forge", environ, is_online=True).message.endswith("; it answers")
         assert len(server.asked) == 1
 
 
 def test_a_token_that_the_forge_refuses_is_a_failure(healthy: Project) -> None:
     with serve(lambda request: Answer(401)) as server:
         probe = one(healthy, "forge", GITHUB | {"GITHUB_API_URL": server.url}, is_online=True)
-    assert (probe.state, "[forge-unauthorised]" in probe.what) == ("fail", True)
+    assert (probe.state, "[forge-unauthorised]" in probe.message) == ("fail", True)
 
 
 def test_a_missing_token_is_reported_in_a_job_only(healthy: Project) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from memory_ci.commands.check.check import CheckReport, check_memory
 from memory_ci.commands.doctor.context import DoctorContext
-from memory_ci.commands.doctor.machine import HARMLESS, PLANTS, check_guard
+from memory_ci.commands.doctor.machine import HARMLESS_TEXT, PLANTED_TEXT_BY_CODE, check_guard
 from memory_ci.memory.workspace import Workspace
 from tests.commands.doctor.diagnosed_projects import one
 from tests.project import NOW, Project
@@ -22,7 +22,7 @@ from tests.project import NOW, Project
 def test_unreadable_global_memory_is_reported(healthy: Project, home: Path) -> None:
     os.mkfifo(home / "MEMORY.md")
     probe = one(healthy, "global-memory")
-    assert (probe.state, "is not a regular file" in probe.what) == ("fail", True)
+    assert (probe.state, "is not a regular file" in probe.message) == ("fail", True)
 
 
 def test_refused_global_memory_is_reported(healthy: Project, home: Path) -> None:
@@ -47,7 +47,7 @@ def test_a_guard_that_finds_nothing_is_a_failure(healthy: Project) -> None:
         return CheckReport(1, 3, ())
 
     results = list(check_guard(case_of(healthy), check=blind))
-    assert [probe.what for probe in results] == [
+    assert [probe.message for probe in results] == [
         "`check` passes a planted credential",
         "`check` passes a planted overrides-instructions",
     ]
@@ -62,17 +62,17 @@ def test_a_guard_that_misses_one_of_two_is_a_failure(healthy: Project) -> None:
         )
 
     (probe,) = check_guard(case_of(healthy), check=half_blind)
-    assert probe.what == "`check` passes a planted overrides-instructions"
+    assert probe.message == "`check` passes a planted overrides-instructions"
 
 
 @pytest.mark.parametrize(
     ("served", "fault"),
     [
-        ("\n".join([*PLANTS.values(), HARMLESS]), "serves a planted"),
+        ("\n".join([*PLANTED_TEXT_BY_CODE.values(), HARMLESS_TEXT]), "serves a planted"),
         ("", "does not serve a harmless entry"),
     ],
 )
 def test_served_entries_are_screened_too(healthy: Project, served: str, fault: str) -> None:
     results = list(check_guard(case_of(healthy), serve=lambda workspace, today: served))
     assert results
-    assert all(fault in probe.what for probe in results)
+    assert all(fault in probe.message for probe in results)

@@ -12,10 +12,10 @@ from tests.repos import RepoBuilder
 def test_merged_changes_unrecorded_for_long_are_reported(healthy: Project) -> None:
     for number in range(20):
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
-    assert one(healthy, "recorded").what == "20 merged changes wait to be recorded"
+    assert one(healthy, "recorded").message == "20 merged changes wait to be recorded"
     healthy.commit("One more", {"a.txt": "more\n"})
     probe = one(healthy, "recorded")
-    assert (probe.state, probe.what) == ("warn", "21 merged changes wait since the last record")
+    assert (probe.state, probe.message) == ("warn", "21 merged changes wait since the last record")
 
 
 def test_commits_without_work_are_not_reported_as_unrecorded(healthy: Project) -> None:
@@ -25,7 +25,7 @@ def test_commits_without_work_are_not_reported_as_unrecorded(healthy: Project) -
         author="dependabot[bot] <1+dependabot[bot]@users.noreply.github.com>",
     )
     healthy.commit("Word it better", {"MEMORY.md": "# Memory\n\nBy hand.\n"})
-    assert one(healthy, "recorded").what == "everything that was merged is recorded"
+    assert one(healthy, "recorded").message == "everything that was merged is recorded"
 
 
 def test_a_tip_from_the_future_waits_like_any_other(healthy: Project) -> None:
@@ -33,11 +33,11 @@ def test_a_tip_from_the_future_waits_like_any_other(healthy: Project) -> None:
     commit_from_the_future(healthy)
     healthy.at(now)
     healthy.commit("Work", {"a.txt": "a\n"})
-    assert one(healthy, "recorded").what == "2 merged changes wait to be recorded"
+    assert one(healthy, "recorded").message == "2 merged changes wait to be recorded"
     healthy.record()
-    assert one(healthy, "recorded").what == "everything that was merged is recorded"
+    assert one(healthy, "recorded").message == "everything that was merged is recorded"
     healthy.commit("More work", {"a.txt": "b\n"})
-    assert one(healthy, "recorded").what == "1 merged change waits to be recorded"
+    assert one(healthy, "recorded").message == "1 merged change waits to be recorded"
 
 
 def test_memory_without_any_record_run_is_reported(project: Project) -> None:

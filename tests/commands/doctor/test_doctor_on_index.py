@@ -28,10 +28,10 @@ from tests.servers import Answer, Asked, json_answer, serve
 def test_an_engine_without_any_call_is_reported_as_unused(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "engine:\n  name: anthropic\n")
     environ = {"ANTHROPIC_API_KEY": "sk-" + "x" * 20}
-    assert "configured, never called from this clone" in one(healthy, "engine", environ).what
+    assert "configured, never called from this clone" in one(healthy, "engine", environ).message
     reply = healthy.write(".git/memory-ci/replies/anthropic-anthropic-model/ab.json", "{}")
     os.utime(reply, (NOW.timestamp(), NOW.timestamp()))
-    assert "last answer 2026-11-21 12:00 UTC" in one(healthy, "engine", environ).what
+    assert "last answer 2026-11-21 12:00 UTC" in one(healthy, "engine", environ).message
 
 
 def test_a_key_without_the_package_that_uses_it_is_a_warning(
@@ -51,10 +51,10 @@ def test_an_outdated_index_is_updated_and_a_damaged_one_is_reported(
 ) -> None:
     assert one(healthy, "index").state == "skip"
     build_index(healthy.workspace, None)
-    assert one(healthy, "index").what.endswith("equals the files")
+    assert one(healthy, "index").message.endswith("equals the files")
     with (healthy.path / "MEMORY.md").open("a") as file:
         file.write("\nA note.\n")
-    assert "1 file changed since" in one(healthy, "index").what
+    assert "1 file changed since" in one(healthy, "index").message
     index_path(healthy.workspace).write_bytes(b"SQLite format 3\0" + b"x" * 4096)
     probe = one(healthy, "index")
     assert (probe.state, probe.remedy) == ("warn", "memory-ci index")
@@ -66,7 +66,7 @@ def test_a_directory_in_the_place_of_the_index_is_not_built_again_but_named(
     path = index_path(healthy.workspace)
     path.mkdir(parents=True)
     probe = one(healthy, "index")
-    assert (probe.state, probe.remedy, "every retrieval builds its own" in probe.what) == (
+    assert (probe.state, probe.remedy, "every retrieval builds its own" in probe.message) == (
         "warn",
         f"Remove {path}.",
         True,
@@ -90,7 +90,7 @@ def ask(project: Project, environ: Mapping[str, str]) -> None:
 
 def test_without_an_embedder_words_are_searched(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "retrieve:\n  embedder: none\n")
-    assert one(healthy, "vectors", {}).what.startswith(
+    assert one(healthy, "vectors", {}).message.startswith(
         "no vectors are asked for; words are searched: "
     )
 
@@ -100,23 +100,23 @@ def test_failing_vectors_are_reported_with_the_reason_and_the_last_good_day(
 ) -> None:
     with serve(embed) as server:
         environ = {"OLLAMA_HOST": server.url}
-        assert "not seen working" in one(named, "vectors", environ).what
+        assert "not seen working" in one(named, "vectors", environ).message
         build_vectors(named.workspace, environ, lambda done, total: None, TODAY - timedelta(days=2))
         ask(named, environ)
-        assert one(named, "vectors", environ).what.endswith("last seen working on 2026-11-21")
+        assert one(named, "vectors", environ).message.endswith("last seen working on 2026-11-21")
         assert one(named, "vectors", environ).state == "ok"
     ask(named, environ)
     probe = one(named, "vectors", environ)
     assert probe.state == "fail"
-    assert probe.what.startswith("they fail since 2026-11-21: ")
-    assert probe.what.endswith("last seen working on 2026-11-21")
+    assert probe.message.startswith("they fail since 2026-11-21: ")
+    assert probe.message.endswith("last seen working on 2026-11-21")
 
 
 def test_entries_without_vectors_are_reported(named: Project) -> None:
     build_index(named.workspace, None)
     probe = one(named, "vectors", {})
     assert (probe.state, probe.remedy) == ("warn", "memory-ci index --vectors")
-    assert f"0 of {len(named.entries())} entries have vectors" in probe.what
+    assert f"0 of {len(named.entries())} entries have vectors" in probe.message
 
 
 def test_an_embedder_that_does_not_answer_is_reported_online(named: Project) -> None:
@@ -129,7 +129,7 @@ def test_an_embedder_that_does_not_answer_is_reported_online(named: Project) -> 
 def test_an_embedder_that_lacks_its_key_is_degraded(healthy: Project) -> None:
     healthy.write(".memory-ci.yaml", "retrieve:\n  embedder: openai\n")
     probe = one(healthy, "vectors", {})
-    assert (probe.state, "OPENAI_API_KEY is not set" in probe.what) == ("fail", True)
+    assert (probe.state, "OPENAI_API_KEY is not set" in probe.message) == ("fail", True)
 
 
 def test_words_alone_leave_no_note(healthy: Project) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from memory_ci.commands.setup.agents import AgentOptions
 from memory_ci.commands.setup.install import install, install_for_user
 from memory_ci.memory.workspace import open_workspace
-from memory_ci.sessions.session_note import Sign, note_sign
+from memory_ci.sessions.session_note import SessionActivity, note_activity
 from tests.commands.doctor.diagnosed_projects import one, probes
 from tests.make import make_id
 from tests.project import NOW, Project
@@ -38,15 +38,17 @@ def test_each_part_of_an_agent_has_a_row_with_its_last_use(healthy: Project) -> 
     reads, asked, captures, server = probes(healthy, "agents")
     assert (reads.state, asked.state, captures.state, server.state) == ("skip", "ok", "ok", "ok")
     assert reads.remedy.startswith("start claude-code here")
-    assert ("may write them" in asked.what, ".mcp.json" in server.what) == (True, True)
-    note_sign(healthy.workspace, Sign(agent="claude-code", session="s1", at=NOW))
-    assert "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].what
+    assert ("may write them" in asked.message, ".mcp.json" in server.message) == (True, True)
+    note_activity(healthy.workspace, SessionActivity(agent="claude-code", session="s1", at=NOW))
+    assert (
+        "reads memory, last at a prompt of 2026-11-21 12:00" in probes(healthy, "agents")[0].message
+    )
     install(
         healthy.workspace,
         sys.executable,
         agents=["claude-code"],
-        is_reading=False,
-        is_asking=False,
+        serves_memory=False,
+        asks_for_notes=False,
         is_mcp=False,
     )
     assert states(healthy) == ["skip", "skip", "ok"]
@@ -60,9 +62,9 @@ def test_the_last_commit_with_served_memory_is_shown_with_its_day(healthy: Proje
     )
     healthy.commit("Three\n\nMemory-Session: gemini:0a1d", {"a.py": "3\n"})
     (told,) = [
-        each_probe.what
+        each_probe.message
         for each_probe in probes(healthy, "agents")
-        if "last committed by" in each_probe.what
+        if "last committed by" in each_probe.message
     ]
     assert "codex on 2026-11-21" in told
     assert "jules on 2026-11-21" in told
@@ -74,20 +76,23 @@ def test_a_work_tree_without_hooks_of_an_agent_is_reported(
 ) -> None:
     healthy.git("worktree", "add", "-q", str(tmp_path / "other"))
     *_, told = probes(healthy, "agents")
-    assert (told.state, "reads nothing in the work tree" in told.what) == ("warn", True)
+    assert (told.state, "reads nothing in the work tree" in told.message) == ("warn", True)
     install(open_workspace(tmp_path / "other"), sys.executable, agents=["claude-code"])
     assert "warn" not in states(healthy)
-    note_sign(open_workspace(tmp_path / "other"), Sign(agent="claude-code", session="s1", at=NOW))
-    assert probes(healthy, "agents")[-1].what.startswith(
+    note_activity(
+        open_workspace(tmp_path / "other"),
+        SessionActivity(agent="claude-code", session="s1", at=NOW),
+    )
+    assert probes(healthy, "agents")[-1].message.startswith(
         "claude-code last read at 2026-11-21 12:00 in the work tree"
     )
 
 
 def test_an_agent_with_a_plugin_is_shown_with_its_last_use(project: Project) -> None:
-    note_sign(project.workspace, Sign(agent="codex", session="s1", at=NOW))
+    note_activity(project.workspace, SessionActivity(agent="codex", session="s1", at=NOW))
     (told_probe,) = probes(project, "agents")
     assert told_probe.state == "ok"
-    assert told_probe.what.startswith("codex last read at 2026-11-21 12:00, by a plugin")
+    assert told_probe.message.startswith("codex last read at 2026-11-21 12:00, by a plugin")
 
 
 def test_hooks_in_the_home_directory_are_reported(project: Project) -> None:
@@ -120,7 +125,7 @@ def test_work_merged_before_capture_was_set_up_needs_no_session(
         healthy.commit(f"Work {number}", {"a.txt": f"{number}\n"})
     date_capture(healthy, healthy.clock.now)
     probe = one(healthy, "sessions")
-    assert (probe.state, probe.what) == ("skip", "nothing was merged since capture was set up")
+    assert (probe.state, probe.message) == ("skip", "nothing was merged since capture was set up")
     healthy.commit("Set memory-ci up", {".memory-ci.yaml": "# ours\n"})
     assert one(healthy, "sessions").state == "skip"
     healthy.commit("Work since", {"a.txt": "since\n"})
@@ -147,7 +152,7 @@ def test_capture_without_any_session_is_reported(healthy: Project) -> None:
     assert probe.state == "warn"
     assert (
         "none of the last 10 merged changes has a session, though sessions are captured"
-        in probe.what
+        in probe.message
     )
 
 

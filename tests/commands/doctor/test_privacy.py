@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.commands.doctor.doctor import diagnose
-from memory_ci.commands.doctor.machine import PRIVACY
+from memory_ci.commands.doctor.machine import PRIVACY_CHECKS
 from memory_ci.commands.doctor.records import Probe
 from memory_ci.gitrepo.sessionrefs import store
 from memory_ci.sessions.active_session import push_sessions
@@ -18,7 +18,7 @@ from tests.project import NOW, Project
 
 
 def look(project: Project, **environ: str) -> dict[str, Probe]:
-    diagnosis = diagnose(project.path, environ, NOW, sys.executable, checks=PRIVACY)
+    diagnosis = diagnose(project.path, environ, NOW, sys.executable, checks=PRIVACY_CHECKS)
     assert not [probe for probe in diagnosis.probes if probe.state == "fail"]
     return {probe.name: probe for probe in diagnosis.probes}
 
@@ -57,13 +57,13 @@ def test_data_that_leaves_the_machine_is_listed_with_target_and_day(
         == "out"
     )
     assert (
-        rows["sessions"].what
+        rows["sessions"].message
         == "1 session, 1 with notes, to origin since 2026-11-21; strangers cannot read it"
     )
-    assert "links to what people said" in rows["memory"].what
-    assert "since 2026-01-05" in rows["memory"].what
-    assert "openai" in rows["embedder"].what
-    assert rows["holdout"].what.startswith("10% of sessions")
+    assert "links to what people said" in rows["memory"].message
+    assert "since 2026-01-05" in rows["memory"].message
+    assert "openai" in rows["embedder"].message
+    assert rows["holdout"].message.startswith("10% of sessions")
 
 
 def test_sessions_on_a_public_remote_are_something_to_do(project: Project) -> None:

@@ -18,7 +18,7 @@ from memory_ci.files import lock_file
 from memory_ci.memory.model import choose_model
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.episode import Assumption
-from memory_ci.sources.commits import job_events
+from memory_ci.sources.commits import make_job_events
 from memory_ci.store.files import write_file
 from tests.make import make_change
 from tests.project import NOW, TODAY, Project
@@ -271,7 +271,7 @@ def read_by(path: str, text: str) -> list[tuple[str, str]]:
     """Return the trust in the words of a job file by an author."""
     return [
         (classify_trust(event, ("*",), ()), event.text)
-        for event in job_events(make_change(), path, text)
+        for event in make_job_events(make_change(), path, text)
     ]
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.episodes.episode import Noted, create_episode, mark_important
+from memory_ci.commands.episodes.episode import SavedEpisode, create_episode, mark_important
 from memory_ci.errors import FindingsError, MemoryCIError, UsageError
 from memory_ci.records.episode import Action, Situation
 from tests.commands.episodes.episodes_at_work import factors, recall
 from tests.project import NOW, Project
 
 
-def note(shop: Project, content: str = "Tried a queue for retries", **options: Any) -> Noted:
+def note(shop: Project, content: str = "Tried a queue for retries", **options: Any) -> SavedEpisode:
     defaults: dict[str, Any] = {
         "context": {},
         "outcome": "failure",
@@ -58,7 +58,7 @@ def test_the_context_of_a_note_has_relative_paths_and_nothing_of_the_machine(sho
     noted = note(shop, context=context)
     assert noted.episode.action == Action(files=("src/client.py",), tools=("Edit",))
     assert noted.episode.context == {"project": "shop", "branch": "retry"}
-    assert noted.left_out == ("cwd", "log", "session")
+    assert noted.dropped_keys == ("cwd", "log", "session")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_the_context_of_a_note_has_relative_paths_and_nothing_of_the_machine(sho
 )
 def test_a_file_outside_of_the_repository_is_not_named(shop: Project, file: str) -> None:
     noted = note(shop, context={"file": file})
-    assert (noted.episode.action.files, noted.left_out) == ((), ("file",))
+    assert (noted.episode.action.files, noted.dropped_keys) == ((), ("file",))
 
 
 KEY = "sk-ant-api03-" + "aB3dE6gH9jK2" * 8

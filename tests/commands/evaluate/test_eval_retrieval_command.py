@@ -35,8 +35,8 @@ def write_set(directory: Path) -> str:
 def test_the_files_of_a_set_are_measured(run: Run, tmp_path: Path) -> None:
     done = run("eval", "retrieval", write_set(tmp_path))
     assert done.exit_code == 0
-    assert "nDCG@10             1.000  [1.000, 1.000]" in done.stdout
-    assert "entries given       1.000" in done.stdout
+    assert "nDCG@10              1.000  [1.000, 1.000]" in done.stdout
+    assert "entries served       1.000" in done.stdout
 
 
 def test_json_holds_every_measure(run: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from memory_ci.commands.evaluate.evaluate_retrieval import (
     answer_golden,
     answer_set,
     compare_golden,
-    init_golden,
+    derive_golden_file,
     load_golden,
     measure,
 )
@@ -165,7 +165,7 @@ def test_golden_queries_are_answered_from_the_work_tree(project: Project) -> Non
     stale = {"query": "flag colours", "relevant": [make_id(2)], "negative": [make_id(2)]}
     put_golden(project, RETRY, stale, {"query": "colours of the flag"}, {"query": "oven"})
     answered = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
-    assert [item.asking.name for item in answered] == ["own:1", "own:2", "own:3", "own:4"]
+    assert [item.query.name for item in answered] == ["own:1", "own:2", "own:3", "own:4"]
     quality = measure(answered)[0]
     assert values(quality)["nDCG@10"] == 1.0
     assert values(quality)["stale hits@10"] == 1.0
@@ -183,7 +183,7 @@ def test_the_gate_closes_when_an_entry_is_lost_and_names_the_query(project: Proj
     lost = compare_golden(
         project.workspace, goldens, answered, "HEAD~1", margin=0.02, clock=ticking
     )
-    assert {name for name, _, _ in lost.worse} >= {"nDCG@10", "recall at given"}
+    assert {name for name, _, _ in lost.worse} >= {"nDCG@10", "recall at served"}
     assert [(fall.name, fall.before, fall.now) for fall in lost.falls] == [("own:1", 1.0, 0.0)]
     assert not compare_golden(
         project.workspace, goldens, answered, "HEAD~1", margin=0.7, clock=ticking
@@ -197,17 +197,17 @@ def test_served_entries_are_measured_apart_from_the_ranking(tmp_path: Path) -> N
     again = QUERY | {"id": "again", "text": "retry charges with an idempotency key"}
     bank = {"id": "b", "text": "paint the barn doors red", "group": "bank"}
     answered = answer(tmp_path, QUERY, again, bank, qrels=(("q", "key", 1), ("again", "key", 1)))
-    assert [item.asking.name for item in answered] == ["q", "", "again", ""], (
+    assert [item.query.name for item in answered] == ["q", "", "again", ""], (
         "each with a task of another group behind it"
     )
     measures = values(measure(answered)[0])
-    assert (measures["entries given"], measures["recall at given"], measures["kept"]) == (
+    assert (measures["entries served"], measures["recall at served"], measures["kept"]) == (
         1.5,
         1.0,
         1.0,
     )
     assert (
-        measures["precision at given"],
+        measures["precision at served"],
         measures["repeats"],
         measures["unrelated answered"],
     ) == (
@@ -215,7 +215,7 @@ def test_served_entries_are_measured_apart_from_the_ranking(tmp_path: Path) -> N
         0.5,
         0.0,
     )
-    assert measures["characters given"] > 0
+    assert measures["characters served"] > 0
 
 
 def test_the_gate_covers_entries_served_to_unrelated_tasks(project: Project) -> None:
@@ -251,10 +251,10 @@ def test_without_golden_queries_the_hint_explains_how_to_make_them(project: Proj
 def test_derived_queries_are_added_beside_those_of_people(project: Project) -> None:
     put_entries(project, "Retry a charge with a key", "Colours of the flag")
     put_golden(project, RETRY)
-    path, count = init_golden(project.workspace)
+    path, count = derive_golden_file(project.workspace)
     assert path.name == "derived.jsonl"
     assert len(load_golden(project.workspace)) == count + 1
-    assert init_golden(project.workspace) == (path, count)
+    assert derive_golden_file(project.workspace) == (path, count)
     answered = answer_golden(project.workspace, load_golden(project.workspace), TODAY, ticking)
     titles = next(quality for quality in measure(answered) if quality.kind == "title")
     assert values(titles)["nDCG@10"] == 1.0

@@ -97,7 +97,7 @@ def test_windows_are_drawn_from_merged_work_and_never_overwritten(
             now=NOW,
             environ={},
             progress=lambda done, total: None,
-        ).of
+        ).total
 
     assert draw() >= 1
     (window,) = (place / "windows").glob("*.json")

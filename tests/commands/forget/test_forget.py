@@ -269,7 +269,7 @@ def test_an_id_that_no_entry_has_any_more_is_never_taken_for_words(
         find_subject(project.workspace, entry.id, None)
     assert caught.value.slug == "unknown-entry"
     assert done.commit[:7] in caught.value.message
-    assert find_subject(project.workspace, entry.id, "words").what == "words"
+    assert find_subject(project.workspace, entry.id, "words").kind == "words"
 
 
 def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> None:
@@ -279,11 +279,11 @@ def test_an_entry_is_known_by_its_id_and_a_person_by_name(project: Project) -> N
             50, title="Never retry a charge without a key", evidence=("accepted by Ann Author",)
         )
     )
-    assert find_subject(workspace, make_id(50)[:8], None).what == "entry"
-    assert find_subject(workspace, "ann author", None).what == "person"
-    assert find_subject(workspace, "Bob <bob@example.org>", None).what == "person"
-    assert find_subject(workspace, "something else", None).what == "words"
-    assert find_subject(workspace, "ann author", "words").what == "words"
+    assert find_subject(workspace, make_id(50)[:8], None).kind == "entry"
+    assert find_subject(workspace, "ann author", None).kind == "person"
+    assert find_subject(workspace, "Bob <bob@example.org>", None).kind == "person"
+    assert find_subject(workspace, "something else", None).kind == "words"
+    assert find_subject(workspace, "ann author", "words").kind == "words"
     subject = find_subject(workspace, "Ann Author", None)
     apply_forget(workspace, subject, project.path, SALT, NOW)
     text = project.show("HEAD", f".memory/inbox/{make_id(50)}.md")
@@ -305,7 +305,7 @@ def test_global_memory_is_named_where_it_is_configured(
     (tmp_path / "notes" / "MEMORY.md").write_text("Ask the kestrel umbra first\n")
     monkeypatch.chdir(tmp_path / "notes")
     subject = find_subject(project.workspace, "kestrel umbra", None)
-    remaining = plan_forget(project.workspace, subject, tmp_path).left
+    remaining = plan_forget(project.workspace, subject, tmp_path).places_for_person
     assert [place.kind for place in remaining] == ["global"] * is_named
 
 
@@ -371,13 +371,15 @@ def test_other_branches_and_messages_are_named_with_their_request(project: Proje
     project.checkout("main")
     subject = find_subject(project.workspace, "zephyr gateway", None)
     places = [
-        (item.kind, item.where)
-        for item in plan_forget(project.workspace, subject, project.path).left
+        (item.kind, item.location)
+        for item in plan_forget(project.workspace, subject, project.path).places_for_person
     ]
     assert places == [("branch", "refs/heads/old")]
     plan = plan_forget(project.workspace, subject, project.path)
     assert any(
-        "pull request 9" in location.where for location in plan.places if location.kind == "message"
+        "pull request 9" in location.location
+        for location in plan.places
+        if location.kind == "message"
     )
     assert "zephyr" not in msgspec.json.encode(plan).decode()
 

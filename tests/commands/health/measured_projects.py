@@ -81,12 +81,12 @@ def serve_jobs(project: Project, used: int = 0) -> None:
     """Record twenty jobs that were served two entries each and used some of them."""
     for number in range(20):
         save_episode_record(
-            project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=used)
+            project.workspace, make_episode(f"pr-{1000 + number}", served=2, used=used)
         )
 
 
-def make_episode(name: str, given: int = 0, used: int = 0) -> Episode:
-    ids = [make_id(number) for number in range(given)]
+def make_episode(name: str, served: int = 0, used: int = 0) -> Episode:
+    ids = [make_id(number) for number in range(served)]
     return Episode(
         id=name,
         occurred_at=datetime(2026, 11, 12, tzinfo=UTC),

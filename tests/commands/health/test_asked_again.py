@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.sessions.session_note import Sign, note_sign
+from memory_ci.sessions.session_note import SessionActivity, note_activity
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
@@ -44,8 +44,10 @@ def test_a_rule_that_was_served_and_asked_for_again_is_named(
     keep_asking(agreed, tmp_path, DRAFT[0], "Fix the retry in the client.")
     for number in (1, 2):
         at = agreed.clock.now + number * DAY - timedelta(minutes=1)
-        sign = Sign(agent="claude-code", session=session_id(number), at=at, served=(RULE.id,))
-        note_sign(agreed.workspace, sign)
+        sign = SessionActivity(
+            agent="claude-code", session=session_id(number), at=at, served=(RULE.id,)
+        )
+        note_activity(agreed.workspace, sign)
     lines = run("health").stdout.splitlines()
     at_line = lines.index("followed when served: 1 of 2 times, 1 rule")
     assert lines[at_line + 1] == (

@@ -21,7 +21,7 @@ from memory_ci.commands.health.records import ArmComparison
 from memory_ci.commands.health.text import render_effect
 from memory_ci.records.proportion import compute_share, newcombe_interval
 from memory_ci.sessions.capture import capture
-from memory_ci.sessions.session_note import is_held_out, mark_session, note_served
+from memory_ci.sessions.session_note import hash_session_id, is_held_out, note_served
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
@@ -32,7 +32,7 @@ PART = 0.3
 def simulate(rate: float, factor: float, number: int, seed: int) -> ArmComparison:
     """Simulate sessions with and without memory, by the hash of their id; memory multiplies the rate by `factor`."""
     dice = random.Random(seed)  # noqa: S311 - the same each time
-    arms = [is_held_out(mark_session(f"{seed}-{item}"), PART) for item in range(number)]
+    arms = [is_held_out(hash_session_id(f"{seed}-{item}"), PART) for item in range(number)]
     sessions = [
         ArmOutcome(is_held, dice.random() < rate * (1 if is_held else factor)) for is_held in arms
     ]
@@ -70,8 +70,8 @@ def test_the_fewer_are_held_out_the_longer_it_takes() -> None:
 
 def test_an_empty_arm_says_so() -> None:
     effect = compare_arms("steered", [ArmOutcome(False, True), ArmOutcome(False, False)], 1, PART)
-    assert (effect.low, effect.needed) == (None, None)
-    assert compare_arms("steered", [], 1, PART).given.total == 0
+    assert (effect.low, effect.needed_count) == (None, None)
+    assert compare_arms("steered", [], 1, PART).served.total == 0
 
 
 def hold(project: Project) -> None:
@@ -106,7 +106,7 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
     hold(project)
     assert render_effect(measure_effect(project.workspace, TODAY)).startswith("No session is known")
     names = [f"session-{number}" for number in range(12)]
-    held = [name for name in names if is_held_out(mark_session(name), PART)]
+    held = [name for name in names if is_held_out(hash_session_id(name), PART)]
     assert 0 < len(held) < len(names)
     for name in names:
         second_prompt = (
@@ -124,11 +124,11 @@ def test_captured_sessions_count_in_the_arm_of_their_hash(project: Project, tmp_
     report = measure_effect(project.workspace, TODAY + timedelta(days=14))
     steered, again, requested, _ = report.effects
     assert (steered.held_out.hits, steered.held_out.total) == (len(held), len(held))
-    assert (steered.given.hits, steered.given.total) == (0, len(names) - len(held)), (
+    assert (steered.served.hits, steered.served.total) == (0, len(names) - len(held)), (
         "the first turn is the task"
     )
     assert again.held_out.hits == len(held)
-    assert requested.given.total == 0
+    assert requested.served.total == 0
     assert (
         f"steered            given 0 of {len(names) - len(held)}, held out {len(held)}"
         in render_effect(report)

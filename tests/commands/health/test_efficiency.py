@@ -105,7 +105,9 @@ def test_use_by_jobs_counts_from_twenty_jobs_on(
     project: Project, jobs: int, expected: float | None
 ) -> None:
     for number in range(jobs):
-        save_episode_record(project.workspace, make_episode(f"pr-{1000 + number}", given=2, used=1))
+        save_episode_record(
+            project.workspace, make_episode(f"pr-{1000 + number}", served=2, used=1)
+        )
     assert value(project, "efficiency") == expected
     (metric,) = (
         metric
@@ -116,14 +118,14 @@ def test_use_by_jobs_counts_from_twenty_jobs_on(
 
 
 @pytest.mark.parametrize(
-    ("given", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
+    ("served", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
 )
 def test_an_entry_often_served_and_never_used_is_proposed_for_review(
-    project: Project, given: int, used: int, is_named: bool
+    project: Project, served: int, used: int, is_named: bool
 ) -> None:
     project.record()
     entry_id = project.entries()[0].id
-    for number in range(given):
+    for number in range(served):
         episode = replace(
             make_episode(f"pr-{1000 + number}"), retrieved=(ServedEntry(id=entry_id),)
         )

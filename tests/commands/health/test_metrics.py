@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from memory_ci.commands.health.crewship_metrics import (
     score_age,
-    score_closeness,
     score_hits,
     score_indexed,
     score_linked,
+    score_neighbour_cosines,
 )
 from memory_ci.commands.health.metrics import (
     WEIGHTS,
@@ -302,7 +302,7 @@ def test_crewship_s_freshness_falls_with_the_median_age(
 
 
 def test_crewship_s_coherence_and_efficiency_are_mean_cosines() -> None:
-    assert score_closeness([(0.9, 0.5), (0.1, -0.1)], "").value == pytest.approx(
+    assert score_neighbour_cosines([(0.9, 0.5), (0.1, -0.1)], "").value == pytest.approx(
         100 * (0.7 + 0.05) / 2
     )
     assert score_hits([(0.8, 0.6), (0.4,)], "").value == pytest.approx(60)
@@ -310,9 +310,11 @@ def test_crewship_s_coherence_and_efficiency_are_mean_cosines() -> None:
 
 
 def test_crewship_s_metrics_without_data_are_none() -> None:
-    assert {score_closeness([], "").value, score_hits([], "").value, score_indexed(0, 0).value} == {
-        None
-    }
+    assert {
+        score_neighbour_cosines([], "").value,
+        score_hits([], "").value,
+        score_indexed(0, 0).value,
+    } == {None}
     assert score_linked(0, 0).value is None
 
 

@@ -60,7 +60,7 @@ def test_an_entry_whose_id_memory_has_for_other_words_is_not_imported_again(
     )
     report = take(project, file)
     assert not report.imported
-    assert [(taken.id, taken.target) for taken in report.known] == [(make_id(1), "MEMORY.md")]
+    assert [(taken.id, taken.entry_path) for taken in report.known] == [(make_id(1), "MEMORY.md")]
 
 
 def inbox(project: Project) -> set[str]:
@@ -105,7 +105,7 @@ def test_a_second_import_adds_nothing_wherever_the_first_went(project: Project, 
     project.commit("Forget it all", {"MEMORY.md": "# Memory\n"})
     forgotten = take(project, old)
     assert forgotten.imported == ()
-    assert {(taken.id, taken.target) for taken in forgotten.known} == {
+    assert {(taken.id, taken.entry_path) for taken in forgotten.known} == {
         (taken.id, "") for taken in first.imported
     }
 
@@ -234,7 +234,7 @@ def test_an_auto_memory_is_imported_without_entries_about_persons(
 
 def test_an_entry_goes_to_the_scope_that_is_named(project: Project, old: Path) -> None:
     (first, _) = take(project, old, scope="team:src").imported
-    assert "scope: team:src\n" in (project.path / first.target).read_text()
+    assert "scope: team:src\n" in (project.path / first.entry_path).read_text()
     with pytest.raises(UsageError) as raised:
         take(project, old, scope="nowhere")
     assert raised.value.slug == "bad-scope"
@@ -243,7 +243,7 @@ def test_an_entry_goes_to_the_scope_that_is_named(project: Project, old: Path) -
 def test_a_memory_file_of_the_project_gives_its_own_scope(project: Project) -> None:
     file = project.write("institutional.md", "## [2026-03-01] Team Norm\nReview in pairs.\n")
     (taken,) = take(project, file).imported
-    assert "scope: institutional\n" in (project.path / taken.target).read_text()
+    assert "scope: institutional\n" in (project.path / taken.entry_path).read_text()
 
 
 def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_prose(
@@ -257,7 +257,7 @@ def test_replace_turns_sections_into_entries_where_they_stand_and_keeps_the_pros
     assert kept_text in text
     assert "[2026-03-01]" not in text
     assert inbox(project) == set()
-    assert {taken.target for taken in report.imported} == {"MEMORY.md"}
+    assert {taken.entry_path for taken in report.imported} == {"MEMORY.md"}
     assert [finding.code for finding in project.check().findings] == ["loose-heading"], (
         "their own Notes"
     )

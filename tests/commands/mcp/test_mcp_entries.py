@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.commands.mcp import tools
 from memory_ci.commands.retrieve.text import USAGE_REQUEST
-from memory_ci.sessions.session_note import Sign, note_sign
+from memory_ci.sessions.session_note import SessionActivity, note_activity
 from memory_ci.store.edits import format_entry
 from memory_ci.store.layout import fragment_path
 from tests.commands.mcp.mcp_client import (
@@ -136,13 +136,13 @@ def test_quotes_are_looked_up_in_the_session_of_the_server(zoo: Project) -> None
     quoted_words = "Never feed the lion by hand."
     record = {"type": "user", "uuid": "1", "cwd": str(zoo.path), "sessionId": "job-7"}
     text = json.dumps(record | {"message": {"role": "user", "content": quoted_words}})
-    sign = Sign(
+    sign = SessionActivity(
         agent="claude-code",
         session="job-7",
         at=NOW,
         transcript=str(zoo.write(".git/job-7.jsonl", text)),
     )
-    note_sign(zoo.workspace, sign)
+    note_activity(zoo.workspace, sign)
     forged = call(
         zoo, "add_learning", {**LEARNING, "quote": "Always feed the lion by hand"}, session="job-7"
     )

@@ -60,7 +60,7 @@ def test_recall_at_a_moment_finds_episodes_committed_by_then(zoo: Project) -> No
     before = call(zoo, "query_at_time", {**query, "point_in_time": "2026-11-20T11:00:00Z"})
     after = call(zoo, "query_at_time", {**query, "point_in_time": "2026-11-20T13:00:00+00:00"})
     assert before.structured_content["episodes"] == []
-    assert text_of(before).startswith(tools.NOTHING)
+    assert text_of(before).startswith(tools.NOTHING_FOUND)
     assert [episode["id"] for episode in after.structured_content["episodes"]] == ["pr-1"]
 
 

@@ -286,4 +286,6 @@ def test_the_manual_names_every_tool_with_its_parameters() -> None:
     section = manual.partition("\n## MCP\n")[2].partition("\n### ")[0]
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|", section, re.MULTILINE))
     arguments = {name: re.findall(r"`(\w+)`", row) for name, row in rows.items()}
-    assert arguments == {tool.name: list(tool.takes.__struct_fields__) for tool in tools.TOOLS}
+    assert arguments == {
+        tool.name: list(tool.argument_type.__struct_fields__) for tool in tools.TOOLS
+    }

@@ -51,7 +51,7 @@ def test_audiences_follow_from_the_visibility_at_the_forge(
         ["A note of open"],
         ["A note of inner"],
     )
-    assert (report.left_out, report.refused) == (("acme/shut",), ())
+    assert (report.unnamed_private, report.refused) == (("acme/shut",), ())
 
 
 def test_a_private_repository_enters_the_group_that_its_line_names(

@@ -58,7 +58,7 @@ def test_a_reader_finds_published_entries_with_repository_and_path(place: Place)
     with writing(place) as engine:
         engine.sync(make_repository("acme/pay"), "a" * 40, [entry])
     (match,) = place.read(None).search(["retry"], ALL, BOTH, 10)
-    assert (match.located, match.repository, match.head) == (
+    assert (match.located, match.repository, match.commit) == (
         entry,
         make_repository("acme/pay"),
         "a" * 40,
@@ -108,7 +108,7 @@ def test_a_second_sync_replaces_the_rows_of_that_repository_alone(place: Place) 
         engine.sync(make_repository("a"), "2", make_entries(2, "Retry kept", "Retry new"))
     reader = place.read(None)
     assert sorted(titles(reader, "retry")) == ["Retry kept", "Retry new", "Retry other"]
-    assert {id_: (head.head, head.entries) for id_, head in reader.heads().items()} == {
+    assert {id_: (head.commit, head.entries) for id_, head in reader.heads().items()} == {
         "forge.example#a": ("2", 2),
         "forge.example#b": ("1", 1),
     }
@@ -207,9 +207,9 @@ def test_counts_are_of_entries_that_hold_a_term(place: Place) -> None:
             OrgFilters(today=date(2026, 9, 2)),
             ["Retry 1", "Retry 2", "Retry 3", "Retry 4", "Retry 7"],
         ),
-        (OrgFilters(without=("forge.example#a",)), ["Retry 7"]),
+        (OrgFilters(excluded_repositories=("forge.example#a",)), ["Retry 7"]),
         (
-            OrgFilters(without=("https://forge.example/b",)),
+            OrgFilters(excluded_repositories=("https://forge.example/b",)),
             ["Retry 1", "Retry 2", "Retry 3", "Retry 4", "Retry 5"],
         ),
     ],
@@ -270,7 +270,7 @@ def test_synced_entries_remain_when_the_writer_is_reopened(place: Place) -> None
     engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
     engine.close()
     with writing(place) as engine:
-        assert engine.heads()["forge.example#a"].head == "1"
+        assert engine.heads()["forge.example#a"].commit == "1"
     assert titles(place.read(None), "retry") == ["Retry"]
 
 
@@ -287,7 +287,7 @@ def test_the_operator_stores_its_state_and_can_read_sizes(place: Place) -> None:
     with writing(place) as engine:
         engine.sync(make_repository("a"), "1", make_entries(1, "Retry"))
         assert engine.state() == b""
-        engine.keep_state(b"first")
-        engine.keep_state(b"second")
+        engine.save_state(b"first")
+        engine.save_state(b"second")
     reader = place.read(None)
     assert (reader.state(), reader.size("internal") > 1000) == (b"second", True)

@@ -196,7 +196,7 @@ def test_a_failed_sync_changes_nothing(
         monkeypatch.setattr(statements, "ADD_REPOSITORY", "SELECT 1/0, %s, %s, %s, %s, %s")
         with pytest.raises(EngineError, match="division by zero"):
             engine.sync(make_repository("a"), "2", make_entries(5, "Retry second"))
-        assert engine.heads()["forge.example#a"].head == "1"
+        assert engine.heads()["forge.example#a"].commit == "1"
     matches = place.read(None).search(["retry"], ALL, ["internal"], 10)
     assert [match.located.entry.title for match in matches] == ["Retry first"]
 
@@ -265,7 +265,7 @@ def test_a_statement_ends_at_the_deadline(
     assert reader.count(["retry"], ["internal"])[0] == 1
     monkeypatch.setattr(
         statements,
-        "COUNT",
+        "COUNT_ENTRIES_AND_WORDS",
         "SELECT 1, 1, (SELECT pg_sleep(3600)::text WHERE %s::text[] IS NOT NULL)",
     )
     clock.now += 3_599.999

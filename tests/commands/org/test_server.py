@@ -91,9 +91,10 @@ def test_a_server_answers_as_files_do(org: Organisation) -> None:
         [engine.search(["note", "pay"], OrgFilters(), ["public", "internal"], 9)] for engine in both
     )
     assert [
-        [(m.located, m.repository, m.head, round(m.lexical, 9)) for m in found] for found in first
+        [(m.located, m.repository, m.commit, round(m.lexical, 9)) for m in found] for found in first
     ] == [
-        [(m.located, m.repository, m.head, round(m.lexical, 9)) for m in found] for found in second
+        [(m.located, m.repository, m.commit, round(m.lexical, 9)) for m in found]
+        for found in second
     ]
     for engine in both:
         engine.close()

@@ -83,7 +83,7 @@ def stopping(step):
         return step(*arguments, **named)
     return work
 
-for name in ("sync", "publish", "keep_state"):
+for name in ("sync", "publish", "save_state"):
     setattr(SqliteEngine, name, stopping(getattr(SqliteEngine, name)))
 sys.addaudithook(lambda event, _: stop() if event in ("os.rename", "os.remove", "os.link") else None)
 sync_org(sys.argv[2], gather, os.environ, datetime(2026, 11, 23, tzinfo=UTC), jobs=2)

@@ -33,10 +33,10 @@ def test_hostile_and_secret_entries_do_not_enter_and_are_counted(org: Organisati
     )
     org.write("pay")
     report = org.sync()
-    assert (report.entries, report.gated) == (1, 3)
+    assert (report.entries, report.unsafe_count) == (1, 3)
     assert org.titles() == ["A good note"]
     assert b"ghp_" not in (org.index / "internal.db").read_bytes()
-    assert org.sync().gated == 3, "also when it is not read again"
+    assert org.sync().unsafe_count == 3, "also when it is not read again"
 
 
 def test_too_much_of_one_repository_is_cut_and_counted(
@@ -48,8 +48,8 @@ def test_too_much_of_one_repository_is_cut_and_counted(
     pay.commit("Large", {"src/MEMORY.md": "x" * 3_000})
     org.write("pay")
     report = org.sync()
-    assert (report.entries, report.cut) == (2, 2)
-    monkeypatch.setattr(targets, "LONGEST", 5)
+    assert (report.entries, report.excess_count) == (2, 2)
+    monkeypatch.setattr(targets, "MAX_SHARED_CHARS", 5)
     org.add("shop", "A long note")
     org.write("pay", "shop")
     assert org.sync().entries == 2
@@ -77,7 +77,7 @@ def test_verify_names_the_differing_rows(org: Organisation) -> None:
     assert verify_org(str(org.index), org.environ) == ((), 2)
     with closing(open_engine(str(org.index), is_writer=True)) as engine:
         head = engine.heads()[(org.root / "pay").as_uri()]
-        engine.sync(head.repository, head.head, engine.entries(head.repository.id)[:1])
+        engine.sync(head.repository, head.commit, engine.entries(head.repository.id)[:1])
         engine.publish()
     org.add("shop", "A newer note")
     (pay, shop), _ = verify_org(str(org.index), org.environ)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memory_ci.commands.ci.comment import DONE, MARKER
+from memory_ci.commands.ci.comment import MARKER, NO_LONGER_CITED_COMMENT
 from memory_ci.commands.ci.event import CiJob
 from memory_ci.commands.ci.job import CiOptions, run_ci
 from memory_ci.commands.ci.outputs import list_outputs
@@ -74,7 +74,7 @@ def test_a_request_that_edits_cited_code_has_one_comment_that_is_kept_up_to_date
     assert (first[:7] in comment["body"], second[:7] in comment["body"]) == (False, True)
     edit(project, "one()")
     verify(project, request_of, double, server)
-    assert [each_comment["body"] for each_comment in double.comments] == [DONE]
+    assert [each_comment["body"] for each_comment in double.comments] == [NO_LONGER_CITED_COMMENT]
     assert [request.method for request in server.asked].count("POST") == 1
 
 

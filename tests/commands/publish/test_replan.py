@@ -10,7 +10,7 @@ import pytest
 from memory_ci.commands.publish.carry_over import RANGE_COVERED, is_covered, move_plan
 from memory_ci.commands.publish.publish import PublishOptions, publish
 from memory_ci.errors import RepositoryError
-from memory_ci.extraction.entries import content_key
+from memory_ci.extraction.entries import compute_content_key
 from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.forgotten import REJECTED_FILE
@@ -149,7 +149,8 @@ def test_entries_that_maintainers_rejected_since_are_left_out(project: Project) 
     plan = project.plan()
     gone = added(plan)[0]
     project.commit(
-        "Not this one", {REJECTED_FILE: f"{content_key(gone.title, gone.body)} {gone.title}\n"}
+        "Not this one",
+        {REJECTED_FILE: f"{compute_content_key(gone.title, gone.body)} {gone.title}\n"},
     )
     apply_plan(project.workspace, move(project, plan), NOW)
     assert gone.title not in project.titles()

@@ -102,10 +102,10 @@ def test_the_request_shows_served_entries_before_and_after_and_the_cost(
         "\n\nBudget"
     )[0]
     assert re.search(
-        r"- `[^`]+` \(\[#128\]\(https://github.com/acme/shop/pull/128\)\): nothing before\n  - also given: `",
+        r"- `[^`]+` \(\[#128\]\(https://github.com/acme/shop/pull/128\)\): nothing before\n  - also served: `",
         comparison,
     )
-    added = set(re.findall(r"also given: `(.+)`", comparison))
+    added = set(re.findall(r"also served: `(.+)`", comparison))
     assert added
     assert added <= titles_on(remote, published.tip)
     assert "\nCost: `rules`, no model was asked.\n" in body

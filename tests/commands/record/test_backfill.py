@@ -106,7 +106,7 @@ def test_sent_batches_are_kept_if_the_plan_was_not_applied(project: Project) -> 
 def test_a_crash_between_two_batches_sends_the_second_only(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_REQUESTS", 2)
+    monkeypatch.setattr(module, "MAX_BATCH_REQUESTS", 2)
     since, broken = project.sha(), make_error(529, "overloaded_error", "busy")
     with serve_batches(project, make_batch(1), broken, make_batch(2)) as batching:
         with pytest.raises(EngineError) as caught:
@@ -271,7 +271,7 @@ def test_the_error_for_a_missing_package_names_it(
 def test_a_backfill_that_could_cost_too_much_sends_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_REQUESTS", 1)
+    monkeypatch.setattr(module, "MAX_BATCH_REQUESTS", 1)
     project.commit("Be cheap", {".memory-ci.yaml": "engine:\n  max_cost_usd: 0.005\n"})
     since = project.sha()
     with serve_batches(project) as batching:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from memory_ci.commands.record.brief import MAX_LINES, MORE, render_brief
+from memory_ci.commands.record.brief import MAX_LINES, MORE_NOTE, render_brief
 from memory_ci.records.candidate import Judged
 from memory_ci.records.plan import Change, Join, Plan, PlannedStep, Published
 from memory_ci.records.report import Finding
@@ -56,7 +56,7 @@ def test_every_heading_is_there_however_many_items_are_left_out() -> None:
         "Could not be read: 300",
         "Warnings: 89",
         "Committed on main, now at cccccccccc:",
-        MORE,
+        MORE_NOTE,
     ):
         assert f"{heading}\n" in text
 
@@ -64,7 +64,7 @@ def test_every_heading_is_there_however_many_items_are_left_out() -> None:
 def test_titles_are_whole_where_no_terminal_cuts_them() -> None:
     text = render_brief(make_plan(make_addition(f"{LONG} {LONG}")), (), None)
     assert f"{LONG} {LONG}  (from #128)\n" in text
-    assert MORE not in text
+    assert MORE_NOTE not in text
 
 
 def test_a_run_of_nothing_says_so() -> None:

@@ -62,7 +62,7 @@ def test_work_on_the_same_topic_is_shown_and_does_not_reinforce(recorded_project
     assert ("touched", "pr:150") in said(recorded_project)
     assert all(kind != "touched" for kind, _ in said(recorded_project, 2))
     why = explain_entry(recorded_project.workspace, make_id(1), TODAY)
-    assert (why.given, why.used, why.touched) == (1, 1, 1)
+    assert (why.served_count, why.used_count, why.related_count) == (1, 1, 1)
     assert utility(recorded_project) == pytest.approx(0.7)
 
 
@@ -74,7 +74,7 @@ def test_serving_or_ignoring_an_entry_never_raises_its_utility(recorded_project:
             )
         recorded_project.record()
         (entry,) = (entry for entry in recorded_project.entries() if entry.id == make_id(2))
-        factors = explain_entry(recorded_project.workspace, make_id(2)[:8], TODAY).factors
+        factors = explain_entry(recorded_project.workspace, make_id(2)[:8], TODAY).rank_factors
         return (
             entry.reinforcement_count,
             entry.last_reinforced,

@@ -14,7 +14,7 @@ from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.errors import EngineError
 from memory_ci.extraction.engines.meter import Meter
-from memory_ci.extraction.entries import candidate_key
+from memory_ci.extraction.entries import compute_candidate_key
 from memory_ci.extraction.prompt import CHECKS, build_prompt
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.model import Model
@@ -80,7 +80,7 @@ def worked(project: Project) -> Project:
 def plan(project: Project, engine: Writer | Failing, *accepted: str) -> Plan:
     settings = EngineConfig(name="command")
     model = Model("command", "a test", engine, Meter(settings), settings)
-    options = RecordOptions(accepted=frozenset(accepted))
+    options = RecordOptions(accepted_keys=frozenset(accepted))
     return plan_record(project.workspace, options, TODAY, lambda done, total: None, model=model)
 
 
@@ -114,7 +114,7 @@ def test_a_check_that_speaks_in_most_changes_is_not_proposed(worked: Project) ->
 def test_an_accepted_check_is_written_into_the_entry(worked: Project) -> None:
     engine = Writer({RULE: CHECK})
     (candidate,) = list_candidates(plan(worked, engine))
-    accepted = plan(worked, engine, candidate_key(candidate))
+    accepted = plan(worked, engine, compute_candidate_key(candidate))
     apply_plan(worked.workspace, accepted, NOW)
     assert "check:\n  absent:" in (worked.path / "institutional.md").read_text()
 

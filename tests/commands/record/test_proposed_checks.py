@@ -10,7 +10,7 @@ import pytest
 
 from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.extraction.entries import candidate_key
+from memory_ci.extraction.entries import compute_candidate_key
 from memory_ci.memory.apply import apply_plan
 from memory_ci.records.candidate import Judged
 from memory_ci.records.check import UntouchedCheck, WithCheck
@@ -38,7 +38,7 @@ def worked(project: Project) -> Project:
 
 
 def plan(project: Project, *accepted: str) -> Plan:
-    options = RecordOptions(accepted=frozenset(accepted))
+    options = RecordOptions(accepted_keys=frozenset(accepted))
     return plan_record(project.workspace, options, TODAY, lambda done, total: None)
 
 
@@ -91,7 +91,7 @@ def test_a_request_gets_a_check_beside_its_own_box(worked: Project, tmp_path: Pa
     keep_asking(worked, tmp_path, *["Please never touch db/seeds."] * 3)
     judged = plan(worked).judged
     boxes = [item for item in judged if item.candidate.title.endswith("never touch db/seeds")]
-    keys = {candidate_key(item.candidate) for item in boxes}
+    keys = {compute_candidate_key(item.candidate) for item in boxes}
     assert [item.candidate.proposal is None for item in boxes] == [True]
     assert len(keys) == len(boxes), "no change was merged since: it has no back-test yet"
 
@@ -189,7 +189,7 @@ def test_a_rule_that_a_known_hook_tests_better_has_no_check(worked: Project) -> 
 def test_an_accepted_check_is_written_into_its_entry(worked: Project) -> None:
     entry_id = agree(worked)
     (item,) = list_checks(worked)
-    apply_plan(worked.workspace, plan(worked, candidate_key(item.candidate)), NOW)
+    apply_plan(worked.workspace, plan(worked, compute_candidate_key(item.candidate)), NOW)
     (entry,) = [entry for entry in worked.entries("institutional.md") if entry.id == entry_id]
     assert entry.check == SEEDS
     assert list_checks(worked) == []
@@ -198,7 +198,7 @@ def test_an_accepted_check_is_written_into_its_entry(worked: Project) -> None:
 def test_an_accepted_check_of_a_document_is_an_entry(worked: Project) -> None:
     write_rules(worked, f"{RULE}\n")
     (item,) = list_checks(worked)
-    apply_plan(worked.workspace, plan(worked, candidate_key(item.candidate)), NOW)
+    apply_plan(worked.workspace, plan(worked, compute_candidate_key(item.candidate)), NOW)
     (entry,) = [entry for entry in worked.entries("institutional.md") if entry.title == RULE]
     assert (entry.check, entry.type) == (SEEDS, "directive")
 
@@ -228,7 +228,9 @@ def test_declined_checks_take_no_place_of_others(
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
     write_rules(worked, f"{RULE}\n\nNever touch src/client.py\n")
     (first,) = list_checks(worked)
-    worked.commit("Decline", {".memory/rejected.txt": f"{candidate_key(first.candidate)} x\n"})
+    worked.commit(
+        "Decline", {".memory/rejected.txt": f"{compute_candidate_key(first.candidate)} x\n"}
+    )
     (second,) = list_checks(worked)
     assert second.candidate.title == "Never touch src/client.py"
 
@@ -239,7 +241,9 @@ def test_an_accepted_check_is_written_however_many_come_before(
     write_rules(worked, f"{RULE}\n\nNever touch src/client.py\n")
     _, second = list_checks(worked)
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
-    verdicts = [item.verdict for item in list_checks(worked, candidate_key(second.candidate))]
+    verdicts = [
+        item.verdict for item in list_checks(worked, compute_candidate_key(second.candidate))
+    ]
     assert verdicts == ["suspected", "written"]
 
 
@@ -250,5 +254,5 @@ def test_an_accepted_check_is_written_although_it_would_not_be_proposed_any_more
     (item,) = list_checks(worked)
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_VIOLATED_SHARE", 0.0)
     assert list_checks(worked) == []
-    verdicts = [item.verdict for item in list_checks(worked, candidate_key(item.candidate))]
+    verdicts = [item.verdict for item in list_checks(worked, compute_candidate_key(item.candidate))]
     assert verdicts == ["written"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.cli.markdown import escape_markdown
-from memory_ci.commands.record.text import CUT, MAX_BYTES, render_findings, render_summary
+from memory_ci.commands.record.text import CUT_NOTE, MAX_BYTES, render_findings, render_summary
 from memory_ci.records.candidate import Candidate, Judged, Quote
 from memory_ci.records.plan import Change, Counts, EngineUse, Join, Plan, PlannedStep, Published
 from memory_ci.records.report import Finding
@@ -151,8 +151,8 @@ def test_a_page_is_never_larger_than_a_forge_takes() -> None:
     many = [make_addition("é" * 180, "from #128", "w" * 500) for _ in range(1500)]
     text = render_summary(make_plan(*many), None)
     assert len(text.encode()) <= MAX_BYTES
-    assert text.endswith(f"{CUT}\n")
-    assert render_summary(make_plan(many[0]), None).count(CUT) == 0
+    assert text.endswith(f"{CUT_NOTE}\n")
+    assert render_summary(make_plan(many[0]), None).count(CUT_NOTE) == 0
 
 
 def test_findings_are_a_table_and_none_is_a_sentence() -> None:

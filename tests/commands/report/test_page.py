@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from memory_ci.commands.report.page import (
     COVER_SIGNS,
-    FACTORS,
     FILLERS,
-    QUESTIONS,
+    QUESTION_TEXTS,
+    SCORE_FACTORS,
     render_report,
 )
 from memory_ci.commands.report.records import (
@@ -58,8 +58,8 @@ def make_life(number: int, **values: Any) -> EntryLife:
         "status": "active",
         "place": "MEMORY.md:1",
         "prominence": 0.5,
-        "given": 0,
-        "used": 0,
+        "served_count": 0,
+        "used_count": 0,
         "verdict": "",
         "at": date(2026, 11, number),
     }
@@ -104,7 +104,7 @@ def test_use_is_compared_with_the_four_weeks_before() -> None:
     before = replace(summary.before, sessions=1, servings=2, used=1, repetitions=2)
     recent = replace(recent, although_written=2, rules_served=4, failed_again=1)
     words = read_answers(
-        summary=replace(summary, recent=recent, before=before, is_heard=True),
+        summary=replace(summary, recent=recent, before=before, has_session_words=True),
         entries=(make_life(1),),
     )
     assert "3 sessions were served entries in the last four weeks (1 in the four" in words
@@ -135,7 +135,7 @@ def test_three_questions_come_with_the_commands_that_answer_them() -> None:
 
 
 def test_each_kind_of_question_has_words_on_the_first_screen() -> None:
-    assert set(QUESTIONS) == set(get_args(QuestionKind))
+    assert set(QUESTION_TEXTS) == set(get_args(QuestionKind))
 
 
 def test_faults_are_counted_and_the_worst_are_named() -> None:
@@ -144,7 +144,7 @@ def test_faults_are_counted_and_the_worst_are_named() -> None:
     summary = make_summary(
         faulty=(gone.id, against.id),
         over_budget=(EntryMention(make_id(3), "A norm", "over the budget"),),
-        compared=1,
+        compared_count=1,
     )
     words = read_answers(summary=summary, entries=(gone, against, make_life(3)))
     assert "1 stale : the code that they cite changed or is gone" in words
@@ -213,25 +213,29 @@ def test_marks_have_a_contrast_of_three_to_one(palette: int) -> None:
 def draw_task(*names: str) -> dict[str, object]:
     """Return the colours of the chart of a task whose scores have these factors."""
     parts = tuple((name, 0.5) for name in names)
-    state: FoundState = "given"
+    state: FoundState = "served"
     entry = ScoredEntry(id="1", title="One", state=state, score=1.0, parts=parts)
     spec = json.loads(json.dumps(SPECS["task"]))
-    FILLERS["task"](spec, ExplainedTask(task="x", found=(entry,), more=0, budget=(), room=1), 800)
+    FILLERS["task"](
+        spec,
+        ExplainedTask(task="x", found=(entry,), omitted_count=0, answer_parts=(), budget=1),
+        800,
+    )
     color: dict[str, object] = spec["layer"][0]["encoding"]["color"]
     return color
 
 
 def test_a_factor_has_the_same_colour_in_each_chart() -> None:
     first, second = draw_task("relevance", "age"), draw_task("utility", "relevance", "scope")
-    assert first["scale"] == second["scale"] == {"domain": FACTORS}
+    assert first["scale"] == second["scale"] == {"domain": SCORE_FACTORS}
     assert isinstance(first["legend"], dict)
     assert first["legend"]["values"] == ["relevance", "age"]
 
 
 def test_every_factor_of_a_score_has_a_colour() -> None:
     (hit,) = rank([Match(make_located(1), 1.0)], Weights(prominence=lambda _: 1.0))
-    assert {name for name, _ in hit.factors} <= set(FACTORS)
-    assert len(FACTORS) <= len(SPECS["config"]["range"]["category"])
+    assert {name for name, _ in hit.factors} <= set(SCORE_FACTORS)
+    assert len(SCORE_FACTORS) <= len(SPECS["config"]["range"]["category"])
 
 
 @pytest.mark.parametrize(
@@ -327,7 +331,7 @@ def test_a_tile_with_a_stale_entry_leads_to_it_and_is_seen() -> None:
 
 def test_the_page_explains_a_dot() -> None:
     week = WorkWeek(start=date(2026, 11, 16), merges=2)
-    page = render_report(make_page(weeks=(week,), entries=(make_life(1, given=2),)))
+    page = render_report(make_page(weeks=(week,), entries=(make_life(1, served_count=2),)))
     assert "One dot is one entry" in page
     assert "A dot is what one week taught" in page
 

@@ -79,7 +79,7 @@ def test_each_week_counts_merges_and_the_size_of_memory(overview: Overview, shop
         "the week of the work that taught an entry, not of the run that learned it"
     )
     assert weeks[date(2026, 1, 5)][1] > 0
-    newest = overview.weeks[-2].newest
+    newest = overview.weeks[-2].newest_merge
     assert newest.url == f"https://github.com/acme/shop/commit/{shop.sha('HEAD~1')}"
 
 
@@ -93,15 +93,16 @@ def test_weeks_before_the_history_begins_are_not_drawn(shop: Project, tmp_path: 
 
 
 def test_an_entry_counts_its_jobs_and_tells_its_life(overview: Overview) -> None:
-    used, given = overview.entries[0], find(overview, "Never charge a card twice")
+    used, served = overview.entries[0], find(overview, "Never charge a card twice")
     assert [
-        (item.given, item.used) for item in (find(overview, "Always charge a card twice"), given)
+        (item.served_count, item.used_count)
+        for item in (find(overview, "Always charge a card twice"), served)
     ] == [(0, 0), (1, 0)]
-    assert [event.what for event in given.life] == ["learned", "served", "corrected"]
-    assert given.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
-    assert sum(entry.used for entry in overview.entries) == 1
+    assert [event.what for event in served.life] == ["learned", "served", "corrected"]
+    assert served.life[-1].links[0].url == "https://github.com/acme/shop/pull/130"
+    assert sum(entry.used_count for entry in overview.entries) == 1
     assert used.status == "active"
-    assert find(overview, "Always charge a card twice").others == (
+    assert find(overview, "Always charge a card twice").relations == (
         ("contradicts", "Never charge a card twice"),
     )
     assert find(overview, "Ask first").life[-1].what == "retired"
@@ -122,8 +123,8 @@ def test_the_factors_of_a_task_add_up_to_its_score(overview: Overview) -> None:
     zebra, asked = overview.tasks[:2]
     assert (zebra.task, asked.task) == ("zebra", "charge a card after a timeout")
     assert {item.state for item in zebra.found} <= {"weak"}
-    assert {item.state for item in asked.found} >= {"given"}
-    assert dict(asked.budget)["for this task"] > 0
+    assert {item.state for item in asked.found} >= {"served"}
+    assert dict(asked.answer_parts)["for this task"] > 0
     for item in asked.found:
         assert sum(value for _, value in item.parts) == pytest.approx(item.score, abs=0.001)
 
@@ -133,7 +134,7 @@ def test_an_explained_task_shows_the_entries_that_retrieve_serves(
 ) -> None:
     for task in overview.tasks:
         served = retrieve(shop.workspace, task.task, RetrieveOptions(), NOW.date(), {}).hits
-        served_items = [item for item in task.found if item.state == "given"]
+        served_items = [item for item in task.found if item.state == "served"]
         assert [question.id for question in served_items] == [
             hit.located.entry.id for hit in served
         ]
@@ -149,7 +150,7 @@ def test_an_explained_task_separates_hits_over_the_limit_from_weak_ones(
     entries = [make_entry(number, title=f"Zebra stripes {number}") for number in range(20, 33)]
     project.write("MEMORY.md", "".join(map(format_entry, entries)))
     (task, *_) = gather_report(project.workspace, NOW, WORDS_ALONE, task="zebra stripes").tasks
-    assert [item.state for item in task.found] == ["given"] * 10 + ["over limit"] * 3
+    assert [item.state for item in task.found] == ["served"] * 10 + ["over limit"] * 3
 
 
 def test_unserved_entries_are_ordered_by_score_after_novelty(shop: Project, tmp_path: Path) -> None:

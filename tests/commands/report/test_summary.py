@@ -11,7 +11,7 @@ from memory_ci.commands.report.records import Overview, Summary
 from memory_ci.commands.report.report import gather_report
 from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Episode, ServedEntry, Situation
-from memory_ci.sessions.session_note import Sign, note_sign
+from memory_ci.sessions.session_note import SessionActivity, note_activity
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, WORDS_ALONE, Project
@@ -86,14 +86,16 @@ def test_sessions_and_use_are_counted_in_each_period(dated_project: Project) -> 
 
 
 def test_a_session_that_is_not_merged_yet_counts_as_served(dated_project: Project) -> None:
-    sign = Sign(agent="codex", session="new", at=NOW - timedelta(days=1), served=(make_id(1),))
-    note_sign(dated_project.workspace, sign)
+    sign = SessionActivity(
+        agent="codex", session="new", at=NOW - timedelta(days=1), served=(make_id(1),)
+    )
+    note_activity(dated_project.workspace, sign)
     recent = summarise(dated_project).recent
     assert (recent.sessions, recent.servings) == (1, 0)
 
 
 def test_without_sessions_the_report_has_no_repetitions(dated_project: Project) -> None:
-    assert not summarise(dated_project).is_heard
+    assert not summarise(dated_project).has_session_words
 
 
 def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(
@@ -104,7 +106,7 @@ def test_a_rule_that_was_asked_for_again_is_counted_in_its_period(
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     keep_asking(project, tmp_path, *DRAFT[:4])
     summary = summarise(project)
-    assert summary.is_heard
+    assert summary.has_session_words
     assert (summary.recent.repetitions, summary.recent.although_written) == (0, 0)
     assert (summary.before.repetitions, summary.before.although_written) == (2, 2)
     assert summary.asked_again == ()
@@ -116,8 +118,10 @@ def test_a_rule_of_this_period_is_named(project: Project, tmp_path: Path) -> Non
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     keep_asking(project, tmp_path, *DRAFT[:4])
     served_at = project.clock.now + DAY - timedelta(minutes=1)
-    sign = Sign(agent="claude-code", session=session_id(1), at=served_at, served=(make_id(7),))
-    note_sign(project.workspace, sign)
+    sign = SessionActivity(
+        agent="claude-code", session=session_id(1), at=served_at, served=(make_id(7),)
+    )
+    note_activity(project.workspace, sign)
     summary = summarise(project)
     assert [(named.id, named.reason) for named in summary.asked_again] == [
         (make_id(7), "2 sessions")
@@ -148,7 +152,7 @@ def test_contradictions_and_stale_code_are_faults_the_worst_first(project: Proje
     assert faulty[make_id(1)] == faulty[make_id(2)] == ["contradicted"]
     assert page.summary.faulty[0] == make_id(4)
     assert page.summary.faulty[-1] == make_id(3)
-    assert page.summary.compared == 2
+    assert page.summary.compared_count == 2
     (pay,) = [file for file in page.files if file.path == "src/pay.py"]
     assert (pay.cover, pay.stale_id) == ("stale", make_id(3))
 
@@ -178,7 +182,7 @@ def test_the_history_of_an_entry_includes_superseded_entries(project: Project) -
     serve(project, "served", date(2026, 11, 1), 1)
     serve(project, "used", date(2026, 11, 2), 1, used=1)
     (life,) = (entry for entry in gather(project).entries if entry.id == successor.id)
-    assert (life.given, life.used) == (2, 1)
+    assert (life.served_count, life.used_count) == (2, 1)
     assert [step.text for step in life.life if step.what in ("served", "used")] == [
         "served",
         "used",

@@ -238,14 +238,14 @@ def test_feedback_on_a_merged_entry_counts_for_the_surviving_one(
     assert dict(hit_of(zoo, 2).factors)["utility"] == pytest.approx(0.75 + 0.5 * 0.9)
     explanation = explain_entry(zoo.workspace, make_id(2), TODAY)
     assert explanation.utility == pytest.approx(0.9)
-    assert [heard_feedback.ref for heard_feedback in explanation.heard] == ["pr:1", "pr:2"]
+    assert [heard_feedback.ref for heard_feedback in explanation.feedback] == ["pr:1", "pr:2"]
 
 
 def test_a_superseded_entry_still_in_memory_keeps_its_feedback(zoo: Project) -> None:
     absorb(zoo, is_held=True)
     tell(zoo, make_feedback(9, "confirmed", "pr:1"))
     assert dict(hit_of(zoo, 2).factors)["utility"] == 1.0
-    assert explain_entry(zoo.workspace, make_id(2), TODAY).heard == ()
+    assert explain_entry(zoo.workspace, make_id(2), TODAY).feedback == ()
 
 
 def test_the_utility_by_feedback_begins_where_the_merged_entries_came_to(zoo: Project) -> None:

@@ -9,10 +9,10 @@ from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.episode import Episode
 from memory_ci.sessions.served_ids import add_served_trailer, record_served
 from memory_ci.sessions.session_note import (
-    HELD_OUT,
+    HELD_OUT_LINE,
+    hash_session_id,
     is_held_out,
-    list_served,
-    mark_session,
+    list_served_fingerprints,
     note_served,
 )
 from memory_ci.store.edits import format_entry
@@ -33,10 +33,10 @@ def shop(project: Project) -> Project:
 
 
 def test_the_configured_share_of_sessions_is_held_out_for_good() -> None:
-    marks = [mark_session(f"session-{number}") for number in range(4000)]
+    marks = [hash_session_id(f"session-{number}") for number in range(4000)]
     assert sum(is_held_out(mark, 0.1) for mark in marks) == pytest.approx(400, abs=60)
     assert all(is_held_out(mark, 0.2) for mark in marks if is_held_out(mark, 0.1))
-    assert mark_session("claude-code:abc") == mark_session("abc")
+    assert hash_session_id("claude-code:abc") == hash_session_id("abc")
     assert not any(is_held_out(mark, 0.0) for mark in marks)
 
 
@@ -45,7 +45,7 @@ def test_a_held_out_session_is_served_nothing(shop: Project) -> None:
     assert (list_served_ids(held), held.hints.changes, held.held_out) == (
         (),
         (),
-        mark_session(HELD),
+        hash_session_id(HELD),
     )
     assert list_served_ids(shop.retrieve(ASKED, session=HELD, about="MEMORY.md")) == ()
     for shown in (
@@ -68,10 +68,10 @@ def test_a_held_out_session_is_noted_in_its_log_the_trailer_and_the_episode(shop
         answer = shop.retrieve(ASKED, session=HELD)
         note_served(shop.workspace, HELD, answer, NOW)
         record_served(shop.workspace, list_noted_ids(answer), NOW)
-    assert list_served(shop.workspace, HELD) == {HELD_OUT}
+    assert list_served_fingerprints(shop.workspace, HELD) == {HELD_OUT_LINE}
     message = shop.write("msg", "fix: charge once\n")
     assert add_served_trailer(shop.workspace, message)
-    assert message.read_text() == f"fix: charge once\n\nMemory-Holdout: {mark_session(HELD)}\n"
+    assert message.read_text() == f"fix: charge once\n\nMemory-Holdout: {hash_session_id(HELD)}\n"
     text = message.read_text()
     message.unlink()
     shop.commit(text, {"src/client.py": "key = 1\n"})
@@ -81,5 +81,5 @@ def test_a_held_out_session_is_noted_in_its_log_the_trailer_and_the_episode(shop
         for episode in load_episodes(shop.workspace, None).records
         if isinstance(episode, Episode)
     ]
-    assert [item.context.get("holdout") for item in episodes] == [mark_session(HELD)]
+    assert [item.context.get("holdout") for item in episodes] == [hash_session_id(HELD)]
     assert episodes[0].retrieved == ()

@@ -15,7 +15,11 @@ from memory_ci.memory.index import build_index, index_key
 from memory_ci.memory.workspace import index_path
 from memory_ci.records.entry import Priority
 from memory_ci.search.rank import OWN_SESSION_FACTOR
-from memory_ci.sessions.served_ids import add_served_trailer, list_unlisted, record_served
+from memory_ci.sessions.served_ids import (
+    add_served_trailer,
+    list_ids_without_trailer,
+    record_served,
+)
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, TODAY, Project
@@ -388,7 +392,7 @@ def test_served_entries_are_noted_once_and_become_a_trailer(project: Project) ->
     ids = [make_id(1), make_id(2)]
     record_served(project.workspace, ids, NOW)
     record_served(project.workspace, [make_id(2)], NOW)
-    assert list_unlisted(project.workspace) == tuple(ids)
+    assert list_ids_without_trailer(project.workspace) == tuple(ids)
     message = project.write("msg", "Do it\n\nReviewed-by: Ada\n")
     assert add_served_trailer(project.workspace, message)
     expected = f"Do it\n\nReviewed-by: Ada\nMemory-Retrieved: {ids[0]}, {ids[1]}\n"
@@ -396,7 +400,7 @@ def test_served_entries_are_noted_once_and_become_a_trailer(project: Project) ->
     add_served_trailer(project.workspace, message)
     assert message.read_text() == expected
     project.commit("Carry it", {"x": "x"})
-    assert list_unlisted(project.workspace) == ()
+    assert list_ids_without_trailer(project.workspace) == ()
 
 
 def test_a_message_without_text_stays_empty_so_that_git_can_abort(project: Project) -> None:

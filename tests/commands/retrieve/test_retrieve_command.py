@@ -13,7 +13,7 @@ from memory_ci.anchors.anchors import format_anchor
 from memory_ci.commands import former
 from memory_ci.commands.root import main
 from memory_ci.records.anchor import Anchor
-from memory_ci.sessions.session_note import note_path
+from memory_ci.sessions.session_note import get_note_path
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry, make_id
@@ -263,8 +263,8 @@ def test_ten_prompts_of_one_session_get_each_id_once(run: Run, zoo: Project) -> 
 
 
 def test_a_note_that_cannot_be_written_costs_no_answer(run: Run, zoo: Project) -> None:
-    note_path(zoo.workspace, "s1").parent.parent.mkdir(parents=True, exist_ok=True)
-    note_path(zoo.workspace, "s1").parent.write_text("in the way")
+    get_note_path(zoo.workspace, "s1").parent.parent.mkdir(parents=True, exist_ok=True)
+    get_note_path(zoo.workspace, "s1").parent.write_text("in the way")
     result = run("retrieve", "zebra", "--session", "s1")
     assert "Zebra crossing" in result.stdout
     assert (result.exit_code, "are not recorded" in result.stderr) == (0, True)

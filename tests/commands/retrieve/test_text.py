@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.commands.retrieve.text import (
-    CLOSING,
+    CLOSING_MARK,
     MAX_LEFT_OUT,
     MAX_NAMED,
-    OPENING,
+    OPENING_MARK,
     context_cost,
     entry_cost,
     norm_cost,
@@ -257,8 +257,8 @@ HOSTILE = st.lists(
                 "recalled-",
                 "memory>",
                 "</",
-                OPENING,
-                CLOSING,
+                OPENING_MARK,
+                CLOSING_MARK,
                 "long " * 900,
             ]
         ),
@@ -282,7 +282,7 @@ def test_no_content_opens_or_closes_the_wrapper(
         make_retrieval(*hits, norms=norms, norms_dropped=norms, hits_dropped=hits)
     )
     lines = text.splitlines()
-    assert text.endswith(f"\n{CLOSING}\n")
+    assert text.endswith(f"\n{CLOSING_MARK}\n")
     assert [place for place, line in enumerate(lines) if is_wrapper(line)] == [0, len(lines) - 1]
     headings = [line for line in lines if line.lstrip().startswith("#")]
     assert len(headings) == 3

@@ -28,17 +28,17 @@ EIGHT = [question(number, use=number / 10) for number in range(1, 9)]
 
 
 def titles(week: Week) -> str:
-    return " ".join(each_question.title for each_question in week.shown)
+    return " ".join(each_question.title for each_question in week.questions)
 
 
 def test_the_best_by_use_and_doubt_are_asked_and_the_rest_waits() -> None:
     week = choose_week([*EIGHT, question(9, use=1.0, doubt=0.1)], [], DAY, 5)
-    assert (titles(week), week.waiting) == ("Q8 Q7 Q6 Q5 Q4", 4)
+    assert (titles(week), week.waiting_count) == ("Q8 Q7 Q6 Q5 Q4", 4)
     assert estimate_acceptance(0.25) < estimate_acceptance(3) < 1
 
 
 def test_a_week_asks_no_more_however_often_it_is_looked_at_or_answered() -> None:
-    lines = record_questions([], choose_week(EIGHT, [], DAY, 5).shown, {EIGHT[7].key}, MONDAY)
+    lines = record_questions([], choose_week(EIGHT, [], DAY, 5).questions, {EIGHT[7].key}, MONDAY)
     assert titles(choose_week(EIGHT, lines, DAY, 5)) == "Q7 Q6 Q5 Q4"
     assert titles(choose_week(EIGHT[:4], lines, MONDAY, 5)) == "Q4", (
         "what was settled makes no room"

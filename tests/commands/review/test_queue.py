@@ -145,16 +145,16 @@ WORDS = ("red", "green", "blue", "amber", "violet", "ivory", "ochre", "olive")
 def week_of(project: Project, today: date = TODAY) -> list[str]:
     return [
         each_question.title.split("`")[1]
-        for each_question in queue_of(project, "9y", today).week.shown
+        for each_question in queue_of(project, "9y", today).week.questions
     ]
 
 
 def test_a_week_asks_five_and_answers_bring_no_more(project: Project) -> None:
     rules(project, 8)
     week = week_of(project)
-    assert (len(week), queue_of(project, "9y").week.waiting) == (5, 3)
+    assert (len(week), queue_of(project, "9y").week.waiting_count) == (5, 3)
     queue = queue_of(project, "9y")
-    answers = Answers({"accept": queue.week.shown[:1], "never": queue.week.shown[1:2]})
+    answers = Answers({"accept": queue.week.questions[:1], "never": queue.week.questions[1:2]})
     answer(project.workspace, queue, answers, NOW, dry_run=False, in_actions=False)
     assert week_of(project) == week[2:], "what was answered is gone, and nothing takes its place"
 
@@ -164,7 +164,11 @@ def test_an_unanswered_question_is_asked_again_after_ninety_days(project: Projec
     first, queue = week_of(project), queue_of(project, "9y")
     project.commit(
         "Ask",
-        {REJECTED_FILE: record_asked(project.workspace, queue.base, queue.week.shown, (), TODAY)},
+        {
+            REJECTED_FILE: record_asked(
+                project.workspace, queue.base, queue.week.questions, (), TODAY
+            )
+        },
     )
     assert week_of(project, TODAY + timedelta(days=1)) == first
     assert set(week_of(project, TODAY + timedelta(days=7))) == {
@@ -184,17 +188,17 @@ def test_questions_about_entries_are_ordered_by_urgency(project: Project) -> Non
     ]
     project.commit("Remember", {"MEMORY.md": "".join(map(format_entry, entries))})
     project.commit("Edit", {"src/pay.py": "other()\ntwo()\n"})
-    questions_shown = queue_of(project, "9y").week.shown
+    questions_shown = queue_of(project, "9y").week.questions
     assert [(request.kind, request.title) for request in questions_shown] == [
         ("changed", "Pay once"),
         ("contradiction", "Use tabs"),
     ]
     say(project, "keep", questions_shown[1])
-    assert [each_question.kind for each_question in queue_of(project, "9y").week.shown] == [
+    assert [each_question.kind for each_question in queue_of(project, "9y").week.questions] == [
         "changed"
     ], "both hold: not asked for 90 days"
     say(project, "retire", questions_shown[0])
-    assert not queue_of(project, "9y").week.shown
+    assert not queue_of(project, "9y").week.questions
 
 
 # -- rules that were counted in sessions

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from memory_ci.commands.agents.text import render_note_request
 from memory_ci.commands.setup.clients import AGENTS, Agent
 from memory_ci.commands.setup.install import install, uninstall
-from memory_ci.commands.setup.json_settings import EMPTY, insert, remove
+from memory_ci.commands.setup.json_settings import EMPTY_OBJECT, insert, remove
 from memory_ci.sources.agent_events import AGENT_NAMES as COMMAND_LINE
 from tests.commands.setup.agent_settings import (
     EVENTS,
@@ -74,7 +74,7 @@ def test_every_file_of_every_agent_is_byte_for_byte_as_before_without_us(
         project.commit("Settings of the team")
     state = project.status()
     how = {"with_hooks": False, "agents": EVERY, "is_shared": shared}
-    install(project.workspace, "/an old/python", **how, is_asking=False)  # type: ignore[arg-type] # as named
+    install(project.workspace, "/an old/python", **how, asks_for_notes=False)  # type: ignore[arg-type] # as named
     install(project.workspace, sys.executable, **how, is_mcp=False)  # type: ignore[arg-type] # as named
     existing_files = [project.path / file for file in files if (project.path / file).exists()]
     assert not any(re.search(r'"mcp"\s*[],]', path.read_text()) for path in existing_files)
@@ -183,7 +183,9 @@ def test_shared_settings_are_committed_and_have_no_local_path(
 
 
 def test_who_reads_no_memory_captures_alone(project: Project) -> None:
-    install(project.workspace, sys.executable, with_hooks=False, agents=["codex"], is_reading=False)
+    install(
+        project.workspace, sys.executable, with_hooks=False, agents=["codex"], serves_memory=False
+    )
     assert list(json.loads((project.path / FILES["codex"]).read_text())["hooks"]) == ["Stop"]
     set_up(project, "codex")
     assert list(json.loads((project.path / FILES["codex"]).read_text())["hooks"]) == EVENTS["codex"]
@@ -193,7 +195,9 @@ def test_who_reads_no_memory_captures_alone(project: Project) -> None:
 def test_who_is_asked_nothing_has_no_hook_for_it_and_says_so_in_the_others(
     project: Project, name: str
 ) -> None:
-    install(project.workspace, sys.executable, with_hooks=False, agents=[name], is_asking=False)
+    install(
+        project.workspace, sys.executable, with_hooks=False, agents=[name], asks_for_notes=False
+    )
     text = (project.path / FILES[name]).read_text()
     assert "--no-ask" in text
     if name in WRITTEN_AS_JSON:
@@ -312,12 +316,12 @@ def test_a_hook_of_its_owner_that_calls_capture_too_stays(project: Project) -> N
 
 
 def test_settings_from_before_are_not_removed(project: Project) -> None:
-    mine = project.write(FILES["gemini"], EMPTY)
+    mine = project.write(FILES["gemini"], EMPTY_OBJECT)
     (project.path / ".codex").mkdir()
     for name in ("gemini", "codex"):
         set_up(project, name)
     uninstall(project.workspace)
-    assert mine.read_text() == EMPTY
+    assert mine.read_text() == EMPTY_OBJECT
     assert list((project.path / ".codex").iterdir()) == []
 
 
@@ -328,7 +332,7 @@ def test_a_block_of_five_lines_is_kept_up_to_date_in_agents_md(project: Project)
         install(project.workspace, sys.executable, with_hooks=False, agents=["agents-md"], **how)
         return path.read_text().removeprefix("# Ours\n\nUse make.\n\n")
 
-    assert "--quote" not in write(is_asking=False)
+    assert "--quote" not in write(asks_for_notes=False)
     assert len(write().splitlines()) == 5
     path.write_text(
         path.read_text().replace("Before work", "Before old work") + "\nMore of ours.\n"

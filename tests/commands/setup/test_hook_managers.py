@@ -14,7 +14,7 @@ import yaml
 
 from memory_ci.commands.setup.hooks import (
     HOOKS,
-    LEFTHOOK,
+    LEFTHOOK_FILES,
     WITH_ARGUMENT,
     Manager,
     find_manager,
@@ -43,7 +43,7 @@ READERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", LEFTHOOK)
+@pytest.mark.parametrize("name", LEFTHOOK_FILES)
 def test_suggested_lines_have_the_notation_of_the_file_and_are_recognised(
     tmp_path: Path, name: str
 ) -> None:
@@ -68,7 +68,7 @@ def test_settings_that_cannot_be_read_call_nothing(tmp_path: Path, name: str) ->
     assert list(manager.additions) == [name]
 
 
-@pytest.mark.parametrize("name", LEFTHOOK)
+@pytest.mark.parametrize("name", LEFTHOOK_FILES)
 def test_lefthook_is_recognised_by_any_of_its_files(tmp_path: Path, name: str) -> None:
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("")

@@ -17,7 +17,7 @@ from memory_ci.cli import manual
 from memory_ci.commands.root import main
 from memory_ci.commands.setup import command, init
 from memory_ci.commands.setup.ci_files import Release, find_release
-from memory_ci.commands.setup.init import CHANGED, guess_ci
+from memory_ci.commands.setup.init import CHANGED_REMARK, guess_ci
 from tests.command_line import Run
 from tests.integration.runner import load_yaml
 from tests.project import Project
@@ -108,7 +108,7 @@ def test_changed_files_stay_and_are_named(old: RepoBuilder, run: Run) -> None:
     done = snapshot(old)
     again = json.loads(run("init", *ALL[:3], *SOURCE, "--json").stdout)["files"]
     assert snapshot(old) == done
-    assert {step["remark"] for step in again[3:]} == {CHANGED}
+    assert {step["remark"] for step in again[3:]} == {CHANGED_REMARK}
     out = json.loads(run("init", "--remove", "--json").stdout)["files"]
     assert {step["path"] for step in out if step["result"] == "left" and step["remark"]} == {
         "MEMORY.md",

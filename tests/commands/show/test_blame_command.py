@@ -37,7 +37,7 @@ def test_each_line_names_its_change_with_served_and_learned_entries(
     assert (taught["first"], taught["last"], taught["number"]) == (1, 1, 128)
     assert {item["id"] for item in taught["learned"]} == {first, second}
     assert (sent["first"], sent["last"], sent["number"], sent["learned"]) == (2, 3, 140, [])
-    assert [(item["id"], item["is_used"]) for item in sent["given"]] == [
+    assert [(item["id"], item["is_used"]) for item in sent["served"]] == [
         (first, False),
         (second, True),
     ]

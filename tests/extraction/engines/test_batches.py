@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.anthropic_api import Batch, fetch_results, poll, submit
+from memory_ci.extraction.engines.anthropic_api import (
+    Batch,
+    fetch_results,
+    is_batch_ended,
+    submit_batch,
+)
 from memory_ci.records.candidate import EngineReply, Usage
 from tests.extraction.engines.make import KEY, make_engine, make_request, make_text
 from tests.extraction.engines.model_double import (
@@ -64,7 +69,7 @@ def end(model: ModelDouble) -> None:
 
 def test_a_batch_is_sent_with_the_keys_as_ids_and_the_parameters_of_a_call() -> None:
     with serve_model(make_batch()) as model:
-        batch = submit(make_engine(model.url), dict.fromkeys(IDS, make_request()), NOW)
+        batch = submit_batch(make_engine(model.url), dict.fromkeys(IDS, make_request()), NOW)
     assert batch == BATCH
     sent = model.asked[0].body["requests"]
     assert [item["custom_id"] for item in sent] == list(IDS)
@@ -74,31 +79,31 @@ def test_a_batch_is_sent_with_the_keys_as_ids_and_the_parameters_of_a_call() -> 
 def test_a_batch_is_not_sent_twice_when_the_answer_is_lost() -> None:
     with serve_model(make_error(529, "overloaded_error", "busy")) as model:
         with pytest.raises(EngineError) as caught:
-            submit(make_engine(model.url), {IDS[0]: make_request()}, NOW)
+            submit_batch(make_engine(model.url), {IDS[0]: make_request()}, NOW)
         assert (caught.value.slug, len(model.asked)) == ("engine-overloaded", 1)
 
 
 def test_a_batch_that_could_cost_too_much_is_not_sent() -> None:
     with serve_model(make_batch()) as model:
         engine = make_engine(model.url, max_cost_usd=0.005)
-        submit(engine, dict.fromkeys(IDS[:2], make_request()), NOW)
+        submit_batch(engine, dict.fromkeys(IDS[:2], make_request()), NOW)
         with pytest.raises(EngineError) as caught:
-            submit(engine, dict.fromkeys(IDS, make_request()), NOW)
+            submit_batch(engine, dict.fromkeys(IDS, make_request()), NOW)
         assert (caught.value.slug, len(model.asked)) == ("cost-limit", 1)
 
 
 def test_a_provider_without_batches_is_refused_before_anything_is_sent() -> None:
     with pytest.raises(EngineError) as caught:
-        submit(make_engine("", provider="bedrock"), {IDS[0]: make_request()}, NOW)
+        submit_batch(make_engine("", provider="bedrock"), {IDS[0]: make_request()}, NOW)
     assert caught.value.slug == "batch-refused"
 
 
 def test_a_batch_is_polled_until_it_has_ended() -> None:
     with serve_model(make_batch()) as model:
         engine = make_engine(model.url)
-        assert poll(engine, BATCH) is False
+        assert is_batch_ended(engine, BATCH) is False
         end(model)
-        assert poll(engine, BATCH) is True
+        assert is_batch_ended(engine, BATCH) is True
 
 
 def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:

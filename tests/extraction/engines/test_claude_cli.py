@@ -170,7 +170,7 @@ def test_a_program_that_hangs_is_killed_with_what_it_started(
         raise subprocess.TimeoutExpired(process.args, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "wait", give_up_when_it_hangs)
-    monkeypatch.setattr(program, "TICK", 1)
+    monkeypatch.setattr(program, "CHECK_SECONDS", 1)
     with pytest.raises(EngineError) as caught:
         ask(tmp_path, HANGS, seconds=1)
     assert caught.value.slug == "engine-timeout"

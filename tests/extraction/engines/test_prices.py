@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.errors import EngineError
-from memory_ci.extraction.engines.meter import DEAREST, PRICES, Meter, cost, cost_bound, find_price
+from memory_ci.extraction.engines.meter import (
+    DEAREST,
+    PRICES,
+    Meter,
+    compute_cost,
+    compute_max_cost,
+    find_price,
+)
 from memory_ci.records.candidate import Usage
 from memory_ci.records.config import EngineConfig
 
@@ -36,8 +43,8 @@ def test_a_model_has_the_price_of_its_family_with_every_provider(model: str, fam
     "model", ["claude-opus-5-9", "claude-fable-5-2", "gpt-9", "claude-sonnet-4-20250514", ""]
 )
 def test_a_model_without_a_price_has_no_cost_but_the_dearest_bound(model: str) -> None:
-    assert cost(MILLION, model) is None
-    assert cost_bound(MILLION, model) == pytest.approx(DEAREST.input + DEAREST.output)
+    assert compute_cost(MILLION, model) is None
+    assert compute_max_cost(MILLION, model) == pytest.approx(DEAREST.input + DEAREST.output)
 
 
 @pytest.mark.parametrize(
@@ -53,25 +60,28 @@ def test_a_model_without_a_price_has_no_cost_but_the_dearest_bound(model: str) -
     ],
 )
 def test_long_prompts_caches_and_batches_have_their_own_price(usage: Usage, usd: float) -> None:
-    assert cost(usage, HAIKU) == pytest.approx(usd)
+    assert compute_cost(usage, HAIKU) == pytest.approx(usd)
 
 
 def test_a_configured_price_comes_before_the_table() -> None:
-    assert cost(MILLION, HAIKU, (3.0, 4.0)) == pytest.approx(7.0)
-    assert cost(MILLION, "local-model", (3.0, 4.0)) == pytest.approx(7.0)
+    assert compute_cost(MILLION, HAIKU, (3.0, 4.0)) == pytest.approx(7.0)
+    assert compute_cost(MILLION, "local-model", (3.0, 4.0)) == pytest.approx(7.0)
 
 
 @given(usages)
 def test_no_model_costs_more_than_the_bound_of_an_unknown_one(usage: Usage) -> None:
-    assert all((cost(usage, name) or 0.0) <= cost_bound(usage, "unknown") + 1e-9 for name in PRICES)
+    assert all(
+        (compute_cost(usage, name) or 0.0) <= compute_max_cost(usage, "unknown") + 1e-9
+        for name in PRICES
+    )
 
 
 def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
     known, unknown = Meter(EngineConfig()), Meter(EngineConfig(model="claude-nine"))
     for meter in (known, unknown):
         meter.add_try()
-        meter.add(Usage(1000, 100, 10, 1))
-        meter.add(Usage(1000, 100, 10, 1))
+        meter.add_call(Usage(1000, 100, 10, 1))
+        meter.add_call(Usage(1000, 100, 10, 1))
     assert (known.spent.calls, known.spent.tries, known.spent.usage) == (
         2,
         1,
@@ -83,13 +93,13 @@ def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
 
 def test_a_limit_holds_for_a_model_without_a_price_and_zero_is_no_limit() -> None:
     with pytest.raises(EngineError, match=r"limit of 5 USD") as caught:
-        Meter(EngineConfig(model="claude-nine")).check(MILLION)
+        Meter(EngineConfig(model="claude-nine")).check_next_calls(MILLION)
     assert caught.value.slug == "cost-limit"
-    Meter(EngineConfig(model="claude-nine", max_cost_usd=0)).check(MILLION)
+    Meter(EngineConfig(model="claude-nine", max_cost_usd=0)).check_next_calls(MILLION)
 
 
 def test_a_limit_counts_all_calls_of_a_batch_each_for_itself() -> None:
     one = Usage(60_000, is_batch=True)
-    Meter(EngineConfig(max_cost_usd=0.006)).check(one, one)
+    Meter(EngineConfig(max_cost_usd=0.006)).check_next_calls(one, one)
     with pytest.raises(EngineError):
-        Meter(EngineConfig(max_cost_usd=0.006)).check(one, one, one)
+        Meter(EngineConfig(max_cost_usd=0.006)).check_next_calls(one, one, one)

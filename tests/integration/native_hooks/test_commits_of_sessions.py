@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.sessions.active_session import OVERRIDE, VARIABLES
-from memory_ci.sessions.moments import Moment, save_moments
+from memory_ci.sessions.active_session import AGENT_BY_VARIABLE, SESSION_VARIABLE
+from memory_ci.sessions.moments import TimedLine, save_timed_lines
 from memory_ci.sessions.served_ids import record_served
-from memory_ci.sessions.session_note import list_signs
+from memory_ci.sessions.session_note import list_activities
 from tests.integration.git_in_background import run_git
 from tests.integration.native_hooks.hooked import count_starts
 from tests.make import make_id
@@ -59,11 +59,11 @@ def test_whatever_makes_a_commit_notes_what_its_work_was_given(
     assert make_id(1) in project.git("log", "-1", "--format=%B")
 
 
-@pytest.mark.parametrize("variable", [OVERRIDE, *VARIABLES])
+@pytest.mark.parametrize("variable", [SESSION_VARIABLE, *AGENT_BY_VARIABLE])
 def test_a_session_that_we_know_of_is_known_to_the_hook(
     project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    monkeypatch.setenv(variable, "codex:s1" if variable == OVERRIDE else "s1")
+    monkeypatch.setenv(variable, "codex:s1" if variable == SESSION_VARIABLE else "s1")
     run_git(project.path, "commit --allow-empty -m x")
     assert ":s1" in project.git("log", "-1", "--format=%(trailers:key=Memory-Session,valueonly)")
 
@@ -72,14 +72,16 @@ DUE = "memory-ci: before you commit: Run the linter (id 00000001)"
 
 
 def put_due_line(project: Project) -> None:
-    save_moments(project.workspace.repo.common_dir, [Moment(make_id(1), "before:commit", DUE)])
+    save_timed_lines(
+        project.workspace.repo.common_dir, [TimedLine(make_id(1), "before:commit", DUE)]
+    )
 
 
-@pytest.mark.parametrize("variable", [OVERRIDE, *VARIABLES])
+@pytest.mark.parametrize("variable", [SESSION_VARIABLE, *AGENT_BY_VARIABLE])
 def test_a_commit_of_an_agent_s_session_prints_what_is_due_once(
     project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
-    monkeypatch.setenv(variable, "codex:s1" if variable == OVERRIDE else "s1")
+    monkeypatch.setenv(variable, "codex:s1" if variable == SESSION_VARIABLE else "s1")
     put_due_line(project)
     assert DUE in run_git(project.path, "commit --allow-empty -m x").printed
     assert DUE not in run_git(project.path, "commit --allow-empty -m y").printed
@@ -88,17 +90,17 @@ def test_a_commit_of_an_agent_s_session_prints_what_is_due_once(
 def test_what_git_s_hook_prints_counts_as_served(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    monkeypatch.setenv(SESSION_VARIABLE, "codex:s1")
     put_due_line(project)
     run_git(project.path, "commit --allow-empty -m x")
-    (sign,) = list_signs(project.workspace, "s1")
+    (sign,) = list_activities(project.workspace, "s1")
     assert (sign.key, sign.served) == ("codex:s1", (make_id(1),))
 
 
 def test_a_commit_in_a_linked_work_tree_prints_what_is_due(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    monkeypatch.setenv(SESSION_VARIABLE, "codex:s1")
     put_due_line(project)
     project.git("worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
     assert DUE in run_git(tmp_path / "tree", "commit --allow-empty -m x").printed
@@ -114,7 +116,7 @@ def test_a_commit_of_a_person_starts_no_interpreter_for_what_is_due(
 def test_a_table_that_is_a_pipe_is_not_waited_for(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(OVERRIDE, "codex:s1")
+    monkeypatch.setenv(SESSION_VARIABLE, "codex:s1")
     folder = project.path / ".git/memory-ci"
     folder.mkdir(exist_ok=True)
     os.mkfifo(folder / "moments.json")

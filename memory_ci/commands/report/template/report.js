@@ -23,8 +23,8 @@ const words = entries.map((one) =>
 const TILES = [
   ["in force", (one) => one.is_in_force],
   ["used", (one) => one.used],
-  ["served, never used", (one) => one.given && !one.used],
-  ["never served", (one) => one.is_in_force && !one.given],
+  ["served, never used", (one) => one.served && !one.used],
+  ["never served", (one) => one.is_in_force && !one.served],
   ["code changed or gone", (one) => has(one, "changed") || has(one, "gone")],
   ["contradicted", (one) => has(one, "contradicted")],
   ["retired or ended", (one) => !one.is_in_force],
@@ -34,8 +34,8 @@ const SEVERITY = ["unused", "changed", "contradicted", "gone"];
 const rate = (one) => (one.faults || []).reduce((sum, fault) => sum + 10 ** SEVERITY.indexOf(fault.kind), 0);
 const ORDERS = {
   newest: (a, b) => (b.at || "").localeCompare(a.at || ""),
-  worst: (a, b) => rate(b) - rate(a) || (b.given || 0) - (a.given || 0),
-  served: (a, b) => (b.given || 0) - (a.given || 0),
+  worst: (a, b) => rate(b) - rate(a) || (b.served || 0) - (a.served || 0),
+  served: (a, b) => (b.served || 0) - (a.served || 0),
   used: (a, b) => (b.used || 0) - (a.used || 0),
   prominent: () => 0,
   title: (a, b) => a.title.localeCompare(b.title),
@@ -50,7 +50,7 @@ function draw(number) {
   const head = make("summary");
   head.append(make("bdi", one.title), " ");
   for (const fault of one.faults || []) head.append(make("span", FAULTS[fault.kind], "chip fault"), " ");
-  const chips = [one.at, one.type, one.scope, one.given ? `used ${one.used || 0} of ${one.given}` : "never served"];
+  const chips = [one.at, one.type, one.scope, one.served ? `used ${one.used || 0} of ${one.served}` : "never served"];
   if (one.status !== "active") chips.push(one.status);
   for (const chip of chips) if (chip) head.append(make("span", chip, "chip"), " ");
   node.append(head);

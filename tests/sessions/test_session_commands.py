@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memory_ci.records.check import BeforeCheck
 from memory_ci.records.history import Staging
 from memory_ci.sessions.moments import delete_notes
-from memory_ci.sessions.ran import (
+from memory_ci.sessions.session_commands import (
     find_missing_runs,
     list_commands,
     note_edit,

@@ -21,21 +21,21 @@ from memory_ci.repetition.commands import (
     list_forms,
     list_shell_commands,
 )
-from memory_ci.sessions.moments import COMMANDS, RAN, hold_note
+from memory_ci.sessions.moments import FORMS_BY_MOMENT, RUNS_DIRECTORY, hold_note
 
-EDITED = "edit"  # The first line of a note, which an edit begins anew.
+EDIT_LINE = "edit"  # The first line of a note; an edit begins the note anew.
 MAX_NOTE = 20_000  # Bytes of a note.
-MAX_FORMS = 200  # Commands that a note holds.
+MAX_COMMANDS = 200  # Commands that a note holds.
 
-ADD = CommandForm("git", ("add",))
+GIT_ADD = CommandForm("git", ("add",))
 
-SHORT_VALUES = {"commit": "mFCct", "add": ""}
+SHORT_OPTIONS_WITH_VALUE = {"commit": "mFCct", "add": ""}
 """Short options of git whose value is the rest of the word, or the next word."""
 
-SHORT_ENDS = {"commit": "Su", "add": ""}
+SHORT_OPTIONS_WITH_OPTIONAL_VALUE = {"commit": "Su", "add": ""}
 """Short options of git whose value is the rest of the word alone."""
 
-LONG_VALUES = frozenset(
+LONG_OPTIONS_WITH_VALUE = frozenset(
     """--message --file --author --date --template --reuse-message --reedit-message --fixup
     --squash --cleanup --trailer --pathspec-from-file --chmod""".split()
 )
@@ -44,29 +44,40 @@ LONG_VALUES = frozenset(
 
 def note_edit(common_dir: Path, session: str) -> None:
     """Note that a session edits a file: its earlier commands no longer count."""
-    with suppress(OSError), hold_note(common_dir, session, RAN) as note:
-        _write(note, [])
+    with suppress(OSError), hold_note(common_dir, session, RUNS_DIRECTORY) as note:
+        _write_commands(note, [])
 
 
 def note_run(common_dir: Path, session: str, command: str, *, is_failure: bool = False) -> None:
-    """Note that a session runs a command since its last edit; a failed command is removed again."""
-    forms = [str(form) for form in list_forms(command)]
-    if not forms:
+    """Note that a session runs a command; if it has failed, remove it from the note.
+
+    Only commands after an edit are noted. A command line that runs several programs is noted as
+    several commands.
+
+    Args:
+        common_dir: the git directory that all work trees share.
+        session: the session.
+        command: the command line.
+        is_failure: whether it has just failed.
+    """
+    commands = [str(form) for form in list_forms(command)]
+    if not commands:
         return
-    with suppress(OSError), hold_note(common_dir, session, RAN) as note:
-        lines = _read(note)
-        if not lines:
+    with suppress(OSError), hold_note(common_dir, session, RUNS_DIRECTORY) as note:
+        noted_commands = _read_commands(note)
+        if noted_commands is None:  # the session has edited nothing
             return
-        noted = [line for line in lines[1:] if line not in forms]
-        if not is_failure:
-            noted = [*noted, *forms]
-        _write(note, noted)
+        others = [noted for noted in noted_commands if noted not in commands]
+        _write_commands(note, others if is_failure else [*others, *commands])
 
 
 def find_missing_runs(
     common_dir: Path, session: str, check: BeforeCheck, command: str
 ) -> ChangeFault | None:
     """Return a fault if a session has not run all commands of a check since its last edit.
+
+    A check of the kind `before` names commands that must be run before a commit, push or pull
+    request.
 
     Args:
         common_dir: the git directory that all work trees share.
@@ -77,15 +88,16 @@ def find_missing_runs(
     Returns:
         The fault, which names the commands; None if none is missing, or nothing was edited.
     """
-    lines: list[str] = []
-    with suppress(OSError), hold_note(common_dir, session, RAN) as note:
-        lines = _read(note)
-    if not lines:  # the session has edited nothing
+    noted_commands: list[str] | None = None
+    with suppress(OSError), hold_note(common_dir, session, RUNS_DIRECTORY) as note:
+        noted_commands = _read_commands(note)
+    if noted_commands is None:  # the session has edited nothing
         return None
     runs = _list_runs_before(list_forms(command), check.command)
-    for line in lines[1:]:
-        runs += list_forms(line)
-    missing = [text for text in check.ran if not _is_run(text, runs)]
+    for noted_command in noted_commands:
+        runs += list_forms(noted_command)
+    required_commands = check.ran
+    missing = [required for required in required_commands if not _is_run(required, runs)]
     if not missing:
         return None
     names = ", ".join(f"`{text}`" for text in missing)
@@ -113,7 +125,7 @@ def read_staging(command: str) -> Staging:
     for form, words in list_shell_commands(command):
         if form.program == "cd":
             directory = posixpath.join(directory, *words[1:2])
-        elif ADD.covers(form):
+        elif GIT_ADD.covers(form):
             added = _read_arguments("add", words)
             if added.has("-n", "--dry-run", "-p", "--patch", "-i", "--interactive"):
                 continue
@@ -167,23 +179,23 @@ def _read_arguments(subcommand: str, words: Sequence[str]) -> _Arguments:
     """
     options: list[tuple[str, str]] = []
     paths: list[str] = []
-    rest = list(words[2:])
-    while rest:
-        word = rest.pop(0)
+    remaining_words = list(words[2:])
+    while remaining_words:
+        word = remaining_words.pop(0)
         if word == "--":
-            paths += rest
+            paths += remaining_words
             break
         if word.startswith("--"):
-            name, sign, value = word.partition("=")
-            if not sign and name in LONG_VALUES and rest:
-                value = rest.pop(0)
+            name, equals_sign, value = word.partition("=")
+            if not equals_sign and name in LONG_OPTIONS_WITH_VALUE and remaining_words:
+                value = remaining_words.pop(0)
             options.append((name, value))
         elif word.startswith("-") and word != "-":
             cluster = _read_cluster(subcommand, word[1:])
             last_name, value = cluster[-1]
-            takes_next_word = last_name.removeprefix("-") in SHORT_VALUES[subcommand]
-            if not value and takes_next_word and rest:
-                cluster[-1] = (last_name, rest.pop(0))
+            takes_next_word = last_name.removeprefix("-") in SHORT_OPTIONS_WITH_VALUE[subcommand]
+            if not value and takes_next_word and remaining_words:
+                cluster[-1] = (last_name, remaining_words.pop(0))
             options += cluster
         else:
             paths.append(word)
@@ -194,24 +206,34 @@ def _read_cluster(subcommand: str, letters: str) -> list[tuple[str, str]]:
     """Return the short options in a word like `-amfix`: `-a`, and `-m` with the value `fix`."""
     options: list[tuple[str, str]] = []
     for position, letter in enumerate(letters, start=1):
-        if letter in SHORT_VALUES[subcommand] + SHORT_ENDS[subcommand]:
+        if (
+            letter
+            in SHORT_OPTIONS_WITH_VALUE[subcommand] + SHORT_OPTIONS_WITH_OPTIONAL_VALUE[subcommand]
+        ):
             return [*options, (f"-{letter}", letters[position:])]
         options.append((f"-{letter}", ""))
     return options
 
 
-def _list_runs_before(runs: Sequence[CommandForm], command: CheckedCommand) -> list[CommandForm]:
-    """Return the commands of a line before the first commit, push or pull request (`command`)."""
+def _list_runs_before(
+    runs: Sequence[CommandForm], checked_command: CheckedCommand
+) -> list[CommandForm]:
+    """Return the commands of a command line before the first checked command in it.
+
+    Args:
+        runs: the commands of the line.
+        checked_command: "commit", "push" or "pull-request".
+    """
     before: list[CommandForm] = []
     for run in runs:
-        if _is_command(command, run):
+        if _is_command(checked_command, run):
             return before
         before.append(run)
     return before
 
 
 def _is_command(name: CheckedCommand, run: CommandForm) -> bool:
-    return any(form.covers(run) for form in COMMANDS[f"before:{name}"])
+    return any(form.covers(run) for form in FORMS_BY_MOMENT[f"before:{name}"])
 
 
 def _is_run(text: str, runs: Sequence[CommandForm]) -> bool:
@@ -219,20 +241,23 @@ def _is_run(text: str, runs: Sequence[CommandForm]) -> bool:
     return all(any(form.covers(run) for run in runs) for form in list_forms(text))
 
 
-def _write(note: Path, forms: Sequence[str]) -> None:
-    """Write a note of an edit and the commands after it; if these are too many, of the newest."""
+def _write_commands(note: Path, commands: Sequence[str]) -> None:
+    """Write the note on a session: a line for its edit, and the commands that it ran since.
+
+    If these are too many, the newest are written.
+    """
     lines: list[bytes] = []
-    size = len(EDITED) + 1
-    for form in reversed(forms[-MAX_FORMS:]):
-        line = f"{form}\n".encode("utf-8", "replace")
+    size = len(EDIT_LINE) + 1
+    for command in reversed(commands[-MAX_COMMANDS:]):
+        line = f"{command}\n".encode("utf-8", "replace")
         size += len(line)
         if size > MAX_NOTE:
             break
         lines.insert(0, line)
-    note.write_bytes(b"".join([f"{EDITED}\n".encode(), *lines]))
+    note.write_bytes(b"".join([f"{EDIT_LINE}\n".encode(), *lines]))
 
 
-def _read(note: Path) -> list[str]:
-    """Return the lines of a note, none if the session has edited nothing."""
+def _read_commands(note: Path) -> list[str] | None:
+    """Return the commands that a session ran since its last edit, None if it has edited nothing."""
     lines = read_regular(note, MAX_NOTE).decode("utf-8", "replace").splitlines()
-    return lines if lines[:1] == [EDITED] else []
+    return lines[1:] if lines[:1] == [EDIT_LINE] else None
