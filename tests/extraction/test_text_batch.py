@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import FORMS, check_words
@@ -19,9 +19,10 @@ from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES
 from memory_ci.extraction.text_batch import check_each
 from memory_ci.secret_patterns import PATTERNS
 from memory_ci.secrets import ALL_KEYWORDS
+from tests.make import examples
 
 BITS = sorted(
-    {keyword for _, keyword in ALL_KEYWORDS}
+    {keyword.text for keyword in ALL_KEYWORDS}
     | REQUIRED_STRINGS
     | {need for form in FORMS for group in form.required_groups for need in group}
     | {*ASCII_ORDER_STRINGS}
@@ -77,14 +78,14 @@ def list_patterns() -> list[str]:
     return [*(pattern.regex for pattern in PATTERNS), *phrases, *orders]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(TEXTS, max_size=5), st.booleans())
 def test_each_of_many_texts_has_its_own_reasons(texts: list[str], credentials: bool) -> None:
     expected = [check_words(text, credentials=credentials) for text in texts]
     assert check_each(texts, credentials=credentials) == expected
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data())
 def test_the_match_of_a_pattern_is_found_among_many_texts(data: st.DataObject) -> None:
     pattern = data.draw(st.sampled_from(list_patterns()))

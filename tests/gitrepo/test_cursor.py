@@ -9,9 +9,10 @@ import pytest
 
 from memory_ci.gitrepo.record_commits import (
     Cursor,
+    CursorSearch,
     find_cursor,
-    find_lost_cursor,
     list_counted_commits,
+    search_cursors,
 )
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.histories import write_long_history
@@ -107,8 +108,7 @@ def merge_memory(builder: RepoBuilder, source: str, path: str = "MEMORY.md") -> 
     """Merge a branch with a record commit into main, and return the sha of the record commit."""
     builder.branch("memory", source)
     commit = record(builder, f"Memory-CI-Source: {source}", path)
-    builder.checkout("main")
-    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.merge_back("memory", message="Merge pull request #7 from acme/memory")
     builder.git("branch", "-q", "-D", "memory")
     return commit
 
@@ -142,8 +142,7 @@ def test_a_cursor_in_a_merge_with_code_does_not_count(
     builder.branch("topic")
     record(builder, f"Memory-CI-Source: {first}")
     builder.commit("Work", {"a.txt": "a"})
-    builder.checkout("main")
-    builder.merge("topic")
+    builder.merge_back("topic")
     assert find_cursor(repo, "HEAD") is None
 
 
@@ -188,8 +187,7 @@ def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(
     builder.branch("topic")
     branch_commit = builder.commit("Words", {"notes.md": "n"})
     record(builder, f"Memory-CI-Source: {branch_commit}")
-    builder.checkout("main")
-    builder.merge("topic")
+    builder.merge_back("topic")
     assert find_cursor(repo, "HEAD") is None
 
 
@@ -203,8 +201,7 @@ def test_a_memory_branch_with_a_merge_of_main_keeps_its_cursor(
     builder.commit("Meanwhile", {"a.txt": "a"})
     builder.checkout("memory")
     builder.merge("main", message="Merge main into memory")
-    builder.checkout("main")
-    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.merge_back("memory", message="Merge pull request #7 from acme/memory")
     assert find_cursor(repo, "HEAD") == Cursor(first, commit)
 
 
@@ -234,18 +231,17 @@ def test_a_lost_cursor_is_the_newest_whose_source_is_not_in_the_history(
 ) -> None:
     first = builder.sha()
     commit = record(builder, f"Memory-CI-Source: {first}")
-    cursor = find_cursor(repo, "HEAD")
-    assert find_lost_cursor(repo, "HEAD", cursor) is None
+    cursor = Cursor(first, commit)
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, lost=None)
     lost = record(builder, f"Memory-CI-Source: {'a' * 40}")
     builder.commit("Work", {"a.txt": "a"})
-    assert find_cursor(repo, "HEAD") == cursor == Cursor(first, commit)
-    assert (
-        find_lost_cursor(repo, "HEAD", cursor)
-        == find_lost_cursor(repo, "HEAD", None)
-        == Cursor("a" * 40, lost)
-    )
-    record_commit = record(builder, f"Memory-CI-Source: {builder.sha()}")
-    assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), record_commit)) is None
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, Cursor("a" * 40, lost))
+    record(builder, f"Memory-CI-Source: {'b' * 40}")
+    assert search_cursors(repo, "HEAD~1").lost == Cursor("a" * 40, lost)
+    newest = builder.sha()
+    assert search_cursors(repo, "HEAD").lost == Cursor("b" * 40, newest)
+    record_commit = record(builder, f"Memory-CI-Source: {newest}")
+    assert search_cursors(repo, "HEAD") == CursorSearch(Cursor(newest, record_commit), lost=None)
 
 
 def test_a_cursor_with_a_newer_one_is_not_lost(builder: RepoBuilder, repo: Repository) -> None:
@@ -253,8 +249,16 @@ def test_a_cursor_with_a_newer_one_is_not_lost(builder: RepoBuilder, repo: Repos
     covered = builder.commit("Work", {"a.txt": "a"})
     record(builder, f"Memory-CI-Source: {first}")
     cursor = Cursor(covered, merge_memory(builder, covered, "docs/MEMORY.md"))
-    assert find_cursor(repo, "HEAD") == cursor
-    assert find_lost_cursor(repo, "HEAD", cursor) is None
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, lost=None)
+
+
+def test_a_lost_cursor_that_was_overtaken_is_not_lost(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    record(builder, f"Memory-CI-Source: {'a' * 40}")
+    covered = builder.commit("Work", {"a.txt": "a"})
+    cursor = Cursor(covered, merge_memory(builder, covered, "docs/MEMORY.md"))
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, lost=None)
 
 
 def test_all_counted_commits_are_listed(builder: RepoBuilder, repo: Repository) -> None:

@@ -18,7 +18,7 @@ from memory_ci.gitrepo import journal
 from memory_ci.gitrepo.journal import Move, find_unfinished, journaled, undo_move
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository, resolve_commit
 from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
-from memory_ci.memory.workspace import open_committed
+from memory_ci.memory.workspace import open_unconfigured
 from tests.gitrepo.wrapped_git import make_git_wrapper
 from tests.repos import RepoBuilder
 
@@ -172,7 +172,7 @@ def test_the_next_command_restores_files_that_a_killed_run_wrote_but_did_not_com
 ) -> None:
     builder = killed_by(script, tmp_path / "killed")
     assert find_unfinished(find_repository(builder.path)) is not None
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert is_restored(builder)
     run_writer_in_process(builder)
     assert is_completed(builder)
@@ -183,7 +183,7 @@ def test_a_run_that_is_killed_after_its_branch_moved_is_completed(
 ) -> None:
     kill_run(builder, wrap_git, AFTER_THE_BRANCH)
     assert builder.git("status", "--porcelain") == ""
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert is_completed(builder)
 
 
@@ -220,7 +220,7 @@ def test_the_next_run_commits_its_changes_whatever_a_person_does_after_a_kill(
             AssertionError
         ):  # git refuses some: nothing to stash, files in the way of a rebase
             builder.git(*step)
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert builder.git("status", "--porcelain") == ""
     builder.git("switch", "-q", "main")
     assert builder.git("status", "--porcelain") == ""
@@ -256,7 +256,7 @@ def test_a_git_process_that_outlives_its_run_is_waited_for(
     kill_run(builder, wrap_git, hangs, waits_for_git=False)
     assert builder.show("main", "MEMORY.md") == "old\n"
     monkeypatch.setattr(journal, "time", StoppedClock(may_go_on))
-    open_committed(builder.path)
+    open_unconfigured(builder.path)
     assert is_completed(builder)
 
 
@@ -269,12 +269,12 @@ def test_a_file_changed_since_the_kill_is_kept_and_reported_until_it_is_resolved
     if stage:
         builder.git("add", "MEMORY.md")
     for _ in range(2):
-        (finding,) = open_committed(builder.path).findings
+        (finding,) = open_unconfigured(builder.path).findings
         assert (finding.path, finding.code) == (str(builder.path / "MEMORY.md"), "interrupted-run")
     assert (builder.path / "MEMORY.md").read_text() == "old\nmine\n"
     assert builder.git("status", "--porcelain").split() == ["M" if stage else "MM", "MEMORY.md"]
     builder.git("checkout", "-q", "HEAD", "--", "MEMORY.md")
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert is_restored(builder)
 
 
@@ -285,7 +285,7 @@ def test_the_files_of_a_linked_work_tree_are_restored_from_the_main_one(
     linked = builder.worktree(tmp_path / "linked", "main")
     kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     assert linked.git("status", "--porcelain") != ""
-    open_committed(builder.path)
+    open_unconfigured(builder.path)
     assert linked.git("status", "--porcelain") == builder.git("status", "--porcelain") == ""
     assert (
         (linked.path / "MEMORY.md").read_text()
@@ -317,7 +317,7 @@ def test_the_files_are_restored_after_the_repository_was_moved(
 ) -> None:
     kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     moved = RepoBuilder(builder.path.rename(tmp_path / "moved"), builder.clock)
-    assert open_committed(moved.path).findings == ()
+    assert open_unconfigured(moved.path).findings == ()
     assert is_restored(moved)
 
 

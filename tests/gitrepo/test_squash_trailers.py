@@ -251,8 +251,7 @@ def test_a_merge_has_its_own_commits(builder: RepoBuilder) -> None:
 def test_merges_are_not_searched(builder: RepoBuilder) -> None:
     builder.branch("plain")
     squash(builder, message="Without trailers")
-    builder.checkout("main")
-    builder.merge("plain", message="Merge pull request #1 from ann/plain")
+    builder.merge_back("plain", message="Merge pull request #1 from ann/plain")
     assert find(builder) == ()
     assert [commit.how for commit in find(builder, [builder.sha("topic~1")])] == ["pull request"]
 

@@ -10,7 +10,7 @@ from tests.repos import RepoBuilder, make_repo
 
 def read_both_tips(repo: RepoBuilder) -> tuple[str | None, str]:
     tips_read = read_tips(find_repository(repo.path))
-    return tips_read.commit, tips_read.work
+    return tips_read.commit, tips_read.work_branch
 
 
 def test_the_current_work_is_a_branch_other_than_the_default(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.consolidation import find_contradictions, plan_consolidation
-from memory_ci.lifecycle.prominence import demote
+from memory_ci.lifecycle.prominence import lower_importance
 from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -170,7 +170,7 @@ def test_opposite_statements_on_one_subject_are_a_contradiction(
     first_title: str, second_title: str
 ) -> None:
     (contradiction,) = find_contradictions(make_pair(first_title, second_title))
-    assert (contradiction.one.entry.id, contradiction.other.entry.id) == (make_id(1), make_id(2))
+    assert (contradiction.first.entry.id, contradiction.second.entry.id) == (make_id(1), make_id(2))
     assert contradiction.reason
 
 
@@ -405,7 +405,7 @@ def test_an_entry_past_its_end_date_contradicts_nothing() -> None:
 def test_importance_is_lowered_to_a_tenth_at_most_and_never_raised(
     before: float, after: float
 ) -> None:
-    assert demote(before) == after
+    assert lower_importance(before) == after
 
 
 memories = st.lists(

@@ -10,7 +10,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.episodes import combine, list_feedback, make_amendment, unique_events
+from memory_ci.lifecycle.episodes import (
+    apply_amendments,
+    list_feedback,
+    make_amendment,
+    unique_events,
+)
 from memory_ci.records.episode import (
     Amendment,
     Episode,
@@ -90,19 +95,19 @@ def test_the_order_of_the_files_changes_nothing(
     records: tuple[list[EpisodeRecord], list[EpisodeRecord]],
 ) -> None:
     given_order, other_order = records
-    assert combine(given_order) == combine(other_order)
+    assert apply_amendments(given_order) == apply_amendments(other_order)
     assert list_feedback(given_order) == list_feedback(other_order)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
 def test_a_repeated_record_counts_once(records: list[EpisodeRecord]) -> None:
-    assert combine(records + records) == combine(records)
+    assert apply_amendments(records + records) == apply_amendments(records)
     assert list_feedback(records + records) == list_feedback(records)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=6))
 def test_combining_a_combined_episode_changes_nothing(records: list[EpisodeRecord]) -> None:
-    assert combine(combine(records)) == combine(records)
+    assert apply_amendments(apply_amendments(records)) == apply_amendments(records)
 
 
 @given(st.lists(EPISODE_RECORDS, max_size=8))
@@ -124,11 +129,11 @@ def test_the_latest_outcome_counts() -> None:
         make_episode(outcome="partial"),
         amend_later(1, outcome="failure"),
     ]
-    assert [episode.outcome for episode in combine(records)] == ["success"]
+    assert [episode.outcome for episode in apply_amendments(records)] == ["success"]
 
 
 def test_of_two_outcomes_at_one_time_the_worse_counts() -> None:
-    (episode,) = combine(
+    (episode,) = apply_amendments(
         [
             make_episode(outcome="success"),
             amend_later(1, outcome="failure"),
@@ -139,7 +144,7 @@ def test_of_two_outcomes_at_one_time_the_worse_counts() -> None:
 
 
 def test_an_amendment_without_outcome_and_valence_changes_neither() -> None:
-    (episode,) = combine(
+    (episode,) = apply_amendments(
         [make_episode(outcome="partial", valence=0.9), amend_later(1, text="Talked about again")]
     )
     assert (episode.outcome, episode.valence) == ("partial", 0.9)
@@ -147,7 +152,7 @@ def test_an_amendment_without_outcome_and_valence_changes_neither() -> None:
 
 def test_an_amendment_of_a_missing_episode_makes_no_episode_but_its_feedback_counts() -> None:
     amendment = amend_later(1, outcome="failure", feedback=[make_feedback(kind="undone")])
-    assert combine([amendment]) == ()
+    assert apply_amendments([amendment]) == ()
     assert list_feedback([amendment]) == (make_feedback(kind="undone"),)
 
 
@@ -157,14 +162,16 @@ def test_episodes_come_in_order_of_time_then_id() -> None:
         make_episode("pr-3"),
         make_episode("pr-1"),
     ]
-    assert [episode.id for episode in combine(records)] == ["pr-1", "pr-3", "pr-9"]
+    assert [episode.id for episode in apply_amendments(records)] == ["pr-1", "pr-3", "pr-9"]
 
 
 def test_of_two_records_of_an_episode_the_earlier_counts_with_the_feedback_of_both() -> None:
     later_record = make_episode(
         occurred_at=WHEN + timedelta(hours=1), text="late", feedback=(make_feedback(1),)
     )
-    (episode,) = combine([later_record, make_episode(text="early", feedback=(make_feedback(2),))])
+    (episode,) = apply_amendments(
+        [later_record, make_episode(text="early", feedback=(make_feedback(2),))]
+    )
     assert (episode.text, [event.id for event in episode.feedback]) == (
         "early",
         [make_id(1), make_id(2)],

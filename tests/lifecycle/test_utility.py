@@ -146,7 +146,7 @@ def test_any_order_of_reading_gives_exactly_one_result(
     )
 
 
-def test_files_read_in_100_random_orders_give_one_result() -> None:
+def test_files_read_in_random_orders_give_one_result() -> None:
     shuffler = random.Random(7)  # noqa: S311 - the same orders at each run
     kinds = get_args(EventKind)
     events = [
@@ -160,7 +160,7 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
     ]
     files = [format_episode_record(make_amendment(event.at, feedback=[event])) for event in events]
     results = []
-    for _ in range(100):
+    for _ in range(25):
         shuffler.shuffle(files)
         records = [record for data in files for record in parse_episode_file("x", data).records]
         results.append(

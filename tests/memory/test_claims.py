@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.episodes import load_episodes
 from tests.project import NOW, Project, copy_project, make_project
@@ -41,7 +41,7 @@ def record_outcome(shop: Project) -> tuple[bool, list[str]]:
     apply_plan(shop.workspace, plan, NOW)
     (outcome,) = {
         episode.outcome
-        for episode in combine(load_episodes(shop.workspace, None).records)
+        for episode in apply_amendments(load_episodes(shop.workspace, None).records)
         if episode.id == "pr-128"
     }
     rejected = {
@@ -69,8 +69,7 @@ def later_work(shop: Project) -> None:
         "Retry\n\nDecision: retries live in the client rather than in callers, for it has the key.",
         {FILE: work},
     )
-    shop.checkout("main")
-    shop.merge("again", message="Merge pull request #128 from ada/again\n\nRetry")
+    shop.merge_back("again", message="Merge pull request #128 from ada/again\n\nRetry")
     shop.record()
     shop.commit("Top", {FILE: f"top\n{work}"})
     shop.commit("Take it back\n\nReverts #128", {FILE: f"top\n{lines}"}, EVE)
@@ -143,8 +142,7 @@ def merge_of_all(shop: Project, message: str) -> None:
         {"docs/a.md": "y\n"},
         EVE,
     )
-    shop.checkout("main")
-    shop.merge("eve")
+    shop.merge_back("eve")
 
 
 def whole_history(shop: Project) -> None:

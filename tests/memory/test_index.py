@@ -229,4 +229,4 @@ def test_only_new_entries_of_a_changed_file_are_parsed() -> None:
     sources = load_file("MEMORY.md", old, ScopePatterns()).text_hashes.values()
     loaded = load_file("MEMORY.md", new, ScopePatterns(), sources)
     assert [place.entry.id for place in loaded.entries] == [make_id(4)]
-    assert [line for _, line in loaded.known_entries] == [5, 14, 23]
+    assert [known_entry.line for known_entry in loaded.known_entries] == [5, 14, 23]

@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.utility import compute_utilities, compute_utilities_of_entries, job_of
+from memory_ci.lifecycle.utility import (
+    compute_utilities,
+    compute_utilities_of_entries,
+    make_work_key,
+)
 from memory_ci.records.episode import Feedback, FeedbackKind
 from memory_ci.search.artifact import verify, write_artifact
 from memory_ci.search.builder import open_index, sync
@@ -139,7 +143,7 @@ def test_feedback_for_some_entries_equals_that_in_all_feedback(
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         counted = list_feedback(index, ids)
-    shares = {job_of(event): count for event, count in counted if event.kind == "ignored"}
+    shares = {make_work_key(event): count for event, count in counted if event.kind == "ignored"}
     expected = compute_utilities(feedback)
     of_some_entries = compute_utilities_of_entries([event for event, _ in counted], shares)
     assert of_some_entries == {entry: expected[entry] for entry in ids if entry in expected}

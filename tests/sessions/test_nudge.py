@@ -70,8 +70,7 @@ def test_commits_of_episodes_neither_count_nor_reset_the_count(shop: Project) ->
 def test_commits_of_a_branch_count_and_its_merge_does_not(shop: Project) -> None:
     shop.branch("topic")
     commit_work(shop, 2)
-    shop.checkout("main")
-    shop.merge("topic")
+    shop.merge_back("topic")
     assert find_nudge(shop.workspace) == ""
 
 

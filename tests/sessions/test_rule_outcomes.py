@@ -47,7 +47,7 @@ def list_outcomes(project: Project, entry: Entry, *episodes: Episode) -> list[Ru
     return count_outcomes([entry], read_all(project), served)
 
 
-def start_of(project: Project, number: int) -> datetime:
+def find_start(project: Project, number: int) -> datetime:
     return project.clock.now + number * DAY - timedelta(minutes=1)
 
 
@@ -56,7 +56,7 @@ def test_a_session_without_a_repeated_request_followed_the_rule(
 ) -> None:
     keep_asking(project, tmp_path, OTHER[0], DRAFT[0])
     for number in (1, 2):
-        record_served(project, number, start_of(project, number), served=(RULE.id,))
+        record_served(project, number, find_start(project, number), served=(RULE.id,))
     (outcome,) = list_outcomes(project, RULE)
     assert (outcome.sessions, outcome.asked_again, outcome.followed) == (2, 1, 1)
 
@@ -65,7 +65,7 @@ def test_a_request_before_the_rule_was_served_is_not_a_repetition(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, DRAFT[0])
-    record_served(project, 1, start_of(project, 1) + timedelta(hours=1), served=(RULE.id,))
+    record_served(project, 1, find_start(project, 1) + timedelta(hours=1), served=(RULE.id,))
     (outcome,) = list_outcomes(project, RULE)
     assert (outcome.sessions, outcome.asked_again) == (1, 0)
 
@@ -83,7 +83,7 @@ def test_a_command_that_fails_after_its_warning_counts_as_failed_again(
     failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", text=OTHER[0])
     keep_asking(project, tmp_path, *failing, [OTHER[1]])
     for number in (1, 2):
-        record_served(project, number, start_of(project, number), served=(FAILURE.id,))
+        record_served(project, number, find_start(project, number), served=(FAILURE.id,))
     (outcome,) = list_outcomes(project, FAILURE)
     assert (outcome.sessions, outcome.failed_again, outcome.followed) == (2, 1, 1)
 
@@ -112,5 +112,5 @@ def test_a_rule_without_effect_ranks_below_others(project: Project, tmp_path: Pa
     key_of = {item.candidate.title: item for item in find_all(project)}
     request_keys = tuple(key_of[first].keys)
     for number in (1, 2, 3):
-        record_served(project, number, start_of(project, number), served_requests=request_keys)
+        record_served(project, number, find_start(project, number), served_requests=request_keys)
     assert find_titles(project) == [second, first]

@@ -53,7 +53,7 @@ def test_a_session_gets_each_entry_once_and_another_session_gets_all(shop: Proje
         "without a session nothing is held back"
     )
     second_retrieval = shop.retrieve(ASKED, session="s1")
-    assert second_retrieval.known == 3
+    assert second_retrieval.known_count == 3
     assert "This session was served 3 entries before; `--all` shows them." in second_retrieval.notes
 
 
