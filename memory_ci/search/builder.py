@@ -66,12 +66,12 @@ class RowChanges(msgspec.Struct, frozen=True):
 
     Attributes:
         missing_indices: the indices of those wanted rows that the index lacks.
-        moved: the new lines of rows whose entry moved within the file.
+        moved_rows: the new lines of rows whose entry moved within the file.
         unwanted_numbers: the numbers of the rows that are not wanted.
     """
 
     missing_indices: list[int]
-    moved: list[RowLine]
+    moved_rows: list[RowLine]
     unwanted_numbers: list[int]
 
 
@@ -107,7 +107,7 @@ def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iter
         yield index
         was_successful = True
     finally:
-        index.close(keep=was_successful)
+        index.close(save_changes=was_successful)
 
 
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
@@ -239,7 +239,7 @@ def update_rows(
         row_numbers = json.dumps(changes.unwanted_numbers)
         connection.execute(FORGET_TEXT, (row_numbers,))
         connection.execute(FORGET_ENTRIES, (row_numbers,))
-    connection.executemany(MOVE_ENTRY, [(row.line, row.row_number) for row in changes.moved])
+    connection.executemany(MOVE_ENTRY, [(row.line, row.row_number) for row in changes.moved_rows])
     return changes.missing_indices
 
 

@@ -235,7 +235,7 @@ def cited(front: bytes) -> str:
 
 
 # The name, the number of arguments and the code of each function that schema.sql calls.
-FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))
+SQL_FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))
 
 
 def _find_identifiers(shapes: bytes) -> list[int]:

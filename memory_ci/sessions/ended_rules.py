@@ -71,7 +71,7 @@ def _describe_success(entry: Entry, archive: SessionArchive) -> str:
     """Return a message if the command of a known failure worked after it last failed, else "".
 
     Args:
-        entry: an entry; that of a known failure is served at the moment `before:command …`.
+        entry: an entry; a known failure has the moment `before:command …`.
         archive: the sessions of the repository, with the commands that failed or succeeded.
     """
     moment = entry.when or ""
