@@ -73,10 +73,8 @@ def merge_branch(
     project.branch(branch)
     for place, message in enumerate(messages):
         project.commit(message, {path: f"{branch} {place}\n"}, author)
-    project.checkout("main")
-    return project.merge(
-        branch, message=f"Merge pull request #{number} from ada/{branch}\n\n{messages[0]}"
-    )
+    title = f"Merge pull request #{number} from ada/{branch}"
+    return project.merge_back(branch, f"{title}\n\n{messages[0]}")
 
 
 def put_tree(project: Project, ref: str, files: dict[str, bytes]) -> None:

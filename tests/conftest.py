@@ -46,7 +46,7 @@ SEALED = {
 }
 
 settings.register_profile("local", deadline=None, max_examples=15)
-settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.register_profile("ci", deadline=None, max_examples=15, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 

@@ -14,7 +14,7 @@ import shutil
 import stat
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from configparser import ConfigParser, Error
 from datetime import datetime
 from functools import cache
@@ -132,28 +132,99 @@ class GitFiles:
         Raises:
             NotPlain: as for the class. Nothing was changed then, but blobs may have been written.
         """
-        text = clean_message(message)
-        author, committer = map(signatures.sign, (signatures.author, signatures.committer))
         index = self._refresh(self._read_index())
         for path in paths:
             self._stage(index, path)
         if any(path.endswith(b".gitattributes") for path in index):
             raise NotPlain("attributes")
         branch, parent = self._read_head()
-        tree = self.write_tree({path: (entry.mode, entry.blob) for path, entry in index.items()})
-        head = [f"tree {tree.hex()}", f"parent {parent}", f"author {author}"]
-        if not parent:
-            head.remove("parent ")
-        content = "\n".join([*head, f"committer {committer}", "", text])
-        commit = self.write_object("commit", content.encode()).hex()
+        parents = [parent] if parent else []
+        commit, subject = self._write_commit(index, parents, message, signatures)
         self._write_index(index)
         action = "commit" if parent else "commit (initial)"
-        subject = " ".join(text.partition("\n")[0].split())
-        log = f"{parent or NO_COMMIT} {commit} {committer}\t{action}: {subject}\n"
-        for name in {"HEAD", branch}:
-            write_file(self.git / "logs" / name, log.encode(), mode="ab")
-        write_file(self.git / branch, f"{commit}\n".encode())
+        self._move(branch, parent, commit, f"{action}: {subject}", signatures)
         return commit
+
+    def create_branch(self, name: str, signatures: Signatures) -> None:
+        """Make a branch at HEAD and check it out."""
+        start, commit = self._read_head()
+        ref = f"refs/heads/{name}"
+        if not commit or (self.git / ref).exists() or self._read_ref(ref):
+            raise NotPlain("git refuses, or makes a branch without commits")
+        self._log(ref, NO_COMMIT, commit, "branch: Created from HEAD", signatures)
+        write_file(self.git / ref, f"{commit}\n".encode())
+        self._check_out(start, ref, commit, commit, signatures)
+
+    def merge_back(
+        self, branch: str, target_name: str, message: bytes, signatures: Signatures
+    ) -> str:
+        """Check out another branch, and merge the present one into it; return the id of the merge commit.
+
+        Raises:
+            NotPlain: the branch does not descend from the other one, or has something staged.
+        """
+        index = self._read_index()
+        merged, tip = self._read_head()
+        if merged != f"refs/heads/{branch}":
+            raise NotPlain("another branch is checked out")
+        ref = f"refs/heads/{target_name}"
+        target = self._read_ref(ref)
+        tree, parents = self._read_commit(tip)
+        if tree != self._write_index_tree(index):
+            raise NotPlain("something is staged")
+        while parents != [target]:
+            if len(parents) != 1:
+                raise NotPlain("HEAD does not descend from the branch alone")
+            _, parents = self._read_commit(parents[0])
+        commit, _ = self._write_commit(index, [target, tip], message, signatures)
+        self._check_out(merged, ref, tip, target, signatures)
+        action = f"merge {branch}: Merge made by the 'ort' strategy."
+        self._move(ref, target, commit, action, signatures)
+        return commit
+
+    def _write_commit(
+        self, index: Index, parents: Sequence[str], message: bytes, signatures: Signatures
+    ) -> tuple[str, str]:
+        """Write a commit of what is staged; return its id and its subject."""
+        text = clean_message(message)
+        lines = [
+            f"tree {self._write_index_tree(index)}",
+            *[f"parent {parent}" for parent in parents],
+            f"author {signatures.sign(signatures.author)}",
+            f"committer {signatures.sign(signatures.committer)}",
+        ]
+        commit = self.write_object("commit", "\n".join([*lines, "", text]).encode())
+        return commit.hex(), " ".join(text.partition("\n")[0].split())
+
+    def _write_index_tree(self, index: Index) -> str:
+        tree = self.write_tree({path: (entry.mode, entry.blob) for path, entry in index.items()})
+        return tree.hex()
+
+    def _read_commit(self, commit: str) -> tuple[str, list[str]]:
+        """The tree and the parents of a commit."""
+        try:
+            data = zlib.decompress((self.git / "objects" / commit[:2] / commit[2:]).read_bytes())
+        except OSError as error:
+            raise NotPlain("a packed commit, or none") from error
+        head = data.partition(b"\0")[2].decode("utf-8", "replace").partition("\n\n")[0]
+        fields = [line.partition(" ") for line in head.splitlines()]
+        return fields[0][2], [value for key, _, value in fields if key == "parent"]
+
+    def _check_out(self, old: str, new: str, old_tip: str, tip: str, by: Signatures) -> None:
+        """Point HEAD at another branch, whose files the work tree has."""
+        action = f"checkout: moving from {shorten(old, old_tip)} to {shorten(new, tip)}"
+        self._log("HEAD", old_tip, tip, action, by)
+        write_file(self.git / "HEAD", f"ref: {new}\n".encode())
+
+    def _move(self, branch: str, old: str, new: str, action: str, by: Signatures) -> None:
+        """Move HEAD with its branch to a commit."""
+        for name in {"HEAD", branch}:
+            self._log(name, old or NO_COMMIT, new, action, by)
+        write_file(self.git / branch, f"{new}\n".encode())
+
+    def _log(self, name: str, old: str, new: str, action: str, by: Signatures) -> None:
+        line = f"{old} {new} {by.sign(by.committer)}\t{action}\n"
+        write_file(self.git / "logs" / name, line.encode(), mode="ab")
 
     def copy_bare(self, path: Path) -> None:
         """Make a bare repository with the branches and tags of this one, as `git clone --bare` does.
@@ -297,6 +368,11 @@ def is_plain_config(text: str) -> bool:
         if not section.startswith(PLAIN_SECTIONS) and not settings <= PLAIN_SETTINGS:
             return False
     return True
+
+
+def shorten(ref: str, commit: str) -> str:
+    """The name by which a reflog calls a branch; a commit where none is checked out."""
+    return commit if ref == "HEAD" else ref.removeprefix("refs/heads/")
 
 
 def clean_message(message: bytes) -> str:

@@ -101,11 +101,8 @@ class Project(RepoBuilder):
         """Merge a branch with one commit, as GitHub's merge button words it."""
         self.branch(branch)
         self.commit(message, {path: f"{branch}\n"})
-        self.checkout("main")
-        return self.merge(
-            branch,
-            message=f"Merge pull request #{number} from ada/{branch}\n\n{message.splitlines()[0]}",
-        )
+        title = f"Merge pull request #{number} from ada/{branch}"
+        return self.merge_back(branch, f"{title}\n\n{message.splitlines()[0]}")
 
 
 def copy_project(template: Project, path: Path) -> Project:

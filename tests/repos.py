@@ -90,7 +90,7 @@ class RepoBuilder:
             self.git("--literal-pathspecs", "rm", "-q", "--", path)
         written = {path: self.write(path, text) for path, text in texts.items() if text is not None}
         data = message if isinstance(message, bytes) else message.encode()
-        signatures = Signatures(author or AUTHOR, COMMITTER, self.clock.now)
+        signatures = self._signatures(author)
         try:
             commit = GitFiles(self.path).commit(data, written, signatures)
         except NotPlain:
@@ -107,6 +107,9 @@ class RepoBuilder:
 
     def branch(self, name: str, start: str | None = None) -> None:
         """A new branch at `start`, or at HEAD, checked out."""
+        if start is None:
+            with suppress(NotPlain):
+                return GitFiles(self.path).create_branch(name, self._signatures())
         self.git("checkout", "-q", "-b", name, *([start] if start else []))
 
     def checkout(self, name: str) -> None:
@@ -118,6 +121,17 @@ class RepoBuilder:
             "merge", "-q", "--no-ff", "-m", message or f"Merge branch '{branches[0]}'", *branches
         )
         return self._ticked()
+
+    def merge_back(self, branch: str, message: str | None = None) -> str:
+        """Check out `main`, and merge `branch`; that is quick for the present branch, if it began at `main`."""
+        data = (message or f"Merge branch '{branch}'").encode()
+        try:
+            commit = GitFiles(self.path).merge_back(branch, "main", data, self._signatures())
+        except NotPlain:
+            self.checkout("main")
+            return self.merge(branch, message=message)
+        self.clock.tick()
+        return commit
 
     def worktree(self, path: Path, branch: str) -> RepoBuilder:
         """A linked work tree at `path` with `branch` checked out, made from HEAD when there is none."""
@@ -155,16 +169,18 @@ class RepoBuilder:
         return done.stdout.decode()
 
     def sha(self, rev: str = "HEAD") -> str:
+        if rev == "HEAD":
+            with suppress(OSError):  # a branch that was just written is a file of its own
+                commit, _, ref = (self.path / ".git/HEAD").read_text().strip().partition("ref: ")
+                return commit or (self.path / ".git" / ref).read_text().strip()
         return self.git("rev-parse", "--verify", rev)
 
     def _ticked(self) -> str:
         self.clock.tick()
-        with suppress(
-            OSError
-        ):  # a branch that was just written is a file of its own; the rest is git's to find
-            kind, _, name = (self.path / ".git/HEAD").read_text().strip().partition("ref: ")
-            return kind or (self.path / ".git" / name).read_text().strip()
         return self.sha()
+
+    def _signatures(self, author: str | None = None) -> Signatures:
+        return Signatures(author or AUTHOR, COMMITTER, self.clock.now)
 
     def _environment(self) -> dict[str, str]:
         now = self.clock.now.isoformat(timespec="seconds")

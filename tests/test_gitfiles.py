@@ -24,6 +24,13 @@ class GitBuilder(RepoBuilder):
         data = message if isinstance(message, bytes) else message.encode()
         return self.commit_with_git(data, written, author or AUTHOR)
 
+    def branch(self, name: str, start: str | None = None) -> None:
+        self.git("checkout", "-q", "-b", name)
+
+    def merge_back(self, branch: str, message: str | None = None) -> str:
+        self.checkout("main")
+        return self.merge(branch, message=message)
+
 
 def files_in_folders(repo: RepoBuilder) -> None:
     repo.commit("One", {"b/c/d.txt": "d\n", "b.txt": "b\n", "b-c": "", "a": b"\xff\0"})
@@ -68,7 +75,18 @@ def branches(repo: RepoBuilder) -> None:
     repo.commit("No branch", {"f": "6"})
 
 
-HISTORIES = [files_in_folders, what_was_staged, a_program, messages, branches]
+def merges(repo: RepoBuilder) -> None:
+    repo.commit("Begin", {"a": "1"})
+    repo.branch("topic/one")
+    repo.commit("Work", {"b": "2"})
+    repo.commit("More", {"a": "3"}, author="Eve <eve@example.com>")
+    repo.merge_back("topic/one", "Merge topic/one\n\nWork ")
+    repo.branch("topic/two")
+    repo.commit("Other", {"c": "4"})
+    repo.merge_back("topic/two", "Merge topic/two")
+
+
+HISTORIES = [merges, files_in_folders, what_was_staged, a_program, messages, branches]
 
 
 def build(repo: RepoBuilder, make_history: Callable[[RepoBuilder], None]) -> str:
@@ -100,6 +118,8 @@ def test_these_commits_need_no_git(
     make_history: Callable[[RepoBuilder], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(RepoBuilder, "commit_with_git")
+    if make_history is merges:
+        monkeypatch.delattr(RepoBuilder, "merge")
     make_history(make_repo(tmp_path / "repo"))
 
 
@@ -130,6 +150,34 @@ def test_a_bare_copy_is_the_one_that_git_makes(tmp_path: Path) -> None:
     ours, theirs = RepoBuilder(tmp_path / "ours.git"), RepoBuilder(tmp_path / "theirs.git")
     for question in ("show-ref", "symbolic-ref HEAD", "config --list --local", "fsck --strict"):
         assert ours.git(*question.split()) == theirs.git(*question.split())
+
+
+def diverged(repo: RepoBuilder) -> None:
+    repo.checkout("main")
+    repo.commit("Meanwhile", {"c": "3"})
+    repo.checkout("topic")
+
+
+def staged(repo: RepoBuilder) -> None:
+    repo.write("c", "3")
+    repo.git("add", "c")
+
+
+def elsewhere(repo: RepoBuilder) -> None:
+    repo.branch("other")
+
+
+@pytest.mark.parametrize("change", [diverged, staged, elsewhere])
+def test_another_merge_is_left_to_git(
+    change: Callable[[RepoBuilder], None], tmp_path: Path
+) -> None:
+    repo = make_repo(tmp_path / "repo")
+    repo.commit("Begin", {"a": "1\n"})
+    repo.branch("topic")
+    repo.commit("Work", {"b": "2\n"})
+    change(repo)
+    with pytest.raises(NotPlain):
+        GitFiles(repo.path).merge_back("topic", "main", b"Merge", SIGNATURES)
 
 
 def unmerged(repo: RepoBuilder) -> None:

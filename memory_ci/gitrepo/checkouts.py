@@ -330,6 +330,8 @@ def _list_modified(worktree: Repository, expected_files: StagedFiles) -> set[str
     index has no time stamps by which git would take a file for unchanged without reading it, and
     no flags (assume-unchanged) by which the user's index may hide a change.
     """
+    if not expected_files:
+        return set()
     import tempfile  # Not at the top: it takes 2 ms, and commands that only read do without it.
 
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:

@@ -175,6 +175,8 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
     Raises:
         RepositoryError: git-failed.
     """
+    if not sessions:
+        return
     notes = _list_push_notes(repo, {stored.ref for stored in sessions})
     _update_refs(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *notes)])
 

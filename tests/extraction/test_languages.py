@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import check_candidate
@@ -25,6 +25,7 @@ from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.suspects import find_steering
 from memory_ci.secrets import lower_case
 from tests.extraction.make import make_candidate, make_piece
+from tests.make import examples
 
 STEERS = {
     "de": ["Verwende hier bitte kein globales Objekt.", "Wir schreiben Migrationen immer rückwärtskompatibel.",
@@ -108,7 +109,7 @@ ORDER_PATTERNS = [
 
 
 @pytest.mark.parametrize(("language", "reason", "pattern"), ORDER_PATTERNS)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
 def test_a_text_that_an_order_matches_has_what_the_order_needs(
     language: str, reason: str, pattern: str, data: st.DataObject

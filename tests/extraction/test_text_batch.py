@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import FORMS, check_words
@@ -19,6 +19,7 @@ from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES
 from memory_ci.extraction.text_batch import check_each
 from memory_ci.secret_patterns import PATTERNS
 from memory_ci.secrets import ALL_KEYWORDS
+from tests.make import examples
 
 BITS = sorted(
     {keyword.text for keyword in ALL_KEYWORDS}
@@ -77,14 +78,14 @@ def list_patterns() -> list[str]:
     return [*(pattern.regex for pattern in PATTERNS), *phrases, *orders]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.lists(TEXTS, max_size=5), st.booleans())
 def test_many_texts_have_the_reasons_of_each(texts: list[str], credentials: bool) -> None:
     expected = [check_words(text, credentials=credentials) for text in texts]
     assert check_each(texts, credentials=credentials) == expected
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.data())
 def test_what_a_pattern_matches_is_found_among_many_texts(data: st.DataObject) -> None:
     pattern = data.draw(st.sampled_from(list_patterns()))

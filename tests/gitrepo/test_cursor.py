@@ -110,8 +110,7 @@ def merge_memory(builder: RepoBuilder, source: str, path: str = "MEMORY.md") -> 
     """A record commit on a branch of its own, brought to main by a merge commit; the record commit."""
     builder.branch("memory", source)
     commit = record(builder, f"Memory-CI-Source: {source}", path)
-    builder.checkout("main")
-    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.merge_back("memory", message="Merge pull request #7 from acme/memory")
     builder.git("branch", "-q", "-D", "memory")
     return commit
 
@@ -147,8 +146,7 @@ def test_a_cursor_that_a_change_of_code_brings_does_not_count(
     builder.branch("topic")
     record(builder, f"Memory-CI-Source: {first}")
     builder.commit("Work", {"a.txt": "a"})
-    builder.checkout("main")
-    builder.merge("topic")
+    builder.merge_back("topic")
     assert find_cursor(repo, "HEAD") is None
 
 
@@ -193,8 +191,7 @@ def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(
     builder.branch("topic")
     own = builder.commit("Words", {"notes.md": "n"})
     record(builder, f"Memory-CI-Source: {own}")
-    builder.checkout("main")
-    builder.merge("topic")
+    builder.merge_back("topic")
     assert find_cursor(repo, "HEAD") is None
 
 
@@ -208,8 +205,7 @@ def test_a_memory_branch_that_main_was_merged_into_keeps_its_cursor(
     builder.commit("Meanwhile", {"a.txt": "a"})
     builder.checkout("memory")
     builder.merge("main", message="Merge main into memory")
-    builder.checkout("main")
-    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.merge_back("memory", message="Merge pull request #7 from acme/memory")
     assert find_cursor(repo, "HEAD") == Cursor(first, commit)
 
 

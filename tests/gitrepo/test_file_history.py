@@ -21,8 +21,7 @@ def test_the_addition_of_a_file_is_the_first_one_on_the_main_line(
     assert find_addition(repo, "HEAD", path) is None
     builder.branch("topic")
     builder.commit("Add on a branch", {path: "1"})
-    builder.checkout("main")
-    merged = builder.merge("topic")
+    merged = builder.merge_back("topic")
     builder.commit("Change", {path: "2"})
     builder.commit("Delete", {path: None})
     builder.commit("Add again", {path: "3"})
@@ -66,8 +65,7 @@ def test_lines_that_were_ever_added_are_listed_also_when_they_are_gone(
     builder.commit("Add", {"MEMORY.md": "id: 1\nother: x\n", "x.md": "id: 9\n"})
     builder.branch("side")
     builder.commit("More", {"src/MEMORY.md": "id: 2\n"})
-    builder.checkout("main")
-    builder.merge("side")
+    builder.merge_back("side")
     builder.commit("Remove", {"MEMORY.md": "", "src/MEMORY.md": None})
     pathspecs = ("MEMORY.md", "*/MEMORY.md")
     assert list_added_lines(repo, "HEAD", pathspecs, "id: ") == {"id: 1", "id: 2"}

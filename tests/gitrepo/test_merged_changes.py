@@ -115,8 +115,7 @@ def test_a_branch_that_merged_main_has_only_its_own_commits(
     builder.checkout("topic")
     builder.merge("main", message="Catch up")
     builder.commit("Topic 2", {"t": "2"})
-    builder.checkout("main")
-    builder.merge("topic", message="Merge topic")
+    builder.merge_back("topic", message="Merge topic")
     assert shape(repo)[1:] == [
         ("direct", None, ["Main 1"]),
         ("merge", None, ["Topic 1", "Catch up", "Topic 2", "Merge topic"]),
@@ -132,8 +131,7 @@ def test_criss_cross_merges_bring_each_commit_once(builder: RepoBuilder, repo: R
     builder.merge(topic, message="Topic into main")
     builder.checkout("topic")
     builder.merge(main, message="Main into topic")
-    builder.checkout("main")
-    builder.merge("topic", message="Merge again")
+    builder.merge_back("topic", message="Merge again")
     assert shape(repo)[1:] == [
         ("direct", None, ["Main"]),
         ("merge", None, ["Topic", "Topic into main"]),
@@ -150,8 +148,7 @@ def test_a_branch_merged_into_a_branch_is_part_of_the_same_change(
     builder.commit("Deeper", {"d": "1"})
     builder.checkout("topic")
     builder.merge("deeper", message="Merge deeper")
-    builder.checkout("main")
-    builder.merge("topic", message="Merge topic")
+    builder.merge_back("topic", message="Merge topic")
     assert shape(repo)[1:] == [("merge", None, ["Topic", "Deeper", "Merge deeper", "Merge topic"])]
 
 

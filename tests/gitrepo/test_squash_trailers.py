@@ -244,8 +244,7 @@ def test_a_merge_brings_its_commits_along(builder: RepoBuilder) -> None:
 def test_a_merge_is_not_searched_for(builder: RepoBuilder) -> None:
     builder.branch("plain")
     squash(builder, message="Without trailers")
-    builder.checkout("main")
-    builder.merge("plain", message="Merge pull request #1 from ann/plain")
+    builder.merge_back("plain", message="Merge pull request #1 from ann/plain")
     assert find(builder) == ()
     assert [one.how for one in find(builder, [builder.sha("topic~1")])] == ["pull request"]
 

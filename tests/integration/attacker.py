@@ -148,9 +148,8 @@ class Attacker:
     def _merge(self, message: str, files: dict[str, str | bytes], author: str | None) -> None:
         self.project.branch("hostile")
         self.project.commit(message, files, author)
-        self.project.checkout("main")
         title = f"Merge pull request #{NUMBER} from eve/hostile"
-        self._landed = self.project.merge("hostile", message=f"{title}\n\nSome work")
+        self._landed = self.project.merge_back("hostile", f"{title}\n\nSome work")
 
     def rebases(self) -> None:
         """What was merged, put on the branch without a merge, as the forge's button does: the words stay."""
@@ -188,8 +187,7 @@ def do_honest_work(project: Project, folder: Path) -> None:
     project.commit(
         f"Charge once\n\nWith a key.\n\nMemory-Session: {key}", {"src/charge.py": "charge\n"}
     )
-    project.checkout("main")
-    project.merge("honest", message="Merge pull request #139 from ada/honest\n\nCharge once")
+    project.merge_back("honest", "Merge pull request #139 from ada/honest\n\nCharge once")
 
 
 def answer(title: str, *places: tuple[str, str], **fields: Any) -> dict[str, Any]:

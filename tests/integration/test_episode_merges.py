@@ -96,8 +96,7 @@ def test_a_branch_that_adds_to_a_folded_month_merges_and_is_folded_in_later(
     fold(shop)
     shop.checkout("side")
     tell(shop, make_episode(20))
-    shop.checkout("main")
-    shop.merge("side")
+    shop.merge_back("side")
     expected = [f"pr-{number}" for number in [*range(1, len(sizes) + 1), 20]]
     assert sorted(ids(shop)) == sorted(expected)
     if len(sizes) > 2:
@@ -119,8 +118,7 @@ def test_a_month_that_both_branches_folded_merges_to_the_documents_of_both(
     shop.checkout("side")
     tell(shop, make_episode(20, late), make_episode(21))
     fold(shop)
-    shop.checkout("main")
-    shop.merge("side")
+    shop.merge_back("side")
     assert sorted(ids(shop)) == sorted(
         f"pr-{number}" for number in [*range(1, len(sizes) + 1), 20, 21]
     )
@@ -134,8 +132,7 @@ def test_what_both_branches_folded_in_stands_once_and_in_order(shop: Project) ->
     shop.checkout("side")
     tell(shop, make_episode(7), make_episode(9))
     fold(shop)
-    shop.checkout("main")
-    shop.merge("side")
+    shop.merge_back("side")
     assert paths(shop) == ["_all.md"]
     assert shop.show("HEAD", ALL) == "\n".join(
         format_episode_record(make_episode(number)).decode() for number in (1, 2, 3, 4, 7, 9, 12)

@@ -135,7 +135,7 @@ def test_any_order_of_reading_gives_exactly_one_result(
     assert all(0 <= found.value <= 1 and found.events + found.touched > 0 for found in one.values())
 
 
-def test_files_read_in_100_random_orders_give_one_result() -> None:
+def test_files_read_in_random_orders_give_one_result() -> None:
     shuffler = random.Random(7)  # noqa: S311 - the same orders at each run
     kinds = get_args(EventKind)
     events = [
@@ -149,7 +149,7 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
     ]
     files = [format_episode_record(make_amendment(said.at, feedback=[said])) for said in events]
     results = []
-    for _ in range(100):
+    for _ in range(25):
         shuffler.shuffle(files)
         told = [telling for data in files for telling in parse_episode_file("x", data).records]
         results.append(compute_utilities([said for telling in told for said in telling.feedback]))

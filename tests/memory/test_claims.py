@@ -69,8 +69,7 @@ def later_work(shop: Project) -> None:
         "Retry\n\nDecision: retries live in the client rather than in callers, for it has the key.",
         {FILE: work},
     )
-    shop.checkout("main")
-    shop.merge("again", message="Merge pull request #128 from ada/again\n\nRetry")
+    shop.merge_back("again", message="Merge pull request #128 from ada/again\n\nRetry")
     shop.record()
     shop.commit("Top", {FILE: f"top\n{work}"})
     shop.commit("Take it back\n\nReverts #128", {FILE: f"top\n{lines}"}, EVE)
@@ -139,8 +138,7 @@ def merge_of_all(shop: Project, says: str) -> None:
     shop.commit(
         f"Tidy\n\nThis reverts commit {shop.sha()}{says.format(root)}.", {"docs/a.md": "y\n"}, EVE
     )
-    shop.checkout("main")
-    shop.merge("eve")
+    shop.merge_back("eve")
 
 
 def whole_history(shop: Project) -> None:

@@ -70,8 +70,7 @@ def test_episodes_are_neither_work_nor_a_change_of_memory(shop: Project) -> None
 def test_commits_of_a_branch_count_and_its_merge_does_not(shop: Project) -> None:
     shop.branch("topic")
     work(shop, 2)
-    shop.checkout("main")
-    shop.merge("topic")
+    shop.merge_back("topic")
     assert find_nudge(shop.workspace) == ""
 
 

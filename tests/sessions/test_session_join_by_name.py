@@ -136,8 +136,7 @@ def test_a_transcript_that_is_committed_beside_the_code_belongs_to_its_change(
     project.commit(
         "Go on\n\nWith the history.", {".specstory/history/one.md": text, "src/more.py": "x"}
     )
-    project.checkout("main")
-    project.merge("more", message="Merge pull request #141 from ada/more\n\nGo on")
+    project.merge_back("more", message="Merge pull request #141 from ada/more\n\nGo on")
     plan = model.plan(project)
     assert turns(model) == [[WORDS]]
     assert session_joins(plan) == [Join("#141", "session", KEY, "committed with the change", 1)]

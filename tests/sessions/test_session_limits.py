@@ -41,8 +41,7 @@ def test_with_reading_switched_off_no_session_of_the_repository_is_read(
     message = f"{MESSAGE}\n\nMemory-Session: {key}\nEntire-Checkpoint: {CHECKPOINT}"
     project.commit(message, {".specstory/history/one.md": text})
     project.git("notes", "--ref=ai", "add", "-m", make_note(WORDS, at=project.clock.now), "HEAD")
-    project.checkout("main")
-    project.merge("charge", message="Merge pull request #140 from ada/charge\n\nRetry")
+    project.merge_back("charge", message="Merge pull request #140 from ada/charge\n\nRetry")
     assert session_joins(model.plan(project)), "switched on, it is"
     configure(project, "sessions:\n  read: false\n")
     assert session_joins(model.plan(project)) == []

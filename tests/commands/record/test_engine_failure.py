@@ -309,8 +309,7 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(
     five.branch("eve")
     five.commit("Choose", {".memory-ci.yaml": "engine:\n  name: command\n"})
     five.commit("Go on", {"x.txt": "x"})
-    five.checkout("main")
-    five.merge("eve", message="Merge pull request #206 from eve/eve\n\nWork")
+    five.merge_back("eve", message="Merge pull request #206 from eve/eve\n\nWork")
     plan = plan_record(
         five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
     )

@@ -51,8 +51,7 @@ def with_file(path: str, text: str) -> Callable[[Project, Path], None]:
     def merge(project: Project, folder: Path) -> None:
         project.branch("work")
         project.commit(PLAIN, {path: text, "src/worker.py": "x\n"})
-        project.checkout("main")
-        project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
+        project.merge_back("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
 
     return merge
 
@@ -212,8 +211,7 @@ def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(
 ) -> None:
     project.branch("work")
     project.commit(PLAIN, {"src/worker.py": "x\n", "docs/worker.md": "x\n"})
-    project.checkout("main")
-    project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
+    project.merge_back("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
     model.plan(project)
     assert {request.change: request.reaches for request in model.asked}["#140"] == (
         "project",

@@ -127,8 +127,7 @@ def test_hunks_of_the_files_that_a_person_spoke_about_are_shown(
     project.branch("limit")
     files = {"src/retry.py": "tries = 3\nmail = 'ada@example.com'\n", "src/other.py": "one = 2\n"}
     project.commit(f"Raise the limit\n\nMemory-Session: {key}", files)
-    project.checkout("main")
-    project.merge("limit", message="Merge pull request #140 from ada/limit\n\nRaise the limit")
+    project.merge_back("limit", message="Merge pull request #140 from ada/limit\n\nRaise the limit")
     changed = window(model, project)["changed"]
     assert (
         changed == "src/retry.py\n@@ -1 +1,2 @@\n-tries = 1\n+tries = 3\n+mail = '[redacted:email]'"
