@@ -14,8 +14,9 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
-from operator import itemgetter
-from typing import NamedTuple
+from operator import attrgetter
+
+import msgspec
 
 from memory_ci.regex import Regex
 from memory_ci.secret_patterns import PATTERNS, VENDORS, Pattern
@@ -44,7 +45,7 @@ invisible characters.
 FILLER = "\0"  # Replaces masked text during the search: no pattern accepts it.
 
 
-class Secret(NamedTuple):
+class Secret(msgspec.Struct, frozen=True):
     """A credential in a text: its kind, and text[start:end]."""
 
     kind: str
@@ -66,7 +67,7 @@ def _is_within_words(keyword: str) -> bool:
     return (keyword[-1].isalpha() and not is_vendor) or keyword == "://"
 
 
-class _Keyword(NamedTuple):
+class _Keyword(msgspec.Struct, frozen=True, order=True):
     """A keyword of a pattern: a text in lower case that each match of the pattern has.
 
     Attributes:
@@ -144,18 +145,20 @@ def _find_escaped(text: str, escapes: Sequence[re.Match[str]]) -> Iterator[Secre
         colour_texts.append(" ")
     for colour_text in colour_texts:
         resolved = _resolve_escapes(text, escapes, colour_text)
-        for kind, start, end in _find_plain(resolved.text):
-            yield Secret(kind, resolved.map_offset(start), resolved.map_offset(end - 1) + 1)
+        for secret in _find_plain(resolved.text):
+            start = resolved.map_offset(secret.start)
+            end = resolved.map_offset(secret.end - 1) + 1
+            yield Secret(secret.kind, start, end)
 
 
-class _PieceStart(NamedTuple):
+class _PieceStart(msgspec.Struct, frozen=True):
     """Where a piece of a resolved text begins: in that text, and in the escaped text."""
 
     resolved_offset: int
     escaped_offset: int
 
 
-class _ResolvedText(NamedTuple):
+class _ResolvedText(msgspec.Struct, frozen=True):
     """A text whose escapes are resolved.
 
     Attributes:
@@ -169,7 +172,7 @@ class _ResolvedText(NamedTuple):
 
     def map_offset(self, offset: int) -> int:
         """Return the offset in the escaped text for an offset in this text."""
-        index = bisect_right(self.piece_starts, offset, key=itemgetter(0)) - 1
+        index = bisect_right(self.piece_starts, offset, key=attrgetter("resolved_offset")) - 1
         start = self.piece_starts[index]
         return start.escaped_offset + offset - start.resolved_offset
 
@@ -232,7 +235,7 @@ def _find_plain(text: str) -> Iterator[Secret]:
             yield from _match_pattern(pattern, [], text, lowered)
 
 
-class SecretClues(NamedTuple):
+class SecretClues(msgspec.Struct, frozen=True):
     """The signs of credentials that many texts hold together.
 
     With them `find_secrets` is called only for texts that hold a sign.
@@ -252,7 +255,7 @@ class SecretClues(NamedTuple):
         """Return whether `find_secrets` may find something in a text.
 
         Args:
-            text: one of the texts of which these are the signs.
+            text: one of the texts.
             lowered: this text in lower case.
         """
         for keyword, companions in self.keywords:
@@ -342,9 +345,10 @@ def list_possible_keywords(lowered: str) -> dict[int, list[str]]:
     for last_word in LAST_WORDS.intersection(words):
         candidates += KEYWORDS_BY_LAST_WORD[last_word]
     keywords: dict[int, list[str]] = {}
-    for index, text in sorted(candidates):
+    for candidate in sorted(candidates):
+        index = candidate.pattern_index
         if _has_companion(PATTERNS[index].companions, lowered):
-            keywords.setdefault(index, []).append(text)
+            keywords.setdefault(index, []).append(candidate.text)
     return keywords
 
 
@@ -362,7 +366,7 @@ def _match_pattern(
 
     Args:
         pattern: the pattern.
-        keywords: those of its keywords that the text may hold.
+        keywords: its keywords that the text may hold.
         text: the text.
         lowered: the text in lower case.
     """

@@ -14,14 +14,14 @@ import msgspec
 from memory_ci.commands.publish.publish import PublishOptions, publish
 from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.memory.workspace import open_committed
+from memory_ci.memory.workspace import open_unconfigured
 from memory_ci.records.plan import Plan, PlannedStep
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def main(clone: str, label: str, since: str) -> None:
-    workspace = open_committed(Path(clone))
+    workspace = open_unconfigured(Path(clone))
 
     def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
         """What the run finds in the change of that label alone."""

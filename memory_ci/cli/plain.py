@@ -3,8 +3,8 @@
 The clock is read nowhere else.
 """
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`: a NamedTuple compiles annotations that are strings,
+# which would take a third of Python's own start.
 import errno
 import io
 import os
@@ -292,7 +292,7 @@ def guard_job_log(environ: Mapping[str, str]) -> None:
         )
 
 
-def now() -> datetime:
+def now() -> "datetime":
     """Return the current time in UTC, or SOURCE_DATE_EPOCH if set (reproducible-builds.org)."""
     # Not at the top: many calls of an agent's hook end before they need the time.
     from datetime import UTC, datetime
@@ -308,12 +308,12 @@ def now() -> datetime:
     return datetime.now(UTC)  # noqa: TID251 - the one place that reads the clock
 
 
-def today() -> date:
+def today() -> "date":
     """Return today in UTC: the same day for every runner."""
     return now().date()
 
 
-def open_current_workspace(*, is_quiet: bool = False) -> Workspace:
+def open_current_workspace(*, is_quiet: bool = False) -> "Workspace":
     """Return the repository of the current directory, with the configuration of its work tree.
 
     Args:
@@ -327,14 +327,14 @@ def open_current_workspace(*, is_quiet: bool = False) -> Workspace:
     return opened
 
 
-def open_committed_workspace() -> Workspace:
+def open_committed_workspace() -> "Workspace":
     """Return the repository of the current directory with its committed configuration.
 
     Commands that work on a branch, and not on the work tree, need it.
     """
-    from memory_ci.memory.workspace import open_committed
+    from memory_ci.memory.workspace import open_unconfigured
 
-    opened = open_committed(Path.cwd())
+    opened = open_unconfigured(Path.cwd())
     warn(opened.findings)
     return opened
 
@@ -381,7 +381,7 @@ def _escape_in_json(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
 
 
-def warn(findings: Iterable[Finding]) -> None:
+def warn(findings: "Iterable[Finding]") -> None:
     """Print the findings of a command that continues, one line each on stderr."""
     from memory_ci.findings import render_finding
 

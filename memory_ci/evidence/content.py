@@ -183,7 +183,8 @@ def _find_spans(text: str) -> list[_Span]:
     They are all of one kind: secrets, else e-mail addresses, else home directories.
     """
     secrets = [
-        _Span(kind, start, end, f"[redacted:{kind}]") for kind, start, end in find_secrets(text)
+        _Span(secret.kind, secret.start, secret.end, f"[redacted:{secret.kind}]")
+        for secret in find_secrets(text)
     ]
     if secrets:
         return secrets

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from memory_ci.extraction.injection import find_injection
 from memory_ci.regex import Regex
@@ -71,7 +73,7 @@ URL_TRUST = ("T0", "T1")
 """Levels of trust of evidence whose addresses a learning may have (`memory_ci.evidence.trust`)."""
 
 
-class Form(NamedTuple):
+class Form(msgspec.Struct, frozen=True):
     """A form of text that is refused.
 
     Attributes:

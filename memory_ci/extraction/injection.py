@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -113,7 +112,7 @@ LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
 
 
-class Injection(NamedTuple):
+class Injection(msgspec.Struct, frozen=True):
     """The reason to refuse a text, and its words (folded) that match."""
 
     reason: str
@@ -164,7 +163,7 @@ def find_required_strings(folded: str) -> Set[str]:
     return words.union(substrings) if substrings else words
 
 
-class PhraseClues(NamedTuple):
+class PhraseClues(msgspec.Struct, frozen=True):
     """What `find_injection` can find in any of many texts, found once in the joined texts.
 
     With it, most of the texts need not be searched one by one.
@@ -353,7 +352,7 @@ def find_orders(text: str) -> Iterator[Injection]:
             yield Injection(candidate.reason, words)
 
 
-class OrderCandidate(NamedTuple):
+class OrderCandidate(msgspec.Struct, frozen=True):
     """The language and the reason of a pattern for orders that may match a text."""
 
     language: str

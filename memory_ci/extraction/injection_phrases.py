@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+
+import msgspec
 
 
-class Phrase(NamedTuple):
+class Phrase(msgspec.Struct, frozen=True):
     """A pattern of the tables.
 
     Attributes:

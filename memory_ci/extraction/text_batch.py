@@ -7,7 +7,8 @@ of a file. So each is looked for once in all texts, and in a single text only if
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.extraction.gate import FORMS, check_words, has_form, has_hidden_characters
 from memory_ci.extraction.injection import PhraseClues, find_injection, find_phrase_clues, fold
@@ -17,7 +18,7 @@ SEPARATOR = " \0 "
 """Separates joined texts: no word, escape or emphasis can begin before it and end after it."""
 
 
-class TextBatch(NamedTuple):
+class TextBatch(msgspec.Struct, frozen=True):
     """Texts in ASCII, and the parts of patterns that some of them hold.
 
     Attributes:

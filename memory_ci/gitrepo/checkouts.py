@@ -10,7 +10,6 @@ import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -64,16 +63,16 @@ StagedFiles = Mapping[str, Staged]
 """The content of files in a commit by path, missing ones included."""
 
 
-class DifferingFiles(NamedTuple):
+class DifferingFiles(msgspec.Struct, frozen=True):
     """The paths of files whose content is not the wanted one.
 
     Attributes:
-        known: files whose content in index and work tree is that of a known state.
-        unknown: the other files.
+        known_paths: files whose content in index and work tree is the same as in a known state.
+        unknown_paths: the other files.
     """
 
-    known: list[str]
-    unknown: list[str]
+    known_paths: list[str]
+    unknown_paths: list[str]
 
 
 def is_under_way(worktree: Repository) -> bool:
@@ -149,7 +148,7 @@ def find_differing_files(
 ) -> DifferingFiles:
     """Return the files of a work tree and its index that differ from `wanted_files`.
 
-    Files whose content is that of a known state may be overwritten; a person changed the others.
+    Files with the content of a known state may be overwritten; a person changed the others.
 
     Args:
         worktree: the work tree.
@@ -165,7 +164,7 @@ def find_differing_files(
         unknown_on_disk &= changes.on_disk
     differing = unwanted.in_index | unwanted.on_disk
     unknown = unknown_in_index | unknown_on_disk
-    return DifferingFiles(known=sorted(differing - unknown), unknown=sorted(unknown))
+    return DifferingFiles(known_paths=sorted(differing - unknown), unknown_paths=sorted(unknown))
 
 
 def read_staged_files(tree: Tree, paths: Iterable[str]) -> StagedFiles:
@@ -264,7 +263,7 @@ def _refuse_busy(worktree: Repository) -> None:
         raise RepositoryError(message, slug="repository-busy", hint=hint)
 
 
-class _ChangedPaths(NamedTuple):
+class _ChangedPaths(msgspec.Struct, frozen=True):
     """The paths of files that are not as expected.
 
     Attributes:
@@ -295,7 +294,7 @@ def _list_changed(worktree: Repository, expected: StagedFiles) -> _ChangedPaths:
     return _ChangedPaths(frozenset(in_index), frozenset(modified | unexpected))
 
 
-class _IndexEntries(NamedTuple):
+class _IndexEntries(msgspec.Struct, frozen=True):
     """Some entries of an index.
 
     Attributes:

@@ -12,7 +12,7 @@ import subprocess
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -50,7 +50,7 @@ CLOSED = Regex(
 """How git says that a remote needs credentials."""
 
 
-class TokenSource(NamedTuple):
+class TokenSource(msgspec.Struct, frozen=True):
     """Variables that give a token for a server.
 
     Attributes:
@@ -105,7 +105,7 @@ ABSENT = Regex(
 """How git and forges say that there is no such repository, or none that the token may read."""
 
 
-class RemoteAnswer(NamedTuple):
+class RemoteAnswer(msgspec.Struct, frozen=True):
     """The result of a git command; `errors` has the messages of its helpers, too."""
 
     status: int
@@ -120,7 +120,7 @@ class Remote(msgspec.Struct, frozen=True):
     env: Mapping[str, str]
 
 
-class PushOutcome(NamedTuple):
+class PushOutcome(msgspec.Struct, frozen=True):
     """The result of a push.
 
     Attributes:
@@ -370,7 +370,6 @@ def deepen(repo: Repository, remote: Remote, branch: str, step: str) -> None:
     options = ("--quiet", "--no-tags", "--no-write-fetch-head", "--refmap=", step)
     args = ("fetch", *options, "--", remote.name, HEADS + branch)
     run_remote_git(repo.cwd, *NO_HOOKS, *args, env=remote.env)
-    repo.missing_record_commits.clear()  # The history that was searched is longer now.
 
 
 def push_tip(

@@ -14,7 +14,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Literal, NamedTuple, TypeVar, cast
+from typing import IO, Literal, TypeVar, cast
+
+import msgspec
 
 from memory_ci.gitrepo.process import clean_environment, encode_path
 
@@ -24,7 +26,7 @@ MAX_BATCH = 4_096  # Bytes of queries that are sent at once: one page, the small
 LOCK = threading.Lock()
 
 
-class ProcessKey(NamedTuple):
+class ProcessKey(msgspec.Struct, frozen=True):
     """The git directory and environment that an open process was started for."""
 
     git_dir: str
@@ -72,7 +74,7 @@ def ask_objects(
         except (OSError, EOFError):
             _close_process(process)
             return None
-        except BaseException:  # An unread answer would be taken for that of the next query.
+        except BaseException:  # An unread answer would be taken for the answer to the next query.
             _close_process(process)
             raise
 

@@ -20,7 +20,9 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
-from typing import IO, NamedTuple, NoReturn, cast
+from typing import IO, NoReturn, cast
+
+import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.regex import Regex
@@ -79,7 +81,7 @@ MESSAGE_LINES = 6
 ENVIRONMENT_LOCK = threading.Lock()
 
 
-class DirectorySettings(NamedTuple):
+class DirectorySettings(msgspec.Struct, frozen=True):
     """Additional variables and configuration settings for every git that runs in a directory."""
 
     variables: Mapping[str, str]
@@ -109,8 +111,8 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return the environment for a git process that runs in `cwd`.
 
-    It has our own environment without the variables that point at a repository; then the variables
-    of this module, those of the directory, and `extra`. A later one replaces an earlier one.
+    It has our own environment without the variables that point at a repository. The variables of
+    this module, then of the directory, then of `extra` are added, and replace earlier ones.
     """
     inherited = {name: value for name, value in os.environ.items() if is_inherited(name)}
     directory = _directory_settings.get(str(cwd), DirectorySettings({}, ()))
@@ -295,7 +297,7 @@ def _run(
     env: Mapping[str, str] | None = None,
     shared_files: Collection[int] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end, whatever its exit status; the parameters are those of `run_git`.
+    """Run git to its end, whatever its exit status, with the parameters of `run_git`.
 
     Raises:
         RepositoryError: git-missing, git-failed.

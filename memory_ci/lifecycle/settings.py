@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memory_ci.checks.name_rules import find_name_rules, forbids, is_exclusive, iter_sentences
+from memory_ci.checks.name_rules import find_name_rules, is_exclusive, is_negated, iter_sentences
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, stem, words
@@ -70,12 +70,14 @@ def _find_values_in_sentence(sentence: str) -> Iterator[SetValue]:
     for rule in find_name_rules(sentence):
         if is_exclusive(rule):  # a name can have one prefix, but several parts
             yield SetValue((rule.thing, rule.form), rule.value)
+    if " as " not in sentence.casefold():  # which is a part of the slow pattern
+        return
     for match in ROLE_CHOICE.finditer(sentence):
         role_stems = []
         for word in words(match["role"]):
             if word not in STOP_WORDS and word not in WORDS_WITHOUT_ROLE:
                 role_stems.append(stem(word))
         # `Never use Jira as our tool` chooses nothing.
-        is_forbidden = forbids(sentence[: match.end()])
+        is_forbidden = is_negated(sentence[: match.end()])
         if role_stems and not is_forbidden:
             yield SetValue(("role", *sorted(role_stems)), match["value"].casefold())

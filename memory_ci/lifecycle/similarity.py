@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import NamedTuple
 
-from memory_ci.records.entry import Entry
+from memory_ci.records.entry import Entry, Located
 from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, content_words, stem, words
 
@@ -69,6 +69,13 @@ class EntryWords(NamedTuple):
     claims: tuple[tuple[str, str], ...]
 
 
+class ComparedEntry(NamedTuple):
+    """An entry, and the words by which it is compared with others."""
+
+    located_entry: Located
+    words: frozenset[str]
+
+
 def parse_entry_words(entry: Entry) -> EntryWords:
     """Return the words of an entry's title and body by which it is compared.
 
@@ -97,7 +104,7 @@ def parse_entry_words(entry: Entry) -> EntryWords:
     return EntryWords(frozenset(compared_words), tuple(dict.fromkeys(claims)))
 
 
-def words_of(entry: Entry) -> frozenset[str]:
+def list_entry_words(entry: Entry) -> frozenset[str]:
     """Return the content words of an entry."""
     return parse_entry_words(entry).words
 

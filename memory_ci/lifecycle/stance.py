@@ -10,8 +10,11 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.lifecycle.stance_words import (
     ANTONYMS,
@@ -42,12 +45,13 @@ from memory_ci.lifecycle.stance_words import (
 )
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
-from memory_ci.text import BARE_NEGATION, stem, unfenced_lines
+from memory_ci.secrets import lower_case
+from memory_ci.text import spell_negations, stem, unfenced_lines
 
 NUMBER = Regex(r"v?(?P<value>\d+(?:\.\d+)*)(?P<unit>%|[a-z]*)")
 
 
-class Token(NamedTuple):
+class Token(msgspec.Struct, frozen=True):
     """A lower-case word, and whether it is in a condition such as `when the flag is set`."""
 
     word: str
@@ -166,9 +170,6 @@ class _Reader:
         # For each word the last word before it, without `not`, `always` and the like. If it is a
         # form of `be`, the word is said of the subject: `is not private`.
         self._verbs_before = _list_previous_words(words, NEGATORS | {"always", "ever"})
-        # Indices, by which is decided whether a number is an amount.
-        self._first_quantity_index = _find_first([stem(word) for word in words], QUANTITY_STEMS)
-        self._first_version_verb_index = _find_first(words, VERSION_VERBS)
 
         # What the words that were read say so far. A pivot is a word such as `before` or `over`
         # that puts two things in an order; the subject has a part before and a part after it.
@@ -179,6 +180,16 @@ class _Reader:
         self._amounts: list[str] = []
         self._is_negated = False
         self._content_word_count = 0
+
+    @cached_property
+    def _first_quantity_index(self) -> int:
+        """The index of the first quantity such as `timeout`, else the number of words."""
+        return _find_first([stem(word) for word in self._words], QUANTITY_STEMS)
+
+    @cached_property
+    def _first_version_verb_index(self) -> int:
+        """The index of the first word that may come before a version, else the number of words."""
+        return _find_first(self._words, VERSION_VERBS)
 
     def read_word(self, index: int) -> None:
         """Read a word that is in no condition.
@@ -286,7 +297,10 @@ class _Reader:
         Returns:
             Whether the word was such a number.
         """
-        match = NUMBER.fullmatch(self._words[index])
+        word = self._words[index]
+        if word.isalpha():
+            return False
+        match = NUMBER.fullmatch(word)
         if match is None or not self._is_amount(index, unit=match["unit"]):
             return False
         self._add_stem("#")
@@ -380,40 +394,46 @@ class _Reader:
 NOT_PROSE = Regex(r"^[ \t]*(?:[>|#]|[-*+•] |\d+[.)] ).*$", re.MULTILINE)
 """Quotations, tables, headings and list items, which are often examples."""
 
-BLANKS = Regex(r"[^\S\n]+")
-"""Runs of blanks; they are shortened first, because they would make later patterns slow."""
+BLANKS = Regex(r"[^\S\n]{2,}|[^\S\n ]")
+"""Blanks but a single space; they become one, because runs would make later patterns slow."""
 
 BLANK_LINES = Regex(r"\n\s*\n")
 """Runs of blank lines; they are shortened first for the same reason."""
 
 SENTENCE_END = Regex(r"(?<=[.!?])\s+|\s*;\s+|\s+(?:[–—]|--?)\s+|\n[ \t]*\n")  # noqa: RUF001 - dashes
 
-NO_CLAIM = Regex(
-    r"\?\s*\Z|…\s*\Z|\A\s*[\"“]"  # a question, a cut sentence, a quotation
-    r"|\A\s*(?:bad|good|wrong|right|correct|incorrect|example|do|don't|before|after|old|new)\s*:"
-    r"|\A\s*(?:it|this|that|these|those|they|he|she|such|here|there|both|otherwise|then)\b"
-    r"|\A\s*no\b|\b(?:bump|bumps|bumped)\b"  # no statement, or something that was done once
-    r"|\b(?:e\.g|for example|for instance)\b"
-    r"|\b(?:was|were|wasn't|weren't|did|didn't|had|hadn't|used to|took|broke|measured|tried"
-    r"|previously|formerly|originally|earlier)\b"
-    r"|\bnot (?:only|just|necessarily|always|merely|yet)\b|\bno (?:more|fewer|less|later)\b",
+NO_CLAIM_START = Regex(
+    r"\s*(?:[\"“]"  # a quotation
+    r"|(?:bad|good|wrong|right|correct|incorrect|example|do|don't|before|after|old|new)\s*:"
+    r"|(?:it|this|that|these|those|they|he|she|such|here|there|both|otherwise|then|no)\b)",
     re.IGNORECASE,
 )
+"""The beginning of a sentence that makes no claim which is understood alone."""
+
+NO_CLAIM_PHRASES = (
+    *("bump", "bumps", "bumped"),  # something that was done once
+    *("e.g", "for example", "for instance"),
+    *("was", "were", "wasn't", "weren't", "did", "didn't", "had", "hadn't", "used to", "took"),
+    *("broke", "measured", "tried", "previously", "formerly", "originally", "earlier"),
+    *("not only", "not just", "not necessarily", "not always", "not merely", "not yet"),
+    *("no more", "no fewer", "no less", "no later"),
+)
+NO_CLAIM = Regex(rf"\b(?:{'|'.join(map(re.escape, NO_CLAIM_PHRASES))})\b", re.IGNORECASE)
+"""A phrase of a sentence that is no claim, for example because it is about the past."""
 
 TEXT_IN_BRACKETS = Regex(r"\([^()]*\)|\[[^\[\]]*\]|[*`\"“”]|(?<=\d),(?=\d{3}\b)")
 """Text in brackets, marks of emphasis and quotation, and commas in numbers."""
 
-REASON = Regex(
-    r"[,:]?\s*\b(?:because|since|so that|due to|otherwise|or else|in order to"
-    r"|as (?:it|they|this|that|we|there)"
-    r"|to (?:avoid|prevent|ensure|guarantee|make sure|keep))\b.*",
-    re.IGNORECASE | re.DOTALL,
+REASON_PHRASES = (
+    *("because", "since", "so that", "due to", "otherwise", "or else", "in order to"),
+    *("as it", "as they", "as this", "as that", "as we", "as there"),
+    *("to avoid", "to prevent", "to ensure", "to guarantee", "to make sure", "to keep"),
 )
+REASON = Regex(rf"[,:]?\s*\b(?:{'|'.join(REASON_PHRASES)})\b.*", re.IGNORECASE | re.DOTALL)
 """A reason. It is cut off, because opposite statements have different reasons."""
 
+APOSTROPHE = Regex("[\u2019`]")
 REWORDINGS = (
-    (Regex("[\u2019`]"), "'"),
-    (BARE_NEGATION, r"\1't"),
     (Regex(r"(?<=\d)\s+(?=%)"), ""),
     (Regex(r"\bstop using\b|\brefrain from\b", re.IGNORECASE), "avoid"),
     (Regex(r"\b(?:do|does) not need to\b|\bno need to\b", re.IGNORECASE), "not"),
@@ -451,12 +471,15 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
         sentence: the sentence.
         min_words: how many words with content a claim has at least.
     """
+    sentence = spell_negations(APOSTROPHE.sub("'", sentence))
     for pattern, replacement in REWORDINGS:
         sentence = pattern.sub(replacement, sentence)
-    if NO_CLAIM.search(sentence):
+    if _makes_no_claim(sentence):
         return None
 
-    statement = REASON.sub("", TEXT_IN_BRACKETS.sub(" ", sentence))
+    statement = TEXT_IN_BRACKETS.sub(" ", sentence)
+    if contains_any(REASON_PHRASES, statement):
+        statement = REASON.sub("", statement)
     phrases = list(_split_phrases(statement))
     # `In CI, run the tests` and `run the tests in CI` are the same claim, so an opening phrase that
     # says when or where is moved to the end.
@@ -466,6 +489,25 @@ def parse_claim(sentence: str, min_words: int = MIN_WORDS) -> Claim | None:
         if first_token.is_in_condition or first_token.word in PREPOSITIONS:
             phrases = [*phrases[1:], opening_phrase]
     return read_claim([token for phrase in phrases for token in phrase], min_words)
+
+
+def _makes_no_claim(sentence: str) -> bool:
+    """Return whether a sentence is a question, cut off, a quotation, an example or about the past.
+
+    So is one about `it` or `this`, which is not understood alone.
+    """
+    if sentence.rstrip().endswith(("?", "…")) or NO_CLAIM_START.match(sentence):
+        return True
+    return contains_any(NO_CLAIM_PHRASES, sentence) and NO_CLAIM.search(sentence) is not None
+
+
+def contains_any(phrases: Iterable[str], text: str) -> bool:
+    """Return whether a text contains one of some phrases, in any case, or within other words.
+
+    Most sentences contain none, and this is several times faster than to search for a pattern.
+    """
+    lowered = lower_case(text)
+    return any(phrase in lowered for phrase in phrases)
 
 
 def _split_phrases(text: str) -> Iterator[list[Token]]:

@@ -21,7 +21,7 @@ from memory_ci.search.similar_tasks import PromptIndex
 MAX_CHANGES = 2_000
 """Merged changes, the newest ones, among which similar tasks are searched."""
 
-FORMAT = b"memory-ci tasks 6\n"
+FORMAT = b"memory-ci tasks 7\n"
 """The first bytes of the file; a BLAKE2b digest and the payload follow.
 
 Raise the number when a record in the payload changes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -32,7 +32,7 @@ class Finding(msgspec.Struct, frozen=True):
     level: Level = "error"
 
 
-class KnownEntry(NamedTuple):
+class KnownEntry(msgspec.Struct, frozen=True):
     """An entry that need not be read again: the hash of its text, and its line in the file."""
 
     text_hash: bytes

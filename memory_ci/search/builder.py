@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -55,24 +54,24 @@ ADD_FILE = (
 )
 
 
-class RowLine(NamedTuple):
+class RowLine(msgspec.Struct, frozen=True):
     """The line of an entry in its file, and the number of its row in the index."""
 
     line: int
     row_number: int
 
 
-class RowChanges(NamedTuple):
+class RowChanges(msgspec.Struct, frozen=True):
     """How the rows that the index has of a file differ from those that are wanted.
 
     Attributes:
         missing_indices: the indices of those wanted rows that the index lacks.
-        moved: the new lines of rows whose entry moved within the file.
+        moved_rows: the new lines of rows whose entry moved within the file.
         unwanted_numbers: the numbers of the rows that are not wanted.
     """
 
     missing_indices: list[int]
-    moved: list[RowLine]
+    moved_rows: list[RowLine]
     unwanted_numbers: list[int]
 
 
@@ -108,7 +107,7 @@ def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iter
         yield index
         was_successful = True
     finally:
-        index.close(keep=was_successful)
+        index.close(save_changes=was_successful)
 
 
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
@@ -137,7 +136,7 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """Read the files that changed since the last sync into the index.
 
-    The rows of a changed file stay until it was read: those of entries that it still has are kept.
+    The rows of a changed file stay until it was read: rows of entries that it still has are kept.
 
     Args:
         index: the index.
@@ -233,14 +232,14 @@ def update_rows(
         wanted_rows: the line and the digest of each row that is wanted.
 
     Returns:
-        The indices of those of `wanted_rows` that the database lacks.
+        The indices of the wanted rows that the database lacks.
     """
     changes = compare_rows(old_rows, wanted_rows)
     if changes.unwanted_numbers:
         row_numbers = json.dumps(changes.unwanted_numbers)
         connection.execute(FORGET_TEXT, (row_numbers,))
         connection.execute(FORGET_ENTRIES, (row_numbers,))
-    connection.executemany(MOVE_ENTRY, changes.moved)
+    connection.executemany(MOVE_ENTRY, [(row.line, row.row_number) for row in changes.moved_rows])
     return changes.missing_indices
 
 
@@ -258,14 +257,14 @@ def compare_rows(old_rows: Sequence[Row], wanted_rows: Sequence[EntryDigest]) ->
 
     missing_indices: list[int] = []
     moved_rows: list[RowLine] = []
-    for index, (line, digest) in enumerate(wanted_rows):
-        equal_rows = old_rows_by_digest.get(digest)
+    for index, wanted_row in enumerate(wanted_rows):
+        equal_rows = old_rows_by_digest.get(wanted_row.digest)
         if not equal_rows:
             missing_indices.append(index)
             continue
         old_row = equal_rows.pop(0)
-        if old_row.line != line:
-            moved_rows.append(RowLine(line, old_row.row_number))
+        if old_row.line != wanted_row.line:
+            moved_rows.append(RowLine(wanted_row.line, old_row.row_number))
 
     unwanted_numbers: list[int] = []
     for surplus_rows in old_rows_by_digest.values():

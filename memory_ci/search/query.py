@@ -6,13 +6,14 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Set
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, identifier_parts, unfenced_lines, words
 
 
-class Corpus(NamedTuple):
+class Corpus(msgspec.Struct, frozen=True):
     """Frequencies of terms in memory.
 
     Attributes:
@@ -98,8 +99,8 @@ def build_terms(
 
     Args:
         task: the task.
-        corpus: in how many entries terms are. With it the terms of the other lines are those of the
-            highest frequency x rarity, without those that no entry has.
+        corpus: in how many entries terms are. With it the terms of the other lines are chosen by
+            frequency x rarity, and terms that no entry has are left out.
         paths: the files that the work touches, whose words come once. They count only if the task
             has terms itself.
     """
@@ -130,7 +131,7 @@ def _drop_stop_words(title_words: list[str], body_words: list[str]) -> tuple[lis
 
 
 def _choose_stop_words(terms: Set[str]) -> frozenset[str]:
-    """Return the stop words of English, with those of a second language if the task is in it.
+    """Return the stop words of English, and of a second language if the task is in it.
 
     It is if the task has at least two of its stop words, and more than of English: German `die` and
     `bin` are no stop words in an English task.

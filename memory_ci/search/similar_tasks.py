@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -103,7 +103,7 @@ class PromptIndex(msgspec.Struct, frozen=True):
         return msgspec.msgpack.decode(encoded, type=list[tuple[int, float]])
 
 
-class _Scores(NamedTuple):
+class _Scores(msgspec.Struct, frozen=True):
     """BM25 scores of tasks, by the index of a task in the list of tasks.
 
     Attributes:

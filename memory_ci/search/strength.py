@@ -289,25 +289,26 @@ def measure_gram_share(line: str, entries: Iterable[Entry]) -> float:
     return max((_measure_gram_share(grams, entry) for entry in entries), default=0.0)
 
 
-def _list_grams(line: str) -> frozenset[bytes]:
+def _list_grams(line: str) -> frozenset[str]:
     """Return the 4-grams (four letters in a row) of each word, with a blank before and after it.
 
     A word of a script without blanks, such as Chinese, has 2-grams, and no blanks around it.
     """
-    grams: set[bytes] = set()
+    grams: set[str] = set()
     for word in LETTERS.findall(line.lower()):
         if word in STOP_WORDS:
             continue
         is_unspaced = not word.isascii() and UNSPACED.search(word) is not None
         size = UNSPACED_GRAM_SIZE if is_unspaced else GRAM_SIZE
         text = word if is_unspaced else f" {word} "
-        grams.update(text[start : start + size].encode() for start in range(len(text) - size + 1))
+        grams.update(text[start : start + size] for start in range(len(text) - size + 1))
     return frozenset(grams)
 
 
-def _measure_gram_share(grams: frozenset[bytes], entry: Entry) -> float:
+def _measure_gram_share(grams: frozenset[str], entry: Entry) -> float:
     """Return the share of grams that the title or body of an entry has."""
     if not grams:
         return 0.0
-    text = f" {entry.title} {entry.body} ".lower().encode().translate(BLANKED)
+    # The table translates bytes faster than one of characters, and `in` is faster for characters.
+    text = f" {entry.title} {entry.body} ".lower().encode().translate(BLANKED).decode()
     return sum(map(text.__contains__, grams)) / len(grams)

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
@@ -36,7 +36,7 @@ NOTE_HOOKS = ("pre-commit", "prepare-commit-msg")
 """The hooks of git that add notes to a commit."""
 
 
-class _Note(NamedTuple):
+class _Note(msgspec.Struct, frozen=True):
     """A note in the git directory.
 
     Attributes:

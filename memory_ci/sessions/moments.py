@@ -4,8 +4,6 @@ A hook runs before every tool call, so it reads one small table in the git direc
 memory, a database nor git. The table is written when a session starts.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 from collections.abc import Iterable, Iterator, Sequence

@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing, suppress
 from datetime import date
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import MemoryCIError, RepositoryError
@@ -142,7 +143,7 @@ def _keeps_memory(workspace: Workspace) -> bool:
     return any((root / sign).exists() for sign in MEMORY_SIGNS)
 
 
-class _WorkSinceMemory(NamedTuple):
+class _WorkSinceMemory(msgspec.Struct, frozen=True):
     """The work on a branch since memory changed there.
 
     Attributes:

@@ -4,8 +4,6 @@ The names are those of Claude Code 2.1, Codex 0.169, Gemini CLI 0.61, Copilot CL
 and, by their documentation, VS Code and Cursor (docs/agents.md).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from codecs import BOM_UTF8

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import UnreadableMemoryError, UsageError
@@ -432,7 +433,7 @@ def _format_canonically(segment: Segment) -> str | None:
     return text if _is_text_of(text, entry) else None
 
 
-class _FieldBlock(NamedTuple):
+class _FieldBlock(msgspec.Struct, frozen=True):
     """The canonical lines of a field with the lines of comments above it."""
 
     key: str

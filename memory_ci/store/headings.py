@@ -1,12 +1,13 @@
 """Find Markdown headings and code blocks, in time that grows with the length of the text only.
 
-They are those of CommonMark 0.31, sections 4.2, 4.3 and 4.5.
+They are defined by CommonMark 0.31, sections 4.2, 4.3 and 4.5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.regex import Regex
 
@@ -92,7 +93,7 @@ def format_title(title: str) -> str:
 FENCE = Regex(r" {0,3}(`{3,}|~{3,})(.*)")
 
 
-class _FenceLine(NamedTuple):
+class _FenceLine(msgspec.Struct, frozen=True):
     """A line that may open or close a code block: its number, its mark and its info string."""
 
     number: int

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from memory_ci.digests import blake2b
@@ -31,7 +31,7 @@ FIRST_LINES = ENTRY_START.removeprefix(b"\n")
 CONFLICT_MARKERS = (b"<<<<<<< ", b">>>>>>> ")
 
 
-class _Piece(NamedTuple):
+class _Piece(msgspec.Struct, frozen=True):
     """A part of a file that is read alone: an entry, or the text above the first entry.
 
     Attributes:
@@ -281,7 +281,7 @@ def locate_entries(
 ) -> LoadedFile:
     """Return the entries of a parsed memory file, each with its line and its scope.
 
-    The scope of an entry is that of its file. An inbox fragment (a new entry in a file of its own)
+    An entry has the scope of its file. An inbox fragment (a new entry in a file of its own)
     names the scope itself; a fragment that can be read but has not exactly one entry is reported.
 
     Args:

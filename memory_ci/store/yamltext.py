@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -184,7 +184,7 @@ def _read_events(lines: Sequence[str]) -> Iterator[_EventReader]:
         raise YamlTextError(min(number, len(lines) - 1), f"not valid YAML: {reason}") from error
 
 
-class _FieldStart(NamedTuple):
+class _FieldStart(msgspec.Struct, frozen=True):
     """A field whose last line is not known yet.
 
     Attributes:
@@ -300,7 +300,7 @@ class _EventReader:
         return nodes
 
     def _iter_keys(self) -> Iterator[Any]:
-        """Yield the events that begin keys of a mapping; the caller takes those of its values."""
+        """Yield the events that begin keys of a mapping; the caller takes the events of values."""
         event = self._next_event()
         while _get_kind(event) != "MappingEnd":
             yield event

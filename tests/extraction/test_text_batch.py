@@ -22,7 +22,7 @@ from memory_ci.secrets import ALL_KEYWORDS
 from tests.make import examples
 
 BITS = sorted(
-    {keyword for _, keyword in ALL_KEYWORDS}
+    {keyword.text for keyword in ALL_KEYWORDS}
     | REQUIRED_STRINGS
     | {need for form in FORMS for group in form.required_groups for need in group}
     | {*ASCII_ORDER_STRINGS}

@@ -9,9 +9,10 @@ import pytest
 
 from memory_ci.gitrepo.record_commits import (
     Cursor,
+    CursorSearch,
     find_cursor,
-    find_lost_cursor,
     list_counted_commits,
+    search_cursors,
 )
 from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.histories import write_long_history
@@ -234,18 +235,17 @@ def test_a_lost_cursor_is_the_newest_whose_source_is_not_in_the_history(
 ) -> None:
     first = builder.sha()
     commit = record(builder, f"Memory-CI-Source: {first}")
-    cursor = find_cursor(repo, "HEAD")
-    assert find_lost_cursor(repo, "HEAD", cursor) is None
+    cursor = Cursor(first, commit)
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, lost=None)
     lost = record(builder, f"Memory-CI-Source: {'a' * 40}")
     builder.commit("Work", {"a.txt": "a"})
-    assert find_cursor(repo, "HEAD") == cursor == Cursor(first, commit)
-    assert (
-        find_lost_cursor(repo, "HEAD", cursor)
-        == find_lost_cursor(repo, "HEAD", None)
-        == Cursor("a" * 40, lost)
-    )
-    again = record(builder, f"Memory-CI-Source: {builder.sha()}")
-    assert find_lost_cursor(repo, "HEAD", Cursor(builder.sha("HEAD~1"), again)) is None
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, Cursor("a" * 40, lost))
+    record(builder, f"Memory-CI-Source: {'b' * 40}")
+    assert search_cursors(repo, "HEAD~1").lost == Cursor("a" * 40, lost)
+    newest = builder.sha()
+    assert search_cursors(repo, "HEAD").lost == Cursor("b" * 40, newest)
+    again = record(builder, f"Memory-CI-Source: {newest}")
+    assert search_cursors(repo, "HEAD") == CursorSearch(Cursor(newest, again), lost=None)
 
 
 def test_a_cursor_that_was_overtaken_is_not_lost(builder: RepoBuilder, repo: Repository) -> None:
@@ -253,8 +253,16 @@ def test_a_cursor_that_was_overtaken_is_not_lost(builder: RepoBuilder, repo: Rep
     covered = builder.commit("Work", {"a.txt": "a"})
     record(builder, f"Memory-CI-Source: {first}")
     cursor = Cursor(covered, merge_memory(builder, covered, "docs/MEMORY.md"))
-    assert find_cursor(repo, "HEAD") == cursor
-    assert find_lost_cursor(repo, "HEAD", cursor) is None
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, lost=None)
+
+
+def test_a_lost_cursor_that_was_overtaken_is_not_lost(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    record(builder, f"Memory-CI-Source: {'a' * 40}")
+    covered = builder.commit("Work", {"a.txt": "a"})
+    cursor = Cursor(covered, merge_memory(builder, covered, "docs/MEMORY.md"))
+    assert search_cursors(repo, "HEAD") == CursorSearch(cursor, lost=None)
 
 
 def test_all_counted_commits_are_listed(builder: RepoBuilder, repo: Repository) -> None:

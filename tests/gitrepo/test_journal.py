@@ -18,7 +18,7 @@ from memory_ci.gitrepo import journal
 from memory_ci.gitrepo.journal import Move, find_unfinished, journaled, undo_move
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository, resolve_commit
 from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
-from memory_ci.memory.workspace import open_committed
+from memory_ci.memory.workspace import open_unconfigured
 from tests.gitrepo.wrapped_git import make_git_wrapper
 from tests.repos import RepoBuilder
 
@@ -171,7 +171,7 @@ def test_what_a_killed_run_wrote_and_did_not_commit_is_taken_back_by_the_next_co
 ) -> None:
     builder = killed_by(script, tmp_path / "killed")
     assert find_unfinished(find_repository(builder.path)) is not None
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert is_taken_back(builder)
     write_here(builder)
     assert is_done(builder)
@@ -182,7 +182,7 @@ def test_a_run_that_is_killed_after_its_branch_moved_is_done(
 ) -> None:
     killed(builder, wrap_git, AFTER_THE_BRANCH)
     assert builder.git("status", "--porcelain") == ""
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert is_done(builder)
 
 
@@ -219,7 +219,7 @@ def test_whatever_a_person_does_after_a_kill_the_next_run_commits_what_it_has_to
             AssertionError
         ):  # git refuses some: nothing to stash, files in the way of a rebase
             builder.git(*step)
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert builder.git("status", "--porcelain") == ""
     builder.git("switch", "-q", "main")
     assert builder.git("status", "--porcelain") == ""
@@ -255,7 +255,7 @@ def test_a_git_that_outlives_its_run_is_waited_for(
     killed(builder, wrap_git, hangs, waits_for_git=False)
     assert builder.show("main", "MEMORY.md") == "old\n"
     monkeypatch.setattr(journal, "time", StoppedClock(may_go_on))
-    open_committed(builder.path)
+    open_unconfigured(builder.path)
     assert is_done(builder)
 
 
@@ -268,12 +268,12 @@ def test_a_file_that_was_changed_since_is_left_alone_and_named_until_it_is_settl
     if stage:
         builder.git("add", "MEMORY.md")
     for _ in range(2):
-        (finding,) = open_committed(builder.path).findings
+        (finding,) = open_unconfigured(builder.path).findings
         assert (finding.path, finding.code) == (str(builder.path / "MEMORY.md"), "interrupted-run")
     assert (builder.path / "MEMORY.md").read_text() == "old\nmine\n"
     assert builder.git("status", "--porcelain").split() == ["M" if stage else "MM", "MEMORY.md"]
     builder.git("checkout", "-q", "HEAD", "--", "MEMORY.md")
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert is_taken_back(builder)
 
 
@@ -284,7 +284,7 @@ def test_the_files_of_a_linked_work_tree_are_taken_back_from_the_main_one(
     linked = builder.worktree(tmp_path / "linked", "main")
     killed(builder, wrap_git, BEFORE_THE_BRANCH)
     assert linked.git("status", "--porcelain") != ""
-    open_committed(builder.path)
+    open_unconfigured(builder.path)
     assert linked.git("status", "--porcelain") == builder.git("status", "--porcelain") == ""
     assert (
         (linked.path / "MEMORY.md").read_text()
@@ -316,7 +316,7 @@ def test_the_files_of_a_repository_that_was_moved_since_are_taken_back(
 ) -> None:
     killed(builder, wrap_git, BEFORE_THE_BRANCH)
     moved = RepoBuilder(builder.path.rename(tmp_path / "moved"), builder.clock)
-    assert open_committed(moved.path).findings == ()
+    assert open_unconfigured(moved.path).findings == ()
     assert is_taken_back(moved)
 
 

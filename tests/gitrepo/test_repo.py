@@ -264,9 +264,9 @@ def test_contents_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("memory_ci.gitrepo.repo.MAX_KEPT", 100)
     contents = Contents()
     for number in range(50):
-        contents.keep(f"{number}", b"x" * 20)
+        contents.add(f"{number}", b"x" * 20)
         assert sum(map(len, contents.values())) <= 100
-    contents.keep("large", b"x" * 26)
+    contents.add("large", b"x" * 26)
     assert "large" not in contents
 
 

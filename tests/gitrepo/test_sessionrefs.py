@@ -280,14 +280,14 @@ def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(
     path = builder.write("commit.txt", f"tree {tree}\nauthor {by}\ncommitter {by}\n\nmad\n")
     oid = builder.git("hash-object", "-t", "commit", "-w", "--literally", str(path))
     builder.git("update-ref", f"{SESSIONS}claude-code/s2", oid)
-    assert [stored.at.year for stored in list_stored(repo)] == [2026, 1970]
+    assert [stored.ended_at.year for stored in list_stored(repo)] == [2026, 1970]
 
 
 def test_a_session_that_ended_before_1970_is_kept_under_the_first_date_of_git(
     repo: Repository,
 ) -> None:
     put(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
-    assert [stored.at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
+    assert [stored.ended_at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
 def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(

@@ -10,7 +10,7 @@ from tests.repos import RepoBuilder, make_repo
 
 def tips(repo: RepoBuilder) -> tuple[str | None, str]:
     found = read_tips(find_repository(repo.path))
-    return found.commit, found.work
+    return found.commit, found.work_branch
 
 
 def test_the_work_is_a_branch_beside_the_default_one(tmp_path: Path) -> None:

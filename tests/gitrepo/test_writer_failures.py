@@ -13,7 +13,7 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import Repository, find_repository
-from memory_ci.memory.workspace import open_committed
+from memory_ci.memory.workspace import open_unconfigured
 from tests.gitrepo.writing import MAIN, refused, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
@@ -135,7 +135,7 @@ def test_where_the_files_cannot_be_written_nothing_is_committed(
         write(repo, series({"MEMORY.md": b"n\n", "old name.md": None}))
     assert failure.value.slug == "write-failed"
     wrap_git("")
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert state(builder) == before
 
 

@@ -52,7 +52,7 @@ def pause(*args):
     return connection
 
 database.connect = pause
-prewarm.detach.__defaults__ = (3600,)
+prewarm.detach_process.__defaults__ = (3600,)
 sys.argv = ["memory-ci", *sys.argv[4:]]
 from memory_ci.__main__ import main
 main()

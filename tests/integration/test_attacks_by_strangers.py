@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.commands.check.verify import verify_change
 from memory_ci.commands.retrieve.similar import list_similar_tasks
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.entry import Entry
 from memory_ci.store.edits import format_entry
@@ -30,7 +30,7 @@ def learned(attacker: Attacker) -> Attacker:
 def of_others(attacker: Attacker) -> tuple[object, ...]:
     """The entries of honest work, and what became of that work."""
     memory = attacker.project.workspace
-    episodes = combine(load_episodes(memory, None).records)
+    episodes = apply_amendments(load_episodes(memory, None).records)
     kept = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
     return kept, [
         (episode.id, episode.outcome, episode.feedback)

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from memory_ci.commands import former
 from memory_ci.commands.root import main
 from memory_ci.errors import RepositoryError
-from memory_ci.memory.forgotten import copy_path, tombstones_here
+from memory_ci.memory.forgotten import copy_path, read_tombstones_here
 from memory_ci.memory.index import build_index, verify_index
 from memory_ci.memory.workspace import index_path
 from memory_ci.sessions.served_ids import list_ids_without_trailer, record_path
@@ -109,5 +109,5 @@ def test_a_pipe_in_the_place_of_what_was_forgotten_or_served_is_not_read(project
     for path in (copy_path(project.workspace), record_path(project.workspace)):
         path.unlink(missing_ok=True)
         os.mkfifo(path)
-    assert not tombstones_here(project.workspace)
+    assert not read_tombstones_here(project.workspace)
     assert list_ids_without_trailer(project.workspace) == ()

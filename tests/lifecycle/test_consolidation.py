@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.consolidation import find_contradictions, plan_consolidation
-from memory_ci.lifecycle.prominence import demote
+from memory_ci.lifecycle.prominence import lower_importance
 from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -164,7 +164,7 @@ def pair(one: str, other: str, **fields: Any) -> list[Located]:
 @pytest.mark.parametrize(("one", "other"), CONTRADICTIONS)
 def test_opposition_on_one_subject_is_a_contradiction(one: str, other: str) -> None:
     (found,) = find_contradictions(pair(one, other))
-    assert (found.one.entry.id, found.other.entry.id) == (make_id(1), make_id(2))
+    assert (found.first.entry.id, found.second.entry.id) == (make_id(1), make_id(2))
     assert found.reason
 
 
@@ -394,7 +394,7 @@ def test_what_is_no_longer_valid_contradicts_nothing() -> None:
 def test_importance_is_lowered_to_a_tenth_at_most_and_never_raised(
     before: float, after: float
 ) -> None:
-    assert demote(before) == after
+    assert lower_importance(before) == after
 
 
 memories = st.lists(

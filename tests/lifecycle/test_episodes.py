@@ -10,7 +10,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.episodes import combine, list_feedback, make_amendment, unique_events
+from memory_ci.lifecycle.episodes import (
+    apply_amendments,
+    list_feedback,
+    make_amendment,
+    unique_events,
+)
 from memory_ci.records.episode import (
     Amendment,
     Episode,
@@ -88,19 +93,19 @@ def test_the_order_of_the_files_changes_nothing(
     told: tuple[list[EpisodeRecord], list[EpisodeRecord]],
 ) -> None:
     given_order, other_order = told
-    assert combine(given_order) == combine(other_order)
+    assert apply_amendments(given_order) == apply_amendments(other_order)
     assert list_feedback(given_order) == list_feedback(other_order)
 
 
 @given(st.lists(TELLINGS, max_size=6))
 def test_what_is_told_twice_counts_once(told: list[EpisodeRecord]) -> None:
-    assert combine(told + told) == combine(told)
+    assert apply_amendments(told + told) == apply_amendments(told)
     assert list_feedback(told + told) == list_feedback(told)
 
 
 @given(st.lists(TELLINGS, max_size=6))
 def test_what_was_put_together_stays_as_it_is(told: list[EpisodeRecord]) -> None:
-    assert combine(combine(told)) == combine(told)
+    assert apply_amendments(apply_amendments(told)) == apply_amendments(told)
 
 
 @given(st.lists(TELLINGS, max_size=8))
@@ -122,18 +127,18 @@ def test_the_latest_outcome_stands() -> None:
         make_episode(outcome="partial"),
         after(1, outcome="failure"),
     ]
-    assert [episode.outcome for episode in combine(told)] == ["success"]
+    assert [episode.outcome for episode in apply_amendments(told)] == ["success"]
 
 
 def test_of_two_outcomes_at_one_moment_the_worse_stands() -> None:
-    (episode,) = combine(
+    (episode,) = apply_amendments(
         [make_episode(outcome="success"), after(1, outcome="failure"), after(1, outcome="partial")]
     )
     assert episode.outcome == "failure"
 
 
 def test_an_amendment_that_says_nothing_of_outcome_or_valence_leaves_them() -> None:
-    (episode,) = combine(
+    (episode,) = apply_amendments(
         [make_episode(outcome="partial", valence=0.9), after(1, text="Talked about again")]
     )
     assert (episode.outcome, episode.valence) == ("partial", 0.9)
@@ -141,7 +146,7 @@ def test_an_amendment_that_says_nothing_of_outcome_or_valence_leaves_them() -> N
 
 def test_an_amendment_without_its_episode_makes_none_but_its_feedback_counts() -> None:
     amendment = after(1, outcome="failure", feedback=[say(kind="undone")])
-    assert combine([amendment]) == ()
+    assert apply_amendments([amendment]) == ()
     assert list_feedback([amendment]) == (say(kind="undone"),)
 
 
@@ -151,12 +156,12 @@ def test_episodes_come_in_order_of_time_then_id() -> None:
         make_episode("pr-3"),
         make_episode("pr-1"),
     ]
-    assert [episode.id for episode in combine(told)] == ["pr-1", "pr-3", "pr-9"]
+    assert [episode.id for episode in apply_amendments(told)] == ["pr-1", "pr-3", "pr-9"]
 
 
 def test_of_an_episode_told_in_two_ways_the_earlier_stands_with_the_feedback_of_both() -> None:
     late = make_episode(occurred_at=WHEN + timedelta(hours=1), text="late", feedback=(say(1),))
-    (episode,) = combine([late, make_episode(text="early", feedback=(say(2),))])
+    (episode,) = apply_amendments([late, make_episode(text="early", feedback=(say(2),))])
     assert (episode.text, [said.id for said in episode.feedback]) == (
         "early",
         [make_id(1), make_id(2)],

@@ -12,7 +12,7 @@ from memory_ci.lifecycle.relations import (
     find_dangling,
     format_relation,
     parse_relation,
-    relations_of,
+    parse_relations,
     with_relation,
 )
 from tests.make import make_entry, make_id, make_located
@@ -47,7 +47,7 @@ def test_relations_stand_sorted_and_once_beside_what_cannot_be_read() -> None:
     ):
         entry = with_relation(entry, relation)
     assert entry.relations == ("contradicts b", "similar to nothing", "supports a", "supports b")
-    assert relations_of(entry) == (
+    assert parse_relations(entry) == (
         Relation("contradicts", "b"),
         Relation("supports", "a"),
         Relation("supports", "b"),

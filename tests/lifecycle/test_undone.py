@@ -13,9 +13,9 @@ from memory_ci.lifecycle.reverts import (
     Revert,
     find_reverts,
     find_suspicion,
+    mark_as_suspect,
     plan_revert_effects,
-    restore,
-    suspect,
+    remove_suspicion,
 )
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.history import Commit
@@ -324,10 +324,10 @@ def test_restore_is_the_inverse_of_suspect(
     entry = make_entry(
         importance=importance, adoption=adoption, evidence=tuple(evidence), source=SOURCE
     )
-    suspected = suspect(entry, UNDO)
+    suspected = mark_as_suspect(entry, UNDO)
     suspicion = find_suspicion(suspected)
     assert suspicion is not None
-    assert restore(suspected, suspicion) == entry
+    assert remove_suspicion(suspected, suspicion) == entry
 
 
 histories = st.lists(st.integers(0, 5), min_size=1, max_size=6)

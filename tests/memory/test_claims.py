@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.episodes import load_episodes
 from tests.project import NOW, Project, copy_project, make_project
@@ -41,7 +41,7 @@ def run(shop: Project) -> tuple[bool, list[str]]:
     apply_plan(shop.workspace, plan, NOW)
     (outcome,) = {
         one.outcome
-        for one in combine(load_episodes(shop.workspace, None).records)
+        for one in apply_amendments(load_episodes(shop.workspace, None).records)
         if one.id == "pr-128"
     }
     rejected = {

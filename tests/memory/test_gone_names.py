@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.memory.gone_names import find_gone
+from memory_ci.memory.gone_names import describe_gone_name
 from tests.project import Project
 
 pytestmark = pytest.mark.in_project
@@ -13,7 +13,7 @@ SCRIPTS = '{"scripts": {"lint": "eslint ."}}'
 
 
 def find(project: Project, text: str) -> str:
-    return find_gone(project.workspace.at(project.sha()), text)
+    return describe_gone_name(project.workspace.at(project.sha()), text)
 
 
 def test_a_file_that_was_removed_is_gone(project: Project) -> None:

@@ -225,4 +225,4 @@ def test_of_a_file_that_changed_only_what_is_new_is_parsed() -> None:
     known = load_file("MEMORY.md", old, ScopePatterns()).text_hashes.values()
     loaded = load_file("MEMORY.md", new, ScopePatterns(), known)
     assert [place.entry.id for place in loaded.entries] == [make_id(4)]
-    assert [line for _, line in loaded.known_entries] == [5, 14, 23]
+    assert [known_entry.line for known_entry in loaded.known_entries] == [5, 14, 23]

@@ -173,13 +173,13 @@ def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
     shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert kinds(shop, kept) == JUDGED
-    monkeypatch.setattr(judged_view, "hash_judges", lambda: "other")
+    monkeypatch.setattr(judged_view, "hash_verdict_modules", lambda: "other")
     monkeypatch.setattr("memory_ci.anchors.verdicts.judge_anchor", lambda *_: Verdict("fresh", "x"))
     assert set(kinds(shop, kept)) == {"fresh"}
 
 
 def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
-    judges, root = set(judged_view.JUDGES), Path(judged_view.__file__).parent.parent
+    judges, root = set(judged_view.VERDICT_MODULES), Path(judged_view.__file__).parent.parent
     assert {
         "anchors/verdicts",
         "memory/cite_verdicts",

@@ -7,11 +7,11 @@ import pytest
 from memory_ci.commands.add.add import add_entry
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.stage import (
-    current_phase,
+    list_stage_changes,
     list_stages,
     list_transitions,
-    plan_retirements,
-    stage_history,
+    plan_retirement_of_ended_stages,
+    read_current_phase,
 )
 from memory_ci.memory.workspace import load_memory
 from memory_ci.store.edits import format_entry
@@ -28,7 +28,7 @@ def test_the_history_holds_each_change_of_a_known_stage(project: Project) -> Non
     state(project, "designing")
     state(project, "who knows")
     build = state(project, "build")
-    points = stage_history(project.workspace, "HEAD")
+    points = list_stage_changes(project.workspace, "HEAD")
     assert [(p.project, p.phase, p.commit.sha) for p in points] == [
         ("", "design", design),
         ("", "implementation", build),
@@ -38,7 +38,7 @@ def test_the_history_holds_each_change_of_a_known_stage(project: Project) -> Non
 def test_a_stage_that_is_unclear_for_a_while_has_not_ended(project: Project) -> None:
     start = state(project, "design")
     state(project, "who knows")
-    assert current_phase(project.workspace, "HEAD") == "design"
+    assert read_current_phase(project.workspace, "HEAD") == "design"
     project.commit("Drop the file", {"INTENT.md": None})
     state(project, "design")
     assert list_transitions(project.workspace, start, "HEAD") == ()
@@ -60,7 +60,7 @@ def test_a_transition_on_a_branch_counts_when_it_is_merged(project: Project) -> 
     project.branch("go")
     state(project, "build")
     project.checkout("main")
-    assert current_phase(project.workspace, "HEAD") == "design"
+    assert read_current_phase(project.workspace, "HEAD") == "design"
     merge = project.merge("go")
     assert [t.commit.sha for t in list_transitions(project.workspace, start, "HEAD")] == [merge]
 
@@ -74,16 +74,16 @@ def test_each_project_has_a_stage_of_its_own(project: Project) -> None:
         ("", "design"),
         ("projects/web", "review"),
     ]
-    assert current_phase(workspace, "HEAD", "projects/web/src") == "review"
-    assert current_phase(workspace, "HEAD", "projects/website") == "design"
+    assert read_current_phase(workspace, "HEAD", "projects/web/src") == "review"
+    assert read_current_phase(workspace, "HEAD", "projects/website") == "design"
 
 
 def test_without_an_intent_file_there_is_no_stage(project: Project) -> None:
-    assert current_phase(project.workspace, "HEAD") is None
+    assert read_current_phase(project.workspace, "HEAD") is None
     assert list_stages(project.workspace, "HEAD") == ()
     state(project, "design")
     project.commit("Drop the file", {"INTENT.md": None})
-    assert current_phase(project.workspace, "HEAD") is None
+    assert read_current_phase(project.workspace, "HEAD") is None
 
 
 def test_an_unknown_revision_is_an_error(project: Project) -> None:
@@ -106,7 +106,9 @@ def retired(project: Project, since: str) -> set[str]:
     located = load_memory(project.workspace, "HEAD").located
     return {
         change.path
-        for change in plan_retirements(project.workspace.at("HEAD"), located, since, TODAY)
+        for change in plan_retirement_of_ended_stages(
+            project.workspace.at("HEAD"), located, since, TODAY
+        )
     }
 
 

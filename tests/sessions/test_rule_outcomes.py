@@ -46,7 +46,7 @@ def count(project: Project, entry: Entry, *episodes: Episode) -> list[RuleOutcom
     return count_outcomes([entry], read_all(project), served)
 
 
-def start_of(project: Project, number: int) -> datetime:
+def find_start(project: Project, number: int) -> datetime:
     return project.clock.now + number * DAY - timedelta(minutes=1)
 
 
@@ -55,7 +55,7 @@ def test_a_session_that_does_not_hear_the_request_again_followed_it(
 ) -> None:
     keep_asking(project, tmp_path, OTHER[0], DRAFT[0])
     for number in (1, 2):
-        serve(project, number, start_of(project, number), served=(RULE.id,))
+        serve(project, number, find_start(project, number), served=(RULE.id,))
     (outcome,) = count(project, RULE)
     assert (outcome.sessions, outcome.asked_again, outcome.followed) == (2, 1, 1)
 
@@ -64,7 +64,7 @@ def test_what_was_asked_before_the_rule_was_served_is_not_asked_again(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, DRAFT[0])
-    serve(project, 1, start_of(project, 1) + timedelta(hours=1), served=(RULE.id,))
+    serve(project, 1, find_start(project, 1) + timedelta(hours=1), served=(RULE.id,))
     (outcome,) = count(project, RULE)
     assert (outcome.sessions, outcome.asked_again) == (1, 0)
 
@@ -82,7 +82,7 @@ def test_a_command_that_fails_after_it_was_told_has_failed_again(
     failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", said=OTHER[0])
     keep_asking(project, tmp_path, *failing, [OTHER[1]])
     for number in (1, 2):
-        serve(project, number, start_of(project, number), served=(FAILURE.id,))
+        serve(project, number, find_start(project, number), served=(FAILURE.id,))
     (outcome,) = count(project, FAILURE)
     assert (outcome.sessions, outcome.failed_again, outcome.followed) == (2, 1, 1)
 
@@ -113,5 +113,5 @@ def test_a_request_that_is_told_in_vain_comes_after_others(
     key_of = {item.candidate.title: item for item in find_all(project)}
     told = tuple(key_of[first].keys)
     for number in (1, 2, 3):
-        serve(project, number, start_of(project, number), served_requests=told)
+        serve(project, number, find_start(project, number), served_requests=told)
     assert find_titles(project) == [second, first]

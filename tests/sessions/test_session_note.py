@@ -53,7 +53,7 @@ def test_a_session_is_given_nothing_twice_and_another_one_everything(shop: Proje
         "without a session nothing is held back"
     )
     again = shop.retrieve(ASKED, session="s1")
-    assert again.known == 3
+    assert again.known_count == 3
     assert "This session was served 3 entries before; `--all` shows them." in again.notes
 
 

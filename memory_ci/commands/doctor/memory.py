@@ -298,7 +298,7 @@ def _judge_session_capture(
     sessions = finder.captured.stored
     stored_note = "none kept here"
     if sessions:
-        newest_day = max(session.at for session in sessions).astimezone(UTC).date()
+        newest_day = max(session.ended_at for session in sessions).astimezone(UTC).date()
         stored_note = f"{plural(len(sessions), 'session')} kept, the newest of {newest_day}"
     if not changes:
         message = "nothing was merged yet"
@@ -412,12 +412,13 @@ def check_cursor(context: DoctorContext) -> Iterator[Probe]:
         return
     is_memory = build_memory_test(context.workspace)
     is_clone_shallow = is_shallow(repo)
-    cursor = record_commits.find_cursor(repo, tip, is_memory)
+    search = record_commits.search_cursors(repo, tip, is_memory)
+    cursor = search.cursor
     start = cursor.source if cursor else None
 
     # Not in a shallow clone: it may lack the cursor, and its oldest commit seems to add every file.
     if not is_clone_shallow:
-        lost_cursor = record_commits.find_lost_cursor(repo, tip, cursor, is_memory)
+        lost_cursor = search.lost
         if lost_cursor:
             message = (
                 f"the last run ended at {lost_cursor.source[:12]}, which the branch does not hold: "

@@ -31,7 +31,7 @@ from memory_ci.commands.retrieve.text import context_cost, entry_cost, render_co
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.memory.index import synced_index
-from memory_ci.memory.past_index import Past
+from memory_ci.memory.past_index import PastIndexes
 from memory_ci.memory.workspace import Workspace, load_memory, work_tree
 from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import Entry
@@ -112,9 +112,10 @@ def _embed_missing(index: Index, embedder: Embedder, vectors: dict[bytes, array[
         return
     new_hashes = [text_hash for text_hash in texts if text_hash not in vectors]
     if new_hashes:
-        dim, new_data = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        embedded = embedder.embed([texts[text_hash] for text_hash in new_hashes])
+        dim = embedded.dim
         for number, text_hash in enumerate(new_hashes):
-            vectors[text_hash] = new_data[number * dim : (number + 1) * dim]
+            vectors[text_hash] = embedded.data[number * dim : (number + 1) * dim]
 
     data = array("f")
     for text_hash in texts:
@@ -185,7 +186,7 @@ def compare_golden(
         hint = 'A query with a "relevant" entry is needed: only these can fall.'
         raise UsageError(message, slug="no-golden-queries", hint=hint)
 
-    with Past(workspace).index(resolve_commit(workspace.repo, rev)) as index:
+    with PastIndexes(workspace).open(resolve_commit(workspace.repo, rev)) as index:
         today = present_answers[0].query.today
         old_answers = _answer_all(index, workspace.config, goldens, today, clock)
     worsened_queries = []

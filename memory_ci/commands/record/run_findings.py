@@ -11,14 +11,12 @@ from memory_ci.commands.record.run_results import RunResults
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.history import plan_range
-from memory_ci.gitrepo.record_commits import find_lost_cursor
 from memory_ci.gitrepo.repo import head_branch, is_ancestor
 from memory_ci.memory.claims import report_unproved_claim
 from memory_ci.memory.workspace import (
     Snapshot,
-    build_memory_test,
+    configure_from_work_tree,
     list_memory_files,
-    workspace_here,
 )
 from memory_ci.records.report import Finding
 from memory_ci.store.layout import is_fragment
@@ -31,15 +29,15 @@ def find_gaps(run: RecordRun, options: RecordOptions) -> Iterator[str]:
     Either the branch was rewritten below the last run, so that the range begins earlier; or the
     range begins after the last run's end, so that no later run reads the changes between.
     """
-    repo, cursor = run.workspace.repo, run.cursor
-    if options.since is None:
-        lost_cursor = find_lost_cursor(repo, run.base.sha, cursor, build_memory_test(run.workspace))
-        if lost_cursor is not None:
-            yield (
-                f"where the last run ended: its commit {lost_cursor.commit[:12]} names "
-                f"{lost_cursor.source[:12]}, which the rewritten branch no longer holds. "
-                "Older changes are read again; those that kept their commit are not counted twice"
-            )
+    repo = run.workspace.repo
+    cursor = run.cursor
+    lost_cursor = run.lost_cursor
+    if options.since is None and lost_cursor is not None:
+        yield (
+            f"where the last run ended: its commit {lost_cursor.commit[:12]} names "
+            f"{lost_cursor.source[:12]}, which the rewritten branch no longer holds. "
+            "Older changes are read again; those that kept their commit are not counted twice"
+        )
     if cursor is None or run.since is None:
         return
     last_run_end = cursor.source
@@ -68,7 +66,7 @@ def find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
     if workspace.repo.root is None or head_branch(workspace.repo) != ref:
         return
     try:
-        workspace_here(workspace.repo)
+        configure_from_work_tree(workspace.repo)
     except UsageError as error:
         message = (
             "the configuration of the work tree cannot be read, and that of the commit holds: "

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+
+import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import Tips, find_commit, read_tips
@@ -57,7 +58,7 @@ def list_similar_tasks(
     return _find_similar(tasks, task, tips, top)
 
 
-class RecalledTasks(NamedTuple):
+class RecalledTasks(msgspec.Struct, frozen=True):
     """The changes of a repository that are similar to a task, and all of its changes.
 
     Attributes:
@@ -99,7 +100,7 @@ def _find_similar(
         top: how many are returned at most.
         only_close: return only changes that are close to the task.
     """
-    query = TaskQuery(task, branch=tips.work)
+    query = TaskQuery(task, branch=tips.work_branch)
     match = CHANGE_NUMBER.fullmatch(task)
     if match:
         number = int(match[1])
@@ -127,8 +128,9 @@ def find_hints(
         is_new: called with a change, or with the sentence on a habit; returns whether the session
             was not served it before.
     """
-    similar_changes, all_changes = recall_tasks(workspace, task)
-    new_changes = tuple(change for change in similar_changes if is_new(change))
+    recalled = recall_tasks(workspace, task)
+    all_changes = recalled.all_changes
+    new_changes = tuple(change for change in recalled.similar_changes if is_new(change))
     if all_changes is None or not new_changes:  # Habits alone say nothing about the task.
         return Hints()
 
@@ -147,9 +149,9 @@ def find_hints(
 def _describe_sync(habits: Habits, paths: set[str]) -> list[str]:
     """Return sentences on pairs of files which, by a comment in one of them, change together."""
     lines = []
-    for path, other_path, comment in habits.in_sync:
-        if path in paths or other_path in paths:
-            lines.append(f"{path} and {other_path} change together: “{comment}”")
+    for pair in habits.in_sync:
+        if pair.path in paths or pair.other_path in paths:
+            lines.append(f"{pair.path} and {pair.other_path} change together: “{pair.comment}”")
     return lines[:MAX_IN_SYNC]
 
 

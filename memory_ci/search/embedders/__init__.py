@@ -9,7 +9,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import msgspec
 
 from memory_ci.errors import EngineError, MemoryCIError, UsageError
 from memory_ci.records.config import RetrieveConfig
@@ -24,7 +26,7 @@ NOT_INSTALLED = "the local embedder is not installed: pip install 'memory-ci[vec
 KEYS = {"openai": "OPENAI_API_KEY", "gemini": "GEMINI_API_KEY"}
 
 
-class Vectors(NamedTuple):
+class Vectors(msgspec.Struct, frozen=True):
     """Vectors of length one, or zero.
 
     Attributes:
@@ -84,7 +86,7 @@ def make_embedder_error(service: str, predicate: str) -> EngineError:
     return EngineError(f"{service} {predicate}", slug="embedder-failed", hint=hint)
 
 
-class EmbedderChoice(NamedTuple):
+class EmbedderChoice(msgspec.Struct, frozen=True):
     """The embedder of a run.
 
     Attributes:

@@ -167,9 +167,9 @@ def test_cached_tasks_are_updated_after_each_new_episode(merged: Project) -> Non
 
 def test_a_job_reads_no_episode_while_nothing_was_merged(merged: Project, tmp_path: Path) -> None:
     tell(merged, of("partial"))
-    assert recall_tasks(merged.workspace, ASK)[0][0].task.outcome == "partial"
+    assert recall_tasks(merged.workspace, ASK).similar_changes[0].task.outcome == "partial"
     merged.write(episode_record_path(of("partial")), "broken")
-    assert recall_tasks(merged.workspace, ASK)[0][0].task.outcome == "partial", (
+    assert recall_tasks(merged.workspace, ASK).similar_changes[0].task.outcome == "partial", (
         "of the branch, not of the work tree"
     )
 

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from memory_ci.commands.retrieve.similar import list_similar_tasks, recall_tasks
+from memory_ci.commands.retrieve.similar import (
+    RecalledTasks,
+    list_similar_tasks,
+    recall_tasks,
+)
 from memory_ci.commands.retrieve.text import render_context, render_task
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.index import build_index
@@ -120,7 +124,10 @@ def test_a_merge_of_a_whole_branch_is_no_task(shop: Project) -> None:
     for title in ("Round cents of the ledger up", "Something else in the ledger"):
         shop.commit(title, {f"src/{len(title)}.py": "1\n"})
     shop.merge_back("2.0.x")
-    assert recall_tasks(shop.workspace, "the ledger should round cents elsewhere")[0] == ()
+    assert (
+        recall_tasks(shop.workspace, "the ledger should round cents elsewhere").similar_changes
+        == ()
+    )
 
 
 @pytest.mark.parametrize(
@@ -274,7 +281,7 @@ def test_a_shallow_clone_is_an_error_that_names_the_remedy_and_no_obstacle_to_a_
 ) -> None:
     shop.git("clone", "-q", "--depth=2", f"file://{shop.path}", str(tmp_path / "clone"))
     workspace = open_workspace(tmp_path / "clone")
-    assert recall_tasks(workspace, ASK) == ((), None)
+    assert recall_tasks(workspace, ASK) == RecalledTasks((), None)
     with pytest.raises(RepositoryError) as raised:
         list_similar_tasks(workspace, ASK)
     assert raised.value.slug == "shallow-clone"
