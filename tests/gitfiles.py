@@ -1,8 +1,8 @@
-"""Writes commits into the files of a repository as git does, where git would need processes of its own.
+"""Writes commits directly into the files of a repository, where git would need several processes.
 
-Tests make thousands of commits, and nearly all are of one kind: a few files change in a repository without hooks,
-attributes or settings of its own. `RepoBuilder` writes these here, and lets git make every other commit.
-tests/test_gitfiles.py compares the results of both. Formats: gitrepository-layout(5), gitformat-index(5).
+Tests make thousands of commits, nearly all of one kind: a few files change in a repository without hooks,
+attributes or special settings. `RepoBuilder` writes these with this module, and lets git make all others.
+tests/test_gitfiles.py compares the results. Formats: gitrepository-layout(5), gitformat-index(5).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NO_COMMIT = "0" * 40
-"""Stands in a reflog for the commit before the first."""
+"""The id in a reflog for the commit before the first."""
 
 PLAIN_SETTINGS = {
     ("core", "repositoryformatversion", "0"),
@@ -33,13 +33,13 @@ PLAIN_SETTINGS = {
 """Settings that `git init` writes."""
 
 PLAIN_SECTIONS = ("remote ", "branch ", "user", "receive")
-"""Sections that no commit depends on: identities of tests come from the environment."""
+"""Sections without effect on commits: identities of tests come from the environment."""
 
 UNFINISHED = {
     *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "MERGE_MSG"),
     *("rebase-merge", "rebase-apply"),
 }
-"""Files and folders of a merge or rebase, which a commit would go on with."""
+"""Files and folders of an unfinished merge or rebase, which a commit would continue."""
 
 ATTRIBUTES = (".gitattributes", ".git/info/attributes")
 
@@ -66,7 +66,7 @@ LONGEST_NAME = 0xFFF
 
 
 class NotPlain(Exception):
-    """A commit that only git can make."""
+    """Raised for a commit that only git can make."""
 
 
 class IndexEntry(NamedTuple):
@@ -98,12 +98,12 @@ class Signatures(NamedTuple):
 
     def sign(self, identity: str) -> str:
         if not IDENTITY.fullmatch(identity):
-            raise NotPlain(f"git would write {identity} otherwise")
+            raise NotPlain(f"git would write {identity} differently")
         return f"{identity} {int(self.when.timestamp())} {self.when:%z}"
 
 
 class GitFiles:
-    """The repository at `root`, which has its own `.git`.
+    """The repository at `root`, which must have its own `.git`.
 
     Raises:
         NotPlain: something in it could change how git makes a commit.
@@ -127,10 +127,10 @@ class GitFiles:
             raise NotPlain("settings that a commit may depend on")
 
     def commit(self, message: bytes, paths: Iterable[str], signatures: Signatures) -> str:
-        """Commit what is staged and the files at `paths`; return the id of the commit.
+        """Commit the index and the files at `paths`, and return the id of the commit.
 
         Raises:
-            NotPlain: as for the class. Nothing was changed then, but blobs may have been written.
+            NotPlain: as for the class. Nothing was changed then, except that blobs may have been written.
         """
         index = self._refresh(self._read_index())
         for path in paths:
@@ -270,13 +270,13 @@ class GitFiles:
         return self.write_object("tree", b"".join(lines[name] for name in sorted(lines)))
 
     def _read_head(self) -> tuple[str, str]:
-        """The ref of the branch that is checked out, HEAD for none, and its commit, "" before the first."""
+        """Return the ref of the checked-out branch (HEAD if detached) and its commit ("" before the first)."""
         head = (self.git / "HEAD").read_text().strip()
         branch = head.removeprefix("ref: ")
         return ("HEAD", head) if branch == head else (branch, self._read_ref(branch))
 
     def _read_ref(self, name: str) -> str:
-        """The commit of a ref, from its file or from the list of packed refs; "" where there is none."""
+        """Return the commit of a ref from its file or the list of packed refs; "" if there is none."""
         file, packed = self.git / name, self.git / "packed-refs"
         if file.exists():
             return file.read_text().strip()
@@ -307,9 +307,9 @@ class GitFiles:
         return index
 
     def _refresh(self, index: Index) -> Index:
-        """The index with the stat data that files have now, where their content is that of the index.
+        """Return the index with the current stat data of files whose content is that of the index.
 
-        A file that was written twice within a second may look unchanged. Where its content is not what was staged,
+        A file that was written twice within a second may look unchanged. If its content differs from the staged one,
         the size 0 makes git read it.
         """
         file = self.git / "index"
@@ -357,7 +357,7 @@ class GitFiles:
 
 @cache
 def is_plain_config(text: str) -> bool:
-    """Has the file of settings of a repository only such as `git init`, `git clone` and identities need?"""
+    """Return whether a repository's configuration has only settings of `git init`, `git clone` and identities."""
     config = ConfigParser(strict=False, interpolation=None)
     try:
         config.read_string(text)
@@ -376,7 +376,7 @@ def shorten(ref: str, commit: str) -> str:
 
 
 def clean_message(message: bytes) -> str:
-    """A message as `git commit --file` cleans it: no trailing blanks, and no two empty lines in a row."""
+    """Return a message as `git commit --file` cleans it: no trailing blanks, and no two empty lines in a row."""
     try:
         text = message.decode()
     except UnicodeDecodeError as error:
@@ -389,7 +389,7 @@ def clean_message(message: bytes) -> str:
 
 
 def stat_entry(file: Path) -> IndexEntry | None:
-    """The stat data of a regular file, without a blob; None for anything else."""
+    """Return the stat data of a regular file, without a blob; None for anything else."""
     try:
         data = file.lstat()
     except OSError:
@@ -411,13 +411,13 @@ def stat_entry(file: Path) -> IndexEntry | None:
 
 
 def read_blob(file: Path) -> bytes:
-    """The id of the blob with a file's content."""
+    """Return the id of the blob with a file's content."""
     content = file.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
 
 
 def padded_length(path: bytes) -> int:
-    """The length of an index entry: 1 to 8 zero bytes fill it up to a multiple of 8."""
+    """Return the length of an index entry: 1 to 8 zero bytes fill it up to a multiple of 8."""
     return (INDEX_ENTRY.size + len(path) + 8) & ~7
 
 

@@ -1,4 +1,4 @@
-"""The gate for many texts at once finds what the gate finds in each."""
+"""Tests of the gate for many texts at once: it finds the same as the gate for each text."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TEXTS = st.lists(PIECES, max_size=8).map(" ".join) | st.lists(PIECES, max_size=8
 
 @cache
 def list_patterns() -> list[str]:
-    """The patterns of credentials, phrases and orders."""
+    """Return the patterns of credentials, phrases and orders."""
     orders = [
         pattern.replace("END", END)
         for language in load_languages().values()
@@ -80,14 +80,14 @@ def list_patterns() -> list[str]:
 
 @examples(300)
 @given(st.lists(TEXTS, max_size=5), st.booleans())
-def test_many_texts_have_the_reasons_of_each(texts: list[str], credentials: bool) -> None:
+def test_each_of_many_texts_has_its_own_reasons(texts: list[str], credentials: bool) -> None:
     expected = [check_words(text, credentials=credentials) for text in texts]
     assert check_each(texts, credentials=credentials) == expected
 
 
 @examples(100)
 @given(st.data())
-def test_what_a_pattern_matches_is_found_among_many_texts(data: st.DataObject) -> None:
+def test_the_match_of_a_pattern_is_found_among_many_texts(data: st.DataObject) -> None:
     pattern = data.draw(st.sampled_from(list_patterns()))
     match = data.draw(st.from_regex(re.compile(pattern, re.MULTILINE)))
     in_ascii = match.encode("ascii", "ignore").decode()
@@ -95,7 +95,7 @@ def test_what_a_pattern_matches_is_found_among_many_texts(data: st.DataObject) -
     assert check_each(texts) == [check_words(text) for text in texts]
 
 
-def test_texts_beside_each_other_do_not_make_a_word() -> None:
+def test_adjacent_texts_are_not_joined_into_a_word() -> None:
     texts = ["Ignore all previous instruc", "tions. Never skip", "the tests", "ghp_", "a1B2" * 10]
     assert check_each(texts) == [[], [], [], [], []]
 

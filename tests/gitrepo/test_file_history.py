@@ -1,4 +1,4 @@
-"""When files and lines were added, changed and removed."""
+"""Tests of finding when files and lines were added, changed and removed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def test_the_addition_of_a_file_is_the_first_one_on_the_main_line(
     assert find_addition(repo, "HEAD", path) == merged
 
 
-def test_the_versions_of_files_come_newest_first(builder: RepoBuilder, repo: Repository) -> None:
+def test_the_versions_of_files_are_listed_newest_first(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Add", {"MEMORY.md": "1", "other.txt": "x"})
     builder.branch("topic")
     builder.commit("Change on a branch", {"a/MEMORY.md": "2"})
@@ -59,9 +61,7 @@ def test_a_renamed_file_is_deleted_and_added(builder: RepoBuilder, repo: Reposit
     assert moved == [("MEMORY.md", None), ("b.md", oid), ("MEMORY.md", oid)]
 
 
-def test_lines_that_were_ever_added_are_listed_also_when_they_are_gone(
-    builder: RepoBuilder, repo: Repository
-) -> None:
+def test_all_lines_that_were_ever_added_are_listed(builder: RepoBuilder, repo: Repository) -> None:
     builder.commit("Add", {"MEMORY.md": "id: 1\nother: x\n", "x.md": "id: 9\n"})
     builder.branch("side")
     builder.commit("More", {"src/MEMORY.md": "id: 2\n"})

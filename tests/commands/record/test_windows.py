@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.commands.record.gatherer import sort_events
-from tests.agents_at_work import WORDS, keep_session, make_session, merge_branch, put_tree, refusing
+from tests.agents_at_work import (
+    WORDS,
+    keep_session,
+    make_refusal,
+    make_session,
+    merge_branch,
+    put_tree,
+)
 from tests.evidence.make import AT, make_event
 from tests.make import examples
 from tests.project import Project
@@ -104,7 +111,11 @@ def test_words_and_commands_of_the_agent_are_shown_but_are_no_evidence(
     question = "Shall I always rebase before I push the branch?"
     agent = make_agent({"type": "text", "text": question}, number=40)
     said_session = make_session(
-        WORDS, agent, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now
+        WORDS,
+        agent,
+        "no, not while it is in review",
+        *make_refusal("use pnpm"),
+        at=project.clock.now,
     )
     key = keep_session(project, tmp_path, said_session)
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
