@@ -245,8 +245,8 @@ def _count_pair(changes: Iterable[_ChangeKinds], when: str, also: str) -> Habit:
 
     Not all changes that touch the kind `when` are applicable:
 
-    - A file may be of both kinds, such as `guide/start.md` of `*.md` and `guide/**`. Alone it makes
-      no change applicable, because it would follow the habit by itself.
+    - A file may be of both kinds, such as `docs/tutorial.md` of `*.md` and `docs/**`. Alone it
+      makes no change applicable, because it would follow the habit by itself.
     - Changes before the first one with the kind `also` do not count: there was no habit yet.
 
     If `when` is a directory, its own files do not count as files of the kind `also`: that files of

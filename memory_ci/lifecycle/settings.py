@@ -7,6 +7,7 @@ has changed it: the earlier entry holds no more.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import NamedTuple
 
 from memory_ci.checks.name_rules import find_name_rules, is_exclusive, is_negated, iter_sentences
@@ -49,8 +50,14 @@ class SetValue(NamedTuple):
 
 def find_set_values(entry: Entry) -> frozenset[SetValue]:
     """Return the things that an entry sets to a value, such as the prefix of method names."""
+    return _find_values_in_text(entry.text[:MAX_TEXT])
+
+
+# Consolidation compares the entries twice, before and after it marks superseded ones.
+@lru_cache(maxsize=1 << 14)
+def _find_values_in_text(text: str) -> frozenset[SetValue]:
     set_values: set[SetValue] = set()
-    for sentence in iter_sentences(entry.text[:MAX_TEXT]):
+    for sentence in iter_sentences(text):
         set_values.update(_find_values_in_sentence(sentence))
     return frozenset(set_values)
 

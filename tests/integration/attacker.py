@@ -28,11 +28,12 @@ NUMBER = 140
 TOKEN = "n0tArealT0kenOfAnyForge"
 
 OBEDIENT = """
-import json, pathlib, re, sys
-here, heard = pathlib.Path(__file__), sys.stdin.read()
-with here.with_suffix(".heard").open("a") as log:
+import json, re, sys
+heard = sys.stdin.read()
+with open(__file__ + ".heard", "a") as log:
     log.write(heard + chr(10))
-orders = json.loads(here.with_suffix(".orders").read_text())
+with open(__file__ + ".orders") as file:
+    orders = json.load(file)
 pieces = json.loads(json.loads(heard)["user"])["evidence"]
 
 def learning(title, quotes, **more):

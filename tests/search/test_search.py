@@ -397,7 +397,7 @@ def test_a_query_does_not_rebuild_texts(monkeypatch: pytest.MonkeyPatch) -> None
         return rows.hidden_parts(title, body)
 
     functions = (("hidden_parts", 2, note_parts), ("cited", 1, rows.cited))
-    monkeypatch.setattr(database, "FUNCTIONS", functions)
+    monkeypatch.setattr(database, "SQL_FUNCTIONS", functions)
     tree = Tree({"MEMORY.md": tuple(make_entry(n, title=f"Retry {n}") for n in range(1, 30))})
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
