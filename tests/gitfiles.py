@@ -276,7 +276,7 @@ class GitFiles:
         return ("HEAD", head) if branch == head else (branch, self._read_ref(branch))
 
     def _read_ref(self, name: str) -> str:
-        """Return the commit of a ref from its file or the list of packed refs; "" if there is none."""
+        """Return the commit of a ref from its file or the list of packed refs; "" if the ref is missing."""
         file, packed = self.git / name, self.git / "packed-refs"
         if file.exists():
             return file.read_text().strip()

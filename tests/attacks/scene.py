@@ -110,7 +110,7 @@ class Writer(NamedTuple):
         args: its arguments; `{beside}` is the folder with the files that it reads.
         stdin: its standard input.
         plain: start in a repository without memory.
-        gone: words that must not be anywhere afterwards.
+        gone: words that must not be in the repository afterwards.
         prepare: runs before the command.
     """
 

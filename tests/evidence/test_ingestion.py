@@ -1,4 +1,4 @@
-"""Tests of collecting evidence: the events that are left out, the reasons, and what a person can force in."""
+"""Tests of collecting evidence: omitted events, their reasons, and how a person includes one."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ def places(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def zoo(places: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """Return the repository that is queried, as current directory; another repository and a linked work tree are beside it."""
+    """Return the queried repository as current directory; another repository and a linked work tree are next to it."""
     shutil.copytree(places, tmp_path, symlinks=True, dirs_exist_ok=True)
     project = Project(tmp_path / "zoo")
     project.git("worktree", "repair", str(tmp_path / "draft"))
@@ -412,7 +412,7 @@ def test_interfaces_for_people_show_every_session_and_scope_of_their_repository(
 
 
 def test_the_manual_states_for_every_command_who_may_use_it() -> None:
-    """It names each command once; the tests above check what is isolated."""
+    """It names each command once; the tests above check the isolation."""
     rows = re.findall(
         r"^\| for (?:agents|people|writing) \| ([^|]+) \|",
         MANUAL.read_text(encoding="utf-8"),

@@ -100,7 +100,7 @@ class Shop:
         self.reader.set("MEMORY_CI_SESSION", f"claude-code:{SESSION}")
 
     def write_policy(self) -> None:
-        """Write the policy of the page into a repository beside this one, and make it the current directory."""
+        """Write the policy of the page into a repository next to this one, and make it the current directory."""
         step = next(read_steps(read_blocks("docs/platform.md", "A policy")[0]["text"]))
         policy = make_repo(self.root / "policy")
         policy.commit("Policy", {"memory-ci-policy.yaml": "\n".join([*step.printed, ""])})

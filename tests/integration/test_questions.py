@@ -55,7 +55,7 @@ class Questions:
 
 
 class OverheardPipe:
-    """The standard input of a process, which records what is written."""
+    """The standard input of a process, which records the written data."""
 
     def __init__(self, pipe: IO[bytes], questions: Questions) -> None:
         self._pipe = pipe

@@ -37,7 +37,7 @@ class Machine(NamedTuple):
         (folder / "memory-ci").chmod(0o755)
 
     def launch(self, agent: str, event: str, **event_input: str) -> str:
-        """Run the launcher from another folder, and return what it prints."""
+        """Run the launcher from another folder, and return its output."""
         completed = subprocess.run(
             [shutil.which("sh") or "sh", str(LAUNCHER), agent, event],
             cwd=self.home,

@@ -15,7 +15,7 @@ DAY = timedelta(days=1)
 def make_turn(
     text: str, day: int = 1, *, session: str = "", person: str = "", then: str = ""
 ) -> PersonTurn:
-    """Return a turn; its session is that of the day unless one is given."""
+    """Return a turn; by default its session has the number of the day."""
     return PersonTurn(session or f"s{day}", START + day * DAY, person, text, then)
 
 

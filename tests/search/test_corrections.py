@@ -1,4 +1,4 @@
-"""Tests of corrections: an entry that corrects another comes before it, and one that supersedes it replaces it."""
+"""Tests of corrections: a correcting entry precedes the corrected one, and a superseding entry replaces another."""
 
 from __future__ import annotations
 

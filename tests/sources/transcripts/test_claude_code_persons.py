@@ -1,4 +1,4 @@
-"""Tests of which words of a Claude Code transcript are a person's."""
+"""Tests of recognising words in a Claude Code transcript as a person's."""
 
 from __future__ import annotations
 
