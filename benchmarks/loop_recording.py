@@ -25,7 +25,7 @@ from tests.forge.make import make_pull, make_pull_commit, make_review, make_user
 from tests.integration.act import ACT, CAN_RUN, Act, Ran, name_pinned
 from tests.integration.runner import ActionRunner
 from tests.remote import TOKEN
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 from tests.sources.transcripts import claude
 
 ROOT = Path(__file__).parent.parent
@@ -159,11 +159,11 @@ class Forge:
         self.reviews: dict[str, list[Any]] = {}
         self.commits: dict[str, list[Any]] = {}
 
-    def __call__(self, asked: Asked) -> Answer:
-        if asked.headers.get("authorization") != f"Bearer {TOKEN}":
+    def __call__(self, request: HttpRequest) -> Answer:
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return json_answer({"message": "Bad credentials"}, 401)
-        if not (found := re.fullmatch(r"/repos/acme/shop/pulls/(\d+)(/\w+)?", asked.path)):
-            return self._other(asked.path)
+        if not (found := re.fullmatch(r"/repos/acme/shop/pulls/(\d+)(/\w+)?", request.path)):
+            return self._other(request.path)
         number, part = found.groups()
         parts = {"/reviews": self.reviews, "/commits": self.commits}
         if part:

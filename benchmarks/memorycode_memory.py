@@ -19,7 +19,7 @@ from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.extraction.suggestions import list_suggestions
 from memory_ci.lifecycle.consolidation import plan_consolidation
 from memory_ci.lifecycle.prominence import is_in_force
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.records.candidate import Candidate, ExistingEntry, Judged, Request
 from memory_ci.records.config import ExtractionConfig
 from memory_ci.records.entry import PROJECT, Entry, Located, create_entry
@@ -146,7 +146,7 @@ def _keep(entry: Entry, today: date) -> KeptEntry:
         title=entry.title,
         text="\n".join((entry.title, entry.body, *entry.evidence)),
         is_in_force=is_in_force(entry, today),
-        is_contradicted=any(relation.kind == "contradicts" for relation in relations_of(entry)),
+        is_contradicted=any(relation.kind == "contradicts" for relation in parse_relations(entry)),
     )
 
 

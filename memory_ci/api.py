@@ -18,7 +18,7 @@ from memory_ci.cli import plain
 from memory_ci.memory.workspace import (
     Workspace,
     load_memory,
-    open_committed,
+    open_unconfigured,
     open_workspace,
     workspace_at,
 )
@@ -47,7 +47,7 @@ class Memory:
     Open one with `Memory.open`. All methods raise `MemoryCIError` for errors that the caller can
     act on: it has a `message`, a stable `slug` and a `hint`.
 
-    The time is that of the clock, or `SOURCE_DATE_EPOCH` if it is set. The environment determines
+    The time is read from the clock, or `SOURCE_DATE_EPOCH` if it is set. The environment determines
     which forge and model can be reached, as for the command line.
     """
 
@@ -64,8 +64,8 @@ class Memory:
         Args:
             workspace: the repository and its configuration.
             at: a revision, or `STAGED`; None for the files of the work tree.
-            now: the time; None for that of the clock.
-            environ: the environment; None for that of the process.
+            now: the time; None to read the clock.
+            environ: the environment; None for the environment of the process.
         """
         self._workspace = workspace
         self._at = at
@@ -99,7 +99,7 @@ class Memory:
         start = Path(path)
         if at is None:
             return cls(open_workspace(start, is_named=True))
-        committed = open_committed(start, is_named=True)
+        committed = open_unconfigured(start, is_named=True)
         return cls(workspace_at(committed.repo, at), at)
 
     def entries(self) -> tuple[Located, ...]:

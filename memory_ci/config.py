@@ -419,7 +419,7 @@ def _suggest_key(key: str, valid_keys: tuple[str, ...]) -> str:
     Credentials, addresses and programs are read from the environment only, for any contributor can
     change a file of the repository.
     """
-    from difflib import get_close_matches  # 1 ms that only an unknown key costs
+    from difflib import get_close_matches  # Not at the top: only an unknown key needs it.
 
     is_typo = bool(get_close_matches(key, valid_keys, n=1, cutoff=0.8))
     if not is_typo and OUTSIDE & set(re.split(r"[^a-z]+", key.lower())):

@@ -41,7 +41,7 @@ def count(label: str, items: Iterable[T], total: int | None = None) -> Iterator[
     Args:
         label: the work, in plain words.
         items: the items.
-        total: the number of items; None for that of a collection.
+        total: the number of items; None to take the length of a collection.
 
     >>> list(count("Reading files", ["a", "b"]))
     ['a', 'b']

@@ -255,7 +255,7 @@ class SecretClues(msgspec.Struct, frozen=True):
         """Return whether `find_secrets` may find something in a text.
 
         Args:
-            text: one of the texts of which these are the signs.
+            text: one of the texts.
             lowered: this text in lower case.
         """
         for keyword, companions in self.keywords:
@@ -366,7 +366,7 @@ def _match_pattern(
 
     Args:
         pattern: the pattern.
-        keywords: those of its keywords that the text may hold.
+        keywords: its keywords that the text may hold.
         text: the text.
         lowered: the text in lower case.
     """

@@ -77,14 +77,14 @@ def spell_negations(text: str) -> str:
 
 
 def _spell_negation(ending: re.Match[str]) -> str:
-    """Return the end of a negation with its apostrophe; that of any other word unchanged."""
+    """Return the end of a negation with its apostrophe; the end of any other word unchanged."""
     start = max(0, ending.start() - MAX_STEM)
     is_bare = BARE_STEM.search(ending.string, start, ending.start() + 1)
     return f"{ending[0][0]}'t" if is_bare else ending[0]
 
 
 def count_words(text: str) -> int:
-    """Count the words between blanks; in scripts without blanks, those of `words`."""
+    """Count the words between blanks; in scripts without blanks, as `words` splits them."""
     if not text.isascii() and UNSPACED.search(text):
         return sum(1 for _ in words(text))
     return len(text.split())

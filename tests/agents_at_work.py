@@ -1,4 +1,4 @@
-"""What agents leave beside a repository: transcripts in the true format, at the times of the test's commits."""
+"""Transcripts of agents' sessions, their capture, and branches that are merged as on GitHub."""
 
 from __future__ import annotations
 
@@ -23,26 +23,34 @@ STEP = timedelta(seconds=10)
 
 
 def make_session(
-    *said: str | Record,
+    *messages: str | Record,
     at: datetime,
     session: str = SESSION,
     branch: str = "elsewhere",
     first: int = 1,
 ) -> bytes:
-    """A transcript of Claude Code, a record every ten seconds from `at` on: human turns, and records as they are."""
+    """Return a transcript of Claude Code with a record every ten seconds.
+
+    Args:
+        messages: the text of a person's turn, or a complete record.
+        at: the time of the first record.
+        session: the id of the session.
+        branch: the branch that the records name.
+        first: the number of the first record.
+    """
     lines = []
-    for number, one in enumerate(said, start=first):
-        record = make_user(one, number) if isinstance(one, str) else one
+    for number, message in enumerate(messages, start=first):
+        record = make_user(message, number) if isinstance(message, str) else message
         when = (at + STEP * (number - first)).isoformat()
         record = {
             key: value for key, value in record.items() if key != "cwd"
-        }  # nothing says that it was elsewhere
+        }  # no record names another directory
         lines.append(record | {"sessionId": session, "gitBranch": branch, "timestamp": when})
     return make_lines(*lines)
 
 
-def refusing(reason: str, number: int = 50) -> tuple[Record, Record]:
-    """The call of a tool, and a person's refusal of it with this reason."""
+def make_refusal(reason: str, number: int = 50) -> tuple[Record, Record]:
+    """Return the records of a tool call and of a person's refusal with a reason."""
     call = make_agent(
         make_call("Bash", call=f"toolu_{number}", command="npm install"), number=number
     )
@@ -54,7 +62,7 @@ def refusing(reason: str, number: int = 50) -> tuple[Record, Record]:
 
 
 def keep_session(project: Project, folder: Path, data: bytes) -> str:
-    """Capture a transcript as an agent's hook does; the key of its session."""
+    """Capture a transcript as an agent's hook does, and return the key of its session."""
     path = folder / "transcript.jsonl"
     path.write_bytes(data)
     (captured,) = capture(project.workspace, path, project.clock.now)
@@ -69,18 +77,16 @@ def merge_branch(
     path: str = "src/retry.py",
     author: str | None = None,
 ) -> str:
-    """Merge a branch with a commit for each message, as GitHub's merge button words it; the sha of the merge."""
+    """Merge a branch with a commit for each message, with the merge message of GitHub; return the merge's sha."""
     project.branch(branch)
-    for place, message in enumerate(messages):
-        project.commit(message, {path: f"{branch} {place}\n"}, author)
-    project.checkout("main")
-    return project.merge(
-        branch, message=f"Merge pull request #{number} from ada/{branch}\n\n{messages[0]}"
-    )
+    for index, message in enumerate(messages):
+        project.commit(message, {path: f"{branch} {index}\n"}, author)
+    title = f"Merge pull request #{number} from ada/{branch}"
+    return project.merge_back(branch, f"{title}\n\n{messages[0]}")
 
 
 def put_tree(project: Project, ref: str, files: dict[str, bytes]) -> None:
-    """A commit of `files` alone at `ref`: how tools keep their data beside the branches of people."""
+    """Make a ref point to a commit without parents that holds `files`, as tools store their data in git."""
     home = project.git("rev-parse", "--abbrev-ref", "HEAD")
     project.git("checkout", "-q", "--orphan", "of-a-tool")
     project.git("rm", "-rfq", ".")

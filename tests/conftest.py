@@ -1,4 +1,4 @@
-"""Fixtures of every test: a sealed environment, a home of its own, no network, golden files."""
+"""Fixtures for every test: a clean environment, an empty home, no network, golden files."""
 
 from __future__ import annotations
 
@@ -25,45 +25,58 @@ from tests.repos import QUICK, git_settings
 
 T = TypeVar("T")
 
-OUTSIDE = ("GIT_", "XDG_", "ANTHROPIC_", "CLAUDE", "GITHUB_", "GH_", "GITLAB_", "CI_", "MEMORY_CI_")
-"""Variables of these families would let the caller's machine decide what a test sees."""
+REMOVED_PREFIXES = (
+    "GIT_",
+    "XDG_",
+    "ANTHROPIC_",
+    "CLAUDE",
+    "GITHUB_",
+    "GH_",
+    "GITLAB_",
+    "CI_",
+    "MEMORY_CI_",
+)
+"""Prefixes of environment variables that are removed, or results would depend on the caller's machine."""
 
-OUTSIDE_NAMES = (
+REMOVED_NAMES = (
     *("CI", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LANGUAGE", "PAGER", "EMAIL"),
-    "PYTHONDONTWRITEBYTECODE",  # each process that a test starts would compile all anew
+    "PYTHONDONTWRITEBYTECODE",  # each process that a test starts would compile every module again
 )
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY")
-"""With a proxy set, a request to a loopback double would leave the machine."""
+"""With a proxy set, a request to a server on localhost would leave the machine."""
 
 SEALED = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_TERMINAL_PROMPT": "0",
-    # Not GIT_AUTHOR_NAME: that beats `git -c user.name`, so a commit of ours without an identity would go unseen.
+    # Not GIT_AUTHOR_NAME: it overrides `git -c user.name` and would hide a commit made without an identity.
     **git_settings({"user.name": "Tess Tester", "user.email": "tess@example.com"}),
-    "MEMORY_CI_EMBEDDER": "none",  # with the extra installed, every retrieval would load a model
+    "MEMORY_CI_EMBEDDER": "none",  # with the extra installed, every retrieval would load an embedding model
     "LC_ALL": "C.UTF-8",
     "TZ": "UTC",
 }
 
 settings.register_profile("local", deadline=None, max_examples=15)
-settings.register_profile("ci", deadline=None, max_examples=25, derandomize=True, database=None)
+settings.register_profile("ci", deadline=None, max_examples=15, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-WORTH_WORKERS = 100_000
-"""Bytes of test files. With fewer chosen, a worker would take longer to start than it saves."""
+MIN_BYTES_FOR_WORKERS = 100_000
+"""Bytes of selected test files below which starting xdist workers takes longer than they save."""
 
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - pytest makes a directory of its own in it
-"""Linux keeps these files in memory: thousands of small repositories are made and removed sooner than on a disk."""
+"""A file system in memory: thousands of small repositories are made and removed faster than on a disk."""
 
-ENOUGH = 2 * 2**30
-"""Bytes that must be free there; a container may have 64 MiB in all. A worker keeps about 120 MiB at a time."""
+MIN_FREE_BYTES = 2 * 2**30
+"""Bytes that must be free in it: a container may have only 64 MiB, and a worker needs about 120 MiB."""
 
 
 def pytest_configure() -> None:
+    """Put temporary directories into memory if there is enough space and programs may run there."""
     is_free = (
-        MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free >= ENOUGH
+        MEMORY.is_dir()
+        and os.access(MEMORY, os.W_OK)
+        and shutil.disk_usage(MEMORY).free >= MIN_FREE_BYTES
     )
     if (
         is_free and not os.statvfs(MEMORY).f_flag & os.ST_NOEXEC
@@ -80,7 +93,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare the garbage collector what every test needs: modules and eleven thousand tests are never freed."""
+    """Exempt imported modules and collected tests from garbage collection, since they are never freed."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
@@ -88,26 +101,28 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """No workers where little is chosen, a worker for each core otherwise (None: pytest-xdist counts them)."""
-    chosen = [Path(argument.partition("::")[0]) for argument in config.args]
+    """Return 0 workers for a small selection, otherwise None: pytest-xdist then starts one per core."""
+    selected_paths = [Path(argument.partition("::")[0]) for argument in config.args]
     files = {
-        file for path in chosen for file in (path.rglob("test_*.py") if path.is_dir() else [path])
+        file
+        for path in selected_paths
+        for file in (path.rglob("test_*.py") if path.is_dir() else [path])
     }
-    is_little = (
+    is_small = (
         config.option.keyword
-        or sum(file.stat().st_size for file in files if file.exists()) < WORTH_WORKERS
+        or sum(file.stat().st_size for file in files if file.exists()) < MIN_BYTES_FOR_WORKERS
     )
-    return 0 if is_little else None
+    return 0 if is_small else None
 
 
 @pytest.fixture(autouse=True, scope="session")
 def sealed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Nothing of the caller's environment reaches a test, and no test reaches the network.
+    """Remove the caller's environment variables and git configuration, and block the network.
 
-    Dates of commits are not set here: whoever makes a commit says when.
+    Commit dates are not set here: the repository builders set them.
     """
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if is_outside(name)]:
+        for name in [name for name in os.environ if is_removed(name)]:
             patch.delenv(name)
         for name, value in SEALED.items():
             patch.setenv(name, value)
@@ -116,7 +131,7 @@ def sealed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         quick.write_text(
             "".join(f"[{section}]\n\t{name} = {value}\n" for section, name, value in pairs)
         )
-        patch.setenv("GIT_CONFIG_GLOBAL", str(quick))  # the product's git reads it, too
+        patch.setenv("GIT_CONFIG_GLOBAL", str(quick))  # the git that memory-ci starts reads it, too
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         time.tzset()
         for method in ("connect", "connect_ex"):
@@ -126,10 +141,10 @@ def sealed_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 
 @pytest.fixture(autouse=True, scope="session")
-def signals_arrive() -> Iterator[None]:
-    """What tests start can be interrupted, also where these signals were ignored at start (`nohup make test`, `&`).
+def handle_ignored_signals() -> Iterator[None]:
+    """Let programs that tests start be interrupted, even if pytest was started with signals ignored (`nohup`, `&`).
 
-    A handler of ours is the default again in every program that is started; an ignored signal would stay ignored.
+    A child process inherits an ignored signal, but resets a signal with a handler to its default.
     """
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
     ignored = [number for number, handler in before.items() if handler == signal.SIG_IGN]
@@ -142,14 +157,14 @@ def signals_arrive() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Paths for homes; `mktemp` of each would read the names of all that were made before it."""
+    """Yield paths for home directories; `mktemp` for each test would list all earlier ones every time."""
     folder = tmp_path_factory.mktemp("homes")
     return (folder / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
 def home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty home, beside `tmp_path` so that a repository made in `tmp_path` does not contain it."""
+    """Set HOME to an empty directory outside `tmp_path`, so that no repository in `tmp_path` contains it."""
     path = next(homes)
     path.mkdir()
     monkeypatch.setenv("HOME", str(path))
@@ -168,9 +183,9 @@ def project(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Project:
-    """A repository with memory set up, and one merged pull request whose author marked what was learned.
+    """Return a copy of the project of `make_project`.
 
-    With the marker `in_project` it is the current directory, and the day is 2026-11-21.
+    With the marker `in_project` it is the current directory, and the date is 2026-11-21.
     """
     copy = copy_project(project_template, tmp_path / "shop")
     if request.node.get_closest_marker("in_project"):
@@ -181,13 +196,13 @@ def project(
 
 @pytest.fixture
 def run() -> Run:
-    """`run("check", "--json")` gives exit_code, stdout and stderr; a traceback fails the test."""
+    """Run a command line: `run("check", "--json")` has exit_code, stdout and stderr; a traceback fails the test."""
     return invoke
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
-    """`golden(name, text)` compares `text` with tests/golden/`name`; `--update-golden` rewrites the file."""
+    """Compare texts with files: `golden(name, text)` reads tests/golden/`name`; `--update-golden` rewrites it."""
     update = bool(request.config.getoption("--update-golden"))
 
     def compare(name: str, text: str) -> None:
@@ -202,12 +217,12 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
     return compare
 
 
-def is_outside(name: str) -> bool:
-    return name.startswith(OUTSIDE) or name in OUTSIDE_NAMES or name.upper() in PROXIES
+def is_removed(name: str) -> bool:
+    return name.startswith(REMOVED_PREFIXES) or name in REMOVED_NAMES or name.upper() in PROXIES
 
 
 def loopback_only(connect: Callable[..., T]) -> Callable[..., T]:
-    """`connect` that fails the test, past any `except Exception`, when the peer is not this machine."""
+    """Return a `connect` that fails the test if the peer is another machine; `except Exception` cannot catch it."""
 
     def guarded(self: socket.socket, address: object) -> T:
         if self.family != socket.AF_UNIX and not is_loopback(address):
@@ -218,7 +233,7 @@ def loopback_only(connect: Callable[..., T]) -> Callable[..., T]:
 
 
 def is_loopback(address: object) -> bool:
-    """Is an (host, port, …) address on this machine? Names other than localhost count as outside."""
+    """Return whether a (host, port, …) address is on this machine; names other than localhost are not."""
     host = address[0] if isinstance(address, tuple) else ""
     if host == "localhost":
         return True

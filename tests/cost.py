@@ -1,4 +1,4 @@
-"""What a call costs, as a count that is the same on every machine."""
+"""The cost of a call as a count of function calls, which is the same on every machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def count_calls(function: Callable[[], object]) -> int:
-    """Return how many functions are called, those of C among them, while a function runs."""
+    """Run a function and return how many functions it calls, C functions included."""
     count = 0
 
     def note(frame: FrameType, event: str, argument: object) -> None:

@@ -1,4 +1,4 @@
-"""Calls that are given up when something has happened, not when a time is over."""
+"""Deadlines that pass on an event of the test, not on the clock."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ T = TypeVar("T")
 
 
 def give_up_when(stuck: Semaphore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every bounded call pass its deadline as soon as a server says by `stuck` that it hangs.
+    """Make each call with a deadline time out as soon as the test's server signals that it hangs.
 
     Args:
-        stuck: released once for each call that the server does not answer to its end.
-        monkeypatch: takes the place of the clock in `memory_ci.deadline`.
+        stuck: the server releases it once for each request that it does not finish answering.
+        monkeypatch: replaces the wait in `memory_ci.deadline`.
     """
 
     def await_outcome(outcome: Future[T], seconds: float) -> T:
-        outcome.add_done_callback(lambda _: stuck.release())  # a call that ends is not waited for
+        outcome.add_done_callback(lambda _: stuck.release())  # a call that ends needs no timeout
         stuck.acquire()
         return outcome.result(timeout=0)
 

@@ -1,8 +1,8 @@
-"""Writes commits into the files of a repository as git does, where git would need processes of its own.
+"""Writes commits directly into the files of a repository, where git would need several processes.
 
-Tests make thousands of commits, and nearly all are of one kind: a few files change in a repository without hooks,
-attributes or settings of its own. `RepoBuilder` writes these here, and lets git make every other commit.
-tests/test_gitfiles.py compares the results of both. Formats: gitrepository-layout(5), gitformat-index(5).
+Tests make thousands of commits, nearly all of one kind: a few files change in a repository without hooks,
+attributes or special settings. `RepoBuilder` writes these with this module, and lets git make all others.
+tests/test_gitfiles.py compares the results. Formats: gitrepository-layout(5), gitformat-index(5).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import shutil
 import stat
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from configparser import ConfigParser, Error
 from datetime import datetime
 from functools import cache
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 NO_COMMIT = "0" * 40
-"""Stands in a reflog for the commit before the first."""
+"""The id in a reflog for the commit before the first."""
 
 PLAIN_SETTINGS = {
     ("core", "repositoryformatversion", "0"),
@@ -33,13 +33,13 @@ PLAIN_SETTINGS = {
 """Settings that `git init` writes."""
 
 PLAIN_SECTIONS = ("remote ", "branch ", "user", "receive")
-"""Sections that no commit depends on: identities of tests come from the environment."""
+"""Sections without effect on commits: identities of tests come from the environment."""
 
 UNFINISHED = {
     *("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "SQUASH_MSG", "MERGE_MSG"),
     *("rebase-merge", "rebase-apply"),
 }
-"""Files and folders of a merge or rebase, which a commit would go on with."""
+"""Files and folders of an unfinished merge or rebase, which a commit would continue."""
 
 ATTRIBUTES = (".gitattributes", ".git/info/attributes")
 
@@ -66,7 +66,7 @@ LONGEST_NAME = 0xFFF
 
 
 class NotPlain(Exception):
-    """A commit that only git can make."""
+    """Raised for a commit that only git can make."""
 
 
 class IndexEntry(NamedTuple):
@@ -98,12 +98,12 @@ class Signatures(NamedTuple):
 
     def sign(self, identity: str) -> str:
         if not IDENTITY.fullmatch(identity):
-            raise NotPlain(f"git would write {identity} otherwise")
+            raise NotPlain(f"git would write {identity} differently")
         return f"{identity} {int(self.when.timestamp())} {self.when:%z}"
 
 
 class GitFiles:
-    """The repository at `root`, which has its own `.git`.
+    """The repository at `root`, which must have its own `.git`.
 
     Raises:
         NotPlain: something in it could change how git makes a commit.
@@ -127,33 +127,104 @@ class GitFiles:
             raise NotPlain("settings that a commit may depend on")
 
     def commit(self, message: bytes, paths: Iterable[str], signatures: Signatures) -> str:
-        """Commit what is staged and the files at `paths`; return the id of the commit.
+        """Commit the index and the files at `paths`, and return the id of the commit.
 
         Raises:
-            NotPlain: as for the class. Nothing was changed then, but blobs may have been written.
+            NotPlain: as for the class. Nothing was changed then, except that blobs may have been written.
         """
-        text = clean_message(message)
-        author, committer = map(signatures.sign, (signatures.author, signatures.committer))
         index = self._refresh(self._read_index())
         for path in paths:
             self._stage(index, path)
         if any(path.endswith(b".gitattributes") for path in index):
             raise NotPlain("attributes")
         branch, parent = self._read_head()
-        tree = self.write_tree({path: (entry.mode, entry.blob) for path, entry in index.items()})
-        head = [f"tree {tree.hex()}", f"parent {parent}", f"author {author}"]
-        if not parent:
-            head.remove("parent ")
-        content = "\n".join([*head, f"committer {committer}", "", text])
-        commit = self.write_object("commit", content.encode()).hex()
+        parents = [parent] if parent else []
+        commit, subject = self._write_commit(index, parents, message, signatures)
         self._write_index(index)
         action = "commit" if parent else "commit (initial)"
-        subject = " ".join(text.partition("\n")[0].split())
-        log = f"{parent or NO_COMMIT} {commit} {committer}\t{action}: {subject}\n"
-        for name in {"HEAD", branch}:
-            write_file(self.git / "logs" / name, log.encode(), mode="ab")
-        write_file(self.git / branch, f"{commit}\n".encode())
+        self._move(branch, parent, commit, f"{action}: {subject}", signatures)
         return commit
+
+    def create_branch(self, name: str, signatures: Signatures) -> None:
+        """Make a branch at HEAD and check it out."""
+        start, commit = self._read_head()
+        ref = f"refs/heads/{name}"
+        if not commit or (self.git / ref).exists() or self._read_ref(ref):
+            raise NotPlain("git refuses, or makes a branch without commits")
+        self._log(ref, NO_COMMIT, commit, "branch: Created from HEAD", signatures)
+        write_file(self.git / ref, f"{commit}\n".encode())
+        self._check_out(start, ref, commit, commit, signatures)
+
+    def merge_back(
+        self, branch: str, target_name: str, message: bytes, signatures: Signatures
+    ) -> str:
+        """Check out another branch, and merge the present one into it; return the id of the merge commit.
+
+        Raises:
+            NotPlain: the branch does not descend from the other one, or has something staged.
+        """
+        index = self._read_index()
+        merged, tip = self._read_head()
+        if merged != f"refs/heads/{branch}":
+            raise NotPlain("another branch is checked out")
+        ref = f"refs/heads/{target_name}"
+        target = self._read_ref(ref)
+        tree, parents = self._read_commit(tip)
+        if tree != self._write_index_tree(index):
+            raise NotPlain("something is staged")
+        while parents != [target]:
+            if len(parents) != 1:
+                raise NotPlain("HEAD does not descend from the branch alone")
+            _, parents = self._read_commit(parents[0])
+        commit, _ = self._write_commit(index, [target, tip], message, signatures)
+        self._check_out(merged, ref, tip, target, signatures)
+        action = f"merge {branch}: Merge made by the 'ort' strategy."
+        self._move(ref, target, commit, action, signatures)
+        return commit
+
+    def _write_commit(
+        self, index: Index, parents: Sequence[str], message: bytes, signatures: Signatures
+    ) -> tuple[str, str]:
+        """Write a commit of what is staged; return its id and its subject."""
+        text = clean_message(message)
+        lines = [
+            f"tree {self._write_index_tree(index)}",
+            *[f"parent {parent}" for parent in parents],
+            f"author {signatures.sign(signatures.author)}",
+            f"committer {signatures.sign(signatures.committer)}",
+        ]
+        commit = self.write_object("commit", "\n".join([*lines, "", text]).encode())
+        return commit.hex(), " ".join(text.partition("\n")[0].split())
+
+    def _write_index_tree(self, index: Index) -> str:
+        tree = self.write_tree({path: (entry.mode, entry.blob) for path, entry in index.items()})
+        return tree.hex()
+
+    def _read_commit(self, commit: str) -> tuple[str, list[str]]:
+        """The tree and the parents of a commit."""
+        try:
+            data = zlib.decompress((self.git / "objects" / commit[:2] / commit[2:]).read_bytes())
+        except OSError as error:
+            raise NotPlain("a packed commit, or none") from error
+        head = data.partition(b"\0")[2].decode("utf-8", "replace").partition("\n\n")[0]
+        fields = [line.partition(" ") for line in head.splitlines()]
+        return fields[0][2], [value for key, _, value in fields if key == "parent"]
+
+    def _check_out(self, old: str, new: str, old_tip: str, tip: str, by: Signatures) -> None:
+        """Point HEAD at another branch, whose files the work tree has."""
+        action = f"checkout: moving from {shorten(old, old_tip)} to {shorten(new, tip)}"
+        self._log("HEAD", old_tip, tip, action, by)
+        write_file(self.git / "HEAD", f"ref: {new}\n".encode())
+
+    def _move(self, branch: str, old: str, new: str, action: str, by: Signatures) -> None:
+        """Move HEAD with its branch to a commit."""
+        for name in {"HEAD", branch}:
+            self._log(name, old or NO_COMMIT, new, action, by)
+        write_file(self.git / branch, f"{new}\n".encode())
+
+    def _log(self, name: str, old: str, new: str, action: str, by: Signatures) -> None:
+        line = f"{old} {new} {by.sign(by.committer)}\t{action}\n"
+        write_file(self.git / "logs" / name, line.encode(), mode="ab")
 
     def copy_bare(self, path: Path) -> None:
         """Make a bare repository with the branches and tags of this one, as `git clone --bare` does.
@@ -199,13 +270,13 @@ class GitFiles:
         return self.write_object("tree", b"".join(lines[name] for name in sorted(lines)))
 
     def _read_head(self) -> tuple[str, str]:
-        """The ref of the branch that is checked out, HEAD for none, and its commit, "" before the first."""
+        """Return the ref of the checked-out branch (HEAD if detached) and its commit ("" before the first)."""
         head = (self.git / "HEAD").read_text().strip()
         branch = head.removeprefix("ref: ")
         return ("HEAD", head) if branch == head else (branch, self._read_ref(branch))
 
     def _read_ref(self, name: str) -> str:
-        """The commit of a ref, from its file or from the list of packed refs; "" where there is none."""
+        """Return the commit of a ref from its file or the list of packed refs; "" if there is none."""
         file, packed = self.git / name, self.git / "packed-refs"
         if file.exists():
             return file.read_text().strip()
@@ -236,9 +307,9 @@ class GitFiles:
         return index
 
     def _refresh(self, index: Index) -> Index:
-        """The index with the stat data that files have now, where their content is that of the index.
+        """Return the index with the current stat data of files whose content is that of the index.
 
-        A file that was written twice within a second may look unchanged. Where its content is not what was staged,
+        A file that was written twice within a second may look unchanged. If its content differs from the staged one,
         the size 0 makes git read it.
         """
         file = self.git / "index"
@@ -286,7 +357,7 @@ class GitFiles:
 
 @cache
 def is_plain_config(text: str) -> bool:
-    """Has the file of settings of a repository only such as `git init`, `git clone` and identities need?"""
+    """Return whether a repository's configuration has only settings of `git init`, `git clone` and identities."""
     config = ConfigParser(strict=False, interpolation=None)
     try:
         config.read_string(text)
@@ -299,8 +370,13 @@ def is_plain_config(text: str) -> bool:
     return True
 
 
+def shorten(ref: str, commit: str) -> str:
+    """The name by which a reflog calls a branch; a commit where none is checked out."""
+    return commit if ref == "HEAD" else ref.removeprefix("refs/heads/")
+
+
 def clean_message(message: bytes) -> str:
-    """A message as `git commit --file` cleans it: no trailing blanks, and no two empty lines in a row."""
+    """Return a message as `git commit --file` cleans it: no trailing blanks, and no two empty lines in a row."""
     try:
         text = message.decode()
     except UnicodeDecodeError as error:
@@ -313,7 +389,7 @@ def clean_message(message: bytes) -> str:
 
 
 def stat_entry(file: Path) -> IndexEntry | None:
-    """The stat data of a regular file, without a blob; None for anything else."""
+    """Return the stat data of a regular file, without a blob; None for anything else."""
     try:
         data = file.lstat()
     except OSError:
@@ -335,13 +411,13 @@ def stat_entry(file: Path) -> IndexEntry | None:
 
 
 def read_blob(file: Path) -> bytes:
-    """The id of the blob with a file's content."""
+    """Return the id of the blob with a file's content."""
     content = file.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
 
 
 def padded_length(path: bytes) -> int:
-    """The length of an index entry: 1 to 8 zero bytes fill it up to a multiple of 8."""
+    """Return the length of an index entry: 1 to 8 zero bytes fill it up to a multiple of 8."""
     return (INDEX_ENTRY.size + len(path) + 8) & ~7
 
 

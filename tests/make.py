@@ -1,4 +1,4 @@
-"""Makers of records: a test says only what it is about."""
+"""Functions that make records with default values; a test names only the fields that matter to it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,12 @@ ID = "0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11"
 
 
 def examples(most: int) -> settings:
-    """Settings of a property that asks for `most` examples: all of them in CI, a fifth where a person waits."""
-    return settings(max_examples=most if os.environ.get("CI") else min(most, max(most // 5, 10)))
+    """Return hypothesis settings: half of `most` examples in CI, a fifth of them on a developer's machine.
+
+    CI tries the same examples each time, so that further ones would find nothing after the first time.
+    """
+    part = most // 2 if os.environ.get("CI") else most // 5
+    return settings(max_examples=min(most, max(part, 10)))
 
 
 def make_id(number: int) -> str:
@@ -26,6 +30,7 @@ def make_id(number: int) -> str:
 
 
 def make_entry(number: int = 1, **fields: Any) -> Entry:
+    """Return an entry with an id made from its number."""
     defaults: dict[str, Any] = {
         "id": make_id(number),
         "type": "procedural",
@@ -53,12 +58,14 @@ def make_located(
     where: str = "",
     **fields: Any,
 ) -> Located:
+    """Return an entry with its place: the file, the line and the scope."""
     return Located(make_entry(number, **fields), path, 1, ScopeOf(scope, where))
 
 
 def make_commit(
     message: str = "work", sha: str = "a" * 40, paths: tuple[str, ...] = (), **fields: Any
 ) -> Commit:
+    """Return a commit that modifies paths."""
     defaults: dict[str, Any] = {
         "sha": sha,
         "parents": ("b" * 40,),
@@ -73,11 +80,12 @@ def make_commit(
 
 
 def make_change(*commits: Commit, **fields: Any) -> MergedChange:
-    found = commits or (make_commit(),)
+    """Return a merged change of these commits, by default one."""
+    members = commits or (make_commit(),)
     defaults: dict[str, Any] = {
         "kind": "direct",
-        "tip": found[-1],
-        "commits": found,
-        "title": found[-1].subject,
+        "tip": members[-1],
+        "commits": members,
+        "title": members[-1].subject,
     }
     return MergedChange(**defaults | fields)

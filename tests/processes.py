@@ -1,4 +1,4 @@
-"""Programs that go on in the background when whoever started them has ended: waited for, without a clock."""
+"""Background processes whose parent has ended: tests wait for their end without a clock."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ import pytest
 from memory_ci.gitrepo.objects import close_all
 
 PR_SET_CHILD_SUBREAPER = 36
-"""prctl(2) of Linux: whoever has lost its parent becomes a child of this process, which can then wait for its end."""
+"""prctl(2) of Linux: orphaned processes become children of this process, which can then wait for their end."""
 
 CAN_ADOPT = sys.platform == "linux"
 
 
 class Background:
-    """What a block has started and left behind."""
+    """The orphaned processes of a test."""
 
     def __init__(self) -> None:
         self._before = set(_list_children())
 
     def list(self) -> list[int]:
-        """Return the processes that run, whose parent has ended."""
+        """Return the ids of running processes whose parent has ended."""
         return [pid for pid in _list_children() if pid not in self._before]
 
     def wait(self, *, but_for: int | None = None) -> None:
-        """Wait until all of them have ended, and what they started. Git processes that are kept are ended.
+        """Wait until all of them and their children have ended; end our own long-lived git processes first.
 
-        Whoever ends hands its own children to us before we hear of its end. So when no child is left, nothing is.
+        A process that ends passes its children to this process before `waitpid` returns. So when no
+        child is left, no process is.
 
         Args:
-            but_for: a process that goes on.
+            but_for: the id of a process that is not waited for.
         """
         close_all()
         while pids := [pid for pid in self.list() if pid != but_for]:
@@ -46,7 +47,7 @@ class Background:
 
 @pytest.fixture
 def background(tmp_path: Path) -> Iterator[Background]:
-    """Become the parent of what the test leaves running. All of it has ended before `tmp_path` is removed."""
+    """Adopt the background processes of a test, and wait for their end before `tmp_path` is removed."""
     close_all()
     background = Background()
     adopt(True)
@@ -61,6 +62,7 @@ def adopt(is_wanted: bool) -> None:
 
 
 def _list_children() -> list[int]:
+    """Return the ids of the child processes of this process."""
     children: list[int] = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdecimal():

@@ -1,4 +1,4 @@
-"""A small project with memory, driven as a user would: through the flows, asked with git afterwards."""
+"""A small project with memory: tests run memory-ci's functions on it and read the result with git."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from memory_ci.store.layout import fragment_path
 from tests.repos import RepoBuilder, make_repo
 
 IMPORTED_FROM = str(Path(memory_ci.__file__).parent.parent)
-"""PYTHONPATH of processes that shall run the package under test: the checkout, or that of an installed wheel."""
+"""PYTHONPATH for processes that run the package under test: the checkout, or the installed wheel."""
 
 TODAY = date(2026, 11, 21)
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
-WORDS_ALONE = {"MEMORY_CI_EMBEDDER": "none"}
-"""An environment in which no retrieval loads the model of vectors."""
+WITHOUT_EMBEDDER = {"MEMORY_CI_EMBEDDER": "none"}
+"""An environment in which retrieval uses words only and loads no embedding model."""
 
 MARKED = """fix: charge a card once
 
@@ -48,7 +48,7 @@ Decision: every {name} job goes through the {name} queue in src/{name}.py, becau
 
 
 class Project(RepoBuilder):
-    """A RepoBuilder that also runs memory-ci."""
+    """A repository builder that also runs memory-ci."""
 
     @property
     def workspace(self) -> Workspace:
@@ -101,20 +101,17 @@ class Project(RepoBuilder):
         """Merge a branch with one commit, as GitHub's merge button words it."""
         self.branch(branch)
         self.commit(message, {path: f"{branch}\n"})
-        self.checkout("main")
-        return self.merge(
-            branch,
-            message=f"Merge pull request #{number} from ada/{branch}\n\n{message.splitlines()[0]}",
-        )
+        title = f"Merge pull request #{number} from ada/{branch}"
+        return self.merge_back(branch, f"{title}\n\n{message.splitlines()[0]}")
 
 
 def copy_project(template: Project, path: Path) -> Project:
-    """The same repository at another place: copying is cheaper than building."""
+    """Return a copy of a project: copying is cheaper than building it again."""
     return template.copy(path)
 
 
 def make_project(path: Path) -> Project:
-    """A repository with memory set up, and one merged pull request whose author marked what was learned."""
+    """Make a repository with memory and one merged pull request with marked lines (`Root cause:`, `Decision:`)."""
     repo = make_repo(path)
     project = Project(repo.path, repo.clock)
     project.commit("Start", {"src/client.py": "one\n", "README.md": "Shop\n"})

@@ -1,4 +1,4 @@
-"""Remotes that a run publishes to: bare repositories with rules, a forge that opens pull requests, git over HTTP."""
+"""Remotes to publish to: bare repositories that refuse pushes, doubles of GitHub and GitLab, git over HTTP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memory_ci.records.config import PublishMode
 from memory_ci.records.plan import Plan, Published
 from tests.project import NOW, TODAY, Project
 from tests.repos import Clock, RepoBuilder
-from tests.servers import Answer, Asked, Handler, json_answer
+from tests.servers import Answer, Handler, HttpRequest, json_answer
 
 UPDATE = "memory-ci/update"
 TOKEN = "ghs_" + "n0tArealT0ken" * 3
@@ -36,14 +36,14 @@ done
 
 
 class Remote(RepoBuilder):
-    """A bare repository that others push to."""
+    """A bare repository that clones push to."""
 
     def refuse(self, ref: str, words: str) -> None:
         """Refuse pushes to `ref` as a forge does, from a pre-receive hook."""
-        self.judge(f'test "$ref" = "{ref}" && echo "{words}" >&2 && exit 1')
+        self.run_before_receive(f'test "$ref" = "{ref}" && echo "{words}" >&2 && exit 1')
 
-    def judge(self, test: str) -> None:
-        """Judge each ref that is pushed by a line of shell, which exits with 1 to refuse it."""
+    def run_before_receive(self, test: str) -> None:
+        """Run a line of shell for each pushed ref, in a pre-receive hook; it exits with 1 to refuse the push."""
         script = f"#!/bin/sh\nwhile read old new ref; do\n  {test}\ndone\nexit 0\n"
         hook = self.path / "hooks" / "pre-receive"
         hook.parent.mkdir(exist_ok=True)
@@ -51,13 +51,13 @@ class Remote(RepoBuilder):
         hook.chmod(0o755)
 
     def note_options(self) -> Path:
-        """Take push options, and write each into the file that is given back: a line with its ref before it."""
+        """Accept push options, and return the file that will hold a line "REF OPTION" for each."""
         self.git("config", "receive.advertisePushOptions", "true")
-        noted, hook = self.path / "options", self.path / "hooks" / "post-receive"
+        log, hook = self.path / "options", self.path / "hooks" / "post-receive"
         hook.parent.mkdir(exist_ok=True)
         hook.write_text(NOTE_OPTIONS)
         hook.chmod(0o755)
-        return noted
+        return log
 
     def branches(self) -> set[str]:
         return set(self.git("for-each-ref", "--format=%(refname:short)", "refs/heads").splitlines())
@@ -68,14 +68,14 @@ class Remote(RepoBuilder):
 
 
 def make_remote(project: Project, path: Path) -> Remote:
-    """A remote with what the project has; it becomes the project's origin."""
+    """Make a bare clone of a project, and set it as the project's origin."""
     bare = project.bare(path)
     project.git("remote", "add", "origin", str(path))
     return Remote(bare.path, Clock(project.clock.now))
 
 
 class Waits:
-    """A pace that waits for nothing, and remembers what it would have waited."""
+    """A pace that does not sleep, and records the upper bounds of its waits."""
 
     def __init__(self) -> None:
         self.bounds: list[float] = []
@@ -93,7 +93,13 @@ class Waits:
 
 
 class Publisher:
-    """Runs publish on a project; `before` is done once, between the fetch of the tip and the push."""
+    """Runs publish on a project.
+
+    Attributes:
+        before: functions that run between the fetch of the tip and the push, one for each try.
+        failure: changes the plan before it is published.
+        waits: records the waits between tries.
+    """
 
     def __init__(self, project: Project, environ: Mapping[str, str] | None = None) -> None:
         self.project, self.environ = project, dict(environ or {})
@@ -130,7 +136,14 @@ class Publisher:
 
 
 class GitHubDouble:
-    """Pull requests and commits of `acme/shop`, over a bare repository; commits are made with git, beside the hooks."""
+    """A double of the GitHub API for `acme/shop`: it keeps pull requests, and makes commits in a bare repository.
+
+    Attributes:
+        stale: functions that run before a commit is made, so that the expected head is outdated.
+        refusal: the message with which commits and comments are refused.
+        answers: answers to requests by the last part of their path, instead of the usual ones.
+        requests: the requests for labels, reviewers and auto-merge.
+    """
 
     def __init__(self, remote: Remote, scratch: Path) -> None:
         self.remote, self.scratch = remote, scratch
@@ -141,63 +154,66 @@ class GitHubDouble:
         self.graphql_answer: Answer | None = None
         self.reviews: list[dict[str, Any]] = []
         self.answers: dict[str, Answer] = {}
-        self.asked: list[tuple[str, Any]] = []
+        self.requests: list[tuple[str, Any]] = []
 
     def environ(self, url: str) -> dict[str, str]:
         return {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop", "GITHUB_API_URL": url}
 
-    def __call__(self, asked: Asked) -> Answer:
-        if asked.headers.get("authorization") != f"Bearer {TOKEN}":
+    def __call__(self, request: HttpRequest) -> Answer:
+        if request.headers.get("authorization") != f"Bearer {TOKEN}":
             return json_answer({"message": "Bad credentials"}, 401)
-        what = asked.path.rpartition("/")[2]
-        if what == "permission":
-            return json_answer({"permission": "read" if "/reader/" in asked.path else "write"})
-        if what == "reviews":
+        resource = request.path.rpartition("/")[2]
+        if resource == "permission":
+            return json_answer({"permission": "read" if "/reader/" in request.path else "write"})
+        if resource == "reviews":
             return json_answer(
-                [one for one in self.reviews if f"/pulls/{one['pull']}/" in asked.path]
+                [review for review in self.reviews if f"/pulls/{review['pull']}/" in request.path]
             )
-        if what == "graphql" and "enablePullRequestAutoMerge" in asked.json["query"]:
-            what = "auto-merge"
-        if what in ("labels", "requested_reviewers", "auto-merge"):
-            self.asked.append((what, asked.json))
-            return self.answers.get(what, json_answer({} if what != "labels" else []))
-        if asked.path == "/graphql":
-            return self.graphql_answer or self._commit(asked.json["variables"]["input"])
-        if asked.path.startswith("/repos/acme/shop/issues/"):
-            return self._comment(asked)
-        if asked.path == "/repos/acme/shop/pulls":
-            return self._list(asked) if asked.method == "GET" else self._open(asked)
-        if asked.method == "GET":
+        if resource == "graphql" and "enablePullRequestAutoMerge" in request.json["query"]:
+            resource = "auto-merge"
+        if resource in ("labels", "requested_reviewers", "auto-merge"):
+            self.requests.append((resource, request.json))
+            return self.answers.get(resource, json_answer({} if resource != "labels" else []))
+        if request.path == "/graphql":
+            return self.graphql_answer or self._commit(request.json["variables"]["input"])
+        if request.path.startswith("/repos/acme/shop/issues/"):
+            return self._comment(request)
+        if request.path == "/repos/acme/shop/pulls":
+            return self._list(request) if request.method == "GET" else self._open(request)
+        if request.method == "GET":
             return json_answer({"message": "Not Found"}, 404)
-        number = int(asked.path.rpartition("/")[2])
-        self.pulls[number - 1] |= asked.json
+        number = int(request.path.rpartition("/")[2])
+        self.pulls[number - 1] |= request.json
         return json_answer(self.pulls[number - 1])
 
-    def _comment(self, asked: Asked) -> Answer:
-        """Comments on any request: listed, written by the app whose token this is, given another text."""
-        if asked.method == "GET":
+    def _comment(self, request: HttpRequest) -> Answer:
+        """List comments, add one as the app that the token belongs to, or change the text of one."""
+        if request.method == "GET":
             return json_answer(self.comments)
         if self.refusal:
             return json_answer({"message": self.refusal}, 403)
-        if asked.method == "POST":
+        if request.method == "POST":
             user = {"id": 41898282, "type": "Bot"}
             self.comments.append(
                 {
                     "id": len(self.comments) + 1,
                     "user": user,
                     "created_at": NOW.isoformat(),
-                    **asked.json,
+                    **request.json,
                 }
             )
             return json_answer(self.comments[-1], 201)
         comment = next(
-            one for one in self.comments if one["id"] == int(asked.path.rpartition("/")[2])
+            comment
+            for comment in self.comments
+            if comment["id"] == int(request.path.rpartition("/")[2])
         )
-        comment |= asked.json
+        comment |= request.json
         return json_answer(comment)
 
-    def _list(self, asked: Asked) -> Answer:
-        query = asked.query
+    def _list(self, request: HttpRequest) -> Answer:
+        """List the pull requests of a branch and a base in a state, newest first."""
+        query = request.query
         head, base, state = (
             query.get("head", "").removeprefix("acme:"),
             query.get("base"),
@@ -217,35 +233,36 @@ class GitHubDouble:
         *,
         pull: int = 1,
     ) -> None:
-        """A review of a request, by a member of the team unless said otherwise."""
+        """Add a review of a pull request, by default by a member of the team."""
         user = {"login": login, "type": type}
-        said = {
+        review = {
             "id": len(self.reviews) + 1,
             "state": state,
             "user": user,
             "author_association": association,
         }
-        self.reviews.append({**said, "pull": pull})
+        self.reviews.append({**review, "pull": pull})
 
     def comment(self, text: str, *, is_stranger: bool = False, login: str = "ann") -> None:
-        """A comment on a request, by a member of the team unless said otherwise, as both forges show it."""
+        """Add a comment with the fields of both forges, by default by a member of the team."""
         person = {
             "id": 666 if is_stranger else 7,
             "login": login,
             "username": login,
             "type": "User",
         }
-        said = {
+        comment = {
             "id": len(self.comments) + 1,
             "created_at": NOW.isoformat(),
             "body": text,
             "user": person,
         }
         self.comments.append(
-            {**said, "author": person, "author_association": "NONE" if is_stranger else "MEMBER"}
+            {**comment, "author": person, "author_association": "NONE" if is_stranger else "MEMBER"}
         )
 
-    def _open(self, asked: Asked) -> Answer:
+    def _open(self, request: HttpRequest) -> Answer:
+        """Open a pull request."""
         if "open" in self.answers:
             return self.answers["open"]
         number = len(self.pulls) + 1
@@ -254,15 +271,16 @@ class GitHubDouble:
             "state": "open",
             "html_url": f"https://github.com/acme/shop/pull/{number}",
             "created_at": NOW.isoformat(),
-            **asked.json,
+            **request.json,
         }
         self.pulls.append(pull)
         return json_answer(pull, 201)
 
-    def _commit(self, asked: dict[str, Any]) -> Answer:
+    def _commit(self, arguments: dict[str, Any]) -> Answer:
+        """Answer createCommitOnBranch: make the commit if the branch is at the expected head."""
         if self.stale:
             self.stale.pop(0)()
-        branch, expected = asked["branch"]["branchName"], asked["expectedHeadOid"]
+        branch, expected = arguments["branch"]["branchName"], arguments["expectedHeadOid"]
         if self.remote.sha(f"refs/heads/{branch}") != expected:
             words = f'Expected branch to point to "{expected}" but it did not. Pull and try again.'
             return json_answer(
@@ -275,33 +293,35 @@ class GitHubDouble:
             return json_answer(
                 {"data": None, "errors": [{"type": "FORBIDDEN", "message": self.refusal}]}
             )
-        oid = self._make(branch, asked)
+        oid = self._make(branch, arguments)
         return json_answer({"data": {"createCommitOnBranch": {"commit": {"oid": oid}}}})
 
-    def _make(self, branch: str, asked: dict[str, Any]) -> str:
+    def _make(self, branch: str, arguments: dict[str, Any]) -> str:
+        """Commit the changes of a request in a clone, push them, and return the id of the commit."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         clone = self.remote.clone(self.scratch, "--branch", branch)
-        changes, message = asked["fileChanges"], asked["message"]
+        changes, message = arguments["fileChanges"], arguments["message"]
         files: dict[str, Any] = {
-            one["path"]: base64.b64decode(one["contents"]) for one in changes["additions"]
+            addition["path"]: base64.b64decode(addition["contents"])
+            for addition in changes["additions"]
         }
-        files |= {one["path"]: None for one in changes["deletions"]}
+        files |= {deletion["path"]: None for deletion in changes["deletions"]}
         oid = clone.commit(f"{message['headline']}\n\n{message['body']}\n", files)
         clone.git("push", "-q", "origin", f"HEAD:{branch}")
         return oid
 
 
 class GitLabDouble(GitHubDouble):
-    """The same requests as GitLab shows them, as merge requests of project 42."""
+    """A double of the GitLab API that shows the pull requests as merge requests of project 42."""
 
     def environ(self, url: str) -> dict[str, str]:
         return {"GITLAB_TOKEN": TOKEN, "CI_PROJECT_ID": "42", "CI_API_V4_URL": url}
 
-    def __call__(self, asked: Asked) -> Answer:
-        number = asked.path.removeprefix("/projects/42/merge_requests").lstrip("/")
-        if asked.path.startswith("/projects/42/members/all/"):
-            return json_answer({"access_level": 10 if asked.path.endswith("/666") else 40})
-        if asked.headers.get("private-token") != TOKEN or not asked.path.startswith(
+    def __call__(self, request: HttpRequest) -> Answer:
+        number = request.path.removeprefix("/projects/42/merge_requests").lstrip("/")
+        if request.path.startswith("/projects/42/members/all/"):
+            return json_answer({"access_level": 10 if request.path.endswith("/666") else 40})
+        if request.headers.get("private-token") != TOKEN or not request.path.startswith(
             "/projects/42/merge_requests"
         ):
             return json_answer({"message": "404 Not Found"}, 404)
@@ -310,20 +330,22 @@ class GitLabDouble(GitHubDouble):
             return json_answer(self.comments)
         if part:
             return json_answer({"approved_by": []} if part == "approvals" else [])
-        if asked.method == "GET":
-            state = asked.query["state"]
+        if request.method == "GET":
+            state = request.query["state"]
             return json_answer(
                 [
-                    self._show(one)
-                    for one in reversed(self.pulls)
-                    if state in ("all", self._state(one))
+                    self._show(pull)
+                    for pull in reversed(self.pulls)
+                    if state in ("all", self._state(pull))
                 ]
             )
         named = {"description": "body", "source_branch": "head", "target_branch": "base"}
         fields = {
-            named.get(key, key): value for key, value in asked.json.items() if key != "state_event"
+            named.get(key, key): value
+            for key, value in request.json.items()
+            if key != "state_event"
         }
-        if asked.json.get("state_event") == "close":
+        if request.json.get("state_event") == "close":
             fields["state"] = "closed"
         if not number:
             self.pulls.append(
@@ -341,22 +363,30 @@ class GitLabDouble(GitHubDouble):
         )
 
     def _show(self, pull: dict[str, Any]) -> dict[str, Any]:
-        own = {"source_project_id": 42, "target_project_id": 42}
+        projects = {"source_project_id": 42, "target_project_id": 42}
         text = {"web_url": pull["html_url"], "description": pull["body"]}
-        return {"iid": pull["number"], "state": self._state(pull), **text, **own}
+        return {"iid": pull["number"], "state": self._state(pull), **text, **projects}
 
 
 def git_over_http(
-    root: Path, token: str, asked: list[str], *, is_read_only: bool = False
+    root: Path, token: str, authorizations: list[str], *, is_read_only: bool = False
 ) -> Handler:
-    """Gives requests with this token to `git http-backend` for `root`; the headers that came are in `asked`."""
+    """Return a handler that passes requests with a token to `git http-backend`.
+
+    Args:
+        root: the directory of the repositories.
+        token: the password that a request must have.
+        authorizations: the handler appends the authorization header of each request.
+        is_read_only: refuse pushes.
+    """
     expected = "Basic " + base64.b64encode(f"x-access-token:{token}".encode()).decode()
 
-    def answer(request: Asked) -> Answer:
-        given = request.headers.get("authorization", "")
-        asked.append(given)
-        if given != expected:
-            return Answer(403 if given else 401, b"", {"www-authenticate": 'Basic realm="git"'})
+    def answer(request: HttpRequest) -> Answer:
+        authorization = request.headers.get("authorization", "")
+        authorizations.append(authorization)
+        if authorization != expected:
+            status = 403 if authorization else 401
+            return Answer(status, b"", {"www-authenticate": 'Basic realm="git"'})
         if is_read_only and "receive-pack" in request.target:
             return Answer(403, b"Permission denied")
         path, _, query = request.target.partition("?")
@@ -373,14 +403,14 @@ def git_over_http(
             "HTTP_CONTENT_ENCODING": request.headers.get("content-encoding", ""),
             "GIT_PROTOCOL": request.headers.get("git-protocol", ""),
         }
-        done = subprocess.run(
+        completed = subprocess.run(
             ["git", "http-backend"],
             env=environ,
             input=request.body,
             capture_output=True,
             check=True,
         )
-        head, _, body = done.stdout.partition(b"\r\n\r\n")
+        head, _, body = completed.stdout.partition(b"\r\n\r\n")
         headers = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
         return Answer(int(headers.pop("Status", "200").split()[0]), body, headers)
 

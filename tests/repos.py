@@ -1,4 +1,4 @@
-"""RepoBuilder: real repositories for tests, deterministic to the commit id."""
+"""RepoBuilder: git repositories built by tests, with the same commit ids in every run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ QUICK = {
     "gc.auto": "0",
     "core.fsync": "none",
 }
-"""Settings of git: no process that looks after each commit whether to tidy up, and no wait for the disk."""
+"""Settings of git for speed: no maintenance after each commit, and no wait for the disk."""
 
 
 def git_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """The environment that gives git these settings."""
+    """Return the environment variables that pass settings to git."""
     pairs = [
         {f"GIT_CONFIG_KEY_{n}": key, f"GIT_CONFIG_VALUE_{n}": settings[key]}
         for n, key in enumerate(settings)
@@ -41,7 +41,7 @@ def git_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 class Clock:
-    """The time that the next commit will carry; shared by a repository and its linked work trees."""
+    """The time of the next commit, shared by a repository and its linked work trees."""
 
     def __init__(self, now: datetime) -> None:
         self.now = now
@@ -52,10 +52,10 @@ class Clock:
 
 
 class RepoBuilder:
-    """Says what a repository's history is. Paths are relative to its root; nothing changes directory.
+    """Builds the history of a repository. Paths are relative to its root; the current directory never changes.
 
-    Every commit advances the clock by one minute, starting at `START`. No configuration and no GIT_*
-    of the machine that runs the tests is read.
+    Every commit advances the clock by one minute, starting at `START`. Git reads no configuration and no
+    GIT_* variable of the machine that runs the tests.
     """
 
     def __init__(self, path: Path, clock: Clock | None = None) -> None:
@@ -63,16 +63,16 @@ class RepoBuilder:
         self.clock = clock or Clock(START)
 
     def git(self, *args: str, input: bytes | None = None) -> str:
-        """Output of a git command without its last newline; a failure raises with git's own words."""
-        done = subprocess.run(
+        """Return the output of a git command without its last newline; raise git's message if it fails."""
+        completed = subprocess.run(
             ["git", *args], cwd=self.path, env=self._environment(), input=input, capture_output=True
         )
-        if done.returncode:
-            raise AssertionError(f"git {' '.join(args)}: {os.fsdecode(done.stderr)}")
-        return os.fsdecode(done.stdout).removesuffix("\n")
+        if completed.returncode:
+            raise AssertionError(f"git {' '.join(args)}: {os.fsdecode(completed.stderr)}")
+        return os.fsdecode(completed.stdout).removesuffix("\n")
 
     def write(self, path: str, text: str | bytes) -> Path:
-        """A file in the work tree, its directories made as needed; nothing is staged."""
+        """Write a file of the work tree and return its path; create its directories, stage nothing."""
         file = self.path / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
@@ -84,13 +84,13 @@ class RepoBuilder:
         files: Mapping[str, FileText] | None = None,
         author: str | None = None,
     ) -> str:
-        """The sha of a commit of what is staged and of `files` (None deletes one); it may be empty."""
+        """Commit the index and `files` (text None deletes a file), and return the sha; it may be empty."""
         texts = files or {}
         for path in [path for path, text in texts.items() if text is None]:
             self.git("--literal-pathspecs", "rm", "-q", "--", path)
         written = {path: self.write(path, text) for path, text in texts.items() if text is not None}
         data = message if isinstance(message, bytes) else message.encode()
-        signatures = Signatures(author or AUTHOR, COMMITTER, self.clock.now)
+        signatures = self._signatures(author)
         try:
             commit = GitFiles(self.path).commit(data, written, signatures)
         except NotPlain:
@@ -99,34 +99,50 @@ class RepoBuilder:
         return commit
 
     def commit_with_git(self, message: bytes, files: Collection[Path], author: str) -> str:
-        """As `commit`, where GitFiles cannot."""
+        """Commit like `commit`, in cases that GitFiles does not support."""
         if files:
             self.git("--literal-pathspecs", "add", "-f", "--", *map(str, files))
         self.git("commit", "-q", "--allow-empty", f"--author={author}", "-F", "-", input=message)
         return self._ticked()
 
     def branch(self, name: str, start: str | None = None) -> None:
-        """A new branch at `start`, or at HEAD, checked out."""
+        """Create a branch at `start`, or at HEAD, and check it out."""
+        if start is None:
+            with suppress(NotPlain):
+                return GitFiles(self.path).create_branch(name, self._signatures())
         self.git("checkout", "-q", "-b", name, *([start] if start else []))
 
     def checkout(self, name: str) -> None:
         self.git("checkout", "-q", name)
 
     def merge(self, *branches: str, message: str | None = None) -> str:
-        """The sha of a true merge commit (never a fast-forward); more than one branch makes an octopus."""
+        """Make a merge commit (never a fast-forward) and return its sha; several branches make an octopus."""
         self.git(
             "merge", "-q", "--no-ff", "-m", message or f"Merge branch '{branches[0]}'", *branches
         )
         return self._ticked()
 
+    def merge_back(self, branch: str, message: str | None = None) -> str:
+        """Check out `main`, and merge `branch`; that is quick for the present branch, if it began at `main`."""
+        data = (message or f"Merge branch '{branch}'").encode()
+        try:
+            commit = GitFiles(self.path).merge_back(branch, "main", data, self._signatures())
+        except NotPlain:
+            self.checkout("main")
+            return self.merge(branch, message=message)
+        self.clock.tick()
+        return commit
+
     def worktree(self, path: Path, branch: str) -> RepoBuilder:
-        """A linked work tree at `path` with `branch` checked out, made from HEAD when there is none."""
-        is_known = self.git("branch", "--list", branch)
-        self.git("worktree", "add", "-q", str(path), *([branch] if is_known else ["-b", branch]))
+        """Add a linked work tree with `branch` checked out, and create the branch at HEAD if it is missing."""
+        branch_exists = self.git("branch", "--list", branch)
+        self.git(
+            "worktree", "add", "-q", str(path), *([branch] if branch_exists else ["-b", branch])
+        )
         return RepoBuilder(path, self.clock)
 
     def bare(self, path: Path) -> RepoBuilder:
-        """A bare clone at `path`."""
+        """Make a bare clone."""
         try:
             GitFiles(self.path).copy_bare(path)
         except NotPlain:
@@ -134,7 +150,7 @@ class RepoBuilder:
         return RepoBuilder(path, self.clock)
 
     def copy(self, path: Path) -> Self:
-        """The same repository at another place: copying is cheaper than building."""
+        """Return a copy of the repository: copying is cheaper than building it again."""
         shutil.copytree(self.path, path, symlinks=True)
         return type(self)(path, Clock(self.clock.now))
 
@@ -144,32 +160,37 @@ class RepoBuilder:
         return self
 
     def show(self, rev: str, path: str) -> str:
-        """The text of a file in a commit, exactly."""
-        done = subprocess.run(
+        """Return the text of a file in a commit, with its last newline."""
+        completed = subprocess.run(
             ["git", "cat-file", "blob", f"{rev}:{path}"],
             cwd=self.path,
             env=self._environment(),
             check=True,
             capture_output=True,
         )
-        return done.stdout.decode()
+        return completed.stdout.decode()
 
     def sha(self, rev: str = "HEAD") -> str:
+        if rev == "HEAD":
+            with suppress(OSError):  # a branch that was just written is a file of its own
+                commit, _, ref = (self.path / ".git/HEAD").read_text().strip().partition("ref: ")
+                return commit or (self.path / ".git" / ref).read_text().strip()
         return self.git("rev-parse", "--verify", rev)
 
     def _ticked(self) -> str:
         self.clock.tick()
-        with suppress(
-            OSError
-        ):  # a branch that was just written is a file of its own; the rest is git's to find
-            kind, _, name = (self.path / ".git/HEAD").read_text().strip().partition("ref: ")
-            return kind or (self.path / ".git" / name).read_text().strip()
         return self.sha()
 
+    def _signatures(self, author: str | None = None) -> Signatures:
+        return Signatures(author or AUTHOR, COMMITTER, self.clock.now)
+
     def _environment(self) -> dict[str, str]:
+        """Return the environment of git: fixed identities and times, and no configuration of the machine."""
         now = self.clock.now.isoformat(timespec="seconds")
-        outside = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        return outside | {
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith("GIT_")
+        }
+        return inherited | {
             "GIT_AUTHOR_NAME": "Ann Author",
             "GIT_AUTHOR_EMAIL": "ann@example.com",
             "GIT_AUTHOR_DATE": now,
@@ -185,7 +206,7 @@ class RepoBuilder:
 
 
 def make_repo(path: Path, object_format: str = "sha1") -> RepoBuilder:
-    """An empty repository on branch `main`, with no hooks."""
+    """Make an empty repository on branch `main`, without hooks."""
     path.mkdir(parents=True, exist_ok=True)
     repo = RepoBuilder(path)
     repo.git(

@@ -1,4 +1,4 @@
-"""Loopback doubles: a real HTTP server on 127.0.0.1 that answers as a test says, and remembers what it was asked."""
+"""HTTP servers on 127.0.0.1 that give a test's answers and keep the requests."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 
-class Asked(NamedTuple):
-    """One request as it came in. Header names are in lower case."""
+class HttpRequest(NamedTuple):
+    """A request that a server received. Header names are in lower case."""
 
     method: str
     target: str
@@ -33,7 +33,14 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What to send. `cut_at`: only so many bytes of the body, then the line goes dead; status 0: no word at all."""
+    """An answer to a request.
+
+    Attributes:
+        status: 0 closes the connection without an answer.
+        body: the body of the response.
+        headers: names and values.
+        cut_at: the number of bytes of the body after which the connection is closed.
+    """
 
     status: int = 200
     body: bytes = b""
@@ -45,42 +52,42 @@ class Server(NamedTuple):
     """A running server: its address without a slash at the end, and the requests so far."""
 
     url: str
-    asked: list[Asked]
+    requests: list[HttpRequest]
 
     def paths(self) -> list[str]:
-        return [one.path for one in self.asked]
+        return [request.path for request in self.requests]
 
 
-Handler = Callable[[Asked], Answer]
+Handler = Callable[[HttpRequest], Answer]
 
 
 def json_answer(data: object, status: int = 200, **headers: str) -> Answer:
-    """`data` as JSON; the names of `headers` have `_` for `-`."""
+    """Return `data` as a JSON answer; `_` in the names of `headers` becomes `-`."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(status, json.dumps(data).encode(), {"content-type": "application/json", **named})
 
 
 def in_turn(*answers: Answer) -> Handler:
-    """Gives these answers one after the other, then the last of them for ever."""
-    left = list(answers)
-    return lambda _: left.pop(0) if len(left) > 1 else left[0]
+    """Return a handler that gives the answers one after the other, then always the last one."""
+    remaining = list(answers)
+    return lambda _: remaining.pop(0) if len(remaining) > 1 else remaining[0]
 
 
 def by_path(routes: Mapping[str, Answer | Handler], otherwise: Answer | None = None) -> Handler:
-    """Gives the answer of the path that was asked for, whatever the query; 404 for any other."""
+    """Return a handler that looks up the request's path without its query; other paths get 404."""
     missing = otherwise or json_answer({"message": "Not Found"}, 404)
 
-    def answer(asked: Asked) -> Answer:
-        route = routes.get(asked.path, missing)
-        return route if isinstance(route, Answer) else route(asked)
+    def answer(request: HttpRequest) -> Answer:
+        route = routes.get(request.path, missing)
+        return route if isinstance(route, Answer) else route(request)
 
     return answer
 
 
 @contextmanager
 def serve(handler: Handler) -> Iterator[Server]:
-    """A server on a port of its own, closed at the end of the block; each request is answered by `handler`."""
-    asked: list[Asked] = []
+    """Run a server whose requests are answered by `handler`, and close it at the end of the block."""
+    requests: list[HttpRequest] = []
 
     class Connection(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -91,8 +98,8 @@ def serve(handler: Handler) -> Iterator[Server]:
         def answer(self) -> None:
             length = int(self.headers.get("content-length") or 0)
             headers = {name.lower(): value for name, value in self.headers.items()}
-            request = Asked(self.command, self.path, headers, self.rfile.read(length))
-            asked.append(request)
+            request = HttpRequest(self.command, self.path, headers, self.rfile.read(length))
+            requests.append(request)
             _send(self, handler(request))
 
         do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = answer
@@ -107,7 +114,7 @@ def serve(handler: Handler) -> Iterator[Server]:
     )
     thread.start()
     try:
-        yield Server(f"http://127.0.0.1:{server.server_port}", asked)
+        yield Server(f"http://127.0.0.1:{server.server_port}", requests)
     finally:
         server.shutdown()
         server.server_close()
@@ -115,6 +122,7 @@ def serve(handler: Handler) -> Iterator[Server]:
 
 
 def _send(connection: BaseHTTPRequestHandler, answer: Answer) -> None:
+    """Send an answer, or a part of it, and close the connection if the answer is not complete."""
     if answer.status:
         connection.send_response_only(answer.status)
         for name, value in {"content-length": str(len(answer.body)), **answer.headers}.items():
@@ -127,9 +135,9 @@ def _send(connection: BaseHTTPRequestHandler, answer: Answer) -> None:
 
 @contextmanager
 def drip(part: str, stuck: threading.Semaphore) -> Iterator[str]:
-    """A server that sends a line of its headers, or a byte of its body, again and again and never ends a reply.
+    """Run a server that sends header lines, or bytes of the body, and never ends a response.
 
-    It releases `stuck` for each request, once a few of them have been sent.
+    It releases `stuck` for each request, after it has sent three of them.
     """
     over = threading.Event()
 

@@ -1,4 +1,4 @@
-"""A model that stands in: a real program behind the engine `command`, which says what a test lets it find."""
+"""A program that replaces the language model: the engine `command` runs it, and a test sets its replies."""
 
 from __future__ import annotations
 
@@ -18,29 +18,32 @@ from tests.project import NOW, TODAY, Project
 
 SOURCE = """
 import json, sys
-asked = json.load(sys.stdin)
-with open(__file__ + ".asked", "a") as log:
-    log.write(json.dumps(asked) + chr(10))
-with open(__file__ + ".orders") as told:
-    orders = json.load(told)
-if asked["task"] == "premortem":
+request = json.load(sys.stdin)
+with open(__file__ + ".requests", "a") as log:
+    log.write(json.dumps(request) + chr(10))
+with open(__file__ + ".orders") as file:
+    orders = json.load(file)
+if request["task"] == "premortem":
     print(json.dumps({"risks": orders["risks"]}))
     sys.exit("no weights" if orders["fail_on"] else 0)
-pieces = json.loads(asked["user"])["evidence"]
+pieces = json.loads(request["user"])["evidence"]
 if orders["fail_on"] and any(orders["fail_on"] in piece["text"] for piece in pieces):
     sys.exit("no weights")
-found = []
+replies = []
 for learning in orders["learnings"]:
     words = learning.pop("words")
-    place = next((piece["id"] for piece in pieces if words in piece["text"]), None)
-    if place:
-        found.append(learning | {"quotes": [{"evidence": place, "text": words}]})
-print(json.dumps({"learnings": found}))
+
+    evidence = next((piece["id"] for piece in pieces if words in piece["text"]), None)
+
+    if evidence:
+
+        replies.append(learning | {"quotes": [{"evidence": evidence, "text": words}]})
+print(json.dumps({"learnings": replies}))
 """
 
 
-class Asked(NamedTuple):
-    """One request: the change, the reaches offered, and the pieces as they were sent."""
+class ModelRequest(NamedTuple):
+    """A request to the model: the change, the reaches it may choose from, and the pieces of evidence."""
 
     change: str
     reaches: tuple[str, ...]
@@ -51,7 +54,7 @@ class Asked(NamedTuple):
 
 
 class StandIn:
-    """The program, what it is told to answer, and what it was asked."""
+    """The program that replaces the model: its replies and its requests."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(exist_ok=True)
@@ -70,18 +73,18 @@ class StandIn:
     def will_find(
         self, *learnings: dict[str, Any], risks: tuple[dict[str, str], ...] = (), fail_on: str = ""
     ) -> None:
-        """Answer with those learnings whose `words` stand in a piece; fail where one holds `fail_on`."""
+        """Set the replies: each learning whose `words` are in a piece of evidence; a failure for the text `fail_on`."""
         orders = {"learnings": learnings, "risks": risks, "fail_on": fail_on}
         self._program.with_suffix(".orders").write_text(json.dumps(orders))
 
     @property
     def documents(self) -> list[dict[str, Any]]:
-        log = self._program.with_suffix(".asked")
+        log = self._program.with_suffix(".requests")
         return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
     @property
-    def asked(self) -> list[Asked]:
-        return [_asked(document) for document in self.documents]
+    def requests(self) -> list[ModelRequest]:
+        return [_read_request(document) for document in self.documents]
 
     def plan(
         self, project: Project, since: str | None = None, sessions: tuple[Path, ...] = ()
@@ -97,18 +100,18 @@ class StandIn:
         return plan
 
 
-def _asked(document: dict[str, Any]) -> Asked:
+def _read_request(document: dict[str, Any]) -> ModelRequest:
     user = json.loads(document["user"])
     reaches = document["schema"]["properties"]["learnings"]["items"]["properties"]["reach"]["enum"]
-    return Asked(user["change"], tuple(reaches), tuple(user["evidence"]))
+    return ModelRequest(user["change"], tuple(reaches), tuple(user["evidence"]))
 
 
 def make_learning(
     words: str, title: str = "Send a key with each POST", **fields: str
 ) -> dict[str, Any]:
-    """A learning as a model writes it, the rest by the defaults of its kind; `words` are what it quotes."""
+    """Return a learning as a model writes it, which quotes `words`."""
     return {"title": title, "body": f"It was said: {words}", "words": words} | fields
 
 
 def by_model(plan: Plan) -> list[Judged]:
-    return [one for one in plan.judged if one.candidate.engine != "rules"]
+    return [judged for judged in plan.judged if judged.candidate.engine != "rules"]

@@ -1,6 +1,6 @@
-"""A reader of the documents who types each command at a terminal, and compares what it prints.
+"""Run the commands of a documentation page at a pseudo-terminal, and compare their output with the page.
 
-A block of kind `console` is run. A line of "…" in it stands for any lines; "…" in a line for any words. Where a line
+Blocks of kind `console` are run. In them a line "…" matches any lines, and "…" in a line any words. Where a line
 ends with a question and an answer (`[s]: k`), the answer is typed.
 """
 
@@ -33,11 +33,11 @@ LINE = r"(?<=\.md:)\d+"
 SCORE = r"\b0\.\d\d\b"
 TOKENS = r"(?<=about )\d+(?= tokens)"
 VARIES = re.compile("|".join((ID, COMMIT, DATE_OR_TIME, LINE, SCORE, TOKENS)))
-"""What another run has otherwise: also scores, which fall with age, and the size of a prompt."""
+"""Text that differs between runs: ids, dates, line numbers, scores (they fall with age), prompt sizes."""
 
 
 class Step(NamedTuple):
-    """A command of a page, and the lines that it prints there."""
+    """A command of a page, and its output in the page."""
 
     command: str
     printed: list[str]
@@ -67,17 +67,17 @@ def read_steps(block: str) -> Iterator[Step]:
 
 
 class TerminalReader:
-    """Someone at a terminal who types what a page shows.
+    """Runs commands at a pseudo-terminal, and keeps the ids that differ from the page.
 
     Attributes:
-        place: the directory that they are in.
-        root: the directory that a page calls `/srv`.
+        place: the current directory of the commands.
+        root: the directory that is `/srv` in a page.
     """
 
     def __init__(self, place: Path, root: Path, environ: dict[str, str]) -> None:
         self.place = place
         self.root = root
-        # A pager would wait, a colour is not in the page, and a job is no terminal.
+        # A pager would wait for keys, pages show no colours, and in CI memory-ci would not treat this as a terminal.
         self._environ = {
             **{key: value for key, value in environ.items() if key not in ("CI", "COLUMNS")},
             **{"TERM": "xterm", "NO_COLOR": "1", "PAGER": "cat", "GIT_PAGER": "cat"},
@@ -87,10 +87,10 @@ class TerminalReader:
     def run(self, command: str, answers: Sequence[str] = ()) -> list[str]:
         """Return the lines that a command prints at a terminal, without progress.
 
-        A reader types the account that holds memory-ci for the placeholder OWNER.
+        The placeholder OWNER in a command becomes the account that holds memory-ci.
         """
-        for shown, actual in self._ids.items():
-            command = command.replace(shown, actual)
+        for page_id, actual_id in self._ids.items():
+            command = command.replace(page_id, actual_id)
         command = command.replace("OWNER/", "acme/")
         ours, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
@@ -121,7 +121,7 @@ class TerminalReader:
         self._environ[variable] = value
 
     def follow(self, step: Step) -> None:
-        """Run a step, and compare what it prints."""
+        """Run a step, and compare its output with the page."""
         answers = [f"{answer}\n" for answer in ANSWER.findall("\n".join(step.printed))]
         printed = self.run(step.command, answers)
         self._learn_ids(step.printed, printed)
@@ -129,15 +129,15 @@ class TerminalReader:
             compare(step, printed)
 
     def translate(self, text: str) -> str:
-        """Return a text of a page with the ids of this run."""
-        for shown, actual in self._ids.items():
-            text = re.sub(rf"\b{shown}\b(?!-)", actual, text)
+        """Replace the ids of a page's text by those of this run."""
+        for page_id, actual_id in self._ids.items():
+            text = re.sub(rf"\b{page_id}\b(?!-)", actual_id, text)
         return text
 
-    def _learn_ids(self, shown: list[str], printed: list[str]) -> None:
-        """Take each id of a line for that of the same line in the page."""
+    def _learn_ids(self, page_lines: list[str], printed: list[str]) -> None:
+        """Map the ids of the page's lines to the ids of the same printed lines."""
         actual = {blur(line): re.findall(ID, line) for line in printed}
-        for line in shown:
+        for line in page_lines:
             pairs = zip(re.findall(ID, line), actual.get(blur(line), []), strict=False)
             self._ids.update({before: after for before, after in pairs if before not in self._ids})
 
@@ -154,11 +154,11 @@ def blur(line: str) -> str:
 
 
 def compare(step: Step, printed: list[str]) -> None:
-    """Compare words: entries of one commit come in the order of their ids, which are random."""
+    """Compare the words of a step's output, not their order: entries of one commit are sorted by random ids."""
     is_part = any("…" in line.split() for line in step.printed)
-    shown = Counter(word for line in step.printed for word in blur(line).split() if word != "…")
+    expected = Counter(word for line in step.printed for word in blur(line).split() if word != "…")
     actual = Counter(word for line in printed for word in blur(line).split())
-    missing, more = shown - actual, actual - shown
+    missing, unexpected = expected - actual, actual - expected
     output = "\n".join(printed)
     assert not missing, f"{step.command} does not print {sorted(missing)}:\n{output}"
-    assert is_part or not more, f"{step.command} prints more, {sorted(more)}:\n{output}"
+    assert is_part or not unexpected, f"{step.command} prints more, {sorted(unexpected)}:\n{output}"

@@ -1,4 +1,4 @@
-"""Annotations: a runner obeys our commands and none of anybody else's."""
+"""Tests of annotations: a runner obeys our workflow commands, and none in other text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def make_finding(
 
 
 def list_commands(text: str) -> list[str]:
-    """What a runner obeys: lines that begin with `::`, but for those between a stop and its token."""
+    """Return the commands that a runner obeys: lines with `::`, except between a stop and its token."""
     commands: list[str] = []
     stopped = ""
     for line in text.split("\n"):
@@ -32,7 +32,7 @@ def list_commands(text: str) -> list[str]:
     return commands
 
 
-def test_a_finding_is_drawn_at_its_line() -> None:
+def test_a_finding_is_annotated_at_its_line() -> None:
     (command,) = list_commands(render_annotations([make_finding(7)], TOKEN))
     assert command == "::error file=MEMORY.md,line=7,title=bad-value::wrong. Mend it."
 
@@ -49,18 +49,20 @@ def test_a_path_in_an_annotation_moves_no_cursor() -> None:
     assert command.startswith("::error file=a\\x1b[2J\\udcff.py,line=1")
 
 
-def test_no_more_of_a_level_than_github_shows_and_a_line_for_the_rest() -> None:
+def test_annotations_of_a_level_are_limited_with_a_line_for_the_others() -> None:
     text = render_annotations(
         [*(make_finding(n) for n in range(13)), make_finding(level="notice")], TOKEN
     )
     commands = list_commands(text)
-    assert len([one for one in commands if one.startswith("::error")]) == MAX_ANNOTATIONS
-    assert len([one for one in commands if one.startswith("::notice")]) == 1
+    assert (
+        len([command for command in commands if command.startswith("::error")]) == MAX_ANNOTATIONS
+    )
+    assert len([command for command in commands if command.startswith("::notice")]) == 1
     assert "3 more errors in the log above" in text
     assert text.count("MEMORY.md:12:") == 1
 
 
-def test_nothing_found_prints_nothing() -> None:
+def test_no_findings_print_nothing() -> None:
     assert render_annotations([], TOKEN) == ""
 
 

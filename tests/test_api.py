@@ -1,4 +1,4 @@
-"""The API: what a script does with memory-ci, without its command line."""
+"""Tests of the Python API, which scripts use without the command line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("name", ["open", "retrieve", "record", "check"])
-def test_the_examples_of_the_api_hold(name: str, project: Project) -> None:
+def test_the_examples_of_the_api_are_correct(name: str, project: Project) -> None:
     tests = doctest.DocTestFinder().find(getattr(Memory, name), name, globs={"Memory": Memory})
     runner = doctest.DocTestRunner()
     for test in tests:
@@ -43,7 +43,7 @@ def test_a_plan_is_applied_and_its_entries_are_listed(project: Project) -> None:
     assert {located.entry.title for located in Memory.open(project.path).entries()} == planned
 
 
-def test_record_applies_its_plan_when_asked_to(project: Project) -> None:
+def test_record_applies_its_plan_on_request(project: Project) -> None:
     Memory.open(project.path).record(dry_run=False)
     assert len(Memory.open(project.path).entries()) == 2
 
@@ -71,10 +71,10 @@ def test_the_api_loads_no_click_and_prints_nothing(project: Project) -> None:
         "memory.entries(); memory.retrieve('charge'); memory.check(); memory.record();"
         "assert 'click' not in sys.modules"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script], cwd=project.path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == ""
+    assert completed.stdout == ""
 
 
 def test_the_script_of_the_page_runs(project: Project) -> None:
@@ -82,14 +82,14 @@ def test_the_script_of_the_page_runs(project: Project) -> None:
     page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     script = page.partition("```python\n")[2].partition("```")[0]
     clones = (str(project.path), str(project.path / "nowhere"))
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", script, "charge a card", *clones],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.splitlines()[-1].split() == ["2", str(project.path)]
-    assert "nowhere" in done.stderr
+    assert completed.stdout.splitlines()[-1].split() == ["2", str(project.path)]
+    assert "nowhere" in completed.stderr
 
 
 def test_the_list_has_the_most_prominent_entry_first_and_its_usage(project: Project) -> None:
@@ -120,7 +120,7 @@ def test_a_plan_is_previewed_and_nothing_is_committed(project: Project) -> None:
 
 
 class CutOff(MemoryCIError):
-    """Raised by a method of `Memory` that a test replaced."""
+    """The error of a method of `Memory` that a test replaced."""
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ BEHIND_MEMORY = {
     "preview_plan",
     "retrieve",
 }
-"""The functions that methods of `Memory` call."""
+"""The names of functions that methods of `Memory` call."""
 
 
 @pytest.mark.parametrize("path", list_front_ends(), ids=lambda path: "/".join(path.parts[-2:]))

@@ -1,4 +1,4 @@
-"""The documented table of the campaign says what the campaign does."""
+"""Tests of the table of attacks in the documentation, which is made from the cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.attacks.table import BEGIN, END, MODULES, list_modules, list_rows, re
 PAGE = Path(__file__).parent / "attacks" / "README.md"
 
 
-def test_the_documented_table_is_that_of_the_cases(request: pytest.FixtureRequest) -> None:
+def test_the_documented_table_equals_the_cases(request: pytest.FixtureRequest) -> None:
     text = PAGE.read_text(encoding="utf-8")
     block = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     assert len(block.findall(text)) == 1
@@ -23,11 +23,11 @@ def test_the_documented_table_is_that_of_the_cases(request: pytest.FixtureReques
     assert render_table() in text, "intended? pytest tests/test_attack_table.py --update-golden"
 
 
-def test_there_are_at_least_150_cases_and_each_says_what_must_hold() -> None:
+def test_there_are_at_least_150_cases_and_each_names_its_promises() -> None:
     cases = [case for row in list_rows() for case in row.cases.values()]
     assert len(cases) >= 150
-    known = {LOST, BELIEVED, COMMAND, SECRET, ERROR, BOUNDED}
-    assert {word for case in cases for word in case.holds} == known
+    promises = {LOST, BELIEVED, COMMAND, SECRET, ERROR, BOUNDED}
+    assert {word for case in cases for word in case.holds} == promises
     assert [case.name for case in cases if not (case.name and case.does and case.holds)] == []
 
 

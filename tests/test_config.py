@@ -1,4 +1,4 @@
-"""The configuration: what is said is read, what is wrong is named by file, line and key."""
+"""Tests of reading the configuration: values, defaults, and errors with file, line and key."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from memory_ci.records.config import Config
 from memory_ci.records.report import Finding
 
 
-def test_nothing_said_is_the_default() -> None:
+def test_an_empty_configuration_has_the_defaults() -> None:
     assert parse_config("") == parse_config("# a comment\n") == parse_config("---\n") == Config()
 
 
-def test_the_file_that_init_writes_says_the_defaults() -> None:
+def test_the_file_that_init_writes_contains_the_defaults() -> None:
     assert parse_config(CONFIG_TEXT) == Config()
     spoken = "\n".join(line.removeprefix("# ") for line in CONFIG_TEXT.splitlines()[1:])
     assert parse_config(spoken) == Config(), "uncommented, it still says the defaults"
 
 
-def test_every_key_can_be_said() -> None:
+def test_every_key_can_be_set() -> None:
     config = parse_config(
         "scopes: {project: [docs/MEMORY.md]}\nextraction:\n  max_entries_per_change: 1\n  trusted_authors: ['*@a>']\n"
         "retrieve: {max_chars: 100}\nglobal: {path: ''}\n"
@@ -95,7 +95,7 @@ def test_every_key_can_be_said() -> None:
         ("format: 1\nroles: [x\nengine: {}\n", ":2: not valid YAML", ""),
     ],
 )
-def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
+def test_an_error_names_file_line_and_key(text: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_config(text)
     assert message in raised.value.message
@@ -129,12 +129,12 @@ def test_what_is_wrong_is_named(text: str, message: str, hint: str) -> None:
         ),
     ],
 )
-def test_an_unknown_key_is_passed_over_with_a_warning(
+def test_an_unknown_key_is_ignored_with_a_warning(
     text: str, line: int, key: str, hint: str
 ) -> None:
-    found: list[Finding] = []
-    assert parse_config(text, warnings=found) == Config()
-    (finding,) = found
+    findings: list[Finding] = []
+    assert parse_config(text, warnings=findings) == Config()
+    (finding,) = findings
     assert (finding.path, finding.line, finding.level) == (".memory-ci.yaml", line, "warning")
     assert finding.message == f"unknown key {key!r}"
     assert finding.hint.startswith(hint)
@@ -149,22 +149,22 @@ def test_an_unknown_key_is_passed_over_with_a_warning(
     ],
 )
 def test_the_warning_about_a_removed_key_says_to_delete_its_line(text: str, key: str) -> None:
-    found: list[Finding] = []
-    assert parse_config(text, warnings=found) == Config()
-    (finding,) = found
+    findings: list[Finding] = []
+    assert parse_config(text, warnings=findings) == Config()
+    (finding,) = findings
     assert finding.message == f"unknown key {key!r}"
     assert finding.hint == "This setting is gone since 0.3: delete the line."
 
 
-def test_a_newer_format_is_a_warning_and_no_number_an_error() -> None:
-    found: list[Finding] = []
-    assert parse_config("format: 2\n", warnings=found).format == 2
-    assert [finding.code for finding in found] == ["newer-format"]
+def test_a_newer_format_is_a_warning_and_an_invalid_format_an_error() -> None:
+    findings: list[Finding] = []
+    assert parse_config("format: 2\n", warnings=findings).format == 2
+    assert [finding.code for finding in findings] == ["newer-format"]
     with pytest.raises(UsageError, match="format must be a whole number from 1"):
         parse_config("format: x\n")
 
 
-def test_every_kind_of_setting_can_be_described_in_words() -> None:
+def test_every_type_of_setting_has_a_description() -> None:
     texts = [describe(inspect.type_info(type_)) for type_ in types_of(Config)]
     assert len(texts) > 30
     assert [
@@ -204,13 +204,13 @@ def test_any_text_is_a_configuration_or_a_clear_error(text: str) -> None:
         "#" * 70_000,
     ],
 )
-def test_a_hostile_configuration_is_a_clear_error_and_nothing_worse(text: str) -> None:
+def test_a_hostile_configuration_is_a_clear_error(text: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_config(text)
     assert raised.value.slug == "bad-config"
 
 
-def test_yes_and_no_and_broken_numbers_are_read_as_yaml_means_them() -> None:
+def test_yes_no_and_unusual_numbers_are_read_as_in_yaml() -> None:
     config = parse_config("sessions: {push: no, read: true}\nengine: {max_cost_usd: 0.5}")
     assert (config.sessions.push, config.sessions.read, config.engine.max_cost_usd) == (
         False,
@@ -233,7 +233,7 @@ def test_yes_and_no_and_broken_numbers_are_read_as_yaml_means_them() -> None:
         ("? {a: b}\n: 1\n", ".memory-ci.yaml:1: the file: a list or a mapping cannot be a key"),
     ],
 )
-def test_a_key_of_any_mapping_is_a_word_and_stands_there_once(text: str, message: str) -> None:
+def test_keys_of_all_mappings_are_unique_words(text: str, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_config(text)
     assert message in raised.value.message
@@ -249,5 +249,5 @@ def test_the_id_of_a_model_is_one_printable_word(model: str) -> None:
     "model",
     ["arn:aws:bedrock:us-east-1:1:inference-profile/us.x-v1:0", "claude@20250101", "org/m[1m]"],
 )
-def test_any_id_of_a_model_is_one(model: str) -> None:
+def test_any_printable_word_is_a_valid_model_id(model: str) -> None:
     assert parse_config(f"engine: {{model: '{model}'}}").engine.model == model

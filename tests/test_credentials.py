@@ -1,4 +1,4 @@
-"""Credentials of many vendors, in the surroundings where they are met. None is on disk: tests make them."""
+"""Tests of finding credentials of many vendors in many surroundings. No credential is in a file: tests make them."""
 
 from __future__ import annotations
 
@@ -176,14 +176,14 @@ SURROUNDINGS = {
 
 
 def make(shape: str) -> str:
-    """A credential of that shape, always the same, and with a digit where one may be."""
+    """Return a fixed credential of a shape, with a digit where one is allowed."""
     chance = random.Random(shape)  # noqa: S311 - none of these opens anything
 
     def draw(match: re.Match[str]) -> str:
         alphabet = {**ALPHABETS, "A": "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"}[match[1]]
         begin = "".join(kind for kind in "7bK" if kind in alphabet and int(match[2]) > 3)
-        rest = "".join(chance.choice(alphabet) for _ in range(int(match[2]) - len(begin) - 1))
-        return begin + rest + chance.choice(alphabet.replace("-", "").replace("_", ""))
+        middle = "".join(chance.choice(alphabet) for _ in range(int(match[2]) - len(begin) - 1))
+        return begin + middle + chance.choice(alphabet.replace("-", "").replace("_", ""))
 
     return re.sub(r"\{(\w)(\d+)\}", draw, shape)
 
@@ -216,7 +216,7 @@ def test_a_key_is_found_in_markdown_that_escapes_it(vendor: str, shape: str) -> 
 
 
 @pytest.mark.parametrize("shape", ["ghp_{x36}", "npm_{x36}", "glpat-{w20}"])
-def test_a_key_is_found_with_html_or_invisible_characters_in_it_and_behind_a_path(
+def test_a_key_is_found_with_html_or_invisible_characters_in_it_and_after_a_path(
     shape: str,
 ) -> None:
     key = make(shape)
@@ -232,14 +232,14 @@ def test_a_key_is_found_with_html_or_invisible_characters_in_it_and_behind_a_pat
 @pytest.mark.parametrize(
     "vendor", ["Cloudflare", "Datadog", "Heroku", "Twilio", "Fastly", "New Relic"]
 )
-def test_a_key_without_a_prefix_is_found_behind_its_vendor(vendor: str) -> None:
+def test_a_key_without_a_prefix_is_found_after_its_vendors_name(vendor: str) -> None:
     for shape in ("{x40}", "{h32}", UUID):
         key = make(shape)
         assert key not in mask_secrets(f"The {vendor} API key is `{key}`.")
         assert key not in mask_secrets(f"{vendor} token: {key}")
 
 
-def test_what_is_masked_leaves_all_else_as_it_was() -> None:
+def test_masking_does_not_change_other_text() -> None:
     key = make("ghp_{x36}")
     text = f"a\\_b %41 \x1b[1mx\x1b[0m %3D{key} c\\-d {key.replace('_', chr(92) + '_')}\\n"
     assert (
@@ -266,5 +266,5 @@ ORDINARY = [
 
 
 @pytest.mark.parametrize("text", ORDINARY)
-def test_what_only_looks_like_a_key_is_left(text: str) -> None:
+def test_text_that_only_looks_like_a_key_is_unchanged(text: str) -> None:
     assert mask_secrets(text) == text

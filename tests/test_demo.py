@@ -1,4 +1,4 @@
-"""The demo, and what README says that it prints."""
+"""Tests of the demo, and of its output in README."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULE = "Always add a line to CHANGELOG.md before you commit"
 
 
 def find_block(text: str) -> str:
-    """Return what a text shows behind the command, with ids and days masked."""
+    """Return the output after the command in a text, with ids and days masked."""
     block = text.partition(COMMAND)[2].partition("</recalled-memory>")[0]
     for pattern, mask in VARYING:
         block = pattern.sub(mask, block)
@@ -27,27 +27,27 @@ def find_block(text: str) -> str:
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Return what `make demo` prints, by the program that is tested."""
+    """Return the output of `make demo` with the tested program."""
     folder = tmp_path_factory.mktemp("bin")
     program = folder / "memory-ci"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m memory_ci "$@"\n', encoding="utf-8")
     program.chmod(0o755)
     environment = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
     script = str(ROOT / "docs" / "demo.sh")
-    done = subprocess.run(
+    completed = subprocess.run(
         ["bash", script], env=environment, capture_output=True, text=True, check=True
     )
-    return done.stdout
+    return completed.stdout
 
 
-def test_the_demo_tells_the_next_session_what_was_asked_twice(demo: str) -> None:
-    _, _, told = demo.partition("The next session is told")
-    start, _, commit = told.partition("and before it commits")
+def test_the_demo_serves_a_request_that_was_made_twice_to_the_next_session(demo: str) -> None:
+    _, _, served = demo.partition("The next session is told")
+    start, _, commit = served.partition("and before it commits")
     assert f"> ## {RULE}" in start
     assert f"memory-ci: before you commit: {RULE} (id " in commit
 
 
-def test_the_demo_serves_both_entries_that_speak_of_the_task(demo: str) -> None:
+def test_the_demo_serves_both_entries_about_the_task(demo: str) -> None:
     served = find_block(demo)
     assert "## The client retried a POST after a timeout" in served
     assert "## Retries live in src/payments/client.py rather than in each caller" in served
@@ -60,7 +60,7 @@ def test_readme_shows_what_the_demo_prints(demo: str) -> None:
     assert f" 1. {RULE}\n    request: asked in 2 sessions" in readme
 
 
-def test_both_commands_stand_in_the_first_screen_of_a_short_readme() -> None:
+def test_both_commands_are_on_the_first_screen_of_a_short_readme() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     first_screen = text.splitlines()[:20]
     assert all(any(line.startswith(command) for line in first_screen) for command in MAKE)

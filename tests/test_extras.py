@@ -1,4 +1,4 @@
-"""The command that installs an extra names where memory-ci came from."""
+"""Tests of the command that installs an extra, which depends on the source of the installation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ GIT = {
     ],
     ids=["registry", "broken", "folder", "wheel", "git"],
 )
-def test_an_extra_comes_from_where_memory_ci_came_from(
+def test_an_extra_is_installed_from_the_source_of_memory_ci(
     monkeypatch: pytest.MonkeyPatch, record: str | None, expected: str
 ) -> None:
     monkeypatch.setattr(extras, "distribution", lambda name: Installed(record))

@@ -1,4 +1,4 @@
-"""Files that others name: what is no regular file, or too large, is refused at once and never waited for."""
+"""Tests of reading given files: irregular and large files are refused at once."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
         read_regular(path, 4)
 
 
-def test_what_is_no_regular_file_is_not_opened(pipe: Path, tmp_path: Path) -> None:
+def test_an_irregular_file_is_not_opened(pipe: Path, tmp_path: Path) -> None:
     for path in (pipe, tmp_path, Path("/dev/zero")):
         with pytest.raises(OSError, match="not a regular file"):
             open_regular(path)
 
 
 @pytest.mark.parametrize("name", ["a\0b", "\ud800", "missing"])
-def test_a_name_that_is_none_is_an_error_of_files(tmp_path: Path, name: str) -> None:
+def test_an_invalid_name_is_a_file_error(tmp_path: Path, name: str) -> None:
     with pytest.raises(OSError, match=r"name|No such"):
         open_regular(tmp_path / name)
 
 
-def test_no_pipe_holds_up_whoever_is_given_one(pipe: Path) -> None:
+def test_no_command_waits_for_a_pipe(pipe: Path) -> None:
     with pytest.raises(UsageError, match="not a regular file"):
         read_transcript(pipe)
     with pytest.raises(UsageError, match="not a regular file"):
@@ -62,7 +62,7 @@ def git(*words: str, cwd: Path) -> None:
 
 
 @pytest.mark.parametrize("place", ["", "a/deep/folder", "../linked", "../linked/a"])
-def test_in_a_repository_the_temporary_file_stands_where_nobody_commits_it(
+def test_in_a_repository_the_temporary_file_is_in_the_git_directory(
     tmp_path: Path, place: str
 ) -> None:
     repository = tmp_path / "repository"
@@ -88,7 +88,9 @@ def test_in_a_repository_the_temporary_file_stands_where_nobody_commits_it(
 
 
 @pytest.mark.parametrize("text", ["gitdir: elsewhere\n", "nonsense", ""])
-def test_elsewhere_it_stands_beside_the_file(tmp_path: Path, text: str) -> None:
+def test_outside_a_repository_the_temporary_file_is_next_to_the_file(
+    tmp_path: Path, text: str
+) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".git").write_text(text)
     with replacing(tmp_path / "a" / "MEMORY.md") as temporary:
@@ -96,7 +98,7 @@ def test_elsewhere_it_stands_beside_the_file(tmp_path: Path, text: str) -> None:
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_block_that_fails_leaves_the_file_and_no_temporary_one(tmp_path: Path) -> None:
+def test_a_failing_block_changes_no_file_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "MEMORY.md"
     path.write_text("old\n")
 

@@ -1,4 +1,4 @@
-"""Lines and tables for a terminal."""
+"""Tests of lines and tables for a terminal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from memory_ci.records.report import Finding, Level
 from tests.make import make_id, make_located
 
 
-def test_what_is_spelled_with_joiners_is_shown_as_it_is() -> None:
+def test_text_with_joiners_is_shown_unchanged() -> None:
     assert (
         printable("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645")
         == "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645"
@@ -24,7 +24,7 @@ def test_findings_are_counted_by_their_levels_the_worst_first() -> None:
     assert count_levels(()) == ""
 
 
-def test_a_list_shows_how_often_an_entry_was_used_of_how_often_given_where_any_was() -> None:
+def test_a_list_shows_how_often_entries_were_served_and_used_if_any_was() -> None:
     places = [(0.5, make_located(number, title=f"Entry {number}")) for number in (1, 2)]
     with_usage = render_entries(places, {make_id(1): UseCount(12, 3)}).splitlines()
     assert [line.split()[1:3] for line in with_usage] == [["0.50", "3/12"], ["0.50", "procedural"]]

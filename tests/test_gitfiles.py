@@ -24,13 +24,20 @@ class GitBuilder(RepoBuilder):
         data = message if isinstance(message, bytes) else message.encode()
         return self.commit_with_git(data, written, author or AUTHOR)
 
+    def branch(self, name: str, start: str | None = None) -> None:
+        self.git("checkout", "-q", "-b", name)
 
-def files_in_folders(repo: RepoBuilder) -> None:
+    def merge_back(self, branch: str, message: str | None = None) -> str:
+        self.checkout("main")
+        return self.merge(branch, message=message)
+
+
+def make_files_in_folders(repo: RepoBuilder) -> None:
     repo.commit("One", {"b/c/d.txt": "d\n", "b.txt": "b\n", "b-c": "", "a": b"\xff\0"})
     repo.commit("Two", {"b/c/d.txt": "more\n", "b/e.txt": "e\n", "ü/ö x": "y"})
 
 
-def what_was_staged(repo: RepoBuilder) -> None:
+def make_staged_changes(repo: RepoBuilder) -> None:
     repo.commit("Begin", {"kept": "1", "gone": "2", "moved/to": "3"})
     repo.write("kept", "4")
     repo.write("new", "5")
@@ -39,7 +46,7 @@ def what_was_staged(repo: RepoBuilder) -> None:
     repo.commit("Stage", {"moved/to": "6"})
 
 
-def a_program(repo: RepoBuilder) -> None:
+def make_program(repo: RepoBuilder) -> None:
     repo.write("run", "#!/bin/sh\n").chmod(0o755)
     repo.commit("Add a program", {"run": "#!/bin/sh\necho\n", "plain": ""})
 
@@ -53,6 +60,7 @@ def messages(repo: RepoBuilder) -> None:
 
 
 def branches(repo: RepoBuilder) -> None:
+    """Make commits on branches, a merge, packed refs, a detached HEAD and another time zone."""
     repo.commit("Begin", {"a": "1"})
     repo.branch("topic/one")
     repo.commit("Work", {"b": "2"})
@@ -68,14 +76,25 @@ def branches(repo: RepoBuilder) -> None:
     repo.commit("No branch", {"f": "6"})
 
 
-HISTORIES = [files_in_folders, what_was_staged, a_program, messages, branches]
+def merges(repo: RepoBuilder) -> None:
+    repo.commit("Begin", {"a": "1"})
+    repo.branch("topic/one")
+    repo.commit("Work", {"b": "2"})
+    repo.commit("More", {"a": "3"}, author="Eve <eve@example.com>")
+    repo.merge_back("topic/one", "Merge topic/one\n\nWork ")
+    repo.branch("topic/two")
+    repo.commit("Other", {"c": "4"})
+    repo.merge_back("topic/two", "Merge topic/two")
+
+
+HISTORIES = [merges, make_files_in_folders, make_staged_changes, make_program, messages, branches]
 
 
 def build(repo: RepoBuilder, make_history: Callable[[RepoBuilder], None]) -> str:
-    """What git says of a repository with a history."""
+    """Return git's output for a repository with a history."""
     make_history(repo)
     repo.git("fsck", "--strict")
-    asked = (
+    commands = (
         ("log", "--all", "--format=raw", "--raw", "--no-abbrev"),
         ("ls-files", "--stage"),
         ("status", "--porcelain=v2", "--branch"),
@@ -83,11 +102,11 @@ def build(repo: RepoBuilder, make_history: Callable[[RepoBuilder], None]) -> str
         ("reflog", "--date=raw"),
         ("reflog", "--date=raw", "main"),
     )
-    return "\n".join(repo.git(*args) for args in asked)
+    return "\n".join(repo.git(*command) for command in commands)
 
 
 @pytest.mark.parametrize("make_history", HISTORIES)
-def test_a_commit_is_the_one_that_git_makes(
+def test_a_commit_equals_the_one_that_git_makes(
     make_history: Callable[[RepoBuilder], None], tmp_path: Path
 ) -> None:
     ours = make_repo(tmp_path / "ours")
@@ -100,10 +119,12 @@ def test_these_commits_need_no_git(
     make_history: Callable[[RepoBuilder], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(RepoBuilder, "commit_with_git")
+    if make_history is merges:
+        monkeypatch.delattr(RepoBuilder, "merge")
     make_history(make_repo(tmp_path / "repo"))
 
 
-def test_a_change_after_the_commit_is_seen(tmp_path: Path) -> None:
+def test_a_change_after_the_commit_is_detected(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     repo.commit("Begin", {"a": "1\n", "b": "1\n"})
     repo.write("a", "2\n")  # as long, and within the second of the commit
@@ -119,7 +140,7 @@ def test_a_copy_has_nothing_to_commit(tmp_path: Path) -> None:
     assert copy.git("diff-files") == ""
 
 
-def test_a_bare_copy_is_the_one_that_git_makes(tmp_path: Path) -> None:
+def test_a_bare_copy_equals_the_one_that_git_makes(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     repo.commit("Begin", {"a": "1\n"})
     repo.branch("topic/one")
@@ -130,6 +151,34 @@ def test_a_bare_copy_is_the_one_that_git_makes(tmp_path: Path) -> None:
     ours, theirs = RepoBuilder(tmp_path / "ours.git"), RepoBuilder(tmp_path / "theirs.git")
     for question in ("show-ref", "symbolic-ref HEAD", "config --list --local", "fsck --strict"):
         assert ours.git(*question.split()) == theirs.git(*question.split())
+
+
+def diverged(repo: RepoBuilder) -> None:
+    repo.checkout("main")
+    repo.commit("Meanwhile", {"c": "3"})
+    repo.checkout("topic")
+
+
+def staged(repo: RepoBuilder) -> None:
+    repo.write("c", "3")
+    repo.git("add", "c")
+
+
+def elsewhere(repo: RepoBuilder) -> None:
+    repo.branch("other")
+
+
+@pytest.mark.parametrize("change", [diverged, staged, elsewhere])
+def test_another_merge_is_left_to_git(
+    change: Callable[[RepoBuilder], None], tmp_path: Path
+) -> None:
+    repo = make_repo(tmp_path / "repo")
+    repo.commit("Begin", {"a": "1\n"})
+    repo.branch("topic")
+    repo.commit("Work", {"b": "2\n"})
+    change(repo)
+    with pytest.raises(NotPlain):
+        GitFiles(repo.path).merge_back("topic", "main", b"Merge", SIGNATURES)
 
 
 def unmerged(repo: RepoBuilder) -> None:
@@ -161,7 +210,7 @@ RARE = {
 
 
 @pytest.mark.parametrize("make_rare", RARE.values(), ids=RARE)
-def test_a_rare_state_is_left_to_git(
+def test_git_commits_in_an_unusual_state(
     make_rare: Callable[[RepoBuilder], object], tmp_path: Path
 ) -> None:
     repo = make_repo(tmp_path / "repo")
@@ -172,7 +221,7 @@ def test_a_rare_state_is_left_to_git(
         GitFiles(repo.path).commit(b"Go on", paths, SIGNATURES)
 
 
-def test_a_linked_work_tree_is_left_to_git(tmp_path: Path) -> None:
+def test_git_commits_in_a_linked_work_tree(tmp_path: Path) -> None:
     repo = make_repo(tmp_path / "repo")
     repo.commit("Begin", {"a": "1\n"})
     with pytest.raises(NotPlain):
@@ -180,13 +229,13 @@ def test_a_linked_work_tree_is_left_to_git(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("message", [b"", b" \n", b"a\0b", b"caf\xe9"])
-def test_a_rare_message_is_left_to_git(message: bytes, tmp_path: Path) -> None:
+def test_git_commits_an_unusual_message(message: bytes, tmp_path: Path) -> None:
     with pytest.raises(NotPlain):
         GitFiles(make_repo(tmp_path / "repo").path).commit(message, [], SIGNATURES)
 
 
 @pytest.mark.parametrize("author", ["Ann", "Ann <a>b>", "Ann Jr. <ann@example.com>", " <a@b>"])
-def test_a_rare_author_is_left_to_git(author: str, tmp_path: Path) -> None:
+def test_git_commits_for_an_unusual_author(author: str, tmp_path: Path) -> None:
     signatures = SIGNATURES._replace(author=author)
     with pytest.raises(NotPlain):
         GitFiles(make_repo(tmp_path / "repo").path).commit(b"Go on", [], signatures)

@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled at their first use."""
+"""Tests of regular expressions that are compiled at their first use."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from memory_ci.regex import Regex
 
 def iter_modules() -> Iterator[ModuleType]:
     """Yield all modules of the package whose requirements are installed."""
-    for found in pkgutil.walk_packages(memory_ci.__path__, "memory_ci."):
+    for module_info in pkgutil.walk_packages(memory_ci.__path__, "memory_ci."):
         try:
-            yield import_module(found.name)
+            yield import_module(module_info.name)
         except ModuleNotFoundError as error:
             if (error.name or "").startswith("memory_ci"):
                 raise  # else an extra is not installed
@@ -52,10 +52,10 @@ def test_every_expression_can_be_compiled() -> None:
     assert count > 100
 
 
-def test_an_expression_does_what_a_compiled_one_does() -> None:
+def test_an_expression_behaves_like_a_compiled_one() -> None:
     lazy, compiled = Regex("(a)|b", re.IGNORECASE), re.compile("(a)|b", re.IGNORECASE)
     for method in ("findall", "split"):
         assert getattr(lazy, method)("xAyb") == getattr(compiled, method)("xAyb")
-    assert [found.span() for found in lazy.finditer("xAyb")] == [(1, 2), (3, 4)]
+    assert [match.span() for match in lazy.finditer("xAyb")] == [(1, 2), (3, 4)]
     assert (lazy.sub("-", "ab"), lazy.subn("-", "ab", count=1)) == ("--", ("-b", 1))
     assert [bool(find("bx")) for find in (lazy.search, lazy.match, lazy.fullmatch)] == [1, 1, 0]

@@ -1,4 +1,4 @@
-"""The published JSON Schemas say what the code reads."""
+"""Tests of the published JSON Schemas, which must match the code."""
 
 from __future__ import annotations
 
@@ -27,14 +27,16 @@ SCHEMAS = {
 }
 
 
-def cleaned(node: Any) -> Any:
-    """The schema with descriptions as Python 3.13 has them: it takes the indentation out of docstrings."""
+def clean_descriptions(node: Any) -> Any:
+    """Return the schema with descriptions as in Python 3.13, which removes the indentation of docstrings."""
     if isinstance(node, list):
-        return [cleaned(child) for child in node]
+        return [clean_descriptions(child) for child in node]
     if not isinstance(node, dict):
         return node
     return {
-        k: inspect.cleandoc(v) if k == "description" and isinstance(v, str) else cleaned(v)
+        k: inspect.cleandoc(v)
+        if k == "description" and isinstance(v, str)
+        else clean_descriptions(v)
         for k, v in node.items()
     }
 
@@ -44,14 +46,14 @@ def published(name: str) -> Any:
 
 
 @pytest.mark.parametrize("name", SCHEMAS)
-def test_the_published_schema_is_that_of_the_record(
+def test_the_published_schema_equals_that_of_the_record(
     name: str, request: pytest.FixtureRequest
 ) -> None:
     record, title = SCHEMAS[name]
     schema: dict[str, Any] = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
-        **cleaned(msgspec.json.schema(record)),
+        **clean_descriptions(msgspec.json.schema(record)),
     }
     for (owner, field), meaning in (
         REFERENCE["read_meanings"]().items() if name == "config.schema.json" else ()
@@ -65,7 +67,7 @@ def test_the_published_schema_is_that_of_the_record(
 
 
 @pytest.mark.parametrize("page", REFERENCE["PAGES"])
-def test_the_reference_is_what_the_code_says(page: str) -> None:
+def test_the_reference_equals_the_generated_one(page: str) -> None:
     assert (DOCS / page).read_text("utf-8") == REFERENCE["PAGES"][page](), "make reference"
 
 

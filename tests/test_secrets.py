@@ -1,4 +1,4 @@
-"""What makes the search for credentials fast changes nothing in what it finds."""
+"""Tests of the fast search for credentials: it finds the same as the slow search."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEYWORDS = [keyword for pattern in PATTERNS for keyword in pattern.keywords]
 
 
 def find_everywhere(text: str) -> list[Secret]:
-    """find_secrets with every pattern tried from every place."""
+    """Return the secrets that trying every pattern at every position finds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
             secrets,
@@ -35,7 +35,7 @@ def find_everywhere(text: str) -> list[Secret]:
 @pytest.mark.parametrize("number", range(len(PATTERNS)), ids=[pattern.kind for pattern in PATTERNS])
 @examples(6)
 @given(data=st.data())
-def test_whatever_a_pattern_matches_is_met_at_its_keywords_and_never_printed_without_a_look(
+def test_every_match_of_a_pattern_is_found_by_its_keywords_and_never_printed_unchecked(
     number: int, data: st.DataObject
 ) -> None:
     pattern = PATTERNS[number]
@@ -48,9 +48,9 @@ def test_whatever_a_pattern_matches_is_met_at_its_keywords_and_never_printed_wit
             lambda lowered: {number: near_keywords(lowered).get(number, [])},
         )
         patch.setattr(secrets, "ANCHORED", [])
-        found = find_secrets(text)
+        found_secrets = find_secrets(text)
         patch.setattr(secrets, "list_starts", lambda places, reach: range(len(text)))
-        assert found == find_secrets(text)
+        assert found_secrets == find_secrets(text)
 
 
 near_keywords = secrets.list_possible_keywords
@@ -87,7 +87,7 @@ PIECES += [" login ada password ", "\u0130", "\u017fecret=", "\u212aey", "[redac
 
 @examples(300)
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_of_credentials_side_by_side_the_same_are_found(text: str) -> None:
+def test_adjacent_credentials_give_the_findings_of_the_slow_search(text: str) -> None:
     assert find_secrets(text) == find_everywhere(text)
 
 
@@ -105,7 +105,7 @@ def test_a_url_password_needs_its_scheme_and_the_scheme_is_not_the_password() ->
     assert find_secrets("see ://app:s3cr3t@db") == []
 
 
-def test_every_character_that_ignoring_case_takes_for_a_letter_becomes_that_letter() -> None:
+def test_characters_that_match_a_letter_without_case_are_folded_to_it() -> None:
     everything = "".join(map(chr, range(sys.maxunicode + 1)))
     letters = re.findall("[a-z]", everything, re.IGNORECASE)
     assert len(letters) > 2 * 26
@@ -116,7 +116,7 @@ def test_every_character_that_ignoring_case_takes_for_a_letter_becomes_that_lett
     assert len(lower_case(everything)) == len(everything)
 
 
-def test_the_beginning_of_a_key_is_sought_to_the_next_one_only() -> None:
+def test_the_beginning_of_a_key_is_searched_up_to_the_next_key_only() -> None:
     beginning = "-----BEGIN RSA PRIVATE KEY-----\n"
     assert [secret.start for secret in find_secrets(beginning + "no key\n" + KEY_BLOCK)] == [
         0,
@@ -128,7 +128,7 @@ KEY_BLOCK = "-----BEGIN PRIVATE KEY-----\nabc,\n-----END PRIVATE KEY-----\n"
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12).map("".join))
-def test_in_a_long_text_the_same_credentials_are_found(text: str) -> None:
+def test_the_same_credentials_are_found_in_a_long_text(text: str) -> None:
     padding = "wait for the lock \n" * 600
     long_text = f"{padding}{text}\n{padding}"
     with pytest.MonkeyPatch.context() as patch:
@@ -144,10 +144,10 @@ def test_in_a_long_text_the_same_credentials_are_found(text: str) -> None:
         max_size=8,
     ).map("".join)
 )
-def test_text_that_is_printed_without_a_look_has_nothing_to_mask(text: str) -> None:
+def test_masking_text_that_is_printed_unchecked_changes_nothing(text: str) -> None:
     if is_harmless(text):
         assert secrets.mask_secrets(text) == text
 
 
-def test_a_note_of_ours_is_printed_without_a_look() -> None:
+def test_our_own_messages_are_printed_unchecked() -> None:
     assert is_harmless("Note: 49 weaker entries left out; `--all` shows them.\n")

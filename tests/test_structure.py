@@ -1,4 +1,4 @@
-"""Rules of the repository: contracts, error slugs, links, help texts, pinned versions."""
+"""Tests of rules of the repository: import contracts, error slugs, links, help texts, pinned versions."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ VIOLATIONS = [
     ("acyclic", "records/entry.py", "import memory_ci.records.plan"),
     ("acyclic", "commands/retrieve/retrieve.py", "import memory_ci.commands.show.why"),
 ]
-"""(contract, file of memory_ci/, line that breaks it). A file that does not exist is made."""
+"""(contract, file of memory_ci/, line that violates it). A missing file is created."""
 
 
 PLANT = """
@@ -85,20 +85,20 @@ for contract, file, line in json.load(sys.stdin):
     path.unlink() if before is None else path.write_text(before, "utf-8")
 json.dump(said, sys.stdout)
 """
-"""What import-linter says of the package as it stands, then of each violation, planted alone.
+"""Prints the result of import-linter for the package, then for each planted violation alone.
 
 One process, for its cache reads a file once; not ours, for import-linter would look at the `memory_ci` that is loaded.
 """
 
 
 @pytest.mark.slow  # `make lint` holds the contracts; this proves that each of them can fail
-def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: Path) -> None:
+def test_every_contract_is_kept_and_each_violation_of_it_is_found(tmp_path: Path) -> None:
     shutil.copytree(
         ROOT / "memory_ci", tmp_path / "memory_ci", ignore=shutil.ignore_patterns("__pycache__")
     )
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     command = [sys.executable, "-c", PLANT]
-    done = subprocess.run(
+    completed = subprocess.run(
         command,
         cwd=tmp_path,
         input=json.dumps(VIOLATIONS),
@@ -106,16 +106,16 @@ def test_every_contract_is_kept_and_is_broken_by_each_line_against_it(tmp_path: 
         text=True,
         check=True,
     )
-    as_it_stands, *spoiled = json.loads(done.stdout)
+    as_it_stands, *spoiled = json.loads(completed.stdout)
     assert f"{len(CONTRACTS)} kept, 0 broken" in as_it_stands, as_it_stands
-    for (contract, file, line), said in zip(VIOLATIONS, spoiled, strict=True):
+    for (contract, file, line), expected_message in zip(VIOLATIONS, spoiled, strict=True):
         module = file.removesuffix(".py").removesuffix("/__init__").rpartition("/")[2]
-        assert "0 kept, 1 broken" in said, (contract, file, line, said)
-        assert re.search(rf"\.{module}\b", said.partition("Broken contracts")[2]), (
+        assert "0 kept, 1 broken" in expected_message, (contract, file, line, expected_message)
+        assert re.search(rf"\.{module}\b", expected_message.partition("Broken contracts")[2]), (
             contract,
             file,
             line,
-            said,
+            expected_message,
         )
 
 
@@ -133,14 +133,14 @@ def trees() -> dict[Path, ast.Module]:
 
 @pytest.fixture(scope="module")
 def nodes(trees: dict[Path, ast.Module]) -> dict[Path, list[ast.AST]]:
-    """All nodes of each module: to walk them anew in each test would cost most of it."""
+    """Return all nodes of each module, which are walked once for all tests."""
     return {path: list(ast.walk(tree)) for path, tree in trees.items()}
 
 
-def test_no_public_class_name_stands_twice(nodes: dict[Path, list[ast.AST]]) -> None:
-    own = [module for path, module in nodes.items() if "sources" not in path.parts]
+def test_public_class_names_are_unique(nodes: dict[Path, list[ast.AST]]) -> None:
+    checked_modules = [module for path, module in nodes.items() if "sources" not in path.parts]
     names = Counter(
-        node.name for module in own for node in module if isinstance(node, ast.ClassDef)
+        node.name for module in checked_modules for node in module if isinstance(node, ast.ClassDef)
     )
     assert {
         name for name, count in names.items() if count > 1 and not name.startswith("_")
@@ -156,7 +156,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_the_examples_in_the_docstrings_hold(path: Path) -> None:
+def test_the_examples_in_docstrings_are_correct(path: Path) -> None:
     module = import_module(
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     )
@@ -190,12 +190,12 @@ FEATURES = sorted(
 
 
 def list_documented(docstring: str) -> set[str]:
-    """The parameters that the section `Args` of a docstring names."""
+    """Return the parameters in the section `Args` of a docstring."""
     section = re.search(r"^Args:\n((?: +.*\n|\n)*)", f"{docstring}\n", re.MULTILINE)
     return set(re.findall(r"^    \**(\w+):", section[1], re.MULTILINE)) if section else set()
 
 
-def test_docstrings_name_only_parameters_that_there_are(nodes: dict[Path, list[ast.AST]]) -> None:
+def test_docstrings_name_only_existing_parameters(nodes: dict[Path, list[ast.AST]]) -> None:
     unknown: list[str] = []
     for path, module in nodes.items():
         for node in module:
@@ -246,7 +246,7 @@ VERBS = set(
 
 
 def test_modules_are_nouns_of_the_glossary_or_commands() -> None:
-    """A verb form names a module only where it is a command of ours, or the glossary says what it means."""
+    """A verb form names a module only if it is a command, or the glossary explains it."""
     table = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").partition("## Words")[2]
     words = {word for row in re.findall(r"(?m)^\| ([^|]+) \|", table) for word in row.split(", ")}
     stems = {path.stem for path in (ROOT / "memory_ci").rglob("*.py")} - words - set(COMMANDS)
@@ -257,7 +257,7 @@ SLUG_NAMES = ("slug", "code")
 
 
 def list_parameters(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
-    """What a function, or the record a class declares, takes by position."""
+    """Return the positional parameters of a function, or of the record that a class declares."""
     if isinstance(node, ast.FunctionDef):
         return [argument.arg for argument in node.args.args if argument.arg != "self"]
     fields = [field.target for field in node.body if isinstance(field, ast.AnnAssign)]
@@ -265,7 +265,7 @@ def list_parameters(node: ast.FunctionDef | ast.ClassDef) -> list[str]:
 
 
 def find_positions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
-    """(name, position) of every function and record of a module that takes a slug or code by position."""
+    """Yield (name, position) of every function and record that takes a slug or code by position."""
     for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             parameters = list_parameters(node)
@@ -279,7 +279,7 @@ def list_branches(value: ast.expr) -> list[ast.expr]:
 
 
 def find_slugs(nodes: Iterable[ast.AST], positions: dict[str, int]) -> Iterator[str]:
-    """Literal slugs and codes in the calls of a module, given by keyword or at the position in `positions`."""
+    """Yield literal slugs and codes in calls of a module, given by keyword or at the position in `positions`."""
     for node in nodes:
         if not isinstance(node, ast.Call):
             continue
@@ -297,18 +297,21 @@ def find_slugs(nodes: Iterable[ast.AST], positions: dict[str, int]) -> Iterator[
 
 @pytest.fixture(scope="module")
 def slugs(nodes: dict[Path, list[ast.AST]]) -> set[str]:
-    own = [(module, dict(find_positions(module))) for module in nodes.values()]
+    """Return all slugs and codes that the package uses."""
+    modules = [(module, dict(find_positions(module))) for module in nodes.values()]
     public = {
         name: at
-        for _, positions in own
+        for _, positions in modules
         for name, at in positions.items()
         if not name.startswith("_")
     }
-    return {slug for module, positions in own for slug in find_slugs(module, public | positions)}
+    return {
+        slug for module, positions in modules for slug in find_slugs(module, public | positions)
+    }
 
 
 def list_headings(path: Path) -> set[str]:
-    """Headings below the title, without their back quotes."""
+    """Return the headings below the title, without backquotes."""
     text = path.read_text(encoding="utf-8")
     return {
         heading.replace("`", "").strip()
@@ -316,7 +319,7 @@ def list_headings(path: Path) -> set[str]:
     }
 
 
-def test_slugs_are_found_wherever_they_are_written() -> None:
+def test_slugs_are_found_in_every_form_of_call() -> None:
     source = """
 class Finding:
     line: int
@@ -333,12 +336,12 @@ class Reader:
         raise UsageError("not-a-slug", slug="in-an-error")
 """
     module = list(ast.walk(ast.parse(source)))
-    found = set(find_slugs(module, dict(find_positions(module))))
-    assert found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
+    slugs_found = set(find_slugs(module, dict(find_positions(module))))
+    assert slugs_found == {"by-position", "in-a-record", "by-keyword", "otherwise", "in-an-error"}
 
 
 def list_explained() -> dict[str, str]:
-    """The section of `cli/explanations.toml` that explains each slug and code."""
+    """Return for each slug and code the section of `cli/explanations.toml` that explains it."""
     return {
         slug: section
         for section, explanations in load_explanations().items()
@@ -388,26 +391,28 @@ MANUALS = sorted(
 
 @cache
 def list_anchors(page: Path) -> set[str]:
-    """What a heading is called in a link: its words, joined by hyphens."""
+    """Return the link fragments of headings: their words joined by hyphens."""
     text = re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
     return {
-        re.sub(r"[^\w -]", "", one.lower()).replace(" ", "-")
-        for one in re.findall(r"(?m)^#+ (.+)$", text)
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        for heading in re.findall(r"(?m)^#+ (.+)$", text)
     }
 
 
 @pytest.mark.parametrize("manual", MANUALS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_every_link_of_the_manual_leads_to_a_file_and_a_heading(manual: Path) -> None:
+def test_every_link_of_the_manual_has_an_existing_file_and_heading(manual: Path) -> None:
     links = re.findall(r"\]\((?![a-z]+:)([^)#\s]*)#?([^)\s]*)", manual.read_text(encoding="utf-8"))
     places = [(manual.parent / path if path else manual, anchor) for path, anchor in links]
     assert [str(place) for place, _ in places if not place.exists()] == []
     assert [
-        f"{place.name}#{one}" for place, one in places if one and one not in list_anchors(place)
+        f"{place.name}#{fragment}"
+        for place, fragment in places
+        if fragment and fragment not in list_anchors(place)
     ] == []
 
 
-def test_every_page_that_the_package_names_is_there_with_its_heading() -> None:
-    """In messages as `memory-ci help PAGE#HEADING`, in docstrings as docs/PAGE.md#HEADING."""
+def test_every_page_that_the_package_names_exists_with_its_heading() -> None:
+    """Messages contain `memory-ci help PAGE#HEADING`, docstrings docs/PAGE.md#HEADING."""
     texts = {path: path.read_text("utf-8") for path in (ROOT / "memory_ci").rglob("*.py")}
     topics = {
         topic.rstrip(".")
@@ -428,27 +433,27 @@ def test_every_page_that_the_package_names_is_there_with_its_heading() -> None:
 
 
 @pytest.mark.parametrize("trailer", ["Memory-Retrieved", "Memory-Used", "Memory-Holdout"])
-def test_the_name_of_a_trailer_stands_in_one_constant(trailer: str) -> None:
+def test_the_name_of_a_trailer_is_in_one_constant(trailer: str) -> None:
     files = (ROOT / "memory_ci").rglob("*.py")
     holding = [path.name for path in files if f'"{trailer}"' in path.read_text(encoding="utf-8")]
     assert holding == ["names.py"]
 
 
 NOT_PRIVATE = frozenset({"_replace", "_asdict", "_fields", "_make", "_exit"})
-"""Public names of named tuples and of `os` that begin with an underscore."""
+"""Public names of named tuples and of `os` that start with an underscore."""
 
 
 def is_private(name: str) -> bool:
-    """Whether a name is private; `__main__` and `__init__` are not."""
+    """Return whether a name is private; `__main__` and `__init__` are not."""
     return name.startswith("_") and not name.startswith("__") and name not in NOT_PRIVATE
 
 
 def list_private_names(source: str) -> list[str]:
-    """The private names of the package that a test imports, reads or replaces, with their lines.
+    """Return private names of the package that a test imports, reads or replaces, with their lines.
 
-    What a test's own class keeps is behind `self` or `cls`.
+    Attributes of `self` and `cls` are the test's own.
     """
-    found: list[str] = []
+    private_names: list[str] = []
     for node in ast.walk(ast.parse(source)):
         names: list[str] = []
         if isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith("memory_ci."):
@@ -463,8 +468,8 @@ def list_private_names(source: str) -> list[str]:
         elif isinstance(node, ast.Constant) and str(node.value).startswith("memory_ci."):
             names = str(node.value).split(".")
         line = getattr(node, "lineno", 0)
-        found += [f"{line}: {name}" for name in names if is_private(name)]
-    return found
+        private_names += [f"{line}: {name}" for name in names if is_private(name)]
+    return private_names
 
 
 @pytest.mark.parametrize(
@@ -508,7 +513,7 @@ def test_no_test_uses_a_private_name_of_the_package() -> None:
     assert used == {}
 
 
-def test_every_page_stands_in_the_site() -> None:
+def test_every_page_is_in_the_site() -> None:
     nav = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]
     pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
     assert pages | {"index.md"} == set(re.findall(r"(?m)([\w./-]+\.md)$", nav))
@@ -517,7 +522,7 @@ def test_every_page_stands_in_the_site() -> None:
 def list_commands(
     group: click.Group, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, click.Command]]:
-    """Every visible command below `group`, as ("index build", command)."""
+    """Yield every visible command below `group`, as ("index build", command)."""
     context = click.Context(group)
     for name in group.list_commands(context):
         command = group.get_command(context, name)
@@ -579,7 +584,7 @@ def test_a_test_cannot_reach_the_network() -> None:
         outside.connect(("192.0.2.1", 80))
 
 
-def test_a_test_can_reach_a_server_of_its_own() -> None:
+def test_a_test_can_reach_its_own_server() -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         socket.create_connection(server.getsockname()) as client,
@@ -588,7 +593,7 @@ def test_a_test_can_reach_a_server_of_its_own() -> None:
 
 
 def run_inner(folder: Path, source: str, *arguments: str, **outside: str) -> dict[str, int]:
-    """How a test in `source` ends under our conftest, with `outside` in the environment of its pytest."""
+    """Run pytest on `source` with our conftest and `outside` in its environment, and return the outcomes."""
     shutil.copy(ROOT / "tests" / "conftest.py", folder)
     (folder / "test_inner.py").write_text(source, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments, str(folder)]
@@ -600,7 +605,7 @@ def run_inner(folder: Path, source: str, *arguments: str, **outside: str) -> dic
     return {word: int(count) for count, word in re.findall(r"(\d+) (passed|failed|error)", closing)}
 
 
-def test_what_is_set_outside_stays_outside(tmp_path: Path) -> None:
+def test_variables_of_the_callers_environment_do_not_reach_tests(tmp_path: Path) -> None:
     names = [
         "GIT_DIR",
         "ANTHROPIC_API_KEY",
@@ -616,7 +621,7 @@ def test_what_is_set_outside_stays_outside(tmp_path: Path) -> None:
     assert run_inner(tmp_path, source, **dict.fromkeys(names, "outside")) == {"passed": 1}
 
 
-def test_a_test_sees_no_git_configuration_but_ours(home: Path, tmp_path: Path) -> None:
+def test_a_test_sees_only_our_git_configuration(home: Path, tmp_path: Path) -> None:
     (home / ".gitconfig").write_text("[user]\n\tname = Somebody Else\n", encoding="utf-8")
     show = subprocess.run(
         ["git", "config", "--list"], cwd=tmp_path, capture_output=True, text=True, check=True
@@ -626,13 +631,13 @@ def test_a_test_sees_no_git_configuration_but_ours(home: Path, tmp_path: Path) -
     assert set(show.stdout.splitlines()) == ours
 
 
-def test_each_test_has_an_empty_home_outside_its_own_folder(home: Path, tmp_path: Path) -> None:
+def test_each_test_has_an_empty_home_outside_its_folder(home: Path, tmp_path: Path) -> None:
     assert Path.home() == home
     assert list(home.iterdir()) == []
     assert not home.is_relative_to(tmp_path)
 
 
-def test_golden_text_is_compared_and_rewritten_only_when_asked(tmp_path: Path) -> None:
+def test_golden_text_is_compared_and_rewritten_only_on_request(tmp_path: Path) -> None:
     source = "def test_inner(golden) -> None:\n    golden('a/b.txt', {!r})\n"
     assert run_inner(tmp_path, source.format("one\r\n")) == {"failed": 1}
     assert run_inner(tmp_path, source.format("one\r\n"), "--update-golden") == {"passed": 1}

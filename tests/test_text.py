@@ -1,4 +1,4 @@
-"""Words: what the index, the query and the comparison of texts have in common."""
+"""Tests of splitting text into words for the index, queries and comparisons."""
 
 from __future__ import annotations
 
@@ -40,28 +40,28 @@ def test_an_identifier_is_split_and_a_word_is_not(identifier: str, parts: list[s
 
 
 @given(st.text("aAbB1_./-:'* üÜ"))
-def test_parts_are_of_words_that_are_there(content: str) -> None:
+def test_parts_of_identifiers_are_in_the_text(content: str) -> None:
     joined = " ".join(words(content))
     assert all(part in joined for part in identifier_parts(content))
 
 
 @given(st.frozensets(st.integers(0, 5)), st.frozensets(st.integers(0, 5)))
 def test_jaccard_is_symmetric_and_one_for_equal_sets(
-    left: frozenset[str], right: frozenset[str]
+    tokens: frozenset[str], right: frozenset[str]
 ) -> None:
-    assert jaccard(left, right) == jaccard(right, left)
-    assert jaccard(left, left) == (1.0 if left else 0.0)
-    assert 0.0 <= jaccard(left, right) <= 1.0
+    assert jaccard(tokens, right) == jaccard(right, tokens)
+    assert jaccard(tokens, tokens) == (1.0 if tokens else 0.0)
+    assert 0.0 <= jaccard(tokens, right) <= 1.0
 
 
-def test_very_many_comments_that_nothing_closes_are_read_to_their_end() -> None:
-    """A reader that looks for the end of each would not end while anyone waits for it."""
+def test_many_unclosed_comments_are_read_in_linear_time() -> None:
+    """A reader that searches the end of each comment would not end."""
     text = "<!-- \n" * 3_000_000
     assert strip_comments(text, keeps_lines=True).count("\n") == 3_000_000
 
 
 @given(st.lists(st.sampled_from(["<!--", "-->", "\n", "a", "-", ">", "<!"])).map("".join))
-def test_comments_are_those_of_the_pattern(content: str) -> None:
+def test_comments_are_found_like_with_the_pattern(content: str) -> None:
     pattern = re.compile(r"<!--.*?-->", re.DOTALL)
     assert strip_comments(content) == pattern.sub("", content)
     assert strip_comments(content, keeps_lines=True).count("\n") == content.count("\n")
@@ -73,5 +73,5 @@ NEGATION_PARTS = (
 
 
 @given(st.lists(st.sampled_from([*NEGATION_PARTS, " "]), max_size=12).map("".join))
-def test_negations_are_spelt_as_their_pattern_says(text: str) -> None:
+def test_negations_match_their_pattern(text: str) -> None:
     assert spell_negations(text) == BARE_NEGATION.sub(r"\1't", text)

@@ -1,4 +1,4 @@
-"""What is printed is said in words of those who read it, not of those who wrote it."""
+"""Tests of printed text: it uses the readers' words and no internal terms."""
 
 from __future__ import annotations
 
@@ -30,13 +30,15 @@ OURS = re.compile(
 
 
 def list_prose(path: Path) -> Iterator[tuple[int, str]]:
-    """The texts of a module that have words in them, but for docstrings of what is no command."""
+    """Yield the texts of a module that contain words, except docstrings of anything but commands."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     silent = {
         id(statement.value)
         for node in ast.walk(tree)
         if isinstance(body := getattr(node, "body", None), list)
-        and not any("command" in ast.unparse(one) for one in getattr(node, "decorator_list", ()))
+        and not any(
+            "command" in ast.unparse(decorator) for decorator in getattr(node, "decorator_list", ())
+        )
         for statement in body
         if isinstance(statement, ast.Expr)
     }
@@ -50,15 +52,17 @@ def list_prose(path: Path) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_no_word_of_ours_is_printed(place: str) -> None:
-    found = sorted(PACKAGE.glob(place))
+def test_no_internal_word_is_printed(place: str) -> None:
+    matches = sorted(PACKAGE.glob(place))
     paths = [
-        path for one in found for path in ([one] if one.is_file() else sorted(one.rglob("*.py")))
+        path
+        for match in matches
+        for path in ([match] if match.is_file() else sorted(match.rglob("*.py")))
     ]
     texts = [(path.name, line, text) for path in paths for line, text in list_prose(path)]
     assert texts, "there are texts"
     assert [(*where, match[0]) for *where, text in texts for match in OURS.finditer(text)] == []
 
 
-def test_what_doctor_looks_at_has_a_name_of_theirs() -> None:
+def test_the_checks_of_doctor_have_names_of_the_readers() -> None:
     assert [name for name, *_ in CHECKS if OURS.search(name)] == []

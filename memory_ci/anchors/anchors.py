@@ -34,7 +34,7 @@ CITE = Regex(
 )
 """`path[:first[-last]]@commit [symbol:NAME] [words:HASH]`; old anchors have `text:HASH`.
 
-No `@` follows that of the commit, so that a path may contain it.
+No `@` comes after the one before the commit. So a path may contain some.
 """
 
 # The end of a path that looks like cited lines: `:3`, `:3-9`, `:-`.
@@ -182,7 +182,7 @@ def _hash_words(tokens: Tokens) -> str:
 
 def _hash_text(text: str) -> str:
     """Return the SHA-256 of a text as UTF-8, in hexadecimal digits."""
-    import hashlib  # Not at the top: it takes 4 ms that a reader of fresh anchors need not spend.
+    import hashlib  # Not at the top: it takes 4 ms, and fresh anchors need no hash.
 
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -226,7 +226,7 @@ def make_anchor(
 def enrich_anchor(anchor: Anchor, text: str, prose: str) -> Anchor:
     """Add the hash of its words to an anchor that has none.
 
-    An anchor of a whole file becomes that of the definition in it that `prose` names, if any.
+    If it cites a whole file and `prose` names a definition in it, that definition is cited instead.
 
     Args:
         anchor: an anchor, with or without a hash.

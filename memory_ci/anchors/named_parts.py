@@ -249,7 +249,7 @@ def _list_text_parts(code: Code, *, joins_lines: bool) -> Iterator[FilePart]:
         joins_lines: yield paragraphs: lines with no blank line between them.
     """
     rows = code.rows
-    max_step = 1 if joins_lines else 0  # From the row of a word to that of the next in its part.
+    max_step = 1 if joins_lines else 0  # Rows between a word and the next word in its part.
     starts: list[int] = []
     for index, row in enumerate(rows):
         if index == 0 or row > rows[index - 1] + max_step:

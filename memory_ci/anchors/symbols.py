@@ -321,7 +321,7 @@ def list_mentions(prose: str, *, include_weak: bool = True) -> list[str]:
 def _compile_patterns(extension: str) -> tuple[re.Pattern[str], ...]:
     """Compile the patterns of a language when its first file is read.
 
-    To compile those of all languages takes as long as to start Python.
+    To compile the patterns of all languages takes as long as to start Python.
     """
     return tuple(re.compile(pattern) for pattern in PATTERNS.get(extension, ()))
 

@@ -757,9 +757,9 @@ def _judge_hash_in_file(
 ) -> Verdict | None:
     """Return the verdict on a file that has text with the hash of an anchor; None if it has none.
 
-    The hash is compared with that of the definition which the anchor names. If there is none, it is
-    compared with that of the whole file or, if the anchor cites lines, of any as many lines. An
-    anchor of an older version (`text:`) may name a definition but have the hash of its lines.
+    If the file has the definition that the anchor names, its hash is compared. Otherwise the hash
+    of the whole file is or, if the anchor cites lines, the hashes of any as many lines. An anchor
+    of an older version (`text:`) may name a definition but have the hash of its lines.
 
     Args:
         anchor: the anchor.

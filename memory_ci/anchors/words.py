@@ -507,8 +507,8 @@ def _is_needless_group(before: str, after: str, *, is_tuple: bool) -> bool:
 def _find_annotations(words: Sequence[str], *, is_local: bool) -> set[int]:
     """Return the indices of the type annotations in a line of Python.
 
-    These are the types in the header of a function and, if `is_local`, that of a variable: they do
-    nothing when the line runs.
+    These are the types in the header of a function and, if `is_local`, the type of a variable: they
+    do nothing when the line runs.
 
     Args:
         words: the words of the line.
@@ -525,7 +525,7 @@ def _find_annotations(words: Sequence[str], *, is_local: bool) -> set[int]:
 def _find_signature_types(words: Sequence[str]) -> set[int]:
     """Return the indices of the types of parameters and result in the header of a function."""
     type_indices: set[int] = set()
-    depth = 0  # Of open brackets; 1 between those of the parameters.
+    depth = 0  # Of open brackets; 1 between the brackets of the parameters.
     is_parameter_name = True
     is_type = False
     is_result = False
@@ -611,7 +611,7 @@ def _normalize_literal(word: str) -> str:
 
 
 def _join_pair(first: str, second: str) -> str:
-    """Join two literals of Python next to each other; those of different kinds stay apart.
+    """Join two literals of Python next to each other; two of different kinds stay apart.
 
     Args:
         first: a literal as `_normalize_literal` returns it.

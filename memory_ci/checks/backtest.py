@@ -75,38 +75,49 @@ class _Tally:
     """The counts of one check while the changes of a history are judged."""
 
     def __init__(self, rule: RuleCheck, since: date | None) -> None:
-        self.rule = rule
-        self._since = since
-        self.applicable = 0
-        self.violations: list[PastViolation] = []
-        self.unjudged = 0
-        self.reason = ""
+        """Start to count.
 
-    def count(self, past: PastChange) -> None:
-        """Judge a change and count the outcome; changes up to the day `since` do not count."""
+        Args:
+            rule: the check.
+            since: the day up to which changes do not count; None for none.
+        """
+        self._rule = rule
+        self._since = since
+        self._applicable_count = 0
+        self._violations: list[PastViolation] = []  # the oldest first
+        self._unjudged_count = 0
+        self._unjudged_reason = ""
+
+    def judge_change(self, past: PastChange) -> None:
+        """Judge a change by the check, and count the outcome.
+
+        After MAX_UNJUDGED changes that the check could not judge, all others are counted as not
+        judged: each attempt may take all its time.
+        """
         if self._since is not None and past.merged.tip.committed_at.date() <= self._since:
             return
-        if self.unjudged >= MAX_UNJUDGED:
-            self.unjudged += 1
+        if self._unjudged_count >= MAX_UNJUDGED:
+            self._unjudged_count += 1
             return
-        judgement = judge(self.rule.check, past.change)
+        judgement = judge(self._rule.check, past.change)
         if judgement.is_applicable:
-            self.applicable += 1
+            self._applicable_count += 1
         if judgement.unjudged:
-            self.unjudged += 1
-            self.reason = judgement.unjudged
+            self._unjudged_count += 1
+            self._unjudged_reason = judgement.unjudged
         if judgement.fault is not None:
-            self.violations.append(PastViolation(past.merged, judgement.fault))
+            self._violations.append(PastViolation(past.merged, judgement.fault))
 
-    def report(self, changes: int) -> BacktestResult:
+    def build_result(self, change_count: int) -> BacktestResult:
         """Return the result after a number of changes."""
+        newest_first = tuple(reversed(self._violations))
         return BacktestResult(
-            rule=self.rule,
-            changes=changes,
-            applicable=self.applicable,
-            violations=tuple(reversed(self.violations)),
-            unjudged=self.unjudged,
-            reason=self.reason,
+            rule=self._rule,
+            changes=change_count,
+            applicable=self._applicable_count,
+            violations=newest_first,
+            unjudged=self._unjudged_count,
+            reason=self._unjudged_reason,
         )
 
 
@@ -127,9 +138,9 @@ def backtest(
     """
     # Without days, or with too few of them, all changes count for the rest of the checks.
     tallies = [_Tally(rule, day) for rule, day in zip_longest(rules, since[: len(rules)])]
-    changes = 0
+    change_count = 0
     for past in history:
-        changes += 1
+        change_count += 1
         for tally in tallies:
-            tally.count(past)
-    return [tally.report(changes) for tally in tallies]
+            tally.judge_change(past)
+    return [tally.build_result(change_count) for tally in tallies]

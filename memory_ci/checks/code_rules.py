@@ -75,7 +75,7 @@ GO = CodeLanguage(
 )
 LANGUAGES = (PYTHON, JAVASCRIPT, GO)
 
-NO_NAMES = frozenset(("*.sh", "*.sql", "*.vue"))
+GLOBS_WITHOUT_NAMES = frozenset(("*.sh", "*.sql", "*.vue"))
 """Globs of code whose names a rule about functions or classes is seldom about."""
 
 STYLES = {
@@ -92,36 +92,36 @@ FORBIDDEN_STYLES = {
 }
 """A name of one word, as `count`, is in several styles: who forbids one of them allows it."""
 
-CONSTANT = r"_*[A-Z][A-Z0-9_]*(?!\w)|_+(?!\w)"
+CONSTANT_NAME = r"_*[A-Z][A-Z0-9_]*(?!\w)|_+(?!\w)"
 """A constant, or a value that is not used."""
 TYPE_ALIAS = r"(?<!.)[A-Z]\w*"
 """A capitalised name at the start of a line, as `Messages = list[Message]`."""
-DUNDER = r"__\w+__(?!\w)"  # A name that Python demands.
+DUNDER_NAME = r"__\w+__(?!\w)"  # A name that Python demands.
 
-ANNOTATIONS = Regex(
+ANNOTATION_DEMAND = Regex(
     r"\b(?:us|includ|add|writ|hav|need|requir|provid)(?:e|es|s|ing)?\b[^.;]{0,40}?"
     r"\b(?P<type>type )?(?:annotations?|hints?)\b",
     re.IGNORECASE,
 )
 """A demand for annotations: `add type hints`."""
 
-ANNOTATED = Regex(
+ANNOTATED_CODE = Regex(
     r"\b(?P<thing>functions?|methods?)\b(?: (?:definitions?|signatures?))?", re.IGNORECASE
 )
 """What is to be annotated."""
 
-GENERAL = Regex(
+WORDS_BEFORE_ALL = Regex(
     r"(?:^|\b(?:all|every|each|your|our|the|for|in|to|of|and|or|python))\s*$", re.IGNORECASE
 )
 """The words before `functions` where nothing tells which ones are meant."""
 
-EVERYWHERE = Regex(
+WORDS_FOR_ALL_CODE = Regex(
     r"[.!]?$|,| (?:everywhere|throughout)\b| (?:in|to|on|for) (?:all|new|your|our) code\b",
     re.IGNORECASE,
 )
 """What follows a demand that holds for all code."""
 
-IMPORT = Regex(
+IMPORT_DEMAND = Regex(
     r"\bimport(?:ing|s|ed)? (?:the )?"
     r"['\"`\u2018\u201c](?P<module>[A-Za-z_][\w.]{0,60})['\"`\u2019\u201d]"
     r"(?: (?:module|library|package))?"
@@ -136,7 +136,7 @@ EVERY_FILE = Regex(
 )
 """Words by which a demand holds for each file."""
 
-COMMENTS = Regex(
+COMMENT_DEMAND = Regex(
     r"\b(?:add|includ|writ|us|put)(?:e|ing)? comments? (?:to|in|into|throughout)"
     r" (?:(?:all|your|our|the|every|each|new|python) )*(?:code|files?|modules?|scripts?)"
     r"(?=[.!]?$|,| (?:because|so that|to (?:explain|clarify|describe|make|improve|help))\b)",
@@ -144,7 +144,7 @@ COMMENTS = Regex(
 )
 """A demand for comments: `add comments to all files`."""
 
-NEGATIVE = Regex(
+RESTRICTING_WORDS = Regex(
     r"\b(?:never|don't|do not|not|no|without|avoid|stop|unless|except|only|instead|where|when"
     r"|optional|public|private)\b"
     r"|\b(?<!even )if\b|\?",
@@ -172,38 +172,41 @@ def check_names(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
 
 
 def check_annotations(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule by which Python functions have type annotations.
+    """Return the check of a rule that demands type annotations in Python (`add type hints`).
 
-    None if the text is no such rule, or is about some functions alone.
+    None if the text is no such rule, or is about some functions alone. A rule that names no
+    functions or methods must say that it is about types, and about all code.
     """
-    demand = ANNOTATIONS.search(text)
-    thing = ANNOTATED.search(text)
-    if demand is None or NEGATIVE.search(text):
+    demand = ANNOTATION_DEMAND.search(text)
+    annotated_code = ANNOTATED_CODE.search(text)
+    if demand is None or RESTRICTING_WORDS.search(text):
         return None
-    if thing:
-        is_for_all = _is_general(text, thing)
+    if annotated_code:
+        is_about_all = _is_about_all(text, annotated_code)
+    elif demand["type"]:
+        is_about_all = WORDS_FOR_ALL_CODE.match(text, demand.end()) is not None
     else:
-        is_for_all = bool(demand["type"]) and EVERYWHERE.match(text, demand.end()) is not None
-    if not is_for_all or _find_language(text, repository) is not PYTHON:
+        is_about_all = False
+    if not is_about_all or _find_language(text, repository) is not PYTHON:
         return None
-    # A definition whose arguments have no colon, and that has no arrow before its own.
-    patterns = {
+    # A definition whose arguments have no colon, and that has no arrow before its own colon.
+    patterns_without_annotations = {
         "function": r"^(?:async )?def \w+\([^:()]*\)\s*:",
         "method": r"^\s+(?:async )?def (?!__)\w+\((?:self|cls)\b[^:()]*\)\s*:",
     }
-    named_kinds = {match["thing"].lower().rstrip("s") for match in ANNOTATED.finditer(text)}
-    kinds = sorted(named_kinds or patterns)
-    pattern = "|".join(patterns[kind] for kind in kinds)
+    named_kinds = {match["thing"].lower().rstrip("s") for match in ANNOTATED_CODE.finditer(text)}
+    kinds = sorted(named_kinds or patterns_without_annotations)
+    pattern = "|".join(patterns_without_annotations[kind] for kind in kinds)
     return AbsentCheck(_list_paths(PYTHON, repository), pattern)
 
 
 def check_import(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which every Python file imports a module, else None."""
-    match = IMPORT.search(text)
+    match = IMPORT_DEMAND.search(text)
     if match is None or not EVERY_FILE.search(text):
         return None
     rule_without_aside = re.sub(r"(?i)\beven if\b.*", "", text)
-    is_negative = NEGATIVE.search(rule_without_aside)
+    is_negative = RESTRICTING_WORDS.search(rule_without_aside)
     if is_negative or _find_language(text, repository) is not PYTHON:
         return None
     module = re.escape(match["module"])
@@ -212,8 +215,12 @@ def check_import(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
 
 
 def check_comments(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
-    """Return the check of a rule by which new files of code have comments."""
-    if not COMMENTS.search(text) or NEGATIVE.search(text):
+    """Return the check of a rule that demands comments in code (`add comments to all files`).
+
+    The check tests that each new file of the language has a comment. None if the text is no such
+    rule, or demands comments in some places alone.
+    """
+    if not COMMENT_DEMAND.search(text) or RESTRICTING_WORDS.search(text):
         return None
     language = _find_language(text, repository)
     if language is None:
@@ -225,51 +232,62 @@ def _match_broken_name(rule: NameRule, language: CodeLanguage) -> str:
     """Return the pattern of a line of code with a name that breaks a rule.
 
     For "start function names with 'fn_'" it finds `def load(` in Python, and not `def fn_load(`.
+    The pattern consists of the code before a name of this kind, a test of the name, the name
+    itself, and the code after it.
     """
     value = re.escape(rule.value)
     styles = FORBIDDEN_STYLES if rule.is_forbidden else STYLES
-    patterns_by_form: dict[NameForm, str] = {
+    # A rule about digits asks for exactly one, or for at least one.
+    digit_pattern = r"[^\W\d]+\d(?!\w*\d)" if rule.value == "one" else r"\w*\d"
+    name_patterns: dict[NameForm, str] = {
         "start": value,
         "end": rf"\w*{value}(?!\w)",
         "contain": rf"\w*{value}",
         "style": styles.get(rule.value, ""),
-        "digit": r"[^\W\d]+\d(?!\w*\d)" if rule.value == "one" else r"\w*\d",
+        "digit": digit_pattern,
     }
-    name_pattern = patterns_by_form[rule.form]
-    before, after = language.lines[rule.thing]
-    exempt = DUNDER
+    name_pattern = name_patterns[rule.form]
+    exempt_names = DUNDER_NAME
     if rule.form == "style" and rule.thing == "variable":
         # A constant and an alias of a type have styles of their own.
-        exempt = f"{DUNDER}|{CONSTANT}|{TYPE_ALIAS}"
+        exempt_names = f"{DUNDER_NAME}|{CONSTANT_NAME}|{TYPE_ALIAS}"
     # A name breaks the rule if it matches a forbidden pattern, or does not match a required one.
     breaks_rule = rf"(?={name_pattern})" if rule.is_forbidden else rf"(?!{name_pattern})"
-    return rf"{before}(?!{exempt}){breaks_rule}{NAME}{after}"
+    code_before, code_after = language.lines[rule.thing]
+    return rf"{code_before}(?!{exempt_names}){breaks_rule}{NAME}{code_after}"
 
 
-def _is_general(text: str, thing: re.Match[str]) -> bool:
+def _is_about_all(text: str, thing: re.Match[str]) -> bool:
     """Return whether a rule is about all of a thing: `in all functions`, not `helper functions`.
 
     Args:
         text: the rule.
         thing: where it names the thing.
     """
-    return GENERAL.search(text[: thing.start()]) is not None
+    return WORDS_BEFORE_ALL.search(text[: thing.start()]) is not None
 
 
 def _find_language(text: str, repository: RepositoryFiles) -> CodeLanguage | None:
-    """Return the language that a rule names, else the only language of the repository.
+    """Return the language that a rule is about, None if that is not clear.
 
-    Return None if the rule names several languages, or a language without files in the repository.
-    A rule that names no language has one only if all code of the repository is in that language.
+    It is the language that the rule names, if the repository has files of it. If the rule names
+    none, it is the language of the repository, if all of its code is in one language. Scripts and
+    the like (GLOBS_WITHOUT_NAMES) do not count as code here.
     """
-    named = [language for language in LANGUAGES if language.name.search(text)]
-    code_globs = set(list_code(repository)) - NO_NAMES
-    present = [language for language in LANGUAGES if code_globs.intersection(language.globs)]
-    if named:
-        return named[0] if len(named) == 1 and named[0] in present else None
-    if len(present) != 1 or not code_globs.issubset(present[0].globs):
+    named_languages = [language for language in LANGUAGES if language.name.search(text)]
+    code_globs = set(list_code(repository)) - GLOBS_WITHOUT_NAMES
+    present_languages = []
+    for language in LANGUAGES:
+        if code_globs.intersection(language.globs):
+            present_languages.append(language)
+
+    candidates = named_languages or present_languages
+    if len(candidates) != 1 or candidates[0] not in present_languages:
         return None
-    return present[0]
+    language = candidates[0]
+    if not named_languages and not code_globs.issubset(language.globs):
+        return None
+    return language
 
 
 def _list_paths(language: CodeLanguage, repository: RepositoryFiles) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ TOKEN = Regex(
     r"|\[(?P<not>[!^])?(?P<members>\]?[^\]\[/\\]*)\]|(?P<literal>[^\\\[*?])",
     re.DOTALL,
 )
-WILD = Regex(r"[*?\[\\]")
+WILDCARD = Regex(r"[*?\[\\]")
 
 
 class GlobError(ValueError):
@@ -86,7 +86,7 @@ def compile_globs(globs: tuple[str, ...]) -> Globs:
 
 def is_literal(glob: str) -> bool:
     """Return whether a glob names one path, without a wildcard."""
-    return WILD.search(glob) is None and not glob.startswith("!")
+    return WILDCARD.search(glob) is None and not glob.startswith("!")
 
 
 def list_pathspecs(globs: Iterable[str]) -> list[str]:
@@ -106,7 +106,10 @@ def list_pathspecs(globs: Iterable[str]) -> list[str]:
 
 
 def validate_globs(globs: Sequence[str]) -> None:
-    """Check a list of globs: their number, their length, and that each can be translated.
+    """Raise an error unless a list of globs is allowed.
+
+    It is if it has neither too many nor too long globs, if each can be translated, and if not all
+    are negated.
 
     Raises:
         GlobError: the list is not allowed; the message says why.
@@ -151,43 +154,49 @@ def _compile_glob(glob: str) -> str:
 def _translate_path(segments: Sequence[str]) -> str:
     """Return the regular expression of a glob such as `src/**/test_*.py`.
 
-    The segments between two `**` are found as early as possible, and stay there: `(?>…)` is an
-    atomic group.
+    `**` stands for any number of directories, also none. Names that follow it are searched for at
+    each depth, and the first match counts. Another match further on would not help the rest of the
+    glob to match. Therefore `(?>…)`, an atomic group, keeps the regular expression from trying it,
+    which could take very long.
 
     Args:
         segments: the names between the slashes.
     """
-    chunks: list[list[str]] = [[]]  # The segments between two `**`.
+    # The names before the first `**`, between two of them, and after the last one.
+    groups: list[list[str]] = [[]]
     for segment in segments:
         if segment != "**":
-            chunks[-1].append(segment)
-        elif len(chunks) == 1 or chunks[-1]:
-            chunks.append([])
-    last = len(chunks) - 1
-    pattern = ""
-    for number, chunk in enumerate(chunks):
-        body = "/".join(_translate_segment(segment) for segment in chunk)
-        if number < last and chunk:
-            body += "/"
-        if number == 0:
-            pattern += body
-        elif not chunk:
-            # `a/**` names all that is in a.
-            pattern += "[^/]+"
-        elif number == last:
-            pattern += rf"(?>(?:[^/]+/)*?{body}(?=/|\Z))"
+            groups[-1].append(segment)
+        elif len(groups) == 1 or groups[-1]:  # `**/**` is the same as `**`
+            groups.append([])
+
+    first_group, *other_groups = groups
+    pattern = "/".join(map(_translate_segment, first_group))
+    if first_group and other_groups:
+        pattern += "/"
+    for number, group in enumerate(other_groups, start=1):
+        is_last = number == len(other_groups)
+        names = "/".join(map(_translate_segment, group))
+        if not group:
+            pattern += "[^/]+"  # `a/**` names all that is in a
+        elif is_last:
+            pattern += rf"(?>(?:[^/]+/)*?{names}(?=/|\Z))"
         else:
-            pattern += f"(?>(?:[^/]+/)*?{body})"
+            pattern += f"(?>(?:[^/]+/)*?{names}/)"
     return pattern
 
 
 def _translate_segment(segment: str) -> str:
     """Return the regular expression of one name in a glob, such as `test_*.py`.
 
+    Between two stars, the first match of a part counts: as in `_translate_path`, an atomic group
+    keeps the regular expression from trying others. The part after the last star must be the end
+    of the name.
+
     Raises:
         GlobError: a class or an escape in it is not complete.
     """
-    parts: list[str] = [""]  # The patterns between two stars.
+    parts: list[str] = [""]  # The patterns before, between and after the stars.
     position = 0
     while position < len(segment):
         token = TOKEN.match(segment, position)
@@ -204,10 +213,10 @@ def _translate_segment(segment: str) -> str:
             parts[-1] += _translate_token(token)
     if len(parts) == 1:
         return parts[0]
-    first, *middle, final = parts
-    middle_pattern = "".join(f"(?>[^/]*?{part})" for part in middle if part)
-    # The last part ends with the name, so the greedy star before it is the right one.
-    return rf"(?!/){first}{middle_pattern}[^/]*{final}(?=/|\Z)"
+    first_part, *middle_parts, last_part = parts
+    middle_pattern = "".join(f"(?>[^/]*?{part})" for part in middle_parts if part)
+    # `(?!/)`: a name has at least one character.
+    return rf"(?!/){first_part}{middle_pattern}[^/]*{last_part}(?=/|\Z)"
 
 
 def _translate_token(token: re.Match[str]) -> str:
@@ -221,14 +230,16 @@ def _translate_token(token: re.Match[str]) -> str:
 def _translate_class(members: str, *, is_negated: bool) -> str:
     """Return the regular expression of a class of characters in a glob, such as `[a-z]`.
 
+    A class never matches a slash, even if it is negated (`[!a]`): hence the `(?!/)`.
+
     Raises:
-        GlobError: it is empty or has an invalid range.
+        GlobError: it is empty or has an invalid range, such as `[z-a]`.
     """
     if not members:
         raise GlobError("has an empty class: []")
-    escaped = re.sub(r"([\]\\^&~|])", r"\\\1", members)
+    escaped_members = re.sub(r"([\]\\^&~|])", r"\\\1", members)
     negation = "^" if is_negated else ""
-    pattern = f"(?!/)[{negation}{escaped}]"
+    pattern = f"(?!/)[{negation}{escaped_members}]"
     try:
         re.compile(pattern)
     except re.error:

@@ -25,11 +25,14 @@ LEAST_SUPPORT = 20
 LEAST_CONFIDENCE = 0.9
 """The share of them that touch the second kind as well."""
 
-MOST_OTHERWISE = 0.1
+MAX_SHARE_OF_OTHERS = 0.1
 """The greatest share of the other changes that touch the second kind: else it says nothing."""
 
+MIN_CHANGES_OF_PAIR = LEAST_SUPPORT * LEAST_CONFIDENCE
+"""The fewest changes that touch both kinds of a habit."""
+
 YEAR = timedelta(days=365)
-RECENT = timedelta(days=91)
+RECENT_PERIOD = timedelta(days=91)
 LEAST_RECENT = 3
 """Changes of the last three months that touch the first kind."""
 
@@ -38,16 +41,16 @@ MAX_FILES = 30
 
 MAX_DEPTH = 2  # Directories of a kind.
 
-CODE = frozenset(
+CODE_ENDINGS = frozenset(
     """c cc cpp cs css cxx dart ex exs go h hpp hs java jl js jsx kt lua m mjs mm php pl py pyi r rb
     rs scala scss sh sql svelte swift ts tsx vue zig""".split()
 )
 """Endings of code: a single file of code is no kind."""
 
-LOCKED = Regex(r".*[.-]lock(?:\.\w+)?|.*\.sum|npm-shrinkwrap\.json", re.IGNORECASE)
+LOCK_FILE = Regex(r".*[.-]lock(?:\.\w+)?|.*\.sum|npm-shrinkwrap\.json", re.IGNORECASE)
 """A file that a tool writes from another one: it follows, and asks for nothing itself."""
 
-ROUTINE = Regex(
+ROUTINE_SUBJECT = Regex(
     r"(?i)\A(?:\[\w+\] |\w+(?:\([^)]*\))?: )?"
     r"(?:release|bump|version|style|re?format|format(?:ting)?|fmt|lint|black|prettier|prepare"
     r"|revert|merge)\b|\bversion packages\b|\bbump version\b"
@@ -55,15 +58,15 @@ ROUTINE = Regex(
 """The subject of a release, of formatting, of an update or of a revert."""
 
 NAME = Regex(r"(?:.*/)?(?P<name>[^/]+?)(?P<ending>\.[A-Za-z][\w-]{0,12})?")
-UNSAFE = Regex(r"[*?\[\]\\!#\s]")
+GLOB_CHARACTERS = Regex(r"[*?\[\]\\!#\s]")
 """Characters with a meaning in globs; a path that has one is no kind."""
 
 
-TESTS = Regex(
+TEST_KIND = Regex(
     r"(?:.*/)?_*(?:tests?|specs?|e2e)_*(?:/.*)?|(?:.*/)?(?:test_.*|.*[._](?:test|spec)\..*|.*\.snap)",
     re.IGNORECASE,
 )
-PROSE = Regex(
+PROSE_KIND = Regex(
     r".*\.(?:md|mdx|rst|adoc|txt)|docs?/.*"
     r"|\.?(?:changes?|changesets?|changelog[\w.-]*|newsfragments|news)/.*",
     re.IGNORECASE,
@@ -81,7 +84,7 @@ class MergedFiles(NamedTuple):
     @property
     def is_routine(self) -> bool:
         """Whether it is a release, formatting or the like, or too large to show a habit."""
-        return len(self.paths) > MAX_FILES or ROUTINE.search(self.subject) is not None
+        return len(self.paths) > MAX_FILES or ROUTINE_SUBJECT.search(self.subject) is not None
 
 
 class Habit(NamedTuple):
@@ -109,15 +112,23 @@ class Habit(NamedTuple):
         return self.followed / self.applicable
 
 
-class _Counted(NamedTuple):
-    """The kinds of one change that occur often enough, with the files of each."""
+class _ChangeKinds(NamedTuple):
+    """The kinds of files that a change touches, without those that too few changes touch.
+
+    Attributes:
+        is_recent: whether the change was merged in the last three months.
+        paths_by_kind: the touched files of each kind. A kind is a glob, such as `docs/**`.
+    """
 
     is_recent: bool
-    kinds: dict[str, frozenset[str]]
+    paths_by_kind: dict[str, frozenset[str]]
 
 
 def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
     """Return which kinds of files changed together in the last year and still do, clearest first.
+
+    A kind is a glob, such as `docs/**` or `*.proto`. A habit is a pair of kinds: most changes that
+    touch the first kind touch the second as well, and other changes seldom do.
 
     Args:
         changes: merged changes by people, in any order of days; changes of the same day must be
@@ -130,15 +141,15 @@ def find_habits(changes: Iterable[MergedFiles], today: date) -> list[Habit]:
             changes_of_year.append(change)
     changes_of_year.sort(key=lambda change: change.day)
 
-    counted = _count_kinds(changes_of_year, today)
-    touching: Counter[str] = Counter(kind for change in counted for kind in change.kinds)
+    change_kinds = _list_frequent_kinds(changes_of_year, today)
+    change_counts = _count_changes_by_kind(change_kinds)
     generated_kinds = _list_generated_kinds(changes_of_year)
-    clear: list[Habit] = []
-    for habit in _count_pairs(counted):
-        is_clear = _is_clear(habit, len(counted), touching[habit.also])
+    clear_habits: list[Habit] = []
+    for habit in _count_pairs(change_kinds):
+        is_clear = _is_clear(habit, len(change_kinds), change_counts[habit.also])
         if is_clear and habit.when not in generated_kinds:
-            clear.append(habit)
-    return _without_repetitions(sorted(clear, key=_rank_habit))[:MAX_HABITS]
+            clear_habits.append(habit)
+    return _without_repetitions(sorted(clear_habits, key=_rank_habit))[:MAX_HABITS]
 
 
 def _list_generated_kinds(changes: Iterable[MergedFiles]) -> set[str]:
@@ -149,7 +160,7 @@ def _list_generated_kinds(changes: Iterable[MergedFiles]) -> set[str]:
     kinds: set[str] = set()
     for change in changes:
         for path in change.paths:
-            if LOCKED.fullmatch(path):
+            if LOCK_FILE.fullmatch(path):
                 kinds.update(list_kinds(path))
     return kinds
 
@@ -161,11 +172,11 @@ def list_kinds(path: str) -> list[str]:
     ['start.md', '*.md', 'docs/**', 'docs/guide/**']
     """
     match = NAME.fullmatch(path)
-    if match is None or UNSAFE.search(path) or not path.isprintable():
+    if match is None or GLOB_CHARACTERS.search(path) or not path.isprintable():
         return []  # Bytes that are not UTF-8 are not printable either.
     ending = match["ending"] or ""
     kinds: list[str] = []
-    if ending.lower().removeprefix(".") not in CODE:
+    if ending.lower().removeprefix(".") not in CODE_ENDINGS:
         kinds.append(match["name"] + ending)
     if ending:
         kinds.append(f"*{ending}")
@@ -175,51 +186,71 @@ def list_kinds(path: str) -> list[str]:
     return kinds
 
 
-def _count_kinds(changes: Sequence[MergedFiles], today: date) -> list[_Counted]:
-    """Return the kinds of files of each change, without those that too few changes touch."""
-    kinds_by_change: list[dict[str, set[str]]] = []
-    touching: Counter[str] = Counter()
+def _list_frequent_kinds(changes: Sequence[MergedFiles], today: date) -> list[_ChangeKinds]:
+    """Return the kinds of files of each change, without those that too few changes touch.
+
+    A habit needs LEAST_SUPPORT changes with the first kind, and LEAST_CONFIDENCE of them have the
+    second. So both kinds are touched by at least LEAST_SUPPORT * LEAST_CONFIDENCE changes.
+    """
+    all_change_kinds: list[_ChangeKinds] = []
     for change in changes:
         paths_by_kind: defaultdict[str, set[str]] = defaultdict(set)
         for path in change.paths:
             for kind in list_kinds(path):
                 paths_by_kind[kind].add(path)
-        kinds_by_change.append(paths_by_kind)
-        touching.update(paths_by_kind.keys())
+        is_recent = today - RECENT_PERIOD < change.day
+        frozen_paths = {kind: frozenset(paths) for kind, paths in paths_by_kind.items()}
+        all_change_kinds.append(_ChangeKinds(is_recent, frozen_paths))
 
-    counted: list[_Counted] = []
-    for change, kinds in zip(changes, kinds_by_change, strict=True):
-        is_recent = today - RECENT < change.day
-        frequent: dict[str, frozenset[str]] = {}
-        for kind, paths in kinds.items():
-            if touching[kind] >= LEAST_SUPPORT * LEAST_CONFIDENCE:
-                frequent[kind] = frozenset(paths)
-        counted.append(_Counted(is_recent, frequent))
-    return counted
+    change_counts = _count_changes_by_kind(all_change_kinds)
+    frequent_kinds: list[_ChangeKinds] = []
+    for change_kinds in all_change_kinds:
+        frequent_paths = {}
+        for kind, paths in change_kinds.paths_by_kind.items():
+            if change_counts[kind] >= MIN_CHANGES_OF_PAIR:
+                frequent_paths[kind] = paths
+        frequent_kinds.append(change_kinds._replace(paths_by_kind=frequent_paths))
+    return frequent_kinds
 
 
-def _count_pairs(changes: Sequence[_Counted]) -> list[Habit]:
+def _count_changes_by_kind(changes: Iterable[_ChangeKinds]) -> Counter[str]:
+    """Return how many changes touch each kind of files."""
+    change_counts: Counter[str] = Counter()
+    for change in changes:
+        change_counts.update(change.paths_by_kind.keys())
+    return change_counts
+
+
+def _count_pairs(changes: Sequence[_ChangeKinds]) -> list[Habit]:
     """Return the counts of each pair of kinds that could be a habit.
 
-    Half the confidence suffices here, because `_count_pair` counts fewer changes of the first kind.
+    A quick count of the changes that touch both kinds selects the pairs. Of the changes with the
+    first kind, only half the wanted share needs to touch both: some of them are not applicable, and
+    `_count_pair` leaves them out.
     """
-    touching: Counter[str] = Counter(kind for change in changes for kind in change.kinds)
-    together: Counter[tuple[str, str]] = Counter()
+    change_counts = _count_changes_by_kind(changes)
+    pair_counts: Counter[tuple[str, str]] = Counter()
     for change in changes:
-        together.update(permutations(change.kinds, 2))
+        pair_counts.update(permutations(change.paths_by_kind, 2))
     habits: list[Habit] = []
-    for (when, also), count in together.items():
-        has_support = count >= LEAST_CONFIDENCE * LEAST_SUPPORT
-        if has_support and count >= LEAST_CONFIDENCE / 2 * touching[when]:
+    for (when, also), count in pair_counts.items():
+        has_enough_changes = count >= MIN_CHANGES_OF_PAIR
+        if has_enough_changes and count >= LEAST_CONFIDENCE / 2 * change_counts[when]:
             habits.append(_count_pair(changes, when, also))
     return habits
 
 
-def _count_pair(changes: Iterable[_Counted], when: str, also: str) -> Habit:
-    """Count how often files of the kind `also` changed with those of the kind `when`.
+def _count_pair(changes: Iterable[_ChangeKinds], when: str, also: str) -> Habit:
+    """Count how often files of the kind `also` changed together with files of the kind `when`.
 
-    A file of both kinds does not make a change applicable: it would follow its own habit. Changes
-    before the first with the kind `also` do not count.
+    Not all changes that touch the kind `when` are applicable:
+
+    - A file may be of both kinds, such as `docs/tutorial.md` of `*.md` and `docs/**`. Alone it
+      makes no change applicable, because it would follow the habit by itself.
+    - Changes before the first one with the kind `also` do not count: there was no habit yet.
+
+    If `when` is a directory, its own files do not count as files of the kind `also`: that files of
+    one directory change together is no habit worth a check.
 
     Args:
         changes: the changes, oldest first.
@@ -231,14 +262,13 @@ def _count_pair(changes: Iterable[_Counted], when: str, also: str) -> Habit:
     recent = 0
     recently_followed = 0
     for change in changes:
-        when_paths = change.kinds.get(when, frozenset())
-        also_paths = change.kinds.get(also, frozenset())
-        if not when_paths - also_paths:
-            continue
-        if not also_paths and not applicable:
+        when_paths = change.paths_by_kind.get(when, frozenset())
+        also_paths = change.paths_by_kind.get(also, frozenset())
+        only_when_paths = when_paths - also_paths
+        has_habit_begun = bool(also_paths) or applicable > 0
+        if not only_when_paths or not has_habit_begun:
             continue
         if when.endswith("/**"):
-            # Files below one directory show no habit of it.
             also_paths -= when_paths
         is_followed = bool(also_paths)
         applicable += 1
@@ -248,13 +278,13 @@ def _count_pair(changes: Iterable[_Counted], when: str, also: str) -> Habit:
     return Habit(when, also, applicable, followed, recent, recently_followed)
 
 
-def _is_clear(habit: Habit, changes: int, touching: int) -> bool:
+def _is_clear(habit: Habit, change_count: int, also_count: int) -> bool:
     """Return whether a habit is followed, still is, and is not what all changes do.
 
     Args:
         habit: the habit.
-        changes: the number of all changes.
-        touching: how many of them touch the second kind.
+        change_count: the number of all changes.
+        also_count: how many of them touch the second kind.
     """
     if habit.applicable < LEAST_SUPPORT or habit.confidence < LEAST_CONFIDENCE:
         return False
@@ -264,16 +294,17 @@ def _is_clear(habit: Habit, changes: int, touching: int) -> bool:
         return False  # A tool writes both; nobody forgets it.
     if habit.recently_followed < LEAST_CONFIDENCE * habit.recent:
         return False
-    other_changes = changes - habit.applicable
-    touching_otherwise = touching - habit.followed
-    return touching_otherwise <= MOST_OTHERWISE * other_changes
+    # Of the changes without the first kind, only a few may touch the second one.
+    other_change_count = change_count - habit.applicable
+    other_also_count = also_count - habit.followed
+    return other_also_count <= MAX_SHARE_OF_OTHERS * other_change_count
 
 
 def _only_describes(habit: Habit) -> bool:
     """Return whether the first kind describes or tests the second, which need not change then."""
-    if PROSE.fullmatch(habit.when):
-        return PROSE.fullmatch(habit.also) is None
-    return TESTS.fullmatch(habit.when) is not None and TESTS.fullmatch(habit.also) is None
+    if PROSE_KIND.fullmatch(habit.when):
+        return PROSE_KIND.fullmatch(habit.also) is None
+    return TEST_KIND.fullmatch(habit.when) is not None and TEST_KIND.fullmatch(habit.also) is None
 
 
 def _rank_habit(habit: Habit) -> tuple[int, float, int, str, str]:

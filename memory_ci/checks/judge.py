@@ -141,101 +141,116 @@ def _judge_by_kind(check: ChangeCheck, change: CheckedChange) -> Judgement:
     """Judge a change by the function for the kind of the check."""
     match check:
         case WithCheck():
-            return _judge_with(check, change)
+            return _judge_with_check(check, change)
         case UntouchedCheck():
-            return _judge_untouched(check, change)
+            return _judge_untouched_check(check, change)
         case AbsentCheck():
-            return _judge_absent(check, change)
+            return _judge_absent_check(check, change)
         case PresentCheck():
-            return _judge_present(check, change)
+            return _judge_present_check(check, change)
         case MessageCheck():
-            return _judge_message(check, change)
+            return _judge_message_check(check, change)
         case BeforeCheck():
             return NOT_APPLICABLE
 
 
-def _judge_untouched(check: UntouchedCheck, change: CheckedChange) -> Judgement:
+def _judge_untouched_check(check: UntouchedCheck, change: CheckedChange) -> Judgement:
     """Judge a check by which some files are left alone."""
     touched = compile_globs(check.paths).select(change.paths)
     if not touched:
         return FOLLOWED if change.files else NOT_APPLICABLE
     path = escape_undecoded(touched[0])
-    return _violated(ChangeFault(f"{path} is touched", "leave it as it was", path))
+    return _report_fault(ChangeFault(f"{path} is touched", "leave it as it was", path))
 
 
-def _judge_with(check: WithCheck, change: CheckedChange) -> Judgement:
-    """Judge a check by which files of `also` change with those of `when`."""
-    companions = set(compile_globs(check.also).select(change.paths))
-    touched = compile_globs(check.when).select(change.paths)
-    causes = [path for path in touched if path not in companions]
-    if not causes:
+def _judge_with_check(check: WithCheck, change: CheckedChange) -> Judgement:
+    """Judge a check by which files change together.
+
+    If a change touches a file of `when`, it must touch a file of `also`. A file of both lists does
+    not make the check applicable.
+    """
+    also_paths = set(compile_globs(check.also).select(change.paths))
+    touched_paths = compile_globs(check.when).select(change.paths)
+    when_paths = [path for path in touched_paths if path not in also_paths]
+    if not when_paths:
         return NOT_APPLICABLE
-    if companions:
+    if also_paths:
         return FOLLOWED
-    names = _list_names(check.also)
-    is_single = len(check.also) == 1 and is_literal(check.also[0])
+    globs_text = _join_globs(check.also)
+    is_single_file = len(check.also) == 1 and is_literal(check.also[0])
     is_prose = check.also[0].endswith((".md", ".rst", ".txt"))
-    message = f"{names} is not touched" if is_single else f"nothing in {names} is touched"
-    remedy = "add a line" if is_single and is_prose else "change it, too"
-    return _violated(ChangeFault(message, remedy, escape_undecoded(causes[0])))
+    message = f"nothing in {globs_text} is touched"
+    if is_single_file:
+        message = f"{globs_text} is not touched"
+    remedy = "add a line" if is_single_file and is_prose else "change it, too"
+    return _report_fault(ChangeFault(message, remedy, escape_undecoded(when_paths[0])))
 
 
-def _judge_absent(check: AbsentCheck, change: CheckedChange) -> Judgement:
-    """Judge a check by which added lines of some files must not match a pattern."""
+def _judge_absent_check(check: AbsentCheck, change: CheckedChange) -> Judgement:
+    """Judge a check that forbids a text in some files.
+
+    No line that a change adds to these files may match the pattern. A line that the change moves
+    within these files was there before, and does not count.
+    """
     globs = compile_globs(check.paths)
     if not any(file.status != "D" and globs.matches(file.path) for file in change.files):
         return NOT_APPLICABLE
     pattern = compile_pattern(check.text)
-    lines: list[AddedLine] = []
-    for line in change.added:
-        # A line that comes from where it was allowed is new here.
-        is_moved_within = line.moved_from and globs.matches(line.moved_from)
-        if globs.matches(line.path) and not is_moved_within:
-            lines.append(line)
+    checked_lines: list[AddedLine] = []
+    for added_line in change.added:
+        was_there_before = added_line.moved_from and globs.matches(added_line.moved_from)
+        if globs.matches(added_line.path) and not was_there_before:
+            checked_lines.append(added_line)
     with limit_time():
-        position = find_match(pattern, [line.text for line in lines])
-    if position is None:
-        _refuse_unread(change)
+        index = find_match(pattern, [line.text for line in checked_lines])
+    if index is None:
+        _require_read_lines(change)
         return FOLLOWED
-    line = lines[position]
-    path = escape_undecoded(line.path)
-    message = f"{path}:{line.number} adds text that matches {_show_pattern(check.text)}"
-    return _violated(ChangeFault(message, "take it out", path, line.number))
+    forbidden_line = checked_lines[index]
+    path = escape_undecoded(forbidden_line.path)
+    pattern_text = _format_pattern(check.text)
+    message = f"{path}:{forbidden_line.number} adds text that matches {pattern_text}"
+    return _report_fault(ChangeFault(message, "take it out", path, forbidden_line.number))
 
 
-def _judge_present(check: PresentCheck, change: CheckedChange) -> Judgement:
-    """Judge a check by which each new file of some globs must have text that matches a pattern."""
+def _judge_present_check(check: PresentCheck, change: CheckedChange) -> Judgement:
+    """Judge a check that demands a text in new files.
+
+    Each file that a change adds and that the globs name must have a line that matches the pattern.
+    Empty files need none.
+    """
     globs = compile_globs(check.paths)
-    texts_by_path: dict[str, list[str]] = {}
+    lines_by_new_path: dict[str, list[str]] = {}
     for file in change.files:
         if file.status == "A" and globs.matches(file.path):
-            texts_by_path[file.path] = []
-    for line in change.added:
-        if line.path in texts_by_path:
-            texts_by_path[line.path].append(line.text)
-    # An empty file has no text, and needs none.
-    with_text = {path: texts for path, texts in texts_by_path.items() if texts}
-    if not with_text:
+            lines_by_new_path[file.path] = []
+    for added_line in change.added:
+        if added_line.path in lines_by_new_path:
+            lines_by_new_path[added_line.path].append(added_line.text)
+    lines_by_path = {path: lines for path, lines in lines_by_new_path.items() if lines}
+    if not lines_by_path:
         return NOT_APPLICABLE
-    lacking_path = _find_lacking(compile_pattern(check.text), with_text)
-    if lacking_path is None:
+    path_without_match = _find_path_without_match(compile_pattern(check.text), lines_by_path)
+    if path_without_match is None:
         return FOLLOWED
-    _refuse_unread(change)
-    path = escape_undecoded(lacking_path)
-    message = f"{path} has no text that matches {_show_pattern(check.text)}"
-    return _violated(ChangeFault(message, "add it", path))
+    _require_read_lines(change)
+    path = escape_undecoded(path_without_match)
+    message = f"{path} has no text that matches {_format_pattern(check.text)}"
+    return _report_fault(ChangeFault(message, "add it", path))
 
 
-def _find_lacking(pattern: re.Pattern[str], texts_by_path: Mapping[str, list[str]]) -> str | None:
+def _find_path_without_match(
+    pattern: re.Pattern[str], lines_by_path: Mapping[str, list[str]]
+) -> str | None:
     """Return the first file without a line that a pattern matches."""
     with limit_time():
-        for path, texts in texts_by_path.items():
-            if find_match(pattern, texts) is None:
+        for path, lines in lines_by_path.items():
+            if find_match(pattern, lines) is None:
                 return path
     return None
 
 
-def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
+def _judge_message_check(check: MessageCheck, change: CheckedChange) -> Judgement:
     """Judge a check by which commit messages must match a pattern, or must not."""
     pattern = compile_pattern(check.text)
     if check.is_forbidden:
@@ -249,7 +264,9 @@ def _judge_message(check: MessageCheck, change: CheckedChange) -> Judgement:
         if messages and all(find_match(pattern, lines) is not None for lines in messages):
             return FOLLOWED
     name = "a commit message" if change.messages else "the title"
-    return _violated(ChangeFault(f"{name} does not match {_show_pattern(check.text)}", "reword it"))
+    return _report_fault(
+        ChangeFault(f"{name} does not match {_format_pattern(check.text)}", "reword it")
+    )
 
 
 def _judge_forbidden_message(check: MessageCheck, change: CheckedChange) -> Judgement:
@@ -263,26 +280,26 @@ def _judge_forbidden_message(check: MessageCheck, change: CheckedChange) -> Judg
         position = find_match(compile_pattern(check.text), lines)
     if position is None:
         return FOLLOWED
-    return _violated(
-        ChangeFault(f"a commit message matches {_show_pattern(check.text)}", "reword it")
+    return _report_fault(
+        ChangeFault(f"a commit message matches {_format_pattern(check.text)}", "reword it")
     )
 
 
-def _violated(fault: ChangeFault) -> Judgement:
+def _report_fault(fault: ChangeFault) -> Judgement:
     return Judgement(is_applicable=True, fault=fault)
 
 
-def _refuse_unread(change: CheckedChange) -> None:
-    """Raise UnjudgedError if not all added lines were read."""
+def _require_read_lines(change: CheckedChange) -> None:
+    """Raise UnjudgedError if not all added lines were read, so that the outcome is unknown."""
     if change.unread:
         raise UnjudgedError(change.unread)
 
 
-def _list_names(globs: Sequence[str]) -> str:
+def _join_globs(globs: Sequence[str]) -> str:
     names = ", ".join(globs[:MAX_SHOWN])
     return f"{names}, …" if len(globs) > MAX_SHOWN else names
 
 
-def _show_pattern(pattern: str) -> str:
+def _format_pattern(pattern: str) -> str:
     shortened = pattern if len(pattern) <= MAX_PATTERN_SHOWN else f"{pattern[:MAX_PATTERN_SHOWN]}…"
     return f"/{shortened}/"

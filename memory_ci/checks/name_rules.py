@@ -65,7 +65,7 @@ GAP = r"[^.;?!(\['\"`\u2018\u2019\u201c\u201d]{0,60}?"
 PREFIX_VERB = r"(?:start|begin|prefix|prefac|prepend)(?:s|e|es|ed|ing|ning|n)?|prefixes"
 SUFFIX_VERB = r"(?:end|suffix|append|finish)(?:s|es|ed|ing)?"
 
-SPEC_PATTERNS: tuple[tuple[NameForm, str], ...] = (
+REQUIREMENT_PATTERNS: tuple[tuple[NameForm, str], ...] = (
     # "use 'm_' as a prefix", "'m_' at the start"
     ("start", rf"{VALUE} (?:as (?:a|the|their|its) )?prefix\b"),
     ("end", rf"{VALUE} (?:as (?:a|the|their|its) )?suffix\b"),
@@ -95,34 +95,38 @@ SPEC_PATTERNS: tuple[tuple[NameForm, str], ...] = (
         rf"|pascal[ _-]?case|(?:all )?upper[ _-]?case|all[ -]caps|lower[ _-]?case)\b{QUOTE}?",
     ),
 )
-SPECS = tuple((form, Regex(pattern, re.IGNORECASE)) for form, pattern in SPEC_PATTERNS)
+REQUIREMENTS = tuple(
+    (form, Regex(pattern, re.IGNORECASE)) for form, pattern in REQUIREMENT_PATTERNS
+)
 """What names must be like. Of two patterns that read the same words the first counts."""
 
-NAMES = Regex(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
+WORDS_ABOUT_NAMES = Regex(r"\bnam(?:e|es|ed|ing)\b|\b(?:pre|suf)fix(?:es|ed|ing)?\b", re.IGNORECASE)
 """Words that are about names."""
 
-JOINT = Regex(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
+LIST_SEPARATOR = Regex(r"\s*(?:,|,? and\b|,? or\b|/|&)\s*(?:all |your |our |the )*", re.IGNORECASE)
 """What may stand between two things of which the same is said."""
 
-LEADING = Regex(r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$")
+WORDS_UP_TO_THING = Regex(
+    r"[^,;]{0,30}\b(?:in|into|for|of|to|within|on|at|all|when|naming)\b[^,;]{0,30}$"
+)
 """Words between what names must be like and the thing behind it: `in the names of`."""
 
 NEGATION = r"\b(?:never|not|cannot|\w+n't|avoid|no longer|stop)\b"
-FORBIDDING = Regex(NEGATION, re.IGNORECASE)
+NEGATION_WORD = Regex(NEGATION, re.IGNORECASE)
 """A negation."""
 
-REMINDER = Regex(
+POSITIVE_NEGATION = Regex(
     r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to\b|\bnot only\b", re.IGNORECASE
 )
 """A negation that forbids nothing."""
 
-ASIDE = Regex(rf"(?P<negation>{NEGATION}),[^,:;]*,", re.IGNORECASE)
+INSERTED_WORDS = Regex(rf"(?P<negation>{NEGATION}),[^,:;]*,", re.IGNORECASE)
 """Words within a clause, behind its negation: `never, whatever happens, start names with`."""
 
 LISTED_VALUE = Regex(rf"{QUOTE}\w{{1,30}}{QUOTE}|\b\w+[ _-]?case\b|\ball[ -]caps\b", re.IGNORECASE)
 """One of several values in a list."""
 
-DISCARDED = Regex(
+REJECTED_VALUE = Regex(
     rf",? (?:not|instead of|rather than|over) (?:{LISTED_VALUE.pattern}),?", re.IGNORECASE
 )
 """What is not chosen, between the choice and what it is for."""
@@ -130,14 +134,14 @@ DISCARDED = Regex(
 CLAUSE_END = Regex(r"[,:;](?!\s*(?:(?:and|or|nor)\b[\s,]*)*(?:[,:;]|$))", re.IGNORECASE)
 """The end of a clause; not a comma of a list, behind which only other values stand."""
 
-DISCARDING = Regex(
+WORDS_BEFORE_REJECTED_VALUE = Regex(
     rf"\b(?:(?:instead of|rather than|used to|previously|formerly)(?: [\w ]{{1,40}})?"
     rf"|not|from|than|over) {QUOTE}?$",
     re.IGNORECASE,
 )
 """The words before what holds no more: `start them with 'b_' instead of 'a_'`."""
 
-CONDITION = Regex(
+RESTRICTING_WORDS = Regex(
     r"\b(?:if|unless|except|only|where|whose|other than|apart from|some|certain|most|sometimes"
     r"|private|protected|public|static|abstract|async|boolean|constants?|tests?|fixtures?)\b",
     re.IGNORECASE,
@@ -159,79 +163,84 @@ def find_name_rules(text: str) -> list[NameRule]:
     if not things:
         return []
     is_question = text.rstrip(" '\"").endswith("?")
-    if is_question or CONDITION.search(text):
+    if is_question or RESTRICTING_WORDS.search(text):
         return []
-    is_about_names = NAMES.search(text) is not None
-    rules: dict[NameRule, None] = {}
-    for form, match in _find_specs(text):
-        for thing in _choose_things(text, things, match):
-            rule = _make_rule(text, thing, form, match)
-            if rule is not None and (is_about_names or _is_part_of_name(rule)):
+    is_about_names = WORDS_ABOUT_NAMES.search(text) is not None
+    rules: dict[NameRule, None] = {}  # without duplicates, in order
+    for form, requirement in _find_requirements(text):
+        for thing in _choose_things(text, things, requirement):
+            rule = _make_rule(text, thing, form, requirement)
+            if rule is not None and (is_about_names or _can_only_be_about_names(rule)):
                 rules[rule] = None
     return list(rules) if len(rules) <= MAX_RULES else []
 
 
-def _find_specs(text: str) -> list[tuple[NameForm, re.Match[str]]]:
+def _find_requirements(text: str) -> list[tuple[NameForm, re.Match[str]]]:
     """Return the requirements on names that a text states, in the order of the text.
 
     Each is the form (such as a prefix or a style) and the match of its pattern. If two patterns
-    match at the same position, only the first of `SPECS` counts. A value that the text rejects
-    (`instead of 'a_'`) is left out.
+    match at the same position, only the first of REQUIREMENTS counts. A value that the text
+    rejects (`instead of 'a_'`) is left out.
     """
-    specs: list[tuple[NameForm, re.Match[str]]] = []
+    requirements: list[tuple[NameForm, re.Match[str]]] = []
     matched_positions: set[int] = set()
-    for form, pattern in SPECS:
+    for form, pattern in REQUIREMENTS:
         for match in pattern.finditer(text):
-            has_value = bool(match["value"])
-            position = match.start("value") if has_value else match.start()
-            is_discarded = has_value and DISCARDING.search(text[:position]) is not None
-            if position not in matched_positions and not is_discarded:
-                specs.append((form, match))
+            position = match.start()
+            is_rejected = False
+            if match["value"]:
+                position = match.start("value")
+                is_rejected = WORDS_BEFORE_REJECTED_VALUE.search(text[:position]) is not None
+            if position not in matched_positions and not is_rejected:
+                requirements.append((form, match))
             matched_positions.add(position)
 
-    def order(spec: tuple[NameForm, re.Match[str]]) -> int:
-        _, match = spec
+    def position_in_text(requirement: tuple[NameForm, re.Match[str]]) -> int:
+        _, match = requirement
         return match.start()
 
-    return sorted(specs, key=order)
+    return sorted(requirements, key=position_in_text)
 
 
 def _choose_things(
-    text: str, things: list[re.Match[str]], spec: re.Match[str]
+    text: str, things: list[re.Match[str]], requirement: re.Match[str]
 ) -> list[re.Match[str]]:
-    """Return the kinds of things that a specification of names is about.
+    """Return the kinds of things that a requirement on names is about.
 
     In `start functions and methods with 'a_'` these are `functions` and `methods`: the nearest kind
-    and all that are joined to it. The nearest is inside of the specification, else behind it if a
+    and all that are joined to it. The nearest is inside of the requirement, else behind it if a
     preposition leads there, else before it.
 
     Args:
         text: the sentence.
         things: the matches of kinds of things (`functions`) in it, at least one.
-        spec: the match that says what their names must be like.
+        requirement: the match that says what their names must be like.
     """
-    inside = [thing for thing in things if spec.start() <= thing.start() < spec.end()]
-    before = [thing for thing in things if thing.end() <= spec.start()]
-    behind = [thing for thing in things if thing.start() >= spec.end()]
+    start, end = requirement.span()
+    inside = [thing for thing in things if start <= thing.start() < end]
+    before = [thing for thing in things if thing.end() <= start]
+    behind = [thing for thing in things if thing.start() >= end]
     if inside:
-        return _list_joined_things(text, things, things.index(inside[-1]))
-    if behind and _leads_to(text[spec.end() : behind[0].start()]):
-        return _list_joined_things(text, things, things.index(behind[0]))
-    if before:
-        return _list_joined_things(text, things, things.index(before[-1]))
-    return []
+        nearest = inside[-1]
+    elif behind and _leads_to_thing(text[end : behind[0].start()]):
+        nearest = behind[0]
+    elif before:
+        nearest = before[-1]
+    else:
+        return []
+    return _list_joined_things(text, things, things.index(nearest))
 
 
-def _leads_to(between: str) -> bool:
-    """Return whether the words between a specification and a thing join them: `in the names of`."""
-    return LEADING.match(DISCARDED.sub("", between)) is not None
+def _leads_to_thing(words_between: str) -> bool:
+    """Return whether the words between a requirement and a thing join them: `in the names of`."""
+    return WORDS_UP_TO_THING.match(REJECTED_VALUE.sub("", words_between)) is not None
 
 
 def _list_joined_things(text: str, things: list[re.Match[str]], index: int) -> list[re.Match[str]]:
     """Return the thing with an index and those that are joined to it by commas or `and`."""
 
     def is_joined(left: re.Match[str], right: re.Match[str]) -> bool:
-        return JOINT.fullmatch(text[left.end() : right.start()]) is not None
+        return LIST_SEPARATOR.fullmatch(text[left.end() : right.start()]) is not None
 
     first = index
     while first > 0 and is_joined(things[first - 1], things[first]):
@@ -243,7 +252,7 @@ def _list_joined_things(text: str, things: list[re.Match[str]], index: int) -> l
 
 
 def _make_rule(
-    text: str, thing: re.Match[str], form: NameForm, spec: re.Match[str]
+    text: str, thing: re.Match[str], form: NameForm, requirement: re.Match[str]
 ) -> NameRule | None:
     """Return the rule that a sentence states for the names of a kind of code, such as functions.
 
@@ -252,37 +261,47 @@ def _make_rule(
     Args:
         text: the sentence.
         thing: the match of the kind, such as `functions`.
-        form: the property of the name that is required, such as a style.
-        spec: the match of the requirement.
+        form: the property of the name that is required, such as its start or its style.
+        requirement: the match of the requirement, such as `start names with 'fn_'`.
     """
     if not BEFORE_THING.search(text[: thing.start()]):
         return None
     # The kind is the name of the group that matched.
     kind = next(name for name, _ in THINGS if thing[name])
-    value = spec["value"] or ""
+    value = requirement["value"] or ""
     if form == "style":
         value = _name_style(value, kind)
     elif form == "digit":
         value = "one" if re.search(r"single|exactly|only", value, re.IGNORECASE) else "some"
-    words_before = text[: spec.start()]
+
+    # The words up to the first word of the requirement, by which a negation is found: that word is
+    # its verb (`never start`). A style has no verb, and may stand in a list of styles.
+    words_before = text[: requirement.start()]
     if form != "style":
-        # The other forms begin with a verb or with a quotation; a style may stand in a list.
-        words_before += re.split(r"\W", spec[0], maxsplit=1)[0]
-    return NameRule(kind, form, value, is_forbidden=forbids(words_before))
+        first_word = re.split(r"\W", requirement[0], maxsplit=1)[0]
+        words_before += first_word
+    return NameRule(kind, form, value, is_forbidden=is_negated(words_before))
 
 
-def forbids(before: str) -> bool:
-    """Return whether the words before a verb or a value forbid it: `never start names with`.
+def is_negated(words_before: str) -> bool:
+    """Return whether a verb or a value is negated by the words before it: `never start names with`.
 
-    Only the clause of the verb counts, and no negation that reminds (`don't forget to`).
+    Only the clause of the verb counts. Left out are negations that ask for something (`don't
+    forget to`), words that are inserted between the negation and the verb (`never, whatever
+    happens, start`), and the other values of a list (`never use 'a_', 'b_'`).
 
-    >>> forbids("From now on, never start"), forbids("Not bad, but don't forget to start")
+    Args:
+        words_before: the sentence up to the verb or the value.
+
+    >>> is_negated("From now on, never start"), is_negated("Not bad, but don't forget to start")
     (True, False)
     """
-    without_reminders = REMINDER.sub("", spell_negations(before))
-    without_asides = ASIDE.sub(r"\g<negation>", without_reminders)
-    last_clause = CLAUSE_END.split(LISTED_VALUE.sub("", without_asides))[-1]
-    return FORBIDDING.search(last_clause) is not None
+    text = spell_negations(words_before)
+    text = POSITIVE_NEGATION.sub("", text)
+    text = INSERTED_WORDS.sub(r"\g<negation>", text)
+    text = LISTED_VALUE.sub("", text)
+    last_clause = CLAUSE_END.split(text)[-1]
+    return NEGATION_WORD.search(last_clause) is not None
 
 
 def _name_style(words: str, kind: Thing) -> str:
@@ -302,10 +321,11 @@ def _name_style(words: str, kind: Thing) -> str:
     return "lower" if lower.startswith("lower") else "upper"
 
 
-def _is_part_of_name(rule: NameRule) -> bool:
-    """Return whether a rule can only be about names, even if the text does not have the word.
+def _can_only_be_about_names(rule: NameRule) -> bool:
+    """Return whether a rule can only be about names, even if its text does not say "name".
 
-    `fn_` at the start of functions is about their names; `return` may be about their code.
+    A value with an underscore at its inner end, such as `fn_` at the start of functions or `_at` at
+    their end, is part of a name. `return` at the end of functions may be about their code.
     """
     if rule.form == "start":
         return rule.value.endswith("_")

@@ -46,10 +46,10 @@ QUOTED = Regex(r"`(?P<code>[^`\n]{2,80})`")
 WORD = Regex(r"(?<![\w`])[\w./@-]*[\w/](?![\w`])")
 """A word that may be a path."""
 
-REMINDER = Regex(r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to ", re.IGNORECASE)
+POSITIVE_NEGATION = Regex(r"\b(?:do not|don't|never) (?:forget|hesitate|fail) to ", re.IGNORECASE)
 """Negations by which something is to be done."""
 
-CONDITION = Regex(
+RESTRICTING_WORDS = Regex(
     r"\b(?:without|unless|before|until|except|if|when|only|other than)\b", re.IGNORECASE
 )
 """Words by which files are left alone in some cases alone."""
@@ -62,13 +62,13 @@ LEAVE_ALONE = Regex(
 )
 """A rule that leaves files alone."""
 
-UPDATE = Regex(
+UPDATE_VERB = Regex(
     r"\b(?:update|add|write|document|mention|put|note|extend|adjust|include|keep|bump|regenerate)\b",
     re.IGNORECASE,
 )
 """The verb of what is to change as well."""
 
-WHENEVER = Regex(
+CHANGED_FILES = Regex(
     r"\b(?:when(?:ever)?|if|each time|every time)\b[^,.;]*?"
     r"\b(?:change|changes|changing|edit|editing|touch|touching|add|adding|modify|modifying|update)"
     r"\b(?P<what>[^,;]*)",
@@ -76,7 +76,7 @@ WHENEVER = Regex(
 )
 """What the change of some files asks for: `whenever you change the schema`."""
 
-EACH_CHANGE = Regex(
+WORDS_FOR_ALL_CHANGES = Regex(
     r"\b(?:every|each|all|any) (?:\w+ )?(?:change|commit|pr|pull request|feature|fix)s?\b"
     r"|\b(?:with|before) (?:the|a|you|each|every)? ?(?:commit|push)\w*\b|\b(?:commit|push) and\b"
     r"|\balways\b",
@@ -88,7 +88,7 @@ ARTICLES = frozenset("the a an our your any all other others in of folder direct
 MAX_BARE = 2  # Words in which one may name a directory without a sign of a path.
 MIN_BARE = 3  # Characters that such a word exceeds.
 
-MESSAGE = Regex(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
+ABOUT_MESSAGES = Regex(r"\b(?:commit )?(?:messages?|titles?|subjects?)\b", re.IGNORECASE)
 """A rule that is about commit messages."""
 
 ATTRIBUTION = Regex(
@@ -104,7 +104,7 @@ ATTRIBUTION_PATTERN = (
 ATTRIBUTION_CHECK = MessageCheck(ATTRIBUTION_PATTERN, is_forbidden=True)
 EMOJI = Regex(r"\bemojis?\b", re.IGNORECASE)
 EMOJI_PATTERN = "[\u2600-\u27bf\U0001f300-\U0001faff]"
-ISSUE = Regex(
+ISSUE_RULE = Regex(
     r"\b(?:include|reference|mention|add|put|start with|name)s?\b[^.]{0,30}\b(?:issue|ticket)"
     r"(?: number| id| key)?\b[^.]{0,20}\b(?:commit|message|title|subject)"
     r"|\b(?:commit|message|title|subject)s?\b[^.]{0,30}\b(?:include|reference|mention|name)s?\b"
@@ -123,7 +123,7 @@ FORBIDDEN_TEXT = Regex(
 )
 """The verb before the code that a rule forbids: `never use`, `avoid`."""
 
-QUALIFIER = Regex(
+WORDS_OF_PLACE = Regex(
     r"[^.;]*?\b(?!in (?:the |our |your |new |all |any )*"
     r"(?:code|codebase|repo(?:sitory)?|project)\b)"
     r"(?:in|on|at|inside|within|outside|under|for|from|when|where|while|during|with)\b",
@@ -135,10 +135,10 @@ MAX_GAP = 20  # Characters between the verb and the code that it forbids.
 CODE_LIKE = Regex(r"[\w$]+(?:[.:]{1,2}[\w$]+)+(?:\(\))?|[\w$]+\(\)|@[\w.-]+|[A-Z]{3,}")
 """Code that is no plain word: `os.system`, `print()`, `@decorator`, `TODO`."""
 
-TODO = Regex(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
+TODO_RULE = Regex(r"\b(?i:no|never|don't|do not)\b.*\b(?P<mark>TODO|FIXME|XXX)s?\b")
 """A rule against marks of open work: `no TODOs`."""
 
-HEADER = Regex(
+HEADER_RULE = Regex(
     r"\b(?:every|each|all|new) (?:new )?(?:\w+ )?files?\b.*\b(?P<what>SPDX|licen[cs]e header"
     r"|copyright)\b",
     re.IGNORECASE,
@@ -159,7 +159,8 @@ def derive_check(rule: str, repository: RepositoryFiles) -> ChangeCheck | None:
     >>> derive_check("Never touch db/seeds", list_repository_files(["db/seeds/a.sql"]))
     UntouchedCheck(paths=('db/seeds/**',))
     """
-    text = REMINDER.sub("", rule[:MAX_RULE].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'"))
+    text = rule[:MAX_RULE].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+    text = POSITIVE_NEGATION.sub("", text)
     for template in TEMPLATES:
         check = template(text, repository)
         if check is not None:
@@ -177,7 +178,7 @@ def _derive_message_check(text: str, repository: RepositoryFiles) -> ChangeCheck
         return MessageCheck(EMOJI_PATTERN, is_forbidden=True)
     if is_forbidding and ATTRIBUTION.search(text):
         return ATTRIBUTION_CHECK
-    if MESSAGE.search(text) and ISSUE.search(text) and not is_forbidding:
+    if ABOUT_MESSAGES.search(text) and ISSUE_RULE.search(text) and not is_forbidding:
         return MessageCheck(ISSUE_PATTERN)
     return None
 
@@ -185,7 +186,7 @@ def _derive_message_check(text: str, repository: RepositoryFiles) -> ChangeCheck
 def _derive_untouched_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule that leaves files alone: `never touch db/seeds`."""
     match = LEAVE_ALONE.search(text)
-    if match is None or CONDITION.search(text):
+    if match is None or RESTRICTING_WORDS.search(text):
         return None
     named_files = match["what"] or match["left"] or match["subject"] or ""
     globs = _list_globs(named_files, repository)
@@ -195,30 +196,34 @@ def _derive_untouched_check(text: str, repository: RepositoryFiles) -> ChangeChe
 def _derive_with_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which files change together.
 
-    `Update the docs whenever you change src/api` names the first files; `always update the
-    changelog` means all code.
+    `Update the docs whenever you change src/api` names the first files. `Always update the
+    changelog` means all code without its tests: a change of tests alone needs no entry. Rules by
+    which tests are to be changed with the code are checked for tests as well.
     """
-    if not UPDATE.search(text):
+    if not UPDATE_VERB.search(text):
         return None
-    cause = WHENEVER.search(text)
-    effect = text.replace(cause[0], " ") if cause else text
-    also = _list_companions(effect, repository)
-    if not also:
+    changed_files = CHANGED_FILES.search(text)
+    text_on_updates = text.replace(changed_files[0], " ") if changed_files else text
+    also_globs = _list_globs_to_update(text_on_updates, repository)
+    if not also_globs:
         return None
-    when: list[str] = []
-    if cause:
-        when = _list_globs(cause["what"], repository)
-    elif EACH_CHANGE.search(text):
-        when = list(list_code(repository))
-    if not when or set(when) & set(also):
+
+    when_globs: list[str] = []
+    if changed_files:
+        when_globs = _list_globs(changed_files["what"], repository)
+    elif WORDS_FOR_ALL_CHANGES.search(text):
+        when_globs = list(list_code(repository))
+    if not when_globs or set(when_globs) & set(also_globs):
         return None
-    tests = list_tests(repository)
-    if not cause and not set(tests) & set(also):
-        when += [f"!{glob}" for glob in tests]
-    return WithCheck(tuple(when), tuple(also))
+
+    test_globs = list_tests(repository)
+    is_about_tests = bool(set(test_globs) & set(also_globs))
+    if not changed_files and not is_about_tests:
+        when_globs += [f"!{glob}" for glob in test_globs]
+    return WithCheck(tuple(when_globs), tuple(also_globs))
 
 
-def _list_companions(text: str, repository: RepositoryFiles) -> list[str]:
+def _list_globs_to_update(text: str, repository: RepositoryFiles) -> list[str]:
     """Return the globs of the files that a rule wants changed as well."""
     if re.search(r"\bchange ?logs?\b|\bnewsfragments?\b|\bchangesets?\b", text, re.IGNORECASE):
         return [glob for glob in CHANGELOGS if has_glob(glob, repository)]
@@ -240,7 +245,7 @@ def _derive_absent_check(text: str, repository: RepositoryFiles) -> ChangeCheck 
     code_globs = list_code(repository)
     if not code_globs:
         return None
-    todo = TODO.search(text)
+    todo = TODO_RULE.search(text)
     if todo:
         return AbsentCheck(code_globs, rf"\b{todo['mark']}\b")
     verb = FORBIDDEN_TEXT.search(text)
@@ -252,7 +257,7 @@ def _derive_absent_check(text: str, repository: RepositoryFiles) -> ChangeCheck 
     code = quoted["code"]
     if not CODE_LIKE.fullmatch(code) or _list_globs(quoted[0], repository):
         return None
-    if QUALIFIER.match(text, quoted.end()):
+    if WORDS_OF_PLACE.match(text, quoted.end()):
         return None
     name = code.removesuffix("()")
     end = r"\(" if code.endswith("()") else r"(?![\w$])"
@@ -262,7 +267,7 @@ def _derive_absent_check(text: str, repository: RepositoryFiles) -> ChangeCheck 
 def _derive_header_check(text: str, repository: RepositoryFiles) -> ChangeCheck | None:
     """Return the check of a rule by which new files of code state their licence."""
     code_globs = list_code(repository)
-    if not code_globs or not HEADER.search(text):
+    if not code_globs or not HEADER_RULE.search(text):
         return None
     return PresentCheck(code_globs, HEADER_PATTERN)
 

@@ -332,9 +332,9 @@ def open_committed_workspace() -> "Workspace":
 
     Commands that work on a branch, and not on the work tree, need it.
     """
-    from memory_ci.memory.workspace import open_committed
+    from memory_ci.memory.workspace import open_unconfigured
 
-    opened = open_committed(Path.cwd())
+    opened = open_unconfigured(Path.cwd())
     warn(opened.findings)
     return opened
 

@@ -266,7 +266,8 @@ def render_entries(
         usage: use counts by id; without counts, the column is left out.
         width: the width of a terminal, for which the columns have names; 0 elsewhere.
     """
-    from memory_ci.records.entry import name_entry  # hooks, which print no entries, do not need it
+    # Not at the top: hooks, which load this module too, print no entries.
+    from memory_ci.records.entry import name_entry
 
     ids = short_ids(located.entry.id for _, located in ranked)
     rows: list[dict[str, str]] = []
@@ -317,7 +318,7 @@ def _render_table(rows: Sequence[Mapping[str, str]], width: int) -> str:
 
 
 def _render_count(count: UseCount | None) -> str:
-    return f"{count.used}/{count.served}" if count else ""
+    return f"{count.used_count}/{count.served_count}" if count else ""
 
 
 def short_ids(ids: Iterable[str]) -> dict[str, str]:
@@ -397,7 +398,7 @@ def _find_quoted(source: str, message: str) -> tuple[int, int]:
 def _find_symbol(source: str, symbols: Iterable[str]) -> tuple[int, int]:
     """Return start and end of a symbol's name in a line of code, outside of literals.
 
-    Without such a name, return those of the whole line.
+    Without such a name, return start and end of the whole line.
 
     Args:
         source: the line.

@@ -152,8 +152,8 @@ def _describe_change(
 ) -> str:
     """Return what a change is about, in addition to its evidence: names, subjects, directories.
 
-    The subjects are those of commits that are no evidence themselves. A line that evidence begins
-    with is not repeated. No line is the subject of a commit that its author vetoed
+    A subject is listed if its commit is no evidence itself. A line that evidence begins with is
+    not repeated. No line is the subject of a commit that its author vetoed
     (`Memory: skip`).
 
     Args:

@@ -110,7 +110,7 @@ class Clause(NamedTuple):
         is_order: whether the clause tells somebody to do something.
         condition: words like `if` and `only`.
         side_by_pair: the side of each pair of opposites that is named, None if both are.
-        undone_pairs: the pairs of which it names the side that opposes any use (`disable`).
+        undone_pairs: the pairs whose opposing side (`disable`) it names.
         order_role: `before` or `after` for a clause that orders two things, "" for others.
         left_words: the words in front of `before` or `after`.
         right_words: the words behind it.

@@ -371,7 +371,7 @@ class Judge:
         return tuple(quotes)
 
     def _limit_scope(self, memory_scope: str) -> str:
-        """Return a scope of memory, but that of the project instead of institutional memory.
+        """Return a scope of memory; instead of institutional memory, the scope of the project.
 
         Only a person promotes a learning to institutional memory, which the whole organisation
         shares.

@@ -119,7 +119,7 @@ def list_suggestions(
     always a suggestion of its own.
 
     Args:
-        judged: the candidates of a run with the verdict on each, those of the oldest change first.
+        judged: the candidates of a run with the verdict on each; the oldest change comes first.
         declined_keys: content keys of candidates that a person declined.
         existing: entries; a candidate that says the same as one of them is left out.
     """
@@ -245,7 +245,7 @@ def _weigh_candidate(item: Judged) -> float:
 
 
 def _weigh_sentence(text: str, *, is_spoken: bool, is_marked: bool) -> float:
-    """Return how much a sentence, of which a rule made a candidate, shows that it is a rule.
+    """Return how much the words of a sentence show that it is a rule for later work.
 
     A reason or the name of code in it adds to the weight.
 

@@ -542,7 +542,7 @@ class GitHubCommitter:
 
         Args:
             client: the client.
-            address: that of the GraphQL API.
+            address: the address of the GraphQL API.
             repository: `owner/name`.
         """
         self._client = client

@@ -74,7 +74,7 @@ class Listing(NamedTuple, Generic[T]):
     Attributes:
         items: the items.
         problem: the unreadable part, in words.
-        slug: that of the error.
+        slug: the slug of the error.
     """
 
     items: tuple[T, ...]

@@ -91,7 +91,7 @@ def link_page(address: str, path: str) -> str:
 
     Args:
         address: the web address of the repository, or "".
-        path: the path of the page below that of the repository, such as `commit/3f2ab91`.
+        path: the path of the page in the repository, such as `commit/3f2ab91`.
     """
     if not address:
         return ""

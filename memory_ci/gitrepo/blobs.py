@@ -37,7 +37,7 @@ class TreeFile(msgspec.Struct, frozen=True):
         path: the path from the root of the tree.
         oid: the object id. Of a file on disk it is that of its bytes, with no filter applied; ""
             when they cannot be read.
-        on_disk: whether the content is that of the work tree, which git may not have.
+        on_disk: whether the content is in the work tree, and perhaps not in git.
     """
 
     path: str
@@ -292,7 +292,7 @@ def _read_batch(repo: Repository, files: Sequence[TreeFile], limit: int) -> Iter
             yield _read_disk(repo.cwd, file, limit)
         elif file.oid not in cached:
             content = next(contents_from_git)
-            repo.contents.keep(file.oid, content.data)
+            repo.contents.add(file.oid, content.data)
             yield content
         else:
             data = cached[file.oid]

@@ -67,12 +67,12 @@ class DifferingFiles(msgspec.Struct, frozen=True):
     """The paths of files whose content is not the wanted one.
 
     Attributes:
-        known: files whose content in index and work tree is that of a known state.
-        unknown: the other files.
+        known_paths: files whose content in index and work tree is the same as in a known state.
+        unknown_paths: the other files.
     """
 
-    known: list[str]
-    unknown: list[str]
+    known_paths: list[str]
+    unknown_paths: list[str]
 
 
 def is_under_way(worktree: Repository) -> bool:
@@ -148,7 +148,7 @@ def find_differing_files(
 ) -> DifferingFiles:
     """Return the files of a work tree and its index that differ from `wanted_files`.
 
-    Files whose content is that of a known state may be overwritten; a person changed the others.
+    Files with the content of a known state may be overwritten; a person changed the others.
 
     Args:
         worktree: the work tree.
@@ -164,7 +164,7 @@ def find_differing_files(
         unknown_on_disk &= changes.on_disk
     differing = unwanted.in_index | unwanted.on_disk
     unknown = unknown_in_index | unknown_on_disk
-    return DifferingFiles(known=sorted(differing - unknown), unknown=sorted(unknown))
+    return DifferingFiles(known_paths=sorted(differing - unknown), unknown_paths=sorted(unknown))
 
 
 def read_staged_files(tree: Tree, paths: Iterable[str]) -> StagedFiles:
@@ -330,6 +330,8 @@ def _list_modified(worktree: Repository, expected_files: StagedFiles) -> set[str
     index has no time stamps by which git would take a file for unchanged without reading it, and
     no flags (assume-unchanged) by which the user's index may hide a change.
     """
+    if not expected_files:
+        return set()
     import tempfile  # Not at the top: it takes 2 ms, and commands that only read do without it.
 
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:

@@ -88,7 +88,7 @@ def list_changed_files(
         repo: the repository.
         start: the commit before the change.
         end: the commit after it, INDEX, or None for the files of the work tree that git tracks.
-        index_file: the index, None for that of the work tree.
+        index_file: the index; None for the index of the work tree.
         pathspecs: the files that are compared, from the top; all with none.
     """
     args = ("diff", *RAW, *_list_ends(start, end), "--", *pathspecs)
@@ -120,7 +120,7 @@ def read_additions(
         start: the commit before the change.
         end: the commit after it, INDEX, or None for the files of the work tree that git tracks.
         is_wanted: whether the added lines of the file at a path are read.
-        index_file: the index, None for that of the work tree.
+        index_file: the index; None for the index of the work tree.
         pathspecs: the files that are compared, from the top; all with none.
     """
     args = ("diff", *PATCH, *_list_ends(start, end), "--", *pathspecs)

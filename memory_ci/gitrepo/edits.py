@@ -67,20 +67,20 @@ class BlamedRange(NamedTuple):
         first: the first line, from 1.
         last: the last line, included.
         sha: the commit; "" for lines that are not committed.
-        at: the time of the commit, in UTC.
+        committed_at: the time of the commit, in UTC.
         subject: the first line of its message.
     """
 
     first: int
     last: int
     sha: str
-    at: datetime
+    committed_at: datetime
     subject: str
 
     @property
     def day(self) -> date:
         """The day of the commit, in UTC."""
-        return self.at.date()
+        return self.committed_at.date()
 
 
 class _Hunk(NamedTuple):

@@ -68,13 +68,13 @@ class LineCount(msgspec.Struct, frozen=True):
     """How a commit changed the number of lines with certain beginnings.
 
     Attributes:
-        added: for each beginning the number of lines that the commit added, less those that it
-            removed.
+        added_counts: for each beginning the number of lines that the commit added, less the number
+            of those that it removed.
     """
 
     sha: str
     committed_at: datetime
-    added: dict[str, int]
+    added_counts: dict[str, int]
 
 
 # -- ranges and merged changes
@@ -457,7 +457,7 @@ def count_added_lines(
                 sha, raw_date = line[1:].decode().strip().split(" ", 1)
                 count = LineCount(sha, parse_date(raw_date), dict.fromkeys(starts, 0))
             elif count is not None:
-                _count_line(count.added, line)
+                _count_line(count.added_counts, line)
     if count is not None:
         yield count
 

@@ -5,7 +5,7 @@ run that is killed in between has changed files and no commit: nothing counts as
 person does next, and the next command restores the files. The journal is in the common git
 directory from before the first file is written until the branch has moved. The process that writes
 it holds a lock on it, which ends with that process and the git processes that it has started. Thus
-an unlocked journal is that of a killed run.
+an unlocked journal was left by a killed run.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Move(msgspec.Struct, frozen=True):
     """
 
     ref: str
-    old: str
-    new: str
+    old_commit: str
+    new_commit: str
 
 
 @contextmanager
@@ -156,8 +156,8 @@ def undo_move(repo: Repository) -> tuple[Path, ...]:
     error is raised: if it fails, the journal stays, and a later call tries again.
 
     Returns:
-        The files that a person changed since, which are not restored. The journal stays until their
-        content is that of a commit, so that they are named until then.
+        The files that a person changed since, which are not restored. The journal stays until
+        their content is committed, so that they are named until then.
     """
     path = repo.common_dir / JOURNAL
     with (
@@ -190,26 +190,26 @@ def _restore_files(repo: Repository, move: Move, journal_fd: int) -> list[Path]:
     Returns:
         The files that a person has changed, of work trees that are still where the move began.
     """
-    if find_commit(repo, move.old) is None or find_commit(repo, move.new) is None:
+    if find_commit(repo, move.old_commit) is None or find_commit(repo, move.new_commit) is None:
         return []
     args = ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options")
-    listing = run_git(repo.cwd, *args, move.old, move.new)
+    listing = run_git(repo.cwd, *args, move.old_commit, move.new_commit)
     paths = frozenset(decode_path(listing).split("\0")[:-1])
-    before = read_staged_files(tree_at(repo, move.old), paths)
-    after = read_staged_files(tree_at(repo, move.new), paths)
+    before = read_staged_files(tree_at(repo, move.old_commit), paths)
+    after = read_staged_files(tree_at(repo, move.new_commit), paths)
 
     changed_paths: list[Path] = []
     for worktree in find_checkouts(repo):
         head = find_commit(worktree, "HEAD")
-        if head is None or is_ancestor(repo, move.new, head):
+        if head is None or is_ancestor(repo, move.new_commit, head):
             continue
         committed = read_staged_files(tree_at(repo, head), paths)
         differing = find_differing_files(worktree, committed, before, after)
-        if differing.known:
-            restored = {path: committed[path] for path in differing.known}
+        if differing.known_paths:
+            restored = {path: committed[path] for path in differing.known_paths}
             write_files(worktree, restored, journal_fd)
-        if head == move.old:
-            changed_paths += [worktree.cwd / path for path in differing.unknown]
+        if head == move.old_commit:
+            changed_paths += [worktree.cwd / path for path in differing.unknown_paths]
     return changed_paths
 
 
@@ -278,7 +278,7 @@ def _write_journal(file: BinaryIO, path: Path, move: Move) -> None:
     """Write the journal so that it outlasts a crash of the machine, too."""
     file.seek(0)
     file.truncate()
-    file.write(b"\0".join(map(encode_path, (move.ref, move.old, move.new))))
+    file.write(b"\0".join(map(encode_path, (move.ref, move.old_commit, move.new_commit))))
     file.flush()
     os.fsync(file.fileno())
     with suppress(PermissionError):  # Windows opens no directory.
@@ -302,7 +302,7 @@ def _read_journal(file: BinaryIO) -> Move | None:
     # The repository may have come with this file: only records as written by our runs are valid.
     is_valid = (
         BRANCH.fullmatch(move.ref)
-        and OBJECT_ID.fullmatch(move.old)
-        and OBJECT_ID.fullmatch(move.new)
+        and OBJECT_ID.fullmatch(move.old_commit)
+        and OBJECT_ID.fullmatch(move.new_commit)
     )
     return move if is_valid else None

@@ -254,7 +254,7 @@ def list_renames(repo: Repository, since: Iterable[str], until: str) -> dict[str
 
 
 def list_pending_renames(repo: Repository) -> dict[str, str]:
-    """Return the uncommitted renames of the work tree and index: the new path by that of HEAD."""
+    """Return the uncommitted renames of the work tree and index: new paths by paths in HEAD."""
     if repo.root is None or find_commit(repo, "HEAD") is None:
         return {}
     output_options = ("--name-status", "-z", "--no-ext-diff", "--no-textconv", "--diff-filter=R")

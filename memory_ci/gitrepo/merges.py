@@ -34,7 +34,7 @@ class ContainingMerge(NamedTuple):
     """A merge on the first parents of a branch, and the commits that it merged, without merges."""
 
     merge: str
-    merged: tuple[str, ...]
+    merged_commits: tuple[str, ...]
 
 
 def find_containing_merge(repo: Repository, sha: str, tip: str) -> ContainingMerge | None:

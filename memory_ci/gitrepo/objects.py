@@ -74,7 +74,7 @@ def ask_objects(
         except (OSError, EOFError):
             _close_process(process)
             return None
-        except BaseException:  # An unread answer would be taken for that of the next query.
+        except BaseException:  # An unread answer would be taken for the answer to the next query.
             _close_process(process)
             raise
 

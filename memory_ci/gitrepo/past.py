@@ -107,7 +107,7 @@ def find_commits_of_days(repo: Repository, rev: str, days: Collection[date]) -> 
     """Return for each day the newest first-parent commit of `rev` made on it (UTC) or earlier.
 
     It takes one process, which ends at the oldest of the days. A day that is before all commits,
-    or before those of a shallow clone, is left out.
+    or before the commits of a shallow clone, is left out.
     """
     newest_first_days = sorted((day for day in days if day >= EPOCH), reverse=True)
     tip = find_commit(repo, rev) if newest_first_days else None

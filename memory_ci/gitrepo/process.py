@@ -111,8 +111,8 @@ def clean_environment(
 ) -> dict[str, str]:
     """Return the environment for a git process that runs in `cwd`.
 
-    It has our own environment without the variables that point at a repository; then the variables
-    of this module, those of the directory, and `extra`. A later one replaces an earlier one.
+    It has our own environment without the variables that point at a repository. The variables of
+    this module, then of the directory, then of `extra` are added, and replace earlier ones.
     """
     inherited = {name: value for name, value in os.environ.items() if is_inherited(name)}
     directory = _directory_settings.get(str(cwd), DirectorySettings({}, ()))
@@ -297,7 +297,7 @@ def _run(
     env: Mapping[str, str] | None = None,
     shared_files: Collection[int] | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end, whatever its exit status; the parameters are those of `run_git`.
+    """Run git to its end, whatever its exit status, with the parameters of `run_git`.
 
     Raises:
         RepositoryError: git-missing, git-failed.

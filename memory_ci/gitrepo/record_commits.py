@@ -20,6 +20,7 @@ from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit
 from memory_ci.records.names import FULL_ID
 
+# Keys of the trailers in the messages of record commits.
 STEP = "Memory-CI-Step"
 SOURCE = "Memory-CI-Source"
 COST = "Memory-CI-Cost"
@@ -62,7 +63,7 @@ class CursorSearch(msgspec.Struct, frozen=True):
 
 
 def is_markdown(path: str) -> bool:
-    """Return whether a path may be that of a memory file, wherever memory is configured to live."""
+    """Return whether a path may lead to a memory file, wherever memory is configured to live."""
     return path.endswith(".md")
 
 
@@ -74,7 +75,7 @@ def find_cursor(
     Args:
         repo: the repository.
         rev: a revision.
-        is_memory: whether a path is that of a memory file.
+        is_memory: returns whether a path leads to a memory file.
     """
     return search_cursors(repo, rev, is_memory).cursor
 
@@ -85,14 +86,15 @@ def search_cursors(
     """Return how far record runs have read the history of `rev`, and the cursor that it lost.
 
     The newest record commit names the last commit that was read, its source, in a trailer. Anyone
-    can write a trailer, so a source that is not in the history of its record commit is skipped. A
-    record commit off the first-parent line counts if the merge that contains it changed memory
-    only, as the merge of a memory pull request does.
+    can write a trailer, so a source that is not in the history of its record commit is skipped.
+
+    Record commits on the first-parent line are searched first. Newer ones off this line count if
+    the merge that contains them changed memory only, as the merge of a memory pull request does.
 
     Args:
         repo: the repository.
         rev: a revision.
-        is_memory: whether a path is that of a memory file.
+        is_memory: returns whether a path leads to a memory file.
     """
     on_first_parents: Cursor | None = None
     lost: Cursor | None = None
@@ -107,9 +109,9 @@ def search_cursors(
     exclusions = [f"^{on_first_parents.commit}"] if on_first_parents else []
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *exclusions):
         cursor = _read_cursor(repo, rev, commit)
-        if cursor and _is_further(repo, rev, cursor, on_first_parents, is_memory):
-            is_overtaken = lost is not None and is_ancestor(repo, lost.commit, cursor.commit)
-            return CursorSearch(cursor, None if is_overtaken else lost)
+        if cursor and _is_valid_and_newer(repo, rev, cursor, on_first_parents, is_memory):
+            is_older_lost = lost is not None and is_ancestor(repo, lost.commit, cursor.commit)
+            return CursorSearch(cursor, None if is_older_lost else lost)
     return CursorSearch(on_first_parents, lost)
 
 
@@ -127,9 +129,9 @@ def list_counted_commits(
     Args:
         repo: the repository.
         rev: the revision whose history is searched.
-        since: where the range of the run begins; None for all of history. A record commit descends
-            from the commits that it counts, so record commits before the range count none of it.
-        is_memory: whether a path is that of a memory file.
+        since: the commit before the range of the run; None for all of history. Only record commits
+            after it are searched: an older one cannot have counted a commit of the range.
+        is_memory: returns whether a path leads to a memory file.
     """
     exclusions = [f"^{since}"] if since else []
     counted: set[str] = set()
@@ -164,7 +166,10 @@ def sum_costs(repo: Repository, since: date, *revs: str) -> float:
 
 
 def _read_cursor(repo: Repository, rev: str, commit: Commit) -> Cursor | None:
-    """Return the cursor that a record commit names; None if its history lacks the source."""
+    """Return the cursor that a record commit names; None if its history lacks all of its sources.
+
+    If a squash names several sources, the newest that is in its history counts.
+    """
     for source in reversed(_list_sources(commit)):
         if is_in_history(repo, source, commit.sha):
             cache_ancestor(repo, source, rev)
@@ -181,7 +186,7 @@ def _list_sources(commit: Commit) -> list[str]:
     return [value for _, value in trailers if re.fullmatch(FULL_ID, value)]
 
 
-def _is_further(
+def _is_valid_and_newer(
     repo: Repository,
     rev: str,
     cursor: Cursor,
@@ -190,48 +195,57 @@ def _is_further(
 ) -> bool:
     """Return whether a cursor off the first-parent line of `rev` is valid for it, and newer.
 
-    A cursor is a record commit and its source, the last commit that the run had read. It is valid
-    if the first parents of both `rev` and the record commit lead back to the source, and the merge
-    that contains the record commit changed memory only. Thus the cursor of another branch does not
-    count, and a change of code cannot carry a forged cursor.
+    A cursor is a record commit and its source, the last commit that the run had read. These must
+    hold:
+
+    1. The source is not in the history that the cursor on the first-parent line has.
+    2. The first parents of `rev` and of the record commit lead back to the source: else the cursor
+       is of another branch.
+    3. The merge that brought the record commit to the first-parent line changed memory files only:
+       else a change of code could carry a forged cursor.
 
     Args:
         repo: the repository.
         rev: the revision.
         cursor: the cursor to judge.
         on_first_parents: the newest cursor on the first-parent line.
-        is_memory: whether a path is that of a memory file.
+        is_memory: returns whether a path leads to a memory file.
     """
     if on_first_parents is not None and is_ancestor(repo, cursor.source, on_first_parents.source):
         return False
 
-    parents = list_parents(repo, cursor.source, rev)
-    tip = next(iter(parents))
-    for start in (tip, cursor.commit):
-        if not _is_first_parent_descendant(parents, start, cursor.source):
+    newer_parents = list_parents(repo, cursor.source, rev)  # Of the commits after the source.
+    tip = next(iter(newer_parents))  # Children come before parents: the first is `rev` itself.
+    for commit in (tip, cursor.commit):
+        if not _is_first_parent_descendant(newer_parents, commit, cursor.source):
             return False
 
-    groups = group_commits(parents, tip)
-    merge_sha = next(group[-1] for group in groups if cursor.commit in group)
-    merge = read_commit(repo, merge_sha, *FILE_OPTIONS, "--no-renames")
-    return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
+    for group in group_commits(newer_parents, tip):
+        if cursor.commit in group:
+            # The last commit of a group merged the others.
+            merge = read_commit(repo, group[-1], *FILE_OPTIONS, "--no-renames")
+            return bool(merge.files) and all(is_memory(file.path) for file in merge.files)
+    return False
 
 
 def _is_first_parent_descendant(
-    parents: Mapping[str, tuple[str, ...]], commit: str, source: str
+    newer_parents: Mapping[str, tuple[str, ...]], commit: str, source: str
 ) -> bool:
     """Return whether first parents lead from a commit back to `source`.
 
+    The walk ends at the first commit in the history of `source`, because `newer_parents` has none
+    of these. They do lead back if that commit is `source` itself.
+
     Args:
-        parents: the parents of each commit that is not in the history of `source`.
+        newer_parents: the parents of each commit that is not in the history of `source`.
         commit: the id of the commit.
         source: the id of the commit to find.
     """
-    first_parents = walk_first_parents(parents, commit)
-    if not first_parents:
+    first_parent_line = walk_first_parents(newer_parents, commit)
+    if not first_parent_line:
         return False
-    oldest = first_parents[-1]
-    return parents[oldest][:1] == (source,)
+    oldest = first_parent_line[-1]
+    return newer_parents[oldest][:1] == (source,)
 
 
 def _iter_record_commits(
@@ -251,14 +265,15 @@ def _iter_record_commits(
         repo: the repository.
         rev: a revision.
         key: the key of a trailer.
-        is_memory: whether a path is that of a memory file.
+        is_memory: returns whether a path leads to a memory file.
         options: `--first-parent`, and revisions that are excluded.
         needs_all: whether the caller needs all matches, so that one process searches for them.
     """
     grep = ("--fixed-strings", "--regexp-ignore-case", f"--grep={key}:")
     arguments = (*options, *FILE_OPTIONS, "--no-renames", *grep, "--end-of-options", rev, "--")
-    limits = ["--skip=0"] if needs_all else ["--max-count=1", "--skip=1"]
-    for limit in limits:
+    all_matches = ["--skip=0"]
+    newest_then_others = ["--max-count=1", "--skip=1"]
+    for limit in all_matches if needs_all else newest_then_others:
         has_match = False
         for commit, _ in read_log(repo, limit, *arguments):
             has_match = True

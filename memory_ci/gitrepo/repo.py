@@ -72,7 +72,7 @@ class Contents(dict[str, bytes]):
 
     size = 0
 
-    def keep(self, oid: str, data: bytes | None) -> None:
+    def add(self, oid: str, data: bytes | None) -> None:
         """Add the content of a blob, unless it is None or large; clear a full cache first.
 
         Args:
@@ -154,7 +154,7 @@ class Tips(msgspec.Struct, frozen=True):
     branch: str
 
     @property
-    def work(self) -> str:
+    def work_branch(self) -> str:
         """The short name of the branch that is checked out; "" for none and for the default one."""
         name = self.branch.removeprefix(HEADS)
         return "" if name == self.name else name
@@ -379,7 +379,7 @@ def find_commit(repo: Repository, rev: str) -> str | None:
         repo.commits.add(commit)
         return commit
 
-    from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
+    from memory_ci.gitrepo.objects import ask_objects  # Not at the top: HEAD is read without it.
 
     name = f"{rev}^{{commit}}"
     answers = ask_objects(repo.git_dir, "info", [name], read_object_id)
@@ -418,7 +418,7 @@ def find_objects(repo: Repository, names: Sequence[str]) -> tuple[str | None, ..
     """
     if not names:
         return ()
-    from memory_ci.gitrepo.objects import ask_objects  # HEAD alone does not need it
+    from memory_ci.gitrepo.objects import ask_objects  # Not at the top: HEAD is read without it.
 
     answers = ask_objects(repo.git_dir, "info", names, read_object_id)
     if answers is not None:
@@ -519,7 +519,7 @@ def is_in_history(repo: Repository, sha: str, tip: str) -> bool:
 
 
 def list_outside_history(repo: Repository, shas: Iterable[str], tip: str) -> frozenset[str]:
-    """Return those of the full ids that are no commits, or are not in the history of `tip`."""
+    """Return the full ids that are no commits, or are not in the history of `tip`."""
     distinct_shas = tuple(dict.fromkeys(shas))
     # An id that is no full id of a commit is resolved to nothing, or to another id.
     oids = find_objects(repo, [f"{sha}^{{commit}}" for sha in distinct_shas])
@@ -561,7 +561,7 @@ def list_worktrees(repo: Repository) -> tuple[Worktree, ...]:
 def read_tips(repo: Repository, remote: str = "origin") -> Tips:
     """Return the tips of the default branch and of the branch that is checked out.
 
-    The default branch is that of the remote, else a local main or master: work starts from it.
+    The default branch is the one of the remote, else a local main or master: work starts from it.
     """
     remote_refs = [f"refs/remotes/{remote}/{name}" for name in ("HEAD", *DEFAULT_NAMES)]
     format_ = "--format=%(HEAD)%00%(objectname)%00%(refname)%00%(symref)"

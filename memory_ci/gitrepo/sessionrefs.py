@@ -66,12 +66,12 @@ class StoredSession(msgspec.Struct, frozen=True):
     Attributes:
         ref: the full name of its ref.
         oid: the commit with its files.
-        at: when it ended.
+        ended_at: when it ended.
     """
 
     ref: str
     oid: str
-    at: datetime
+    ended_at: datetime
 
     @property
     def key(self) -> str:
@@ -118,7 +118,7 @@ def store(
     ref = session_ref(agent, session_id)
     when = max(when, EPOCH)
     stored = _find_session(repo, ref)
-    if stored is not None and stored.at > when:
+    if stored is not None and stored.ended_at > when:
         return StoredRef(ref, stored.oid, is_new=False)
     oid = _commit(repo, files, f"{agent}:{session_id}", when)
     if stored is not None and stored.oid == oid:
@@ -175,6 +175,8 @@ def delete(repo: Repository, sessions: Collection[StoredSession]) -> None:
     Raises:
         RepositoryError: git-failed.
     """
+    if not sessions:
+        return
     notes = _list_push_notes(repo, {stored.ref for stored in sessions})
     _update_refs(repo, [f"delete {stored.ref} {stored.oid}" for stored in (*sessions, *notes)])
 
@@ -187,7 +189,7 @@ def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes])
     Raises:
         RepositoryError: ref-moved, git-failed.
     """
-    oid = _commit(repo, files, stored.key, stored.at)
+    oid = _commit(repo, files, stored.key, stored.ended_at)
     _move_ref(repo, stored.ref, oid, stored.oid)
     notes = _list_push_notes(repo, {stored.ref})
     _update_refs(repo, [f"delete {note.ref} {note.oid}" for note in notes])
@@ -291,7 +293,7 @@ def _format_part(text: str) -> str:
     if REF_PART.fullmatch(text):
         return text
     readable = re.sub(r"[^A-Za-z0-9]+", "-", text).strip("-")[:60]
-    import hashlib  # Not at the top: 4 ms that a push without sessions is spared.
+    import hashlib  # Not at the top: it takes 4 ms, and a push without sessions does not need it.
 
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{readable or 'x'}-{digest[:16]}"

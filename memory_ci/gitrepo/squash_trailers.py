@@ -225,7 +225,7 @@ class BuriedTrailers:
         names = (f"{merged_change.tip.sha}^{{tree}}", f"{start}^{{tree}}")
         tree, tree_before = find_objects(self._repo, names)
         if tree == tree_before:
-            return ()  # The change is empty: its tree is that of any other empty change, too.
+            return ()  # The change is empty: any other empty change has the same tree.
         for tip in tips:
             if tree != self._unmerged.nodes[tip].tree:
                 continue

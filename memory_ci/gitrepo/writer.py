@@ -55,7 +55,7 @@ IN_ACTIONS = Identity(
 
 
 def choose_identity(config: PublishConfig, *, in_actions: bool) -> Identity:
-    """Return the committer of memory: that of the configuration, or else our own.
+    """Return the committer of memory: the one that is configured, or else our own.
 
     Args:
         config: its `author` is `Name <address>`, or has no address.
@@ -333,9 +333,9 @@ def _move_branch(plumbing: _Plumbing, move: Move, journal_fd: int) -> None:
     Raises:
         RepositoryError: ref-moved, if it points at another commit.
     """
-    args = ("update-ref", "-m", "memory-ci: record", move.ref, move.new, move.old)
+    args = ("update-ref", "-m", "memory-ci: record", move.ref, move.new_commit, move.old_commit)
     try:
         plumbing.run(*args, shared_files=(journal_fd,))
     except git.GitCommandError:
-        _refuse_moved(plumbing.repo, move.ref, move.old)
+        _refuse_moved(plumbing.repo, move.ref, move.old_commit)
         raise

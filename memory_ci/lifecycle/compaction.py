@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from memory_ci.lifecycle.fold import is_proved
 from memory_ci.lifecycle.prominence import effective_importance, priority_floor
 from memory_ci.lifecycle.reinforcement import unite_occurrences
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.lifecycle.similarity import (
     NEAR_DUPLICATE,
     ComparedEntry,
@@ -84,7 +84,11 @@ def plan_compaction(
 
     planned: list[PlannedChange] = []
     # One retired copy retires all: else an older active copy would be served again.
-    retired_ids = {place.entry.id for place in located if place.entry.status == "retired"}
+    retired_ids = {
+        located_entry.entry.id
+        for located_entry in located
+        if located_entry.entry.status == "retired"
+    }
     for entry_id in retired_ids & copies_by_id.keys():
         retired_copies = copies_by_id.pop(entry_id)
         planned += [_plan_removal(copy, "retired") for copy in retired_copies]
@@ -163,7 +167,7 @@ def _say_the_same(copies: Sequence[Located], replaced_copies: Collection[Located
     return all(first_keys.issuperset(dict(copy.entry.extra)) for copy in copies)
 
 
-def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
+def _find_clusters(located_entries: Iterable[Located]) -> Iterator[list[Located]]:
     """Yield groups of entries that become one entry each, the survivor first.
 
     Only entries of one file, type, validity and adoption that make the same claims are compared.
@@ -171,10 +175,15 @@ def _find_clusters(places: Iterable[Located]) -> Iterator[list[Located]]:
     similar.
     """
     comparable_groups: dict[object, list[ComparedEntry]] = defaultdict(list)
-    for place in sorted(places, key=survival_key):
-        words, claims = parse_entry_words(place.entry)
-        key = (place.path, place.entry.type, *_list_conditions(place.entry), claims)
-        comparable_groups[key].append(ComparedEntry(place, words))
+    for located_entry in sorted(located_entries, key=survival_key):
+        words, claims = parse_entry_words(located_entry.entry)
+        key = (
+            located_entry.path,
+            located_entry.entry.type,
+            *_list_conditions(located_entry.entry),
+            claims,
+        )
+        comparable_groups[key].append(ComparedEntry(located_entry, words))
     for group in comparable_groups.values():
         yield from _split_group(group)
 
@@ -190,15 +199,15 @@ def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
     The entries come in the order of survival. Each that is in no cluster yet starts one, and takes
     its near duplicates that are in none. Rules are near duplicates also by their titles alone.
     """
-    places = [compared.place for compared in group]
+    located_entries = [compared.located_entry for compared in group]
     by_words = NearDuplicateSearch([compared.words for compared in group])
     by_title: NearDuplicateSearch | None = None
-    if places[0].entry.type in RULE_TYPES:
-        titles = [title_stems(place.entry) for place in places]
+    if located_entries[0].entry.type in RULE_TYPES:
+        titles = [title_stems(located_entry.entry) for located_entry in located_entries]
         by_title = NearDuplicateSearch(titles, contained_only=True)
 
     clustered_ids: set[str] = set()
-    for index, survivor in enumerate(places):
+    for index, survivor in enumerate(located_entries):
         if survivor.entry.id in clustered_ids:
             continue
         clustered_ids.add(survivor.entry.id)
@@ -207,8 +216,8 @@ def _split_group(group: Sequence[ComparedEntry]) -> Iterator[list[Located]]:
             duplicates |= by_title.find(index)
         candidates = []
         for duplicate in sorted(duplicates):
-            if places[duplicate].entry.id not in clustered_ids:
-                candidates.append(places[duplicate])
+            if located_entries[duplicate].entry.id not in clustered_ids:
+                candidates.append(located_entries[duplicate])
         cluster = _select_compatible(survivor, candidates)
         clustered_ids |= {member.entry.id for member in cluster}
         yield cluster
@@ -327,7 +336,7 @@ def _list_own_ids(entry: Entry) -> set[str]:
 
 def _list_contradicted_ids(entry: Entry) -> set[str]:
     """Return the ids that an entry's relations say it contradicts."""
-    relations = relations_of(entry)
+    relations = parse_relations(entry)
     contradicted = {relation.id for relation in relations if relation.kind == "contradicts"}
     return contradicted - {entry.id}
 
@@ -444,14 +453,14 @@ def _merge_lines(base: Entry, ranked: Sequence[Entry]) -> Entry:
     )
 
 
-def survival_key(place: Located) -> tuple[bool, float, int, str, str, str]:
+def survival_key(located_entry: Located) -> tuple[bool, float, int, str, str, str]:
     """Return the sort key that decides which of several similar entries stays: the smallest.
 
     Entries with evidence come first, because the evidence must not be attached to the words of
     another entry. Then come the most important and the longest entries. Copies of one id with the
     same texts have equal keys, so that sorting keeps their order.
     """
-    entry = place.entry
+    entry = located_entry.entry
     length = len(entry.title) + len(entry.body)
     return (
         not is_proved(entry),
@@ -506,9 +515,11 @@ def _plan_update(copies: Sequence[Located], cluster: Sequence[Located]) -> list[
     return [PlannedChange(updated_copy, change)]
 
 
-def _plan_removal(place: Located, why: str) -> PlannedChange:
-    change = Change(step="compact", kind="remove", path=place.path, entry=place.entry, why=why)
-    return PlannedChange(place, change)
+def _plan_removal(located_entry: Located, why: str) -> PlannedChange:
+    change = Change(
+        step="compact", kind="remove", path=located_entry.path, entry=located_entry.entry, why=why
+    )
+    return PlannedChange(located_entry, change)
 
 
 def _file_order(planned: PlannedChange) -> tuple[str, bool, int, str]:
@@ -540,7 +551,7 @@ def plan_stage_retirement(
     for located_entry in located:
         entry = located_entry.entry
         if entry.domain == "task" and entry.phase == ended and may_retire(entry):
-            changes.append(retire(located_entry, why))
+            changes.append(make_retirement(located_entry, why))
     return tuple(changes)
 
 
@@ -549,7 +560,7 @@ def may_retire(entry: Entry) -> bool:
     return entry.status != "retired" and entry.priority not in PINNED_PRIORITIES
 
 
-def retire(place: Located, why: str) -> Change:
+def make_retirement(located_entry: Located, why: str) -> Change:
     """Return the change that retires an entry."""
-    entry = replace(place.entry, status="retired")
-    return Change(step="retire", kind="update", path=place.path, entry=entry, why=why)
+    entry = replace(located_entry.entry, status="retired")
+    return Change(step="retire", kind="update", path=located_entry.path, entry=entry, why=why)

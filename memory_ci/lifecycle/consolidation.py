@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.prominence import demote
-from memory_ci.lifecycle.relations import Relation, relations_of, with_relation
+from memory_ci.lifecycle.prominence import lower_importance
+from memory_ci.lifecycle.relations import Relation, parse_relations, with_relation
 from memory_ci.lifecycle.settings import SetValue, find_set_values, says_change
 from memory_ci.lifecycle.stance import Claim, find_opposition, parse_entry_claims
 from memory_ci.records.entry import Entry, Located, ScopeOf
@@ -31,13 +31,13 @@ class Contradiction(NamedTuple):
     """Two entries that cannot both hold.
 
     Attributes:
-        one: the entry with the smaller id.
-        other: the other entry.
+        first: the entry with the smaller id.
+        second: the other entry.
         reason: the point on which they oppose each other.
     """
 
-    one: Located
-    other: Located
+    first: Located
+    second: Located
     reason: str
 
 
@@ -48,17 +48,20 @@ def find_contradictions(located: Iterable[Located]) -> tuple[Contradiction, ...]
     that are never served together, pairs in which an entry supersedes, supports or duplicates the
     other, and entries about a rejected approach, which give no advice. See docs/serving.md.
     """
-    located = list(located)
+    all_entries = list(located)
+    pairs = [*_list_opposite_claims(all_entries), *_list_changed_settings(all_entries)]
     contradictions: dict[tuple[str, str], Contradiction] = {}
-    for first, second, reason in (*_list_opposed(located), *_list_changed_settings(located)):
-        one, other = sorted((first, second), key=lambda place: place.entry.id)
-        if _can_contradict(one, other):
-            ids = (one.entry.id, other.entry.id)
-            contradictions.setdefault(ids, Contradiction(one, other, reason))
+    for entry, opposed_entry, reason in pairs:
+        first, second = sorted(
+            (entry, opposed_entry), key=lambda located_entry: located_entry.entry.id
+        )
+        if _can_contradict(first, second):
+            ids = (first.entry.id, second.entry.id)
+            contradictions.setdefault(ids, Contradiction(first, second, reason))
     return tuple(contradictions[ids] for ids in sorted(contradictions))
 
 
-class OpposedPair(NamedTuple):
+class OppositeClaims(NamedTuple):
     """Two entries with opposite claims, and the point on which they oppose each other."""
 
     first: Located
@@ -66,14 +69,17 @@ class OpposedPair(NamedTuple):
     reason: str
 
 
-def _list_opposed(located: Iterable[Located]) -> Iterator[OpposedPair]:
+def _list_opposite_claims(located: Iterable[Located]) -> Iterator[OppositeClaims]:
     """Yield the pairs of active entries that make opposite claims about one subject."""
-    for places_by_claim in _group_by_subject(located):
-        for claim, opposite in combinations(sorted(places_by_claim, key=repr), 2):
+    for entries_by_claim in _group_by_subject(located):
+        # Sorted by their texts, as claims have no order of their own, so that the result is always
+        # the same.
+        for claim, opposite in combinations(sorted(entries_by_claim, key=repr), 2):
             reason = find_opposition(claim, opposite)
-            if reason is not None:
-                for first, second in product(places_by_claim[claim], places_by_claim[opposite]):
-                    yield OpposedPair(first, second, reason)
+            if reason is None:
+                continue
+            for first, second in product(entries_by_claim[claim], entries_by_claim[opposite]):
+                yield OppositeClaims(first, second, reason)
 
 
 def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Located]]]:
@@ -84,42 +90,59 @@ def _group_by_subject(located: Iterable[Located]) -> list[dict[Claim, list[Locat
     subjects: defaultdict[object, dict[Claim, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for place in sorted(located, key=lambda place: (place.entry.id, place.path)):
-        entry = place.entry
+    for located_entry in sorted(
+        located, key=lambda located_entry: (located_entry.entry.id, located_entry.path)
+    ):
+        entry = located_entry.entry
         if entry.status == "active" and entry.adoption != "rejected":
             for claim in parse_entry_claims(entry):
-                subjects[claim.subject][claim].append(place)
+                subjects[claim.subject][claim].append(located_entry)
     return list(subjects.values())
 
 
-def _can_contradict(one: Located, other: Located) -> bool:
+def _can_contradict(first: Located, second: Located) -> bool:
     """Return whether two entries are served to the same tasks and no relation settles the pair."""
-    if one.entry.id == other.entry.id:
+    if first.entry.id == second.entry.id:
         return False
-    is_served_together = _is_scope_served_with(one.scope, other)
-    is_served_together = is_served_together or _is_scope_served_with(other.scope, one)
-    return is_served_together and not _is_settled(one.entry, other.entry)
+    are_served_together = _is_also_served(second.scope, first) or _is_also_served(
+        first.scope, second
+    )
+    return are_served_together and not _is_settled(first.entry, second.entry)
 
 
 def plan_consolidation(located: Sequence[Located], today: date) -> tuple[Change, ...]:
     """Plan one update for each entry that is superseded or contradicted.
 
-    An entry supersedes an earlier one of its scope that sets the same thing to another value, if it
-    says that something changes. A superseded entry is valid until its successor came
-    (`occurred_at`, else `created_at`, else today), and loses importance once. Only entries that are
-    still valid then can contradict each other.
+    There are three steps:
+
+    - Two entries of one scope may set the same thing (a setting, such as the tool for tickets) to
+      different values. If the later one says that something changes, it gets the id of the earlier
+      one in `supersedes`.
+    - A superseded entry gets an end date, `valid_until`: the day on which the entry that supersedes
+      it was learned (`occurred_at`, else `created_at`, else today). It loses importance once.
+    - Entries that are still valid and contradict each other get a relation to each other.
+
+    Args:
+        located: all entries.
+        today: the day.
     """
     edits = _Edits()
-    _supersede_changed_settings(located, edits)
+    _add_superseded_ids(located, edits)
     # The entries with the new `supersedes`, which the next steps read.
-    edited = [replace(place, entry=edits.current(place)) for place in located]
-    _close_superseded(edited, today, edits)
-    in_force = [place for place in edited if _is_valid(edits.current(place), today)]
-    _link_contradictions(in_force, edits)
+    edited_entries = [
+        replace(located_entry, entry=edits.current(located_entry)) for located_entry in located
+    ]
+    _end_superseded(edited_entries, today, edits)
+    valid_entries = [
+        located_entry
+        for located_entry in edited_entries
+        if _is_valid(edits.current(located_entry), today)
+    ]
+    _link_contradictions(valid_entries, edits)
     return edits.plan()
 
 
-def _supersede_changed_settings(located: Sequence[Located], edits: _Edits) -> None:
+def _add_superseded_ids(located: Sequence[Located], edits: _Edits) -> None:
     """Add the id of each earlier value of a setting to the entry that changed it."""
     for older, newer, reason in _list_changed_settings(located):
         successor = edits.current(newer)
@@ -128,15 +151,15 @@ def _supersede_changed_settings(located: Sequence[Located], edits: _Edits) -> No
             edits.add(newer, replace(successor, supersedes=ids), f"says later: {reason}")
 
 
-def _close_superseded(located: Sequence[Located], today: date, edits: _Edits) -> None:
+def _end_superseded(located: Sequence[Located], today: date, edits: _Edits) -> None:
     """End the validity of superseded entries and demote them."""
-    for place, successor in _list_superseded(located):
-        closed = replace(
-            place.entry,
+    for located_entry, successor in _list_superseded(located):
+        ended_entry = replace(
+            located_entry.entry,
             valid_until=successor.occurred_at or successor.created_at or today,
-            importance=demote(place.entry.importance),
+            importance=lower_importance(located_entry.entry.importance),
         )
-        edits.add(place, closed, f"superseded by {successor.id[:8]}")
+        edits.add(located_entry, ended_entry, f"superseded by {successor.id[:8]}")
 
 
 def _is_valid(entry: Entry, today: date) -> bool:
@@ -145,12 +168,12 @@ def _is_valid(entry: Entry, today: date) -> bool:
 
 def _link_contradictions(located: Iterable[Located], edits: _Edits) -> None:
     """Add to both entries of each contradiction the relation to the other one."""
-    for one, other, reason in find_contradictions(located):
-        for place, opponent in ((one, other.entry), (other, one.entry)):
-            if not _has_contradiction(place.entry, opponent):
+    for first, second, reason in find_contradictions(located):
+        for located_entry, opponent in ((first, second.entry), (second, first.entry)):
+            if not _has_contradiction(located_entry.entry, opponent):
                 relation = Relation("contradicts", opponent.id)
-                linked = with_relation(edits.current(place), relation)
-                edits.add(place, linked, f"contradicts {opponent.id[:8]}: {reason}")
+                linked = with_relation(edits.current(located_entry), relation)
+                edits.add(located_entry, linked, f"contradicts {opponent.id[:8]}: {reason}")
 
 
 class _Edits:
@@ -160,14 +183,14 @@ class _Edits:
         self._entries: dict[Key, Entry] = {}
         self._reasons: defaultdict[Key, list[str]] = defaultdict(list)
 
-    def current(self, place: Located) -> Entry:
+    def current(self, located_entry: Located) -> Entry:
         """Return an entry with all changes so far."""
-        return self._entries.get((place.path, place.entry.id), place.entry)
+        return self._entries.get((located_entry.path, located_entry.entry.id), located_entry.entry)
 
-    def add(self, place: Located, entry: Entry, why: str) -> None:
+    def add(self, located_entry: Located, entry: Entry, why: str) -> None:
         """Record that an entry becomes `entry`, and why."""
-        self._entries[place.path, entry.id] = entry
-        self._reasons[place.path, entry.id].append(why)
+        self._entries[located_entry.path, entry.id] = entry
+        self._reasons[located_entry.path, entry.id].append(why)
 
     def plan(self) -> tuple[Change, ...]:
         """Return one update per changed entry, ordered by path and id."""
@@ -197,26 +220,28 @@ class ChangedSetting(NamedTuple):
 
 def _list_changed_settings(located: Iterable[Located]) -> Iterator[ChangedSetting]:
     """Yield the pairs of entries in force that set one thing to different values."""
-    places_by_setting: defaultdict[tuple[str, ...], dict[SetValue, list[Located]]] = defaultdict(
+    # For each thing that has one value (a setting), the entries by the value to which they set it.
+    settings: defaultdict[tuple[str, ...], dict[SetValue, list[Located]]] = defaultdict(
         lambda: defaultdict(list)
     )
-    for place in sorted(located, key=_order_by_day):
-        entry = place.entry
-        is_open = entry.status == "active" and entry.valid_until is None
-        if is_open and entry.adoption != "rejected":
-            for setting in find_set_values(entry):
-                places_by_setting[setting.key][setting].append(place)
-    for places_by_value in places_by_setting.values():
-        for setting, other in combinations(places_by_value, 2):
-            reason = f"'{setting.value}' against '{other.value}'"
-            for pair in product(places_by_value[setting], places_by_value[other]):
+    for located_entry in sorted(located, key=_order_by_day):
+        entry = located_entry.entry
+        is_in_force = entry.status == "active" and entry.valid_until is None
+        if is_in_force and entry.adoption != "rejected":
+            for set_value in find_set_values(entry):
+                settings[set_value.key][set_value].append(located_entry)
+
+    for entries_by_value in settings.values():
+        for first_value, second_value in combinations(entries_by_value, 2):
+            reason = f"'{first_value.value}' against '{second_value.value}'"
+            for pair in product(entries_by_value[first_value], entries_by_value[second_value]):
                 older, newer = sorted(pair, key=_order_by_day)
                 if older.entry.id != newer.entry.id:
                     yield ChangedSetting(older, newer, reason)
 
 
-def _order_by_day(place: Located) -> tuple[date, str]:
-    entry = place.entry
+def _order_by_day(located_entry: Located) -> tuple[date, str]:
+    entry = located_entry.entry
     return entry.occurred_at or entry.created_at or date.min, entry.id
 
 
@@ -240,31 +265,35 @@ def _has_contradiction(entry: Entry, opponent: Entry) -> bool:
     opponent_ids = {opponent.id, *opponent.supersedes}
     return any(
         relation.kind == "contradicts" and relation.id in opponent_ids
-        for relation in relations_of(entry)
+        for relation in parse_relations(entry)
     )
 
 
-def _is_scope_served_with(scope: ScopeOf, place: Located) -> bool:
-    """Return whether work that is served an entry is also served the entries of a scope.
+def _is_also_served(scope: ScopeOf, served: Located) -> bool:
+    """Return whether an agent that is served an entry is also served the entries of a scope.
 
     Entries of a team are served to work in its directory, those of a session to its job, all others
     to everybody.
+
+    Args:
+        scope: the scope.
+        served: the entry that the agent is served.
     """
-    if scope.name not in ("team", "session") or scope == place.scope:
+    if scope.name not in ("team", "session") or scope == served.scope:
         return True
-    if place.scope.name != "team":
+    if served.scope.name != "team":
         return False
     if scope.name == "session":
-        return place.path.startswith(f"{JOBS}{scope.where}/")
-    return f"{place.scope.where}/".startswith(f"{scope.where}/")
+        return served.path.startswith(f"{JOBS}{scope.where}/")
+    return f"{served.scope.where}/".startswith(f"{scope.where}/")
 
 
-def _is_settled(one: Entry, other: Entry) -> bool:
-    """Return whether one entry supersedes, supports or duplicates the other."""
-    for entry, opponent in ((one, other), (other, one)):
+def _is_settled(first: Entry, second: Entry) -> bool:
+    """Return whether one of two entries supersedes, supports or duplicates the other."""
+    for entry, opponent in ((first, second), (second, first)):
         if opponent.id in entry.supersedes:
             return True
-        for relation in relations_of(entry):
+        for relation in parse_relations(entry):
             if relation.id == opponent.id and relation.kind in ("supports", "duplicates"):
                 return True
     return False
@@ -276,20 +305,22 @@ def _list_superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entr
     Two entries that supersede each other both stay. An id whose copies have different texts is left
     to a person.
     """
-    active = [place for place in located if place.entry.status == "active"]
+    active = [located_entry for located_entry in located if located_entry.entry.status == "active"]
     texts_by_id: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    for place in located:
-        texts_by_id[place.entry.id].add((place.entry.title, place.entry.body))
+    for located_entry in located:
+        texts_by_id[located_entry.entry.id].add(
+            (located_entry.entry.title, located_entry.entry.body)
+        )
     successors_by_id: defaultdict[str, list[Entry]] = defaultdict(list)
-    for place in active:
-        for old_id in place.entry.supersedes:
-            successors_by_id[old_id].append(place.entry)
+    for located_entry in active:
+        for old_id in located_entry.entry.supersedes:
+            successors_by_id[old_id].append(located_entry.entry)
 
     def order(entry: Entry) -> tuple[date, str]:
         return entry.occurred_at or entry.created_at or date.max, entry.id
 
-    for place in active:
-        entry = place.entry
+    for located_entry in active:
+        entry = located_entry.entry
         has_one_text = len(texts_by_id[entry.id]) == 1
         successors = [
             successor
@@ -297,4 +328,4 @@ def _list_superseded(located: Sequence[Located]) -> Iterator[tuple[Located, Entr
             if successor.id not in entry.supersedes
         ]
         if successors and has_one_text and entry.valid_until is None:
-            yield place, min(successors, key=order)
+            yield located_entry, min(successors, key=order)

@@ -68,7 +68,7 @@ def make_amendment(
     return replace(amendment, id=f"{amends or 'feedback'}+{digest}")
 
 
-def combine(records: Iterable[EpisodeRecord]) -> tuple[Episode, ...]:
+def apply_amendments(records: Iterable[EpisodeRecord]) -> tuple[Episode, ...]:
     """Return every episode once, with its amendments applied, ordered by time and id.
 
     An episode is the record of one merged change. Where several files hold different versions of

@@ -191,8 +191,9 @@ def _plan_drop(note: Located, existing: Located) -> Change:
     )
 
 
-def _report_taken_id(note: Located, place: Located) -> Finding:
-    message = f"its id is that of an entry in {place.path}, which does not say this where it is for"
+def _report_taken_id(note: Located, located_entry: Located) -> Finding:
+    path = located_entry.path
+    message = f"its id is that of an entry in {path}, which does not say this where it is for"
     hint = "Give the note an id of its own (`uuidgen`); it waits in the inbox until then."
     return Finding(note.path, note.line, "taken-id", message, hint, "notice")
 

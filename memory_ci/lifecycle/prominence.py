@@ -74,7 +74,7 @@ def ranking_prominence(entry: Entry, today: date) -> float:
     return effective_importance(entry) * recency(entry, today) * reinforcement
 
 
-def demote(importance: float) -> float:
+def lower_importance(importance: float) -> float:
     """Return importance x 0.7, not below 0.1; four decimals, as files hold it.
 
     An importance that is lower already stays.

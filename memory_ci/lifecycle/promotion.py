@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from memory_ci.lifecycle.compaction import survival_key
 from memory_ci.lifecycle.consolidation import JOBS
 from memory_ci.lifecycle.reinforcement import list_occurrences, unite_occurrences
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.lifecycle.similarity import ComparedEntry, find_partners, parse_entry_words
 from memory_ci.records.entry import Entry, Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -99,7 +99,10 @@ def plan_promotion(
     """
     changes: list[Change] = []
     proposals: list[GlobalProposal] = []
-    entries = sorted(located, key=lambda place: (place.entry.id, place.path, place.line))
+    entries = sorted(
+        located,
+        key=lambda located_entry: (located_entry.entry.id, located_entry.path, located_entry.line),
+    )
     entries_by_target: defaultdict[ScopeOf, list[Located]] = defaultdict(list)
     for located_entry in entries:
         target = find_wider_scope(located_entry)
@@ -187,10 +190,10 @@ def plan_norm_promotion(
     return tuple(changes)
 
 
-def _is_norm_candidate(place: Located) -> bool:
+def _is_norm_candidate(located_entry: Located) -> bool:
     """Return whether an entry is an active directive of the project with enough sources."""
-    entry = place.entry
-    is_rule = place.scope.name == "project" and entry.type == "directive"
+    entry = located_entry.entry
+    is_rule = located_entry.scope.name == "project" and entry.type == "directive"
     is_open = entry.status == "active" and entry.promoted_from != "project"
     has_sources = len(_list_norm_sources(entry)) >= RECURRENCES
     return is_rule and is_open and has_sources and _may_be_promoted(entry)
@@ -225,19 +228,21 @@ def is_personal(entry: Entry) -> bool:
     return PERSONAL_PREFERENCE.search(entry.text) is not None
 
 
-def find_wider_scope(place: Located) -> ScopeOf | None:
+def find_wider_scope(located_entry: Located) -> ScopeOf | None:
     """Return the next wider scope of an entry, or None if it is not promoted from its scope.
 
     From a task of an agent's job to the session of the job, from a session or a team's directory to
     the project, from the project to all repositories.
     """
-    scope_name = place.scope.name
+    scope_name = located_entry.scope.name
     # A task of a job has the scope `team`, too: its file is below the directory of the job.
-    if scope_name == "team" and place.path.startswith(JOBS):
-        job = place.path.removeprefix(JOBS).partition("/")[0]
+    if scope_name == "team" and located_entry.path.startswith(JOBS):
+        job = located_entry.path.removeprefix(JOBS).partition("/")[0]
         return ScopeOf("session", job)
     if scope_name in ("team", "session"):
-        is_legacy_file = LEGACY_SESSIONS.search(place.path) is not None  # it is never written
+        is_legacy_file = (
+            LEGACY_SESSIONS.search(located_entry.path) is not None
+        )  # it is never written
         return None if is_legacy_file else ScopeOf("project")
     if scope_name == "project":
         return ScopeOf("global")
@@ -254,11 +259,13 @@ def _may_be_promoted(entry: Entry) -> bool:
         return False
     if entry.domain == "task" and entry.phase is not None:
         return False
-    is_contradicted = any(relation.kind == "contradicts" for relation in relations_of(entry))
+    is_contradicted = any(relation.kind == "contradicts" for relation in parse_relations(entry))
     return not is_contradicted and not is_personal(entry)
 
 
-def _find_recurring(places: Sequence[Located], target: ScopeOf) -> Iterator[tuple[Located, ...]]:
+def _find_recurring(
+    located_entries: Sequence[Located], target: ScopeOf
+) -> Iterator[tuple[Located, ...]]:
     """Yield groups of similar entries that enough sources state, the best entry of each first.
 
     A source is a change or a session in which the entry was learned. The best entry is the one that
@@ -267,27 +274,31 @@ def _find_recurring(places: Sequence[Located], target: ScopeOf) -> Iterator[tupl
     out: the target has it already.
 
     Args:
-        places: the entries, those of the target scope included.
+        located_entries: the entries, those of the target scope included.
         target: the scope that the groups would be promoted to.
     """
-    if len(_list_sources(places)) < RECURRENCES:
+    if len(_list_sources(located_entries)) < RECURRENCES:
         return
-    target_ids = {place.entry.id for place in places if place.scope == target}
+    target_ids = {
+        located_entry.entry.id for located_entry in located_entries if located_entry.scope == target
+    }
     # Only entries that negate the same words and name the same numbers are compared.
     entries_by_claims: defaultdict[object, list[ComparedEntry]] = defaultdict(list)
-    for place in sorted(places, key=_rank_survival):
-        entry_words = parse_entry_words(place.entry)
-        entries_by_claims[entry_words.claims].append(ComparedEntry(place, entry_words.words))
+    for located_entry in sorted(located_entries, key=_rank_survival):
+        entry_words = parse_entry_words(located_entry.entry)
+        entries_by_claims[entry_words.claims].append(
+            ComparedEntry(located_entry, entry_words.words)
+        )
     groups: list[tuple[Located, ...]] = []
     for compared_entries in entries_by_claims.values():
         groups += _group_similar(compared_entries, target_ids)
     yield from sorted(groups, key=lambda members: _rank_survival(members[0]))
 
 
-def _rank_survival(place: Located) -> tuple[object, ...]:
+def _rank_survival(located_entry: Located) -> tuple[object, ...]:
     """Return `survival_key` with the path instead of the texts, which it has at the end."""
-    is_unproved, importance, length, entry_id, *_ = survival_key(place)
-    return is_unproved, importance, length, entry_id, place.path
+    is_unproved, importance, length, entry_id, *_ = survival_key(located_entry)
+    return is_unproved, importance, length, entry_id, located_entry.path
 
 
 def _group_similar(
@@ -310,10 +321,13 @@ def _group_similar(
         if best_index in grouped_indices:
             continue
         similar_indices = [best_index, *sorted(set(partners) - {best_index})]
-        if any(compared_entries[index].place.entry.id in target_ids for index in similar_indices):
+        if any(
+            compared_entries[index].located_entry.entry.id in target_ids
+            for index in similar_indices
+        ):
             continue
         free_indices = [index for index in similar_indices if index not in grouped_indices]
-        members = tuple(compared_entries[index].place for index in free_indices)
+        members = tuple(compared_entries[index].located_entry for index in free_indices)
         if len(_list_sources(members)) >= RECURRENCES:
             grouped_indices.update(free_indices)
             yield members
@@ -322,8 +336,8 @@ def _group_similar(
 def _list_sources(members: Iterable[Located]) -> set[str]:
     """Return the changes and sessions that said entries; for an entry without any, its scope."""
     sources: set[str] = set()
-    for place in members:
-        sources |= list_occurrences(place.entry) or {place.scope.target}
+    for located_entry in members:
+        sources |= list_occurrences(located_entry.entry) or {located_entry.scope.target}
     return sources
 
 
@@ -376,10 +390,16 @@ def _plan_moves(
         path: the file of that scope.
         why: the reason for the promotion.
     """
-    for place in members:
-        if place.entry.id == survivor.id:
+    for located_entry in members:
+        if located_entry.entry.id == survivor.id:
             reason = f"moves up to {target.target}"
         else:
             reason = f"is part of {survivor.id[:8]}, now in {target.target}"
-        yield Change(step="promote", kind="remove", path=place.path, entry=place.entry, why=reason)
+        yield Change(
+            step="promote",
+            kind="remove",
+            path=located_entry.path,
+            entry=located_entry.entry,
+            why=reason,
+        )
     yield Change(step="promote", kind="add", path=path, entry=survivor, why=why)

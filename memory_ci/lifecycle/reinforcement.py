@@ -134,13 +134,13 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
     uses_by_id: defaultdict[str, list[Use]] = defaultdict(list)
     for use in uses:
         for entry_id in use.ids:
-            place = located.get(entry_id)
-            if place is not None and place.entry.status != "retired":
+            located_entry = located.get(entry_id)
+            if located_entry is not None and located_entry.entry.status != "retired":
                 uses_by_id[entry_id].append(use)
     changes: list[Change] = []
     for entry_id, entry_uses in sorted(uses_by_id.items()):
-        place = located[entry_id]
-        entry = place.entry
+        located_entry = located[entry_id]
+        entry = located_entry.entry
         restating_refs = [use.ref for use in entry_uses if entry_id in use.restated]
         reinforced = replace(
             entry,
@@ -150,7 +150,9 @@ def plan_reinforcement(uses: Iterable[Use], located: Mapping[str, Located]) -> t
         )
         why = f"for {', '.join(use.label for use in entry_uses)}"
         changes.append(
-            Change(step="reinforce", kind="update", path=place.path, entry=reinforced, why=why)
+            Change(
+                step="reinforce", kind="update", path=located_entry.path, entry=reinforced, why=why
+            )
         )
     return tuple(changes)
 

@@ -49,7 +49,7 @@ def format_relation(relation: Relation) -> str:
     return f"{relation.kind} {relation.id}"
 
 
-def relations_of(entry: Entry) -> tuple[Relation, ...]:
+def parse_relations(entry: Entry) -> tuple[Relation, ...]:
     """Return the relations of an entry that can be read, in their order."""
     relations = [parse_relation(line) for line in entry.relations]
     return tuple(relation for relation in relations if relation is not None)
@@ -60,7 +60,7 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
 
     An entry that has the relation already is returned unchanged. Lines that cannot be read stay.
     """
-    if relation in relations_of(entry):
+    if relation in parse_relations(entry):
         return entry
     lines = {*entry.relations, format_relation(relation)}
     return replace(entry, relations=tuple(sorted(lines)))
@@ -68,13 +68,13 @@ def with_relation(entry: Entry, relation: Relation) -> Entry:
 
 def list_dangling(located: Iterable[Located]) -> list[tuple[Located, Relation]]:
     """Return the relations to ids that no entry has or supersedes, each with its entry."""
-    places = list(located)
-    known_ids = _list_known_ids(places)
+    located_entries = list(located)
+    known_ids = _list_known_ids(located_entries)
     dangling: list[tuple[Located, Relation]] = []
-    for place in places:
-        for relation in dict.fromkeys(relations_of(place.entry)):
+    for located_entry in located_entries:
+        for relation in dict.fromkeys(parse_relations(located_entry.entry)):
             if relation.id not in known_ids:
-                dangling.append((place, relation))
+                dangling.append((located_entry, relation))
     return dangling
 
 
@@ -85,9 +85,9 @@ def find_dangling(located: Iterable[Located], retired: Collection[str] = ()) -> 
         located: the entries of memory.
         retired: ids of entries that were removed after they had retired, and may still be named.
     """
-    places = list(located)
-    known_ids = _list_known_ids(places)
-    for place, relation in list_dangling(places):
+    located_entries = list(located)
+    known_ids = _list_known_ids(located_entries)
+    for located_entry, relation in list_dangling(located_entries):
         if relation.id in retired:
             continue
         hint = (
@@ -97,14 +97,16 @@ def find_dangling(located: Iterable[Located], retired: Collection[str] = ()) -> 
         if len(longer_ids) == 1:
             hint = f"Write the id whole: {longer_ids[0]}."
         message = f"{relation.kind} {relation.id}: no entry has this id"
-        yield Finding(place.path, place.line, "dangling-relation", message, hint, "warning")
+        yield Finding(
+            located_entry.path, located_entry.line, "dangling-relation", message, hint, "warning"
+        )
 
 
-def _list_known_ids(places: Iterable[Located]) -> set[str]:
+def _list_known_ids(located_entries: Iterable[Located]) -> set[str]:
     """Return the ids of entries and of those that they supersede."""
     known_ids: set[str] = set()
-    for place in places:
-        known_ids.update((place.entry.id, *place.entry.supersedes))
+    for located_entry in located_entries:
+        known_ids.update((located_entry.entry.id, *located_entry.entry.supersedes))
     return known_ids
 
 

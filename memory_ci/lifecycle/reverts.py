@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from memory_ci.lifecycle.prominence import demote
+from memory_ci.lifecycle.prominence import lower_importance
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.history import Commit, MergedChange
 from memory_ci.records.names import SHA_WIDTH
@@ -133,14 +133,14 @@ def find_reverts(
         sha = commit.sha[:SHA_WIDTH]
         revert_by_sha[sha] = Revert(
             sha,
-            label_of(commit),
+            format_change_label(commit),
             frozenset(reverted_names),
             frozenset(restored_names - claimed_names),
         )
     return tuple(revert_by_sha.values())
 
 
-def label_of(commit: Commit) -> str:
+def format_change_label(commit: Commit) -> str:
     """Return the number of the request in the message of a commit, or else the short commit id."""
     number = _find_number(commit.message)
     return f"#{number}" if number else commit.sha[:7]
@@ -400,7 +400,7 @@ SUSPICION = Regex(
     r"revert:(?P<sha>[0-9a-f]{12}) reverted in (?P<label>\S+)"
     r", importance was (?P<importance>[\d.e-]+)"
 )
-"""The line of evidence of a suspect entry, as `suspect` writes it."""
+"""The line of evidence of a suspect entry, as `mark_as_suspect` writes it."""
 
 
 class Suspicion(NamedTuple):
@@ -437,12 +437,14 @@ def plan_revert_effects(
             revert_indices_by_name[name].append(index)
 
     changes: list[Change] = []
-    for place in sorted(located, key=lambda place: (place.path, place.entry.id)):
-        if place.entry.status == "retired":
+    for located_entry in sorted(
+        located, key=lambda located_entry: (located_entry.path, located_entry.entry.id)
+    ):
+        if located_entry.entry.status == "retired":
             continue
         # Names of work (commits and requests) whose revert matters for the entry.
-        work_names = set[str]().union(*_list_origins(place.entry))
-        suspicion = find_suspicion(place.entry)
+        work_names = set[str]().union(*_list_origins(located_entry.entry))
+        suspicion = find_suspicion(located_entry.entry)
         if suspicion:
             work_names.add(suspicion.sha)
         revert_indices: set[int] = set()
@@ -450,10 +452,12 @@ def plan_revert_effects(
             revert_indices.update(revert_indices_by_name.get(name, ()))
 
         relevant_reverts = [reverts[index] for index in sorted(revert_indices)]
-        entry, why = _apply_reverts(place.entry, relevant_reverts)
-        if entry != place.entry:
+        entry, why = _apply_reverts(located_entry.entry, relevant_reverts)
+        if entry != located_entry.entry:
             changes.append(
-                Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
+                Change(
+                    step="consolidate", kind="update", path=located_entry.path, entry=entry, why=why
+                )
             )
     return tuple(changes)
 
@@ -467,28 +471,30 @@ def find_suspicion(entry: Entry) -> Suspicion | None:
     return None
 
 
-def suspect(entry: Entry, revert: Revert) -> Entry:
+def mark_as_suspect(entry: Entry, revert: Revert) -> Entry:
     """Return an entry that a revert makes suspect: demoted, and marked as tried and rejected.
 
     An entry about an approach that was rejected before keeps its own reason. A line of evidence
-    holds what `restore` needs.
+    holds what `remove_suspicion` needs.
     """
     line = f"revert:{revert.sha} reverted in {revert.label}, importance was {entry.importance!r}"
-    demoted = replace(entry, importance=demote(entry.importance), evidence=(*entry.evidence, line))
+    demoted = replace(
+        entry, importance=lower_importance(entry.importance), evidence=(*entry.evidence, line)
+    )
     if entry.adoption or entry.instead:
         return demoted
     return replace(demoted, adoption="rejected", instead=f"reverted in {revert.label}")
 
 
-def restore(entry: Entry, suspicion: Suspicion) -> Entry:
-    """Return an entry without a suspicion, the inverse of `suspect`.
+def remove_suspicion(entry: Entry, suspicion: Suspicion) -> Entry:
+    """Return an entry without a suspicion, the inverse of `mark_as_suspect`.
 
     An importance that a person changed since then stays, and so does another reason for rejection.
     """
     importance = entry.importance
     # An entry that supersedes this one may have demoted it, too.
-    for original in (suspicion.importance, demote(suspicion.importance)):
-        if importance == demote(original):
+    for original in (suspicion.importance, lower_importance(suspicion.importance)):
+        if importance == lower_importance(original):
             importance = original
             break
 
@@ -520,12 +526,12 @@ def _apply_reverts(entry: Entry, reverts: Sequence[Revert]) -> tuple[Entry, str]
         if suspicion is None:
             are_all_reverted = all(origin & reverted_names for origin in origins)
             if origins and are_all_reverted:
-                entry = suspect(entry, revert)
+                entry = mark_as_suspect(entry, revert)
                 why = f"its source was reverted in {revert.label}"
         else:
             is_source_restored = any(origin & revert.restored_names for origin in origins)
             if is_source_restored or suspicion.sha in revert.reverted_names:
-                entry = restore(entry, suspicion)
+                entry = remove_suspicion(entry, suspicion)
                 why = f"{revert.label} took back the revert of its source"
     return entry, why
 

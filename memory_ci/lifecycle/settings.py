@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from memory_ci.checks.name_rules import find_name_rules, forbids, is_exclusive, iter_sentences
+from memory_ci.checks.name_rules import find_name_rules, is_exclusive, is_negated, iter_sentences
 from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
 from memory_ci.text import STOP_WORDS, stem, words
@@ -85,6 +85,6 @@ def _find_values_in_sentence(sentence: str) -> Iterator[SetValue]:
             if word not in STOP_WORDS and word not in WORDS_WITHOUT_ROLE:
                 role_stems.append(stem(word))
         # `Never use Jira as our tool` chooses nothing.
-        is_forbidden = forbids(sentence[: match.end()])
+        is_forbidden = is_negated(sentence[: match.end()])
         if role_stems and not is_forbidden:
             yield SetValue(("role", *sorted(role_stems)), match["value"].casefold())

@@ -75,7 +75,7 @@ class EntryWords(NamedTuple):
 class ComparedEntry(NamedTuple):
     """An entry, and the words by which it is compared with others."""
 
-    place: Located
+    located_entry: Located
     words: frozenset[str]
 
 
@@ -110,7 +110,7 @@ def parse_entry_words(entry: Entry) -> EntryWords:
     return EntryWords(frozenset(compared_words), tuple(dict.fromkeys(claims)))
 
 
-def words_of(entry: Entry) -> frozenset[str]:
+def list_entry_words(entry: Entry) -> frozenset[str]:
     """Return the content words of an entry."""
     return parse_entry_words(entry).words
 

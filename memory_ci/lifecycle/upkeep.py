@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from memory_ci.anchors.anchors import format_anchor, get_lines, may_hide, parse_anchor, strip_layout
 from memory_ci.anchors.verdicts import judge_entry, list_differences
-from memory_ci.lifecycle.compaction import may_retire, retire
+from memory_ci.lifecycle.compaction import make_retirement, may_retire
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -55,22 +55,24 @@ def plan_repoint(located: Iterable[Located], verdicts: Verdicts, commit: str) ->
         commit: the commit that new cites name.
     """
     changes: list[Change] = []
-    for place in located:
-        if place.entry.status == "retired":
+    for located_entry in located:
+        if located_entry.entry.status == "retired":
             continue
         cites: list[str] = []
         moves: list[str] = []
-        for cite in place.entry.cites:
-            verdict = verdicts.get((place.entry.id, cite))
+        for cite in located_entry.entry.cites:
+            verdict = verdicts.get((located_entry.entry.id, cite))
             new_cite = _follow_moved_code(cite, verdict, commit)
             cites.append(new_cite)
             if new_cite != cite:
                 moves.append(f"{_path_of_cite(cite)} is now {_path_of_cite(new_cite)}")
         if moves:
-            entry = replace(place.entry, cites=tuple(dict.fromkeys(cites)))
+            entry = replace(located_entry.entry, cites=tuple(dict.fromkeys(cites)))
             why = shorten(", ".join(dict.fromkeys(moves)), 150)
             changes.append(
-                Change(step="consolidate", kind="update", path=place.path, entry=entry, why=why)
+                Change(
+                    step="consolidate", kind="update", path=located_entry.path, entry=entry, why=why
+                )
             )
     return tuple(changes)
 
@@ -95,12 +97,12 @@ def plan_stale_retirement(
         after_days: how long the code must have been gone.
     """
     changes: list[Change] = []
-    for place in located:
-        entry = place.entry
+    for located_entry in located:
+        entry = located_entry.entry
         since = gone_since.get(entry.id, today)
         is_long_gone = (today - since).days > after_days
         if may_retire(entry) and is_gone(entry, verdicts) and is_long_gone:
-            changes.append(retire(place, f"its code has been gone since {since}"))
+            changes.append(make_retirement(located_entry, f"its code has been gone since {since}"))
     return tuple(changes)
 
 
@@ -187,15 +189,17 @@ def report_changed_cites(cite_changes: Iterable[CiteChange]) -> tuple[Finding, .
     return tuple(findings)
 
 
-def _name_entries(places: Sequence[Located]) -> str:
+def _name_entries(located_entries: Sequence[Located]) -> str:
     """Return the first entries by id, title and place, and how many more there are."""
     names: list[str] = []
-    for place in places[:MAX_NAMED]:
-        title = shorten(place.entry.title, 60)
-        names.append(f'{place.entry.id[:8]} "{title}" at {place.path}:{place.line}')
+    for located_entry in located_entries[:MAX_NAMED]:
+        title = shorten(located_entry.entry.title, 60)
+        names.append(
+            f'{located_entry.entry.id[:8]} "{title}" at {located_entry.path}:{located_entry.line}'
+        )
     text = ", ".join(names)
-    if len(places) > MAX_NAMED:
-        text += f" and {plural(len(places) - MAX_NAMED, 'entry')} more"
+    if len(located_entries) > MAX_NAMED:
+        text += f" and {plural(len(located_entries) - MAX_NAMED, 'entry')} more"
     return text
 
 

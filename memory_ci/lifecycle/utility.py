@@ -104,7 +104,8 @@ def compute_utilities_of_entries(
 
     Args:
         feedback: the feedback on these entries.
-        ignored_counts: how many entries each piece of work ignored, by its key from `job_of`.
+        ignored_counts: how many entries each piece of work ignored, by its key from
+            `make_work_key`.
         successors: which entries inherit the feedback of entries that are gone.
     """
     steps = _apply_events(move_to_successors(feedback, successors), ignored_counts, NO_FEEDBACK)
@@ -130,7 +131,7 @@ def list_utility_steps(
         UsageError: unknown-feedback.
     """
     events = unique_events(feedback)
-    ignored = {(job_of(event), event.id) for event in events if event.kind == "ignored"}
+    ignored = {(make_work_key(event), event.id) for event in events if event.kind == "ignored"}
     ignored_counts = Counter(job for job, _ in ignored)
     return _apply_events(move_to_successors(events, successors), ignored_counts, start)
 
@@ -142,16 +143,16 @@ def _apply_events(
 
     Args:
         events: the events, oldest first.
-        ignored_counts: how many entries each piece of work ignored, by its key from `job_of`. They
-            share the loss of utility.
+        ignored_counts: how many entries each piece of work ignored, by its key from
+            `make_work_key`. They share the loss of utility.
         start: the utility of an entry before its first event.
     """
     utilities: dict[str, Utility] = {}
     for event in events:
         before = utilities.get(event.id, Utility(start, 0))
-        delta = delta_of(event.kind)
+        delta = get_utility_delta(event.kind)
         if event.kind == "ignored":
-            delta /= ignored_counts.get(job_of(event), 1)
+            delta /= ignored_counts.get(make_work_key(event), 1)
         value = min(1.0, max(0.0, before.value + delta))
         if event.kind == "touched":
             # Work was about the same code. This does not change the utility, so it is counted
@@ -163,7 +164,7 @@ def _apply_events(
         yield UtilityStep(event, delta, after)
 
 
-def delta_of(kind: str) -> float:
+def get_utility_delta(kind: str) -> float:
     """Return what one event of a kind adds to a utility.
 
     Raises:
@@ -175,11 +176,11 @@ def delta_of(kind: str) -> float:
     return DELTAS[kind]
 
 
-def job_of(event: Feedback) -> object:
+def make_work_key(event: Feedback) -> object:
     """Return a key of the piece of work that an event came from: its reference, if it has one."""
     return event.ref or (event.by, event.at)
 
 
 def is_idle(count: UseCount | None) -> bool:
     """Return whether an entry was served often and never used."""
-    return count is not None and count.served >= OFTEN and not count.used
+    return count is not None and count.served_count >= OFTEN and not count.used_count

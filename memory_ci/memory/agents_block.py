@@ -68,7 +68,7 @@ class Exported(msgspec.Struct, frozen=True):
     lines: tuple[str, ...]
 
 
-def export(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
+def export_block(workspace: Workspace, path: Path | None, *, dry_run: bool = False) -> Exported:
     """Update the block of memory in a file, and say whether that changed it.
 
     Args:
@@ -185,9 +185,9 @@ def _list_norms(file: LoadedFile) -> list[str]:
     Each entry and each line of prose is an item; headings are left out.
     """
     numbered_items = []
-    for place in file.entries:
-        if place.entry.status != "retired":
-            numbered_items.append((place.line, _format_entry(place.entry)))
+    for located_entry in file.entries:
+        if located_entry.entry.status != "retired":
+            numbered_items.append((located_entry.line, _format_entry(located_entry.entry)))
     for number, text in file.prose:
         for line in strip_comments(text).splitlines():
             plain_line = line.strip(" \t-*")

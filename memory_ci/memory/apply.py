@@ -25,7 +25,7 @@ from memory_ci.memory.plan_checks import find_objections
 from memory_ci.memory.recorded_ranges import plan_recorded_file
 from memory_ci.memory.workspace import (
     Workspace,
-    branch_tip,
+    find_branch_tip,
     list_memory_files,
     load_files,
     workspace_at,
@@ -247,7 +247,7 @@ def _list_episode_changes(workspace: Workspace, plan: Plan) -> dict[str, bytes |
 
 def _require_base(workspace: Workspace, plan: Plan) -> None:
     """Refuse a plan if its branch has another tip than the plan was made for."""
-    ref, tip = branch_tip(workspace, plan.ref)
+    ref, tip = find_branch_tip(workspace, plan.ref)
     if tip != plan.base:
         raise RepositoryError(
             f"{ref} is at {tip[:12]}, the plan was made for {plan.base[:12]}",

@@ -151,6 +151,6 @@ def _find_check_time(snapshot: Snapshot, rule: RuleCheck) -> datetime | None:
             repo = snapshot.workspace.repo
             with suppress(RepositoryError):
                 for blamed in blame_lines(repo, rule.path, (number, number), snapshot.sha):
-                    return blamed.at
+                    return blamed.committed_at
             return None
     return None

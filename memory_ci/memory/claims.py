@@ -25,7 +25,7 @@ from memory_ci.gitrepo.sessionrefs import (
 from memory_ci.gitrepo.squash_trailers import is_revert_of
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.lifecycle.fold import list_restricted_fields, mark_unproved_addresses
-from memory_ci.lifecycle.reverts import Revert, RevertClaim, label_of
+from memory_ci.lifecycle.reverts import Revert, RevertClaim, format_change_label
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.quotes import MAX_QUOTES_PER_SESSION, is_quote_captured
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot, Workspace
@@ -195,7 +195,7 @@ class Claims:
             commit_names = [name for name in claim.all_names if not _is_request(name)]
             refused_names = frozenset(commit_names) - proved_names
         if refused_names:
-            revert = Revert(commit.sha[:SHA_WIDTH], label_of(commit), refused_names)
+            revert = Revert(commit.sha[:SHA_WIDTH], format_change_label(commit), refused_names)
             self._refused[commit.sha, claim.work_name] = revert
         return proved_names
 
@@ -292,7 +292,7 @@ NOTE_HINT = (
 )
 
 
-def change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
+def read_change_of_tip(workspace: Workspace, tip: str) -> MergedChange:
     """Return the merged change whose last commit on the branch is `tip`."""
     start = find_commit(workspace.repo, f"{tip}^1")
     # A range of one first-parent commit is one change.
@@ -400,7 +400,7 @@ def _read_commit_texts(base: Snapshot, sha: str) -> _CommitTexts | None:
     merge_sha = find_first_parent_commit(workspace.repo, sha, base.sha)
     if full_sha is None or merge_sha is None:
         return None
-    merged_change = change_of_tip(workspace, merge_sha)
+    merged_change = read_change_of_tip(workspace, merge_sha)
     texts = []
     for short_sha, text in read_change_texts(workspace, merged_change):
         if full_sha.startswith(short_sha):

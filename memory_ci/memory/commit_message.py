@@ -92,8 +92,8 @@ def _list_trailers(
         has_episodes: whether the commit changes episode files.
         records_range: whether the commit notes the range that the run has read.
     """
-    names = [step.step for step in steps]
-    trailers = [f"Memory-CI-Step: {name}" for name in names]
+    step_names = [planned_step.step for planned_step in steps]
+    trailers = [f"Memory-CI-Step: {name}" for name in step_names]
     if has_episodes:
         trailers.append("Memory-CI-Step: episode")
     if records_range:
@@ -101,36 +101,41 @@ def _list_trailers(
     if plan.until is not None:
         trailers.append(f"Memory-CI-Source: {plan.until}")
 
-    # Only the first commit of a run says that a person asked for its range, and what it cost.
-    is_first_commit = (
-        has_episodes or records_range or any(name not in COMMITTED_ALONE for name in names)
-    )
+    # The steps in COMMITTED_ALONE have commits of their own, after the first commit of the run.
+    # Only the first commit says that a person asked for the range, and what the run cost: its own
+    # requests to a model, and those of earlier runs whose commits were not merged.
+    has_joint_step = any(name not in COMMITTED_ALONE for name in step_names)
+    is_first_commit = has_episodes or records_range or has_joint_step
     if is_first_commit and plan.is_asked:
         trailers.append("Memory-CI-Range: asked")
     if is_first_commit and (plan.engine.cost_usd or plan.engine.unlanded_usd):
         cost_usd = (plan.engine.cost_usd or 0) + plan.engine.unlanded_usd
         trailers.append(f"Memory-CI-Cost: {cost_usd:.6f} USD")
-    if "reinforce" in names:
+    if "reinforce" in step_names:
         trailers += [f"Memory-CI-Counted: {sha}" for sha in plan.counted]
     return trailers
 
 
-def _describe_step(step: PlannedStep) -> str:
-    """Return a step as part of a subject: `extract 2 learnings from 128, 129 and 2 more`."""
-    name = step.step
-    count = len({change.entry.id for change in step.changes})
-    if name == "fold":
-        return f"fold {plural(count, 'entry')} from the inbox"
+def _describe_step(planned_step: PlannedStep) -> str:
+    """Return a step as part of a subject: `extract 2 learnings from 128, 129 and 2 more`.
 
-    description = f"{name} {plural(count, 'learning' if name == 'extract' else 'entry')}"
-    prefix = {"extract": "from ", "reinforce": "for "}.get(name)
-    labels = _list_labels(step, prefix) if prefix else []
+    The signs `#` and `@` are removed: a forge would link the request, and notify people.
+    """
+    step_name = planned_step.step
+    entry_count = len({change.entry.id for change in planned_step.changes})
+    if step_name == "fold":
+        return f"fold {plural(entry_count, 'entry')} from the inbox"
+
+    noun = "learning" if step_name == "extract" else "entry"
+    description = f"{step_name} {plural(entry_count, noun)}"
+    prefix = {"extract": "from ", "reinforce": "for "}.get(step_name)
+    labels = _list_labels(planned_step, prefix) if prefix else []
     if not labels:
         return description
-    mention = f" {prefix}{', '.join(labels[:MAX_NAMED])}"
+    named_changes = f" {prefix}{', '.join(labels[:MAX_NAMED])}"
     if len(labels) > MAX_NAMED:
-        mention += f" and {len(labels) - MAX_NAMED} more"
-    return description + MENTION.sub("", mention)
+        named_changes += f" and {len(labels) - MAX_NAMED} more"
+    return description + MENTION.sub("", named_changes)
 
 
 def _list_labels(step: PlannedStep, prefix: str) -> list[str]:

@@ -93,28 +93,38 @@ def judge_message_file(repo: Repository, path: Path, environ: Mapping[str, str])
 def judge_commit(
     repo: Repository, rules: Sequence[RuleCheck], commit: NextCommit
 ) -> list[Violation]:
-    """Return the checks that the next commit breaks, and that its branch as a whole breaks, too.
+    """Return the checks that both the next commit and its branch as a whole break.
 
-    A branch satisfies a check by any of its commits, as its pull request will.
+    CI judges the pull request as a whole. So if a check asks for a changelog entry, for example,
+    and an earlier commit of the branch has one, the next commit needs none.
+
+    Args:
+        repo: the repository.
+        rules: the checks.
+        commit: the next commit.
+
+    Returns:
+        The violations. Those that the message skips have the reason for it.
     """
     head = find_commit(repo, "HEAD")
     if head is None:
         return []
     change = _read_commit(repo, head, rules, commit)
-    broken = _list_broken(rules, change)
-    if not broken:
+    violations = _list_violations(rules, change)
+    if not violations:
         return []
-    broken = _drop_satisfied(repo, head, broken, commit)
+    violations = _drop_satisfied(repo, head, violations, commit)
     skip_reasons = find_skips([commit.message], rules)
     return [
-        violation._replace(reason=skip_reasons.get(violation.rule.id, "")) for violation in broken
+        violation._replace(reason=skip_reasons.get(violation.rule.id, ""))
+        for violation in violations
     ]
 
 
 def judge_last_commit(
     repo: Repository, rules: Sequence[RuleCheck], message: str
 ) -> list[Violation]:
-    """Return the checks that HEAD breaks, and that its branch as a whole breaks, too.
+    """Return the checks that both HEAD and its branch as a whole break.
 
     It is for commits that were made without git's hooks. A check that the message skips is left
     out, and merges are not judged.
@@ -122,7 +132,8 @@ def judge_last_commit(
     Args:
         repo: the repository.
         rules: the checks.
-        message: the message of the commit, "" if unknown; HEAD is not judged if it has another one.
+        message: the message of the commit that is to be judged, "" if unknown. If HEAD has another
+            message, it is another commit, and is not judged.
     """
     head = find_commit(repo, "HEAD")
     parent = find_commit(repo, "HEAD^1")
@@ -130,35 +141,41 @@ def judge_last_commit(
     if head is None or parent is None or is_merge:
         return []
     base = find_base(repo)
-    trusted = workspace_at(repo, base) if base else None
-    change = read_change(repo, parent, head, rules, trusted)
+    # The configuration that was reviewed says which files are memory.
+    reviewed_workspace = workspace_at(repo, base) if base else None
+    change = read_change(repo, parent, head, rules, reviewed_workspace)
     if message and not any(text.startswith(message) for text in change.messages):
         return []
 
-    skipped = find_skips(change.messages, rules)
-    broken = [item for item in _list_broken(rules, change) if item.rule.id not in skipped]
-    branch_start = find_merge_base(repo, head, base) if broken and base else None
+    skip_reasons = find_skips(change.messages, rules)
+    violations = []
+    for violation in _list_violations(rules, change):
+        if violation.rule.id not in skip_reasons:
+            violations.append(violation)
+    branch_start = find_merge_base(repo, head, base) if violations and base else None
     if branch_start is None or branch_start in (head, parent):
-        return broken  # the branch has no other commits
-    broken_rules = [violation.rule for violation in broken]
-    branch = read_change(repo, branch_start, head, broken_rules, trusted)
-    return _list_still_broken(broken, branch)
+        return violations  # the branch has no other commits
+    broken_rules = [violation.rule for violation in violations]
+    branch = read_change(repo, branch_start, head, broken_rules, reviewed_workspace)
+    return _keep_violations_of_branch(violations, branch)
 
 
-def _list_broken(rules: Sequence[RuleCheck], change: CheckedChange) -> list[Violation]:
+def _list_violations(rules: Sequence[RuleCheck], change: CheckedChange) -> list[Violation]:
     """Return the checks that a change breaks."""
-    broken = []
+    violations = []
     for rule, judgement in judge_all(rules, change):
         if judgement.fault is not None:
-            broken.append(Violation(rule, judgement.fault))
-    return broken
+            violations.append(Violation(rule, judgement.fault))
+    return violations
 
 
-def _list_still_broken(broken: Sequence[Violation], branch: CheckedChange) -> list[Violation]:
-    """Return those violations of one commit whose checks a branch as a whole breaks, too."""
-    rules = [violation.rule for violation in broken]
-    still_broken_ids = {violation.rule.id for violation in _list_broken(rules, branch)}
-    return [violation for violation in broken if violation.rule.id in still_broken_ids]
+def _keep_violations_of_branch(
+    violations: Sequence[Violation], branch: CheckedChange
+) -> list[Violation]:
+    """Return the violations of one commit whose checks the branch as a whole breaks, too."""
+    rules = [violation.rule for violation in violations]
+    broken_ids = {violation.rule.id for violation in _list_violations(rules, branch)}
+    return [violation for violation in violations if violation.rule.id in broken_ids]
 
 
 def _read_commit(
@@ -171,37 +188,46 @@ def _read_commit(
 
 
 def _drop_satisfied(
-    repo: Repository, head: str, broken: Sequence[Violation], commit: NextCommit
+    repo: Repository, head: str, violations: Sequence[Violation], commit: NextCommit
 ) -> list[Violation]:
-    """Return the violations of the next commit without those that earlier commits make up for.
+    """Leave out violations of the next commit whose checks earlier commits of the branch satisfy.
 
     Args:
         repo: the repository.
         head: the last commit of the branch.
-        broken: the violations.
+        violations: the violations.
         commit: the next commit.
     """
     base = commit.base or find_base(repo)
     branch_start = find_merge_base(repo, head, base) if base else None
     if branch_start is None or branch_start == head:
-        return list(broken)  # the branch has no commits yet
-    rules = [violation.rule for violation in broken]
-    return _list_still_broken(broken, _read_commit(repo, branch_start, rules, commit))
+        return list(violations)  # the branch has no commits yet
+    rules = [violation.rule for violation in violations]
+    branch = _read_commit(repo, branch_start, rules, commit)
+    return _keep_violations_of_branch(violations, branch)
 
 
 def _clean_message(repo: Repository, message: str, environ: Mapping[str, str]) -> str:
     """Return a message as git will commit it (git-commit(1), "--cleanup"): without comments.
 
-    Where git runs no editor it says so to its hooks by `GIT_EDITOR=:`, and keeps lines that look
-    like comments, such as `#123`. The option `--cleanup` reaches no hook, the setting does.
+    By default, git removes comments only from a message that was edited. If it runs no editor, it
+    sets `GIT_EDITOR=:` for its hooks. The setting `commit.cleanup` may differ from the default:
+    `strip` always removes comments, `whitespace`, `verbatim` and `scissors` never do. A hook does
+    not see the option `--cleanup`.
+
+    Args:
+        repo: the repository.
+        message: the message in the file that the hook gets.
+        environ: the environment of the hook.
     """
-    cleanup = find_setting(repo, "commit.cleanup") or "default"
-    has_editor = environ.get("GIT_EDITOR") != ":"
+    cleanup_mode = find_setting(repo, "commit.cleanup") or "default"
+    is_edited = environ.get("GIT_EDITOR") != ":"
     comment_prefixes = find_comment_prefixes(repo)
     lines = message.splitlines()
-    if has_editor:
+    if is_edited:
+        # The diff that `commit --verbose` shows in the editor is not part of the message.
         lines = list(takewhile(lambda line: not _is_scissors(line, comment_prefixes), lines))
-    if cleanup == "strip" or (cleanup == "default" and has_editor):
+    if cleanup_mode == "strip" or (cleanup_mode == "default" and is_edited):
         lines = [line for line in lines if not line.startswith(comment_prefixes)]
     return "\n".join(lines).strip()
 

@@ -21,10 +21,11 @@ from memory_ci.sources.commits import (
 )
 
 
-def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
+def iter_file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
     """Yield the texts that a change added in files: decision records, and notes of its agent.
 
-    Of a file of notes (of a job) only the notes that the change added are yielded.
+    An agent may write what it learned into a file of its job. Only the notes that the change added
+    to such a file are yielded. In decision records the block of memory (`drop_block`) is left out.
 
     Yields:
         An event for each decision record and each note.
@@ -35,12 +36,12 @@ def file_events(workspace: Workspace, merged: MergedChange) -> Iterator[Event]:
         yield make_file_event(merged, path, "adr", drop_block(text))
 
     note_paths = list_job_files(merged)
-    start = start_of(merged)
-    texts_before: dict[str, str] = {}
+    start = find_start(merged)
+    old_texts: dict[str, str] = {}
     if start:
-        texts_before = dict(_read_texts(Tree(workspace.repo, start), note_paths))
+        old_texts = dict(_read_texts(Tree(workspace.repo, start), note_paths))
     for path, text in _read_texts(tree, note_paths):
-        yield from make_job_events(merged, path, text, texts_before.get(path, ""))
+        yield from make_job_events(merged, path, text, old_texts.get(path, ""))
 
 
 def read_change_texts(
@@ -56,7 +57,7 @@ def read_change_texts(
     Yields:
         The shortened commit, and the redacted text with single blanks.
     """
-    for event in (*make_commit_events(merged), *file_events(workspace, merged)):
+    for event in (*make_commit_events(merged), *iter_file_events(workspace, merged)):
         redacted = redact(forgotten.mask(event.text))
         yield event.origin.id[:SHA_WIDTH], fold_blanks(redacted.text)
 
@@ -75,7 +76,7 @@ def _read_texts(tree: Tree, paths: Collection[str]) -> Iterator[tuple[str, str]]
             yield content.file.path, content.data.decode("utf-8", "replace")
 
 
-def start_of(merged: MergedChange) -> str | None:
+def find_start(merged: MergedChange) -> str | None:
     """Return the commit that a change is based on: the first parent of its first commit."""
     first = merged.tip if merged.kind == "merge" else merged.commits[0]
     return first.parents[0] if first.parents else None

@@ -17,17 +17,25 @@ from memory_ci.store.layout import memory_pathspecs
 
 
 def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, Verdict]:
-    """Return the verdict `changed` for each entry without anchors that names dead code or paths.
+    """Return the verdict `changed` for each entry that names code which is gone.
+
+    A name is dead if the code had it when the entry was written, and no longer has it. Then the
+    entry as a whole counts as changed, not as gone, because other parts of it may still hold.
+    Entries with anchors, and entries about rejected approaches, are not judged by names.
 
     While all names are in the tree, this is one search of the tree, and none for a tree that was
     searched before.
 
+    Args:
+        view: the tree: a commit or the work tree.
+        entries: the entries.
+
     Raises:
         RepositoryError: unknown-revision.
     """
-    judged = [entry for entry in entries if _is_judged(entry)]
+    judged_entries = [entry for entry in entries if _is_judged_by_names(entry)]
     verdicts = {}
-    for entry, dead_names in _load_dead_names(view, judged).items():
+    for entry, dead_names in _load_dead_names(view, judged_entries).items():
         if dead_names:
             verdicts[entry] = Verdict(
                 "changed", dead_names[0], note="is nowhere in the code any more"
@@ -35,7 +43,7 @@ def find_dead_names(view: JudgedView, entries: Iterable[Entry]) -> dict[Entry, V
     return verdicts
 
 
-def _is_judged(entry: Entry) -> bool:
+def _is_judged_by_names(entry: Entry) -> bool:
     """Return whether the names of code in an entry should be in the tree, and are searched for.
 
     Entries with anchors are judged by these. An entry on a rejected approach itself says that its
@@ -59,10 +67,10 @@ def _load_dead_names(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, 
     if not entries:
         return {}
     tree_keys = _make_tree_keys(view, entries)
-    history = (view.tip or "", str(is_shallow(view.repo)))
+    history_state = (view.tip or "", str(is_shallow(view.repo)))
     history_keys = {}
     for entry in tree_keys:
-        history_keys[entry] = make_key(tree_keys[entry], *history, str(entry.last_reinforced))
+        history_keys[entry] = make_key(tree_keys[entry], *history_state, str(entry.last_reinforced))
 
     dead_names = view.load_cached_any(
         {entry: (tree_keys[entry], history_keys[entry]) for entry in tree_keys}, list[str]
@@ -81,33 +89,43 @@ def _search_and_cache(
 ) -> dict[Entry, list[str]]:
     """Search for the names in entries, cache the results, and return the dead names.
 
-    Entries whose names are all in the tree are left out.
+    An entry whose names are all in the tree has no dead names. That is cached under its tree key,
+    because it holds whatever the history is, and it is left out of the result. The dead names of an
+    entry with missing names are cached under its history key. Nothing is cached if somebody wrote
+    to the work tree during the search.
 
     Args:
         view: the tree.
         entries: the entries.
-        tree_keys: the cache key for an entry whose names are all in the tree.
-        history_keys: the cache key for the dead names of an entry.
+        tree_keys: the tree key of each entry.
+        history_keys: the history key of each entry.
     """
     from memory_ci.memory.name_search import search_names
 
     search = search_names(view, entries)
     if view.is_unmodified():
-        results: dict[str, list[str]] = {tree_keys[entry]: [] for entry in search.live}
-        for entry, names in search.dead.items():
+        results: dict[str, list[str]] = {}
+        for entry in search.complete_entries:
+            results[tree_keys[entry]] = []
+        for entry, names in search.dead_names.items():
             results[history_keys[entry]] = names
         view.save_cached(results)
-    return search.dead
+    return search.dead_names
 
 
 def _make_tree_keys(view: JudgedView, entries: Sequence[Entry]) -> dict[Entry, str]:
-    """Return the cache key of each entry for its names in the tree of a view."""
+    """Return the cache key of each entry for what a tree says about its names.
+
+    It is a hash of the code of the tree, of the scopes in the configuration, which say what files
+    are memory and so no code, and of the entry: its text has the names, its source and its creation
+    day say on which commit it was written.
+    """
     scopes = repr(view.workspace.config.scopes)
     code_key = _make_code_key(view) if entries else ""
     tree_keys = {}
     for entry in entries:
-        texts = (entry.text, str(entry.source), str(entry.created_at))
-        tree_keys[entry] = make_key(code_key, scopes, *texts)
+        entry_parts = (entry.text, str(entry.source), str(entry.created_at))
+        tree_keys[entry] = make_key(code_key, scopes, *entry_parts)
     return tree_keys
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from memory_ci.anchors.anchors import parse_anchor
 from memory_ci.extraction.decisions import find_withdrawal
-from memory_ci.lifecycle.compaction import may_retire, retire
+from memory_ci.lifecycle.compaction import make_retirement, may_retire
 from memory_ci.memory.commit_texts import fold_blanks
 from memory_ci.memory.workspace import MAX_FILE_BYTES, Snapshot
 from memory_ci.records.entry import Entry, Located
@@ -41,15 +41,17 @@ def plan_withdrawals(tip: Snapshot, located: Sequence[Located]) -> Iterator[Chan
         tip: the commit with the decision records.
         located: the entries.
     """
-    if not any(may_retire(place.entry) for place in located):
+    if not any(may_retire(located_entry.entry) for located_entry in located):
         return
     records = _read_withdrawn(tip)
-    for place in located:
-        if not may_retire(place.entry):
+    for located_entry in located:
+        if not may_retire(located_entry.entry):
             continue
-        path = _find_record(place.entry, records)
+        path = _find_record(located_entry.entry, records)
         if path:
-            yield retire(place, shorten(f"{path} is {records[path].status}", MAX_WHY))
+            yield make_retirement(
+                located_entry, shorten(f"{path} is {records[path].status}", MAX_WHY)
+            )
 
 
 def _read_withdrawn(tip: Snapshot) -> Mapping[str, WithdrawnRecord]:

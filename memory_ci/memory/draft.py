@@ -58,12 +58,12 @@ class Draft:
     @property
     def by_id(self) -> dict[str, Located]:
         """The located entries by id; of two with one id, the first."""
-        return {place.entry.id: place for place in reversed(self.located)}
+        return {located_entry.entry.id: located_entry for located_entry in reversed(self.located)}
 
     @property
     def entries(self) -> tuple[Entry, ...]:
-        """The entries without their places."""
-        return tuple(place.entry for place in self.located)
+        """The entries without their paths and lines."""
+        return tuple(located_entry.entry for located_entry in self.located)
 
     def path_of(self, scope: ScopeOf) -> str | None:
         """Return the path of the memory file of a scope, such as a team or the project.

@@ -21,19 +21,19 @@ from memory_ci.regex import Regex
 TRIAL_MERGE = Regex(r"Merge [0-9a-f]{40,64} into [0-9a-f]{40,64}\s*\Z")
 """The message of a forge's trial merge of a request; its commit does not last."""
 
-Judged = tuple[Entry, Sequence[Verdict]]
+JudgedEntry = tuple[Entry, Sequence[Verdict]]
 """An entry, and the verdicts on its anchors in the order of its cites."""
 
 
 class _JudgedAnchor(NamedTuple):
-    """A place of code that an entry cites, and the verdict on whether it is still the same."""
+    """The code that an entry cites (an anchor), and the verdict on whether it is still the same."""
 
     anchor: Anchor
     verdict: Verdict
 
 
 def add_last_edits(
-    workspace: Workspace, judged: Sequence[Judged], view: str | None
+    workspace: Workspace, judged: Sequence[JudgedEntry], view: str | None
 ) -> list[tuple[Verdict, ...]]:
     """Add to each stale verdict the commit that last edited the cited code.
 
@@ -49,28 +49,30 @@ def add_last_edits(
         The verdicts of each entry.
     """
     anchors_by_entry = [_pair_anchors(entry, verdicts) for entry, verdicts in judged]
-    spots: dict[_JudgedAnchor, Spot] = {}
+    # Where git searches for the last edit of the code with a stale verdict (a Spot).
+    stale_code: dict[_JudgedAnchor, Spot] = {}
     for anchors in anchors_by_entry:
-        for anchor in anchors:
-            if anchor.verdict.kind in STALE_KINDS:
-                spots[anchor] = _find_spot(anchor)
-    if not spots:
+        for judged_anchor in anchors:
+            if judged_anchor.verdict.kind in STALE_KINDS:
+                stale_code[judged_anchor] = _find_spot(judged_anchor)
+    if not stale_code:
         return [tuple(verdicts) for _, verdicts in judged]
 
     rev = view
     if rev is None and workspace.repo.root is None:
         rev = "HEAD"  # a bare repository has no work tree
-    edits: dict[Spot, LastEdit] = {}
+    edit_by_spot: dict[Spot, LastEdit] = {}
     with suppress(RepositoryError):
-        edits = find_last_edits(workspace.repo, rev, spots.values())
+        edit_by_spot = find_last_edits(workspace.repo, rev, stale_code.values())
 
     verdicts_by_entry = []
     for anchors in anchors_by_entry:
-        verdicts = []
-        for anchor in anchors:
-            edit = edits.get(spots[anchor]) if anchor in spots else None
-            verdicts.append(_add_edit(anchor, edit))
-        verdicts_by_entry.append(tuple(verdicts))
+        new_verdicts = []
+        for judged_anchor in anchors:
+            spot = stale_code.get(judged_anchor)
+            last_edit = edit_by_spot.get(spot) if spot is not None else None
+            new_verdicts.append(_add_edit(judged_anchor, last_edit))
+        verdicts_by_entry.append(tuple(new_verdicts))
     return verdicts_by_entry
 
 
@@ -82,7 +84,7 @@ def _pair_anchors(entry: Entry, verdicts: Sequence[Verdict]) -> list[_JudgedAnch
     return [_JudgedAnchor(anchor, verdict) for anchor, verdict in pairs]
 
 
-def with_edits(workspace: Workspace, hits: Sequence[Hit], view: str | None) -> list[Hit]:
+def add_edits_to_hits(workspace: Workspace, hits: Sequence[Hit], view: str | None) -> list[Hit]:
     """Add the last edits of the code that search results cite to their stale verdicts.
 
     Args:
@@ -107,12 +109,17 @@ def _find_spot(judged: _JudgedAnchor) -> Spot:
     return Spot(verdict.path, anchor.path, verdict.first, verdict.last, word)
 
 
-def _add_edit(judged: _JudgedAnchor, edit: LastEdit | None) -> Verdict:
-    """Return the verdict with the last edit of its code, unless that is the cited commit itself."""
-    anchor, verdict = judged
-    if edit is None or (edit.sha and edit.sha.startswith(anchor.commit)):
+def _add_edit(judged_anchor: _JudgedAnchor, last_edit: LastEdit | None) -> Verdict:
+    """Return the verdict with the last edit of its code, unless that is the cited commit itself.
+
+    A forge merges a pull request for a trial before CI runs. Such a commit does not last, so its id
+    is left out.
+    """
+    anchor, verdict = judged_anchor
+    if last_edit is None or (last_edit.sha and last_edit.sha.startswith(anchor.commit)):
         return verdict
-    sha = None if TRIAL_MERGE.match(edit.message) else edit.sha
-    number = find_number(edit.message)
-    code_edit = CodeEdit(anchor.symbol or "", sha, number, is_removal=edit.is_removal)
+    is_trial_merge = TRIAL_MERGE.match(last_edit.message) is not None
+    sha = None if is_trial_merge else last_edit.sha
+    number = find_number(last_edit.message)
+    code_edit = CodeEdit(anchor.symbol or "", sha, number, is_removal=last_edit.is_removal)
     return replace(verdict, edit=code_edit)

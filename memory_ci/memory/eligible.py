@@ -72,7 +72,7 @@ def list_eligible(workspace: Workspace, tip: str, today: date) -> tuple[MergedCh
     since = find_commit_of_day(workspace.repo, tip, start)
     eligible = []
     for change in iter_merged_changes(workspace.repo, plan_range(workspace.repo, since, tip)):
-        if start < merged_on(change) <= today and is_work(workspace, change):
+        if start < find_merge_day(change) <= today and is_work(workspace, change):
             eligible.append(change)
     return tuple(eligible)
 
@@ -104,7 +104,7 @@ def count_processed(
     for change in changes:
         is_read = change.tip.sha not in unread_shas
         has_memory = not list_names(change).isdisjoint(names)
-        if is_read or is_routine(title_of(change)) or has_memory:
+        if is_read or is_routine(find_title(change)) or has_memory:
             count += 1
     return count
 
@@ -114,7 +114,7 @@ def list_names(change: MergedChange) -> frozenset[str]:
     return list_change_names(change.number, (commit.sha for commit in change.commits))
 
 
-def title_of(change: MergedChange) -> str:
+def find_title(change: MergedChange) -> str:
     """Return the title of a change.
 
     If its merge has git's default message, as "Merge branch 'x'", the title is the subject of the
@@ -128,7 +128,7 @@ def title_of(change: MergedChange) -> str:
     return ""
 
 
-def own_commits(change: MergedChange) -> list[Commit]:
+def list_work_commits(change: MergedChange) -> list[Commit]:
     """Return the commits that did the work: all but merges, or the merge if there are no others."""
     return [commit for commit in change.commits if len(commit.parents) < 2] or [change.tip]
 
@@ -194,7 +194,7 @@ def is_own_commit(commit: Commit) -> bool:
 
 def is_own_run(change: MergedChange) -> bool:
     """Return whether runs of memory-ci made all commits of a change."""
-    return all(map(is_own_commit, own_commits(change)))
+    return all(map(is_own_commit, list_work_commits(change)))
 
 
 def is_work(workspace: Workspace, change: MergedChange) -> bool:
@@ -202,7 +202,7 @@ def is_work(workspace: Workspace, change: MergedChange) -> bool:
 
     Changes of bots, of memory-ci and of memory files alone are not.
     """
-    commits = own_commits(change)
+    commits = list_work_commits(change)
     bots = workspace.config.extraction.bot_authors
     is_by_bots = all(is_author(format_author(commit), bots) for commit in commits)
     if is_by_bots or is_own_run(change):
@@ -216,7 +216,7 @@ def _touches_only(commit: Commit, is_memory: Callable[[str], bool]) -> bool:
     return bool(commit.files) and all(is_memory(file.path) for file in commit.files)
 
 
-def merged_on(merged: MergedChange) -> date:
+def find_merge_day(merged: MergedChange) -> date:
     """Return the day of the merge, in UTC."""
     return merged.tip.committed_at.astimezone(UTC).date()
 
@@ -248,9 +248,9 @@ def list_question_changes(
 
     question_changes = []
     for change in changes:
-        if not title_of(change) or not neutral_names.isdisjoint(list_names(change)):
+        if not find_title(change) or not neutral_names.isdisjoint(list_names(change)):
             continue
-        shas = [commit.sha for commit in own_commits(change)]
+        shas = [commit.sha for commit in list_work_commits(change)]
         if not is_revert(shas, revert_shas) and not is_setup(workspace, change):
             question_changes.append(change)
     return question_changes
@@ -258,7 +258,7 @@ def list_question_changes(
 
 def name_question(change: MergedChange) -> str:
     """Return `#128 The title`, without the title if it must not be served to agents."""
-    title = title_of(change)
+    title = find_title(change)
     return change.label if is_unsafe(title) else f"{change.label} {title[:MAX_TITLE]}"
 
 
@@ -270,7 +270,7 @@ def is_setup(workspace: Workspace, change: MergedChange) -> bool:
     """
     is_memory = build_memory_test(workspace)
     paths: set[str] = set()
-    for commit in own_commits(change):
+    for commit in list_work_commits(change):
         paths.update(file.path for file in commit.files)
     other_paths = {
         path for path in paths if not is_memory(path) and not SETUP_FILES.fullmatch(path)

@@ -15,8 +15,8 @@ from memory_ci.errors import RepositoryError
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.blobs import FileContent, TreeFile, read_files
-from memory_ci.lifecycle.episodes import combine, count_usage, find_successors_among
-from memory_ci.memory.forgotten import tombstones_at, tombstones_here
+from memory_ci.lifecycle.episodes import apply_amendments, count_usage, find_successors_among
+from memory_ci.memory.forgotten import read_tombstones_at, read_tombstones_here
 from memory_ci.memory.screening import (
     CREDENTIAL_HINT,
     find_credentials,
@@ -126,8 +126,8 @@ def cache_derived_episodes(workspace: Workspace, files: Iterable[TreeFile]) -> N
 def _load_tombstones(workspace: Workspace, view: str | None) -> Tombstones:
     """Return the hashes of forgotten text of a revision, or of the work tree."""
     if view is None and workspace.repo.root is not None:
-        return tombstones_here(workspace)
-    return tombstones_at(workspace.at(view or "HEAD"))
+        return read_tombstones_here(workspace)
+    return read_tombstones_at(workspace.at(view or "HEAD"))
 
 
 def load_written(workspace: Workspace, view: str | None) -> Episodes:
@@ -170,7 +170,7 @@ def load_usage(
         entries: its entries.
     """
     records = load_written(workspace, view).records
-    return count_usage(combine(records), find_successors_among(entries))
+    return count_usage(apply_amendments(records), find_successors_among(entries))
 
 
 def read_episode_files(
@@ -302,7 +302,7 @@ def save_episode_record(workspace: Workspace, record: EpisodeRecord) -> Path:
         RepositoryError: episode-exists, bare-repository, write-failed.
     """
     root = work_tree(workspace)
-    record = tombstones_here(workspace).mask_all(record)
+    record = read_tombstones_here(workspace).mask_all(record)
     path = root / episode_record_path(record)
     data = format_episode_record(record)
     if not path.is_symlink() and not path.exists():

@@ -50,7 +50,7 @@ def parse_rejected(text: str) -> list[str]:
     return [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
 
 
-def tombstones_at(snapshot: Snapshot) -> Tombstones:
+def read_tombstones_at(snapshot: Snapshot) -> Tombstones:
     """Return the tombstones of a commit and of this clone."""
     from memory_ci.extraction.tombstones import parse_tombstones
 
@@ -58,18 +58,18 @@ def tombstones_at(snapshot: Snapshot) -> Tombstones:
     return parse_tombstones([*read_rejected(snapshot), *copied_lines])
 
 
-def tombstones_here(workspace: Workspace) -> Tombstones:
+def read_tombstones_here(workspace: Workspace) -> Tombstones:
     """Return the tombstones of the work tree and of this clone."""
     from memory_ci.extraction.tombstones import parse_tombstones
 
     return parse_tombstones(_list_lines_here(workspace))
 
 
-def find_forgotten_here(workspace: Workspace, place: Located) -> list[Finding]:
+def find_forgotten_here(workspace: Workspace, located_entry: Located) -> list[Finding]:
     """Return a finding if an entry has a text that was forgotten in the work tree or this clone."""
     if not _list_lines_here(workspace):
         return []
-    return find_forgotten(tombstones_here(workspace), place)
+    return find_forgotten(read_tombstones_here(workspace), located_entry)
 
 
 def _list_lines_here(workspace: Workspace) -> list[str]:
@@ -80,23 +80,27 @@ def _list_lines_here(workspace: Workspace) -> list[str]:
     return lines + _read_lines(copy_path(workspace))
 
 
-def find_forgotten(tombstones: Tombstones, place: Located) -> list[Finding]:
+def find_forgotten(tombstones: Tombstones, located_entry: Located) -> list[Finding]:
     """Return a finding, which does not repeat the text, if an entry has a forgotten text.
 
     Args:
         tombstones: hashes of the forgotten texts.
-        place: the entry and where it is.
+        located_entry: the entry and where it is.
     """
     if not tombstones:
         return []
     # Imported here because it takes 10 ms, and most repositories have no tombstones.
     from memory_ci.extraction.entries import list_texts
 
-    if not tombstones.refuses(*list_texts(place.entry)):
+    if not tombstones.refuses(*list_texts(located_entry.entry)):
         return []
     return [
         Finding(
-            place.path, place.line, "forgotten", "repeats a text that people had forgotten", HINT
+            located_entry.path,
+            located_entry.line,
+            "forgotten",
+            "repeats a text that people had forgotten",
+            HINT,
         )
     ]
 

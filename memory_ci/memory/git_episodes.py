@@ -26,7 +26,7 @@ from memory_ci.gitrepo.history import iter_merged_changes, list_first_parents, p
 from memory_ci.gitrepo.repo import Repository, is_ancestor, is_shallow
 from memory_ci.lifecycle.episodes import derive_situation
 from memory_ci.lifecycle.reverts import find_reverts
-from memory_ci.memory.eligible import is_routine, is_work, list_prose, own_commits, title_of
+from memory_ci.memory.eligible import find_title, is_routine, is_work, list_prose, list_work_commits
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
     list_paths,
@@ -75,7 +75,7 @@ def is_derived(workspace: Workspace, merged: MergedChange) -> bool:
     """
     if not is_work(workspace, merged):
         return False
-    return not is_routine(title_of(merged)) or any(find_reverts(merged.commits))
+    return not is_routine(find_title(merged)) or any(find_reverts(merged.commits))
 
 
 def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -> Episode:
@@ -89,8 +89,8 @@ def derive_episode(config: ExtractionConfig, merged: MergedChange, stage: str) -
         merged: the change.
         stage: the stage that the project was in; "" if it was unknown.
     """
-    title = make_safe(title_of(merged))
-    paths = list_paths(merged, own_commits(merged))
+    title = make_safe(find_title(merged))
+    paths = list_paths(merged, list_work_commits(merged))
     safe_paths = list_safe_names(paths)
     outcome: Outcome = "success" if paths else "neutral"
     trusted_commits = list_trusted_commits(config, merged, make_commit_events(merged))

@@ -34,15 +34,15 @@ TASK_FILES = {
 """The files in which each runner's tasks are defined."""
 
 
-def find_gone(tip: Snapshot, text: str) -> str:
+def describe_gone_name(tip: Snapshot, text: str) -> str:
     """Return which file or task that a text names is gone: `docs/style.md is gone`, or "".
 
     A file is gone if history has removed it and no file has its name.
     """
-    return _find_gone_file(tip, text) or _find_gone_task(tip, text)
+    return _describe_gone_file(tip, text) or _describe_gone_task(tip, text)
 
 
-def _find_gone_file(tip: Snapshot, text: str) -> str:
+def _describe_gone_file(tip: Snapshot, text: str) -> str:
     """Return which file that a text names was removed, as `docs/style.md is gone`; "" for none.
 
     A file that was only moved is not gone.
@@ -61,7 +61,7 @@ def _base_name(path: str) -> str:
     return path.rsplit("/", 1)[-1]
 
 
-def _find_gone_task(tip: Snapshot, text: str) -> str:
+def _describe_gone_task(tip: Snapshot, text: str) -> str:
     """Return which task that a text names was removed, as `make lint is gone`; "" for none.
 
     A task is removed if the files of its runner named it once, and no longer do. Where the

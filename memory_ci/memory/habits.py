@@ -56,22 +56,27 @@ def count_habits(workspace: Workspace, ledger: Ledger, tip: str) -> Habits:
         ledger: the changes.
         tip: the commit whose comments are searched for files that are kept in sync.
     """
+    # How often changes of a class, such as fixes or features, write to a changelog.
     changelog_habits = {}
-    for name in CLASSES:
-        changes = [change for change in ledger.changes if classify_title(change.title) == name]
+    for class_name in CLASSES:
+        changes = []
+        for change in ledger.changes:
+            if classify_title(change.title) == class_name:
+                changes.append(change)
         last_changes = changes[-LAST_CHANGES:]
-        path_counts = _count_changelogs(last_changes)
-        if len(last_changes) >= LEAST_CHANGES and path_counts:
-            path, count = path_counts.most_common(1)[0]
-            changelog_habits[name] = ChangelogHabit(count, len(last_changes), path)
+        changelog_counts = _count_changelogs(last_changes)
+        if len(last_changes) >= LEAST_CHANGES and changelog_counts:
+            path, count = changelog_counts.most_common(1)[0]
+            changelog_habits[class_name] = ChangelogHabit(count, len(last_changes), path)
 
     titles = [change.title for change in ledger.changes[-LAST_TITLES:]]
-    conventional = [title for title in titles if CONVENTIONAL.match(title)]
-    in_sync = _list_files_in_sync(workspace, tip)
+    conventional_titles = [title for title in titles if CONVENTIONAL.match(title)]
+    # Pairs of files, one of which has a comment that the other must be changed as well.
+    synced_files = _list_files_in_sync(workspace, tip)
     return Habits(
         fragments=changelog_habits,
-        conventional=(len(conventional), len(titles)),
-        in_sync=tuple(in_sync),
+        conventional=(len(conventional_titles), len(titles)),
+        in_sync=tuple(synced_files),
     )
 
 

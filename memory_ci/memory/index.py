@@ -27,7 +27,7 @@ from memory_ci.search.builder import KnownDigests, SyncReport, open_index, sync
 from memory_ci.search.database import Index, cache_key, may_replace
 from memory_ci.store.layout import RECORDED_FILE
 
-GLOBAL = ScopeOf("global")
+GLOBAL_SCOPE = ScopeOf("global")
 
 
 class IndexReport(msgspec.Struct, frozen=True):
@@ -60,7 +60,8 @@ def load_indexed(
     Args:
         workspace: the repository.
         files: memory files and episode files.
-        known_hashes: by path the hashes of entries that the index has already.
+        known_hashes: the hashes of entries that the index has already, by path; such entries are
+            left out.
     """
     from memory_ci.memory.screening import screen_file  # slow; only text new to the index needs it
 
@@ -88,36 +89,44 @@ def _cache_key(files: Iterable[TreeFile]) -> str:
     return cache_key({file.path: file.oid for file in files})
 
 
-def build_index(workspace: Workspace, view: str | None, db: Path | None = None) -> IndexReport:
-    """Update the index to the work tree or to a revision.
+def build_index(
+    workspace: Workspace, view: str | None, copy_path: Path | None = None
+) -> IndexReport:
+    """Update the index of the repository, or write a new index to a file.
 
-    The tasks of the past (`past_tasks`) and the episodes of git's history are updated with the
-    index of the repository.
+    With the index of the repository, the caches next to it are updated: the tasks of the past
+    (`past_tasks`) and the episodes of git's history.
 
     Args:
         workspace: the repository.
         view: None for the work tree, or a revision.
-        db: where to write a copy for other machines instead. For equal trees its bytes are equal.
+        copy_path: the file of an index for other machines; None for the index of the repository.
+            For equal trees the bytes of the file are equal.
 
     Raises:
         UsageError: not-an-index.
         RepositoryError: unknown-revision, write-failed.
     """
     files = list_indexed_files(workspace, view)
-    if db is None:
+    if copy_path is None:
         _update_caches(workspace, files)
     else:
-        _require_index_or_nothing(db)
+        _require_index_or_nothing(copy_path)
 
-    with open_index(None if db else index_path(workspace)) as index:
-        report = _sync_index(workspace, index, files, _read_outside_files(workspace, view, db))
-        if db is not None:
-            # Temporary files, which an unchanged index does not need.
+    # The index for other machines is built in memory, and then written.
+    opened_path = index_path(workspace) if copy_path is None else None
+    global_files = _read_global_files(workspace, view, copy_path)
+    with open_index(opened_path) as index:
+        report = _sync_index(workspace, index, files, global_files)
+        if copy_path is not None:
+            # Imported here because it imports `tempfile`, which most updates do not need.
             from memory_ci.search.artifact import write_artifact
 
-            write_artifact(index, db)
+            write_artifact(index, copy_path)
+        # The index of the repository is in memory only if its file cannot be used.
+        reason_for_memory_only = index.reason
         return IndexReport(
-            path=index.reason or str(db or index_path(workspace)),
+            path=reason_for_memory_only or str(copy_path or index_path(workspace)),
             key=_cache_key(files),
             files=len(files),
             files_read=report.files_read,
@@ -144,54 +153,62 @@ def _update_caches(workspace: Workspace, files: Iterable[TreeFile]) -> None:
         cache_derived_episodes(workspace, files)
 
 
-def _require_index_or_nothing(db: Path) -> None:
-    """Refuse to replace a file that never was an index; a damaged index may be replaced."""
+def _require_index_or_nothing(path: Path) -> None:
+    """Raise an error if a file that is to be written exists and is no index.
+
+    A damaged index may be replaced.
+    """
     try:
-        is_replaceable = may_replace(db)
+        is_replaceable = may_replace(path)
     except OSError as error:
-        raise RepositoryError(f"cannot read {db}: {error.strerror}", slug="write-failed") from error
+        message = f"cannot read {path}: {error.strerror}"
+        raise RepositoryError(message, slug="write-failed") from error
     if not is_replaceable:
         raise UsageError(
-            f"{db} is not an index of memory-ci",
+            f"{path} is not an index of memory-ci",
             slug="not-an-index",
             hint="Name another file, or remove it.",
         )
 
 
 def verify_index(
-    workspace: Workspace, view: str | None, db: Path | None = None
+    workspace: Workspace, view: str | None, copy_path: Path | None = None
 ) -> tuple[Finding, ...]:
-    """Compare an index with a new one of all files, and return the differences.
+    """Compare an index with a new one that is built from all files, and return the differences.
 
     Args:
         workspace: the repository.
         view: None for the work tree, or a revision.
-        db: another index than that of the repository.
+        copy_path: the file of an index for other machines; None for the index of the repository.
 
     Raises:
         RepositoryError: unknown-revision.
     """
-    from memory_ci.search.artifact import verify
+    from memory_ci.search.artifact import verify as list_differences
 
     files = list_indexed_files(workspace, view)
+    global_files = _read_global_files(workspace, view, copy_path)
     with open_index(None) as new_index:  # in memory: no file is written
-        _sync_index(workspace, new_index, files, _read_outside_files(workspace, view, db))
-        return tuple(verify(db or index_path(workspace), new_index))
+        _sync_index(workspace, new_index, files, global_files)
+        return tuple(list_differences(copy_path or index_path(workspace), new_index))
 
 
-def _read_outside_files(
-    workspace: Workspace, view: str | None, db: Path | None
+def _read_global_files(
+    workspace: Workspace, view: str | None, copy_path: Path | None
 ) -> dict[str, bytes]:
-    """Return the files of global memory, which only the index of a work tree covers, by path.
+    """Return the files of global memory that an index covers, by path.
 
-    Global memory belongs to the machine, so it is not in an index for other machines.
+    Global memory belongs to the machine. So it is only in the index of the repository for the work
+    tree, and neither in that of a revision nor in an index for other machines.
 
     Args:
         workspace: the repository.
         view: the revision that is indexed; None for the work tree.
-        db: the index for other machines; None for that of the repository.
+        copy_path: the file of an index for other machines; None for that of the repository.
     """
-    return _read_global(workspace) if view is None and db is None else {}
+    if view is not None or copy_path is not None:
+        return {}
+    return _read_global(workspace)
 
 
 @contextmanager
@@ -207,7 +224,7 @@ def _sync_index(
     workspace: Workspace,
     index: Index,
     tree_files: Iterable[TreeFile],
-    outside_files: Mapping[str, bytes],
+    global_files: Mapping[str, bytes],
 ) -> SyncReport:
     """Make the index equal to files of the repository and to global memory.
 
@@ -215,44 +232,47 @@ def _sync_index(
         workspace: the repository.
         index: the index.
         tree_files: the memory and episode files of the repository.
-        outside_files: the content of files of global memory, by path.
+        global_files: the content of files of global memory, by path.
     """
-    files = {readable_path(file): file for file in tree_files}
-    oids = {path: file.oid for path, file in files.items()}
-    for path, data in outside_files.items():
+    file_by_path = {readable_path(file): file for file in tree_files}
+    oid_by_path = {path: file.oid for path, file in file_by_path.items()}
+    for path, data in global_files.items():
         import hashlib  # Not at the top: 4 ms that a project without global memory is spared.
 
-        oids[path] = hashlib.sha256(data).hexdigest()
-    return sync(index, oids, partial(_load_paths, workspace, files, outside_files))
+        oid_by_path[path] = hashlib.sha256(data).hexdigest()
+    load_changed = partial(_load_changed_files, workspace, file_by_path, global_files)
+    return sync(index, oid_by_path, load_changed)
 
 
-def _load_paths(
+def _load_changed_files(
     workspace: Workspace,
-    files: Mapping[str, TreeFile],
-    outside_files: Mapping[str, bytes],
+    file_by_path: Mapping[str, TreeFile],
+    global_files: Mapping[str, bytes],
     known_hashes: Mapping[str, KnownDigests],
 ) -> Iterator[LoadedFile]:
-    """Yield the content of the files that are new to the index.
+    """Yield the content of the files that are new or changed since the index was updated last.
+
+    Text that agents must not be served is left out.
 
     Args:
         workspace: the repository.
-        files: all files of the repository that the index covers, by path.
-        outside_files: the content of files of global memory, by path.
-        known_hashes: the paths of the new files, each with hashes of its entries that the index
-            has already.
+        file_by_path: all files of the repository that the index covers.
+        global_files: the content of files of global memory, by path.
+        known_hashes: the paths of the new and changed files. For each, the hashes of those entries
+            that the index has already, so that they need not be loaded.
     """
     from memory_ci.memory.screening import screen_file  # slow; only text new to the index needs it
     from memory_ci.progress import report
     from memory_ci.store.memory_files import load_file
 
-    new_files = [files[path] for path in sorted(known_hashes) if path in files]
-    for done, loaded in enumerate(load_indexed(workspace, new_files, known_hashes)):
-        report("Indexing memory files", done, len(new_files))
+    changed_files = [file_by_path[path] for path in sorted(known_hashes) if path in file_by_path]
+    for done, loaded in enumerate(load_indexed(workspace, changed_files, known_hashes)):
+        report("Indexing memory files", done, len(changed_files))
         yield loaded
-    for path in sorted(outside_files.keys() & known_hashes.keys()):
-        file = load_file(path, outside_files[path], workspace.config.scopes)
-        entries = tuple(replace(place, scope=GLOBAL) for place in file.entries)
-        yield screen_file(replace(file, scope=GLOBAL, entries=entries))
+    for path in sorted(global_files.keys() & known_hashes.keys()):
+        file = load_file(path, global_files[path], workspace.config.scopes)
+        entries = tuple(replace(located, scope=GLOBAL_SCOPE) for located in file.entries)
+        yield screen_file(replace(file, scope=GLOBAL_SCOPE, entries=entries))
 
 
 def _read_global(workspace: Workspace) -> dict[str, bytes]:

@@ -17,7 +17,7 @@ from memory_ci.gitrepo.blobs import TreeFile, list_worktree, tree_at
 from memory_ci.gitrepo.repo import find_commit, resolve_commit
 from memory_ci.memory.workspace import Workspace, index_path
 
-JUDGES = (
+VERDICT_MODULES = (
     "anchors/anchors",
     "anchors/named_parts",
     "anchors/symbols",
@@ -45,7 +45,7 @@ class JudgedView:
     """
 
     def __init__(self, workspace: Workspace, view: str | None) -> None:
-        """Choose a view.
+        """Choose the commit or work tree; nothing is read yet.
 
         Args:
             workspace: the repository.
@@ -141,16 +141,19 @@ class JudgedView:
 
 def make_key(*parts: str) -> str:
     """Return the cache key of a result that depends on these texts and on the code that judges."""
-    return _digest(__version__, hash_judges(), *parts)
+    return _digest(__version__, hash_verdict_modules(), *parts)
 
 
 @cache
-def hash_judges() -> str:
-    """Return a digest of the source of the modules in JUDGES, "" where none is installed."""
+def hash_verdict_modules() -> str:
+    """Return a digest of the source of VERDICT_MODULES, "" if their source is not installed.
+
+    It is part of every cache key: verdicts of an older version of these modules must not count.
+    """
     package = Path(__file__).resolve().parent.parent
     hasher = blake2b(digest_size=16)
     try:
-        for name in JUDGES:
+        for name in VERDICT_MODULES:
             hasher.update((package / f"{name}.py").read_bytes())
     except OSError:
         return ""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from memory_ci.checks.habits import LOCKED
+from memory_ci.checks.habits import LOCK_FILE
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.regex import Regex
 
@@ -32,7 +32,7 @@ class KnownHook(NamedTuple):
         repo: where the hook comes from.
         rev: its version, of November 2026.
         id: its name.
-        signs: words in the settings which show that this or a like tool runs.
+        tool_names: names in the settings by which this tool, or one that tests the same, is found.
         stage: the stage in which it runs, "" for the usual one.
     """
 
@@ -40,7 +40,7 @@ class KnownHook(NamedTuple):
     repo: str
     rev: str
     id: str
-    signs: tuple[str, ...]
+    tool_names: tuple[str, ...]
     stage: str = ""
 
 
@@ -161,21 +161,25 @@ def is_linted(rule: str, settings: str) -> bool:
 
 def is_lock_tested(globs: Iterable[str], settings: str) -> bool:
     """Return whether globs name a lock file, and CI fails where it does not fit."""
-    return any(LOCKED.fullmatch(glob) for glob in globs) and bool(LOCK_CHECK.search(settings))
+    return any(LOCK_FILE.fullmatch(glob) for glob in globs) and bool(LOCK_CHECK.search(settings))
 
 
 def suggest_hook(rule: str, settings: str) -> str:
-    """Return the lines for `.pre-commit-config.yaml` that add the hook which tests a rule.
+    """Return the lines for `.pre-commit-config.yaml` that add a hook to test a rule.
 
     Args:
         rule: the rule in words.
-        settings: the text of the files that say which tools test a change.
+        settings: the text of the files that say which tools test a change, such as
+            `.pre-commit-config.yaml` and workflows of CI.
 
     Returns:
-        "" if no known hook tests the rule, or such a tool runs already.
+        "" if no known hook tests the rule, or if the settings name a tool that does.
     """
     hook = find_hook(rule)
-    if hook is None or any(sign in settings for sign in hook.signs):
+    if hook is None:
+        return ""
+    is_tested_already = any(tool_name in settings for tool_name in hook.tool_names)
+    if is_tested_already:
         return ""
     stage = f"\n      stages: [{hook.stage}]" if hook.stage else ""
     return f"- repo: {hook.repo}\n  rev: {hook.rev}\n  hooks:\n    - id: {hook.id}{stage}"

@@ -67,7 +67,7 @@ def find_entry(
     Raises:
         UsageError: unknown-entry; ambiguous-entry, if several entries match.
     """
-    ids = find_ids((place.entry for place in located), prefix)
+    ids = find_ids((located_entry.entry for located_entry in located), prefix)
     if not ids or not prefix:
         hint = "`memory-ci list` shows the ids; `--at REV` looks into an earlier state."
         for finding in findings:
@@ -81,8 +81,8 @@ def find_entry(
             slug="ambiguous-entry",
             hint="Write more of the id: " + ", ".join(sorted(ids)[:5]),
         )
-    places = [place for place in located if place.entry.id in ids]
-    return min(places, key=lambda place: (place.path, place.line))
+    located_entries = [located_entry for located_entry in located if located_entry.entry.id in ids]
+    return min(located_entries, key=lambda located_entry: (located_entry.path, located_entry.line))
 
 
 def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date) -> ShownEntry:
@@ -98,8 +98,10 @@ def show_entry(workspace: Workspace, prefix: str, view: str | None, today: date)
         UsageError: unknown-entry, ambiguous-entry.
     """
     memory = load_memory(workspace, view)
-    place = find_entry(memory.located, prefix, memory.findings)
-    return ShownEntry(place, format_entry(place.entry), prominence(place.entry, today))
+    located_entry = find_entry(memory.located, prefix, memory.findings)
+    return ShownEntry(
+        located_entry, format_entry(located_entry.entry), prominence(located_entry.entry, today)
+    )
 
 
 def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion, ...]:
@@ -118,7 +120,7 @@ def list_entry_versions(workspace: Workspace, prefix: str) -> tuple[EntryVersion
     pathspecs = memory_pathspecs(workspace.config.scopes)
     file_versions = list(list_versions(workspace.repo, head, pathspecs))
     entries = _read_versions(workspace, file_versions, prefix.lower())
-    versions = list(_replay(reversed(file_versions), entries))
+    versions = list(_list_entry_versions(reversed(file_versions), entries))
     if not versions:
         raise UsageError(
             f"no commit has an entry with an id that starts with {prefix!r}",
@@ -146,9 +148,9 @@ def list_past_ids(workspace: Workspace, rev: str, since: date | None = None) -> 
 def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> frozenset[str]:
     """Return those of `ids` whose entry is retired at a revision, or was when it was removed."""
     status_by_id = {}
-    for entry_id, place in workspace.at(rev).entries_by_id.items():
+    for entry_id, located_entry in workspace.at(rev).entries_by_id.items():
         if entry_id in ids:
-            status_by_id[entry_id] = place.entry.status
+            status_by_id[entry_id] = located_entry.entry.status
 
     missing_ids = set(ids) - status_by_id.keys()
     if missing_ids:
@@ -163,13 +165,13 @@ def list_retired_ids(workspace: Workspace, rev: str, ids: Collection[str]) -> fr
     return frozenset(entry_id for entry_id, status in status_by_id.items() if status == "retired")
 
 
-FileKey = tuple[str, str]  # A path and an object id.
+FileKey = tuple[str, str]  # The path and the object id of one version of a file.
 
 
 def _read_versions(
     workspace: Workspace, versions: Sequence[FileVersion], prefix: str
 ) -> dict[FileKey, Entry]:
-    """Return the entry in each version of a memory file that has it.
+    """Return what an entry is in each version of a memory file that has it.
 
     Only texts with the id are parsed.
 
@@ -177,6 +179,9 @@ def _read_versions(
         workspace: the repository.
         versions: the versions of all memory files.
         prefix: the first characters of the id of the entry.
+
+    Returns:
+        The entry by path and object id of the file.
     """
     files = {}
     for version in versions:
@@ -187,33 +192,37 @@ def _read_versions(
     for content in read_files(workspace.repo, files.values(), MAX_FILE_BYTES):
         if content.data is None or prefix.encode() not in content.data.lower():
             continue
-        for place in load_file(content.file.path, content.data, workspace.config.scopes).entries:
-            if place.entry.id.startswith(prefix):
-                entries[content.file.path, content.file.oid] = place.entry
+        for located_entry in load_file(
+            content.file.path, content.data, workspace.config.scopes
+        ).entries:
+            if located_entry.entry.id.startswith(prefix):
+                entries[content.file.path, content.file.oid] = located_entry.entry
     return entries
 
 
-def _replay(
-    versions: Iterable[FileVersion], entries: Mapping[FileKey, Entry]
+def _list_entry_versions(
+    versions: Iterable[FileVersion], entry_by_version: Mapping[FileKey, Entry]
 ) -> Iterator[EntryVersion]:
-    """Yield the change that each commit made to an entry, oldest first.
+    """Yield the change that each commit made to one entry, oldest first.
 
     Args:
         versions: the versions of all memory files, oldest first.
-        entries: the entry in each of these versions that has it.
+        entry_by_version: the entry in each of these versions that has it, by path and object id of
+            the file.
     """
-    entry_by_path: dict[str, Entry] = {}  # the entry in each file, after the commits so far
+    entry_by_path: dict[str, Entry] = {}  # the files with the entry, after the commits so far
     for commit, commit_versions in groupby(versions, attrgetter("commit")):
-        before = dict(entry_by_path)
+        old_entry_by_path = dict(entry_by_path)
         for version in commit_versions:
-            entry = entries.get((version.path, version.oid or ""))
+            entry = entry_by_version.get((version.path, version.oid or ""))
             if entry is None:
                 entry_by_path.pop(version.path, None)
             else:
                 entry_by_path[version.path] = entry
-        if entry_by_path != before:
+        if entry_by_path != old_entry_by_path:
             paths = tuple(sorted(entry_by_path))
-            yield EntryVersion(commit, paths, _describe_change(before, entry_by_path))
+            change = _describe_change(old_entry_by_path, entry_by_path)
+            yield EntryVersion(commit, paths, change)
 
 
 def _describe_change(before: Mapping[str, Entry], after: Mapping[str, Entry]) -> str:

@@ -75,9 +75,10 @@ def _merge_versions(path: str, base: bytes, ours: bytes, theirs: bytes) -> tuple
 def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
     """Merge three versions of a memory file by entries.
 
-    The result is git's own merge of lines if a side cannot be read without doubt: a broken or
-    repeated entry, text that is not UTF-8, mixed line ends. The same holds if the result, read
-    back, would differ from the merge.
+    If only one side changed the file, the result is that side. If both did, each entry is merged
+    by its fields. Where that is not possible, the result is git's own merge of lines: if a version
+    has a broken or repeated entry, text that is not UTF-8, or mixed line ends, or if the result,
+    read back, would differ from the merge.
 
     Returns:
         The merged file with git's conflict markers, and the number of conflicts.
@@ -86,7 +87,7 @@ def merge_texts(base: bytes, ours: bytes, theirs: bytes) -> tuple[bytes, int]:
         return _choose_changed(base, ours, theirs), 0
     try:
         files = [_parse_mergeable(data) for data in (base, ours, theirs)]
-        text, conflicts = _Merge(*files).merge()
+        text, conflicts = _MemoryFileMerge(*files).merge()
     except (UnmergeableError, MemoryCIError):
         return merge_text(base, ours, theirs)
 
@@ -102,25 +103,27 @@ def _parse_mergeable(data: bytes) -> MemoryFile:
     """Parse a memory file with line ends made `\\n`; its `newline` has the original ones.
 
     Raises:
-        UnmergeableError: the file cannot be read without doubt.
+        UnmergeableError: the file has mixed line ends, is not UTF-8, or has a broken entry or two
+            entries with one id.
     """
     has_crlf = b"\r\n" in data
     file = parse_memory_file("", data.replace(b"\r\n", b"\n"))
-    is_mixed = has_crlf and data.count(b"\n") != data.count(b"\r\n")
-    is_unparsed = bool(data) and not file.segments
-    is_broken = is_unparsed or any(segment.is_broken for segment in file.segments)
+    has_mixed_line_ends = has_crlf and data.count(b"\n") != data.count(b"\r\n")
+    is_undecodable = bool(data) and not file.segments
+    has_broken_entry = any(segment.is_broken for segment in file.segments)
     entry_ids = [entry.id for entry in file.entries]
-    has_duplicates = len(entry_ids) != len(set(entry_ids))
-    if is_mixed or is_broken or has_duplicates:
+    has_repeated_ids = len(entry_ids) != len(set(entry_ids))
+    if has_mixed_line_ends or is_undecodable or has_broken_entry or has_repeated_ids:
         raise UnmergeableError
     return replace(file, newline="\r\n" if has_crlf else "\n")
 
 
-class _Merge:
+class _MemoryFileMerge:
     """A merge of three readable versions of a memory file.
 
-    A file consists of segments: entries, and the prose between them. Entries that all versions have
-    in the same order divide the files; the prose between two such entries is merged as text.
+    A file consists of segments: entries, and the prose between them. Common entries are those that
+    all versions have in the same order. They divide each version into the same number of gaps (the
+    prose before, between and after them), and each gap is merged as text.
     """
 
     def __init__(self, base: MemoryFile, ours: MemoryFile, theirs: MemoryFile) -> None:
@@ -136,19 +139,20 @@ class _Merge:
             UnmergeableError: the result, read back, would differ from the merge.
         """
         common_ids = self._find_common_ids()
-        base_gaps, our_gaps, their_gaps = (_list_gaps(file, common_ids) for file in self._files)
-        self._append(_merge_prose(base_gaps[0], our_gaps[0], their_gaps[0]))
-        for number, entry_id in enumerate(common_ids, start=1):
+        gaps_of_versions = [_list_gaps(file, common_ids) for file in self._files]
+        first_gap, *gaps_after_entries = zip(*gaps_of_versions, strict=True)
+        self._append(_merge_prose(*first_gap))
+        for entry_id, gap in zip(common_ids, gaps_after_entries, strict=True):
             self._append(self._merge_entry(entry_id))
-            self._append(_merge_prose(base_gaps[number], our_gaps[number], their_gaps[number]))
+            self._append(_merge_prose(*gap))
         self._insert_other_entries(common_ids)
         self._verify()
 
         texts = ["".join(segment.raw for segment in file.segments) for file in self._files]
         merged_text = "".join(segment.raw for segment in self._segments)
-        broken = [segment for segment in self._segments if segment.is_broken]
-        conflicts = len(broken) + len(self._conflicting_ids)
-        return merged_text.rstrip() + _merge_tails(*texts), conflicts
+        broken_segments = [segment for segment in self._segments if segment.is_broken]
+        conflicts = len(broken_segments) + len(self._conflicting_ids)
+        return merged_text.rstrip() + _merge_trailing_space(*texts), conflicts
 
     def _find_common_ids(self) -> list[str]:
         """Return the ids of entries that all versions have in one order.
@@ -162,9 +166,13 @@ class _Merge:
         return _find_common_order(our_ids, their_ids)
 
     def _insert_other_entries(self, common_ids: Iterable[str]) -> None:
-        """Insert the entries that have no common place, in the order of their dates."""
-        _, ours, theirs = self._entries
-        for entry_id in sorted({*ours, *theirs}.difference(common_ids)):
+        """Insert the entries that are not common, each at the place for its date.
+
+        `insert_entry` finds that place. The entries are sorted by id, so that the result does not
+        depend on which side is ours.
+        """
+        _, our_entries, their_entries = self._entries
+        for entry_id in sorted({*our_entries, *their_entries}.difference(common_ids)):
             segment = self._merge_entry(entry_id)
             if segment is not None and segment.entry is not None:
                 text = segment.raw.rstrip() + "\n"
@@ -179,7 +187,7 @@ class _Merge:
     def _merge_entry(self, entry_id: str) -> Segment | None:
         """Return the merge of three versions of an entry; None if the entry is deleted."""
         base, ours, theirs = (entries.get(entry_id) for entries in self._entries)
-        base_text, our_text, their_text = (_text_of(segment) for segment in (base, ours, theirs))
+        base_text, our_text, their_text = (_get_text(segment) for segment in (base, ours, theirs))
         if _trim_end(our_text) == _trim_end(base_text):
             merged = theirs
         elif _trim_end(their_text) == _trim_end(base_text):
@@ -188,8 +196,8 @@ class _Merge:
             merged = self._merge_contested(base, ours, theirs)
         if merged is None:
             return None
-        tail = _merge_tails(base_text or "", our_text or "", their_text or "")
-        return replace(merged, raw=merged.raw.rstrip() + tail)
+        trailing_space = _merge_trailing_space(base_text or "", our_text or "", their_text or "")
+        return replace(merged, raw=merged.raw.rstrip() + trailing_space)
 
     def _merge_contested(
         self, base: Segment | None, ours: Segment | None, theirs: Segment | None
@@ -233,7 +241,7 @@ class _Merge:
         """
         texts = []
         for segment, entry in ((ours, our_entry), (theirs, their_entry)):
-            if entry is not None:
+            if entry is not None:  # always: only a segment of prose has no entry
                 texts.append(_rewrite_entry(segment, entry).rstrip())
                 self._conflicting_ids.add(entry.id)
         our_text, their_text = texts
@@ -295,7 +303,7 @@ def _write_merged(
     return Segment(format_entry(merged), entry=merged)
 
 
-def _text_of(segment: Segment | None) -> str | None:
+def _get_text(segment: Segment | None) -> str | None:
     return segment.raw if segment is not None else None
 
 
@@ -308,10 +316,10 @@ def _choose_changed(base: T, ours: T, theirs: T) -> T:
     return theirs if ours == base else ours
 
 
-def _merge_tails(base: str, ours: str, theirs: str) -> str:
+def _merge_trailing_space(base: str, ours: str, theirs: str) -> str:
     """Merge the white space at the end of three texts."""
-    tails = [text[len(text.rstrip()) :] for text in (base, ours, theirs)]
-    return _choose_changed(*tails)
+    trailing_spaces = [text[len(text.rstrip()) :] for text in (base, ours, theirs)]
+    return _choose_changed(*trailing_spaces)
 
 
 def _find_common_order(first_ids: Sequence[str], second_ids: Sequence[str]) -> list[str]:
@@ -326,12 +334,14 @@ def _find_common_order(first_ids: Sequence[str], second_ids: Sequence[str]) -> l
 def _list_gaps(file: MemoryFile, common_ids: Iterable[str]) -> list[str]:
     """Return the prose before, between and after some entries of a file.
 
+    Only the common ancestor may lack the entries: if it is empty. Its missing gaps are empty.
+
     Args:
         file: the file.
         common_ids: the ids of the entries.
 
     Returns:
-        One text more than there are ids, also if the file lacks some of the entries.
+        The prose before the first entry, then the prose after each.
     """
     common_ids = set(common_ids)
     gaps = [""]
@@ -340,21 +350,24 @@ def _list_gaps(file: MemoryFile, common_ids: Iterable[str]) -> list[str]:
             gaps[-1] += segment.raw
         elif segment.entry.id in common_ids:
             gaps.append("")
-    missing = len(common_ids) + 1 - len(gaps)
-    return gaps + [""] * missing
+    missing_count = len(common_ids) + 1 - len(gaps)
+    return gaps + [""] * missing_count
 
 
 def _merge_prose(base: str, ours: str, theirs: str) -> Segment | None:
     """Merge three versions of prose between entries.
 
+    If only one side changed the prose, the result is that side, whatever the white space at the
+    end. If both did, the result is git's merge of lines.
+
     Returns:
-        A segment, which is broken if it has conflicts; None if there is no prose.
+        A segment of prose, marked as broken if it has conflict markers; None if there is no prose.
     """
-    trimmed = [text.rstrip() for text in (base, ours, theirs)]
-    if not is_contested(*trimmed):
-        text = _choose_changed(*trimmed)
-        return Segment(text + _merge_tails(base, ours, theirs)) if text else None
-    merged, conflicts = merge_text(*(f"{text}\n".encode() for text in trimmed))
+    trimmed_texts = [text.rstrip() for text in (base, ours, theirs)]
+    if not is_contested(*trimmed_texts):
+        text = _choose_changed(*trimmed_texts)
+        return Segment(text + _merge_trailing_space(base, ours, theirs)) if text else None
+    merged, conflicts = merge_text(*(f"{text}\n".encode() for text in trimmed_texts))
     return Segment(merged.decode().rstrip() + "\n\n", is_broken=conflicts > 0)
 
 
@@ -374,16 +387,19 @@ def _list_comments(segment: Segment | None) -> tuple[str, ...]:
 
 
 def _rewrite_entry(segment: Segment, entry: Entry) -> str:
-    """Return the text of an entry in a file with new content; the form of other fields is kept.
+    """Return the text of an entry in a file, changed to new content.
 
-    An entry with other unknown keys is not rewritten.
+    Only the fields that differ are written, so the others keep their order and their comments.
+    Unknown keys cannot be written: if they differ, the text is returned unchanged.
 
     Args:
         segment: the entry in the file.
         entry: its new content.
     """
     old_entry = segment.entry
-    if old_entry == entry or (old_entry is not None and old_entry.extra != entry.extra):
+    is_unchanged = old_entry == entry
+    differs_in_unknown_keys = old_entry is not None and old_entry.extra != entry.extra
+    if is_unchanged or differs_in_unknown_keys:
         return segment.raw
-    edited = edit_file(MemoryFile("", (segment,), ()), updated=[entry])
-    return edited.segments[0].raw
+    edited_file = edit_file(MemoryFile("", (segment,), ()), updated=[entry])
+    return edited_file.segments[0].raw

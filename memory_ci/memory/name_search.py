@@ -21,9 +21,9 @@ from memory_ci.records.entry import Entry
 from memory_ci.regex import Regex
 from memory_ci.store.layout import memory_pathspecs
 
-SOURCE = Regex(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
+SOURCE_COMMIT = Regex(r"(?<!claimed:)\bcommit:([0-9a-f]{7,64})\b")
 """A commit in the source of an entry, as `commit:1a2b3c4`, unless it is marked as unproved."""
-PATH = Regex(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
+NAMED_PATH = Regex(r"(?<![\w./-])(?:[\w-][\w.-]*/)+[\w.-]*\w")
 """A path with a folder, as `src/client.py`."""
 
 MIN_NAME = 4
@@ -33,8 +33,11 @@ MAX_COMMITS = 20
 """Number of earlier commits that are searched; each costs git processes."""
 
 
-class Named(NamedTuple):
-    """The names and the paths in the text of an entry, or those of them that the tree lacks."""
+class CodeNames(NamedTuple):
+    """Names of code and paths in the text of an entry: all, or the missing ones.
+
+    Missing are those that the searched tree lacks.
+    """
 
     names: list[str]
     paths: list[str]
@@ -44,73 +47,81 @@ class NameSearch(NamedTuple):
     """The result of a search for the names in entries.
 
     Attributes:
-        live: the entries whose names and paths are all in the tree.
-        dead: the dead names and paths of other entries, which may be none.
+        complete_entries: the entries whose names and paths are all in the tree.
+        dead_names: for each other entry those of its missing names and paths that are dead, which
+            may be none.
     """
 
-    live: list[Entry]
-    dead: dict[Entry, list[str]]
+    complete_entries: list[Entry]
+    dead_names: dict[Entry, list[str]]
 
 
-def list_named(prose: str) -> Named:
+def list_code_names(prose: str) -> CodeNames:
     """Return the names of code and the paths in a text.
 
     Names have no owners (`post` for `Client.post`), because a method is still there when its class
     is renamed.
     """
-    mentions = list_mentions(PATH.sub(" ", prose), include_weak=False)
+    mentions = list_mentions(NAMED_PATH.sub(" ", prose), include_weak=False)
     names = dict.fromkeys(mention.rpartition(".")[2] for mention in mentions)
     long_names = [name for name in names if len(name) >= MIN_NAME]
-    return Named(long_names, PATH.findall(prose))
+    return CodeNames(long_names, NAMED_PATH.findall(prose))
 
 
 def search_names(view: JudgedView, entries: Iterable[Entry]) -> NameSearch:
-    """Search a tree, and the commits on which entries were written, for the names in entries.
+    """Search a tree for the names of code in entries, and find out which missing names are dead.
 
-    Entries that would need more than MAX_COMMITS commits are left out of the result; a later search
-    finds them. Which names a commit had is cached for good, for a commit never changes.
+    A name that the tree lacks is missing. It is dead if the commit on which its entry was written
+    had it: then code was removed or renamed. Otherwise the entry never named code by it.
+
+    At most MAX_COMMITS commits are searched for names, and as many for paths. Entries of further
+    commits are left out of the result; a later search finds them, because the names that a commit
+    had are cached for good.
 
     Args:
         view: the tree: a commit or the work tree.
         entries: the entries.
     """
-    named_by_entry = {entry: list_named(entry.text) for entry in entries}
+    named_by_entry = {entry: list_code_names(entry.text) for entry in entries}
     tree_paths = {file.path for file in view.files}
     missing_by_entry = _find_missing_names(view, named_by_entry, tree_paths)
-    live = [entry for entry in named_by_entry if entry not in missing_by_entry]
+    complete_entries = [entry for entry in named_by_entry if entry not in missing_by_entry]
 
-    entries_by_commit, without_commit = _group_by_commit(view, missing_by_entry)
+    entries_by_commit, entries_without_commit = _group_by_commit(view, missing_by_entry)
     past_names = _collect_past_names(view, entries_by_commit, missing_by_entry)
-    dead: dict[Entry, list[str]] = {entry: [] for entry in without_commit}
-    compared_trees = 0
+    dead_names: dict[Entry, list[str]] = {entry: [] for entry in entries_without_commit}
+    commits_searched_for_paths = 0
     for commit, entries_of_commit in entries_by_commit.items():
-        missing_of_commit = {}
-        for entry in entries_of_commit:
-            if entry in past_names:
-                missing_of_commit[entry] = missing_by_entry[entry]
-        if any(missing.paths for missing in missing_of_commit.values()):
-            compared_trees += 1
-            if compared_trees > MAX_COMMITS:
+        searched_entries = [entry for entry in entries_of_commit if entry in past_names]
+        if any(missing_by_entry[entry].paths for entry in searched_entries):
+            if commits_searched_for_paths == MAX_COMMITS:
                 continue
-        dead |= _list_dead(view, commit, missing_of_commit, past_names, tree_paths)
-    return NameSearch(live, dead)
+            commits_searched_for_paths += 1
+        missing_of_commit = {entry: missing_by_entry[entry] for entry in searched_entries}
+        dead_names |= _list_dead_names(view, commit, missing_of_commit, past_names, tree_paths)
+    return NameSearch(complete_entries, dead_names)
 
 
 def _collect_past_names(
     view: JudgedView,
     entries_by_commit: Mapping[str, Sequence[Entry]],
-    missing_by_entry: Mapping[Entry, Named],
+    missing_by_entry: Mapping[Entry, CodeNames],
 ) -> dict[Entry, list[str]]:
     """Return for each entry those of its missing names that the code of its commit had.
 
     They come from the cache, or from a search of at most MAX_COMMITS commits, which is cached.
     Entries of further commits are left out.
+
+    Args:
+        view: the repository, with the cache.
+        entries_by_commit: the entries by the commit on which they were written.
+        missing_by_entry: the names and paths of each entry that the tree lacks.
     """
-    keys = {}
+    cache_keys = {}
     for commit, entries in entries_by_commit.items():
         for entry in entries:
-            keys[entry] = _make_past_key(view, commit, missing_by_entry[entry])
-    past_names = view.load_cached(keys, list[str])
+            cache_keys[entry] = _make_past_key(view, commit, missing_by_entry[entry])
+    past_names = view.load_cached(cache_keys, list[str])
 
     new_entries_by_commit = {}
     for commit, entries in entries_by_commit.items():
@@ -122,35 +133,45 @@ def _collect_past_names(
         entries = new_entries_by_commit[commit]
         new_names |= _find_past_names(view, commit, entries, missing_by_entry)
     if new_names:
-        view.save_cached({keys[entry]: names for entry, names in new_names.items()})
+        view.save_cached({cache_keys[entry]: names for entry, names in new_names.items()})
     return past_names | new_names
 
 
-def _make_past_key(view: JudgedView, commit: str, missing: Named) -> str:
-    """Return the cache key for which of some names the code of a commit had."""
+def _make_past_key(view: JudgedView, commit: str, missing: CodeNames) -> str:
+    """Return the cache key of the question which missing names the code of a commit had.
+
+    The configuration says which files are no code, so it is part of the key.
+    """
     config = view.workspace.config
-    code = (repr(config.scopes), config.export.path or "")
-    return make_key("names of a commit", commit, *code, *missing.names)
+    settings = (repr(config.scopes), config.export.path or "")
+    return make_key("names of a commit", commit, *settings, *missing.names)
 
 
 def _find_past_names(
     view: JudgedView,
     commit: str,
     entries: Iterable[Entry],
-    missing_by_entry: Mapping[Entry, Named],
+    missing_by_entry: Mapping[Entry, CodeNames],
 ) -> dict[Entry, list[str]]:
-    """Return those of the missing names of each entry that the code of a commit had."""
-    names_by_entry = {entry: missing_by_entry[entry].names for entry in entries}
-    names_in_commit = _find_names_in_tree(view.workspace, commit, names_by_entry.values())
+    """Search the code of a commit for missing names of entries, and return the found ones.
+
+    Args:
+        view: the repository.
+        commit: the commit.
+        entries: the entries that were written on it.
+        missing_by_entry: the names and paths of each entry that the tree lacks.
+    """
+    missing_names = {entry: missing_by_entry[entry].names for entry in entries}
+    names_in_commit = _find_names_in_tree(view.workspace, commit, missing_names.values())
     past_names = {}
-    for entry, names in names_by_entry.items():
+    for entry, names in missing_names.items():
         past_names[entry] = [name for name in names if name in names_in_commit]
     return past_names
 
 
 def _find_missing_names(
-    view: JudgedView, named_by_entry: Mapping[Entry, Named], tree_paths: Collection[str]
-) -> dict[Entry, Named]:
+    view: JudgedView, named_by_entry: Mapping[Entry, CodeNames], tree_paths: Collection[str]
+) -> dict[Entry, CodeNames]:
     """Return the names and paths of entries that the tree of a view lacks.
 
     Entries that miss nothing are left out.
@@ -167,47 +188,59 @@ def _find_missing_names(
         missing_names = [name for name in named.names if name not in names_in_tree]
         missing_paths = [path for path in named.paths if path not in tree_paths]
         if missing_names or missing_paths:
-            missing_by_entry[entry] = Named(missing_names, missing_paths)
+            missing_by_entry[entry] = CodeNames(missing_names, missing_paths)
     return missing_by_entry
 
 
 def _group_by_commit(
     view: JudgedView, entries: Iterable[Entry]
 ) -> tuple[dict[str, list[Entry]], list[Entry]]:
-    """Group entries by the commit whose tree they were written on.
+    """Group entries by the commit on which they were written.
+
+    Where only the day is known on which an entry was written, it is the last commit of that day.
 
     Returns:
-        The entries by commit, and the entries without a commit.
+        The entries by commit, and the entries for which no commit is known.
     """
-    commit_or_day = {entry: _find_commit_or_day(view.workspace, entry) for entry in entries}
-    days = {day for day in commit_or_day.values() if isinstance(day, date)}
-    commits_by_day = find_commits_of_days(view.repo, view.rev or "HEAD", days)
+    commit_by_entry: dict[Entry, str] = {}
+    day_by_entry: dict[Entry, date] = {}
+    all_entries = list(entries)
+    for entry in all_entries:
+        written_on = _find_commit_or_day(view.workspace, entry)
+        if isinstance(written_on, date):
+            day_by_entry[entry] = written_on
+        elif written_on:
+            commit_by_entry[entry] = written_on
+    commit_by_day = find_commits_of_days(view.repo, view.rev or "HEAD", set(day_by_entry.values()))
 
     entries_by_commit: dict[str, list[Entry]] = defaultdict(list)
-    without_commit = []
-    for entry, written_on in commit_or_day.items():
-        commit = commits_by_day.get(written_on) if isinstance(written_on, date) else written_on
+    entries_without_commit = []
+    for entry in all_entries:
+        commit = commit_by_entry.get(entry)
+        if entry in day_by_entry:
+            commit = commit_by_day.get(day_by_entry[entry])
         if commit:
             entries_by_commit[commit].append(entry)
         else:
-            without_commit.append(entry)
-    return entries_by_commit, without_commit
+            entries_without_commit.append(entry)
+    return entries_by_commit, entries_without_commit
 
 
-def _list_dead(
+def _list_dead_names(
     view: JudgedView,
     commit: str,
-    missing_by_entry: Mapping[Entry, Named],
+    missing_by_entry: Mapping[Entry, CodeNames],
     past_names: Mapping[Entry, list[str]],
     tree_paths: Collection[str],
 ) -> dict[Entry, list[str]]:
-    """Return the dead names of entries: those that a commit had and the tree of a view lacks.
+    """Return the dead names and paths of entries that were written on one commit.
 
-    A path whose file was renamed is not dead.
+    Dead are missing names and paths that the commit had. A path whose file was renamed since is not
+    dead.
 
     Args:
-        view: the view.
-        commit: the commit on which the entries were written.
+        view: the searched tree.
+        commit: the commit.
         missing_by_entry: the names and paths of each entry that the tree lacks.
         past_names: those of the missing names of each entry that the commit had.
         tree_paths: all paths of the tree.
@@ -218,31 +251,32 @@ def _list_dead(
     dead_paths: set[str] = set()
     if missing_paths:
         paths_in_commit = missing_paths & tree_at(view.repo, commit).files.keys()
-        dead_paths = _drop_renamed(view, commit, paths_in_commit, tree_paths)
+        dead_paths = _keep_unrenamed_paths(view, commit, paths_in_commit, tree_paths)
 
-    dead = {}
+    dead_names = {}
     for entry, missing in missing_by_entry.items():
         dead_paths_of_entry = [path for path in missing.paths if path in dead_paths]
-        dead[entry] = [*past_names[entry], *dead_paths_of_entry]
-    return dead
+        dead_names[entry] = [*past_names[entry], *dead_paths_of_entry]
+    return dead_names
 
 
-def _drop_renamed(
+def _keep_unrenamed_paths(
     view: JudgedView, commit: str, paths: Collection[str], tree_paths: Collection[str]
 ) -> set[str]:
-    """Return the paths of a commit whose files were not renamed since.
+    """Return the paths of files that were not renamed to a path of the tree since a commit.
 
     Args:
-        view: the view up to which renames are followed; without a commit, no path is returned.
+        view: the tree. If it has no commit, renames are unknown, and no path is returned.
         commit: the commit.
-        paths: paths of files in it.
-        tree_paths: all paths of the view.
+        paths: paths of files in it that the tree lacks.
+        tree_paths: all paths of the tree.
     """
     tip = find_commit(view.repo, view.rev or "HEAD") if paths else None
     if tip is None:
         return set()
     renames = list_renames(view.repo, [commit], tip)
-    if view.rev is None:
+    is_work_tree = view.rev is None
+    if is_work_tree:
         renames |= list_pending_renames(view.repo)
     return {path for path in paths if follow_renames(path, renames, tree_paths) is None}
 
@@ -280,7 +314,7 @@ def _find_commit_or_day(workspace: Workspace, entry: Entry) -> str | date | None
     """
     if entry.created_at is not None and entry.last_reinforced > entry.created_at:
         return entry.last_reinforced
-    for sha in SOURCE.findall(entry.source or ""):
+    for sha in SOURCE_COMMIT.findall(entry.source or ""):
         commit = find_commit(workspace.repo, sha)
         if commit:
             return commit

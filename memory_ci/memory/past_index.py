@@ -107,7 +107,7 @@ def find_fork_point(workspace: Workspace, base: str, today: date) -> PastMoment:
     return PastMoment(trusted, commit, today, note)
 
 
-class Past:
+class PastIndexes:
     """Indexes of several commits.
 
     A memory or episode file that several commits have is read and screened once.
@@ -118,17 +118,17 @@ class Past:
         self._loaded: dict[TreeFile, LoadedFile] = {}
 
     @contextmanager
-    def index(self, commit: str | None) -> Iterator[Index]:
+    def open(self, commit: str | None) -> Iterator[Index]:
         """Open a search index of a commit's memory, which is in main memory only.
 
         Args:
             commit: the commit; without one the index is empty.
         """
         tree_files = list_indexed_files(self._workspace, commit) if commit else ()
-        files = {readable_path(file): file for file in tree_files}
-        oids = {path: file.oid for path, file in files.items()}
+        file_by_path = {readable_path(file): file for file in tree_files}
+        oid_by_path = {path: file.oid for path, file in file_by_path.items()}
         with open_index(None) as index:
-            sync(index, oids, partial(self._load, files))
+            sync(index, oid_by_path, load=partial(self._load, file_by_path))
             yield index
 
     def _load(self, files: Mapping[str, TreeFile], paths: Collection[str]) -> list[LoadedFile]:

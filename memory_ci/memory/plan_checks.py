@@ -19,7 +19,7 @@ from memory_ci.lifecycle.fold import CLAIMED, is_restated_by, keep_note_text
 from memory_ci.memory.claims import mark_unproved
 from memory_ci.memory.commit_texts import fold_blanks, read_change_texts
 from memory_ci.memory.draft import Draft
-from memory_ci.memory.forgotten import find_forgotten, tombstones_at
+from memory_ci.memory.forgotten import find_forgotten, read_tombstones_at
 from memory_ci.memory.model import trust_config_at
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.candidate import ACCEPTED_IN_REQUEST
@@ -158,7 +158,7 @@ class _PlanChecker:
         self._plan = plan
         self._today = today
         self._draft = Draft(workspace.at(plan.base))
-        self._tombstones = tombstones_at(self._draft.base)
+        self._tombstones = read_tombstones_at(self._draft.base)
         # Of the step that is checked:
         self._removed: dict[str, Entry] = {}  # the entries that it removed so far, by id
         self._retired_ids: set[str] = set()  # those of them that were retired already

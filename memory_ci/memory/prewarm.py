@@ -21,20 +21,23 @@ from memory_ci.memory.workspace import Workspace, index_path, open_workspace
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, memory_pathspecs
 
-SECONDS = 60
+MAX_SECONDS = 60
 """Time after which a background run is ended; the next retrieval completes its work."""
 
-ROUNDS = 5
+MAX_ROUNDS = 5
 """Number of times that a run repeats while HEAD moves, as in a rebase."""
 
 MAX_HANDLES = 1024
 
 
-def detach(seconds: int = SECONDS) -> None:
+def detach_process(seconds: int = MAX_SECONDS) -> None:
     """Detach this process from its terminal and its open files, and end it after `seconds`.
 
-    Open files may be locks of a calling script. The signal has its default effect, because a Python
-    handler would wait for SQLite. A git process that remains finds its pipes closed, and ends.
+    Open files are closed because they may be locks of the script that started this process.
+
+    The alarm signal ends the process at once, by its default effect. Python would call a handler
+    only after the C function that it is in returns, and SQLite may wait for a lock there. A git
+    process that was started by this one then writes to a closed pipe, which ends it as well.
     """
     if not hasattr(os, "setsid"):  # Windows has neither such terminals nor this alarm
         return
@@ -63,10 +66,10 @@ def prewarm(start: Path) -> bool:
         OSError: the lock cannot be opened.
     """
     workspace = open_workspace(start)
-    with alone(index_path(workspace).with_name("prewarm.lock")) as is_alone:
-        if not is_alone:
+    with try_lock(index_path(workspace).with_name("prewarm.lock")) as has_lock:
+        if not has_lock:
             return False
-        for _ in range(ROUNDS):
+        for _ in range(MAX_ROUNDS):
             before = find_commit(workspace.repo, "HEAD")
             _update_index(workspace, before or "")
             if find_commit(workspace.repo, "HEAD") == before:
@@ -98,11 +101,12 @@ def _update_index(workspace: Workspace, commit: str) -> None:
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[bool]:
+def try_lock(lock: Path) -> Iterator[bool]:
     """Take a lock without waiting, and yield whether this process has it now.
 
-    The lock ends with the process, so that none is left behind. The file has the id of the process
-    meanwhile: the shims start no Python while that process lives.
+    The operating system releases the lock when the process ends. While it is taken, the file holds
+    the id of the process: the shell scripts in `hooks/`, which git runs, start no Python process
+    for the index while that process lives.
 
     Args:
         lock: the path of the lock file.
@@ -110,17 +114,17 @@ def alone(lock: Path) -> Iterator[bool]:
     lock.parent.mkdir(exist_ok=True)  # but no directory above it
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
     try:
-        is_alone = lock_file(handle)
-        if is_alone:
-            _overwrite(handle, f"{os.getpid()}\n")
-        yield is_alone
-        if is_alone:
-            _overwrite(handle, "")
+        has_lock = lock_file(handle)
+        if has_lock:
+            _overwrite_lock_file(handle, f"{os.getpid()}\n")
+        yield has_lock
+        if has_lock:
+            _overwrite_lock_file(handle, "")
     finally:
         os.close(handle)
 
 
-def _overwrite(handle: int, text: str) -> None:
+def _overwrite_lock_file(handle: int, text: str) -> None:
     """Replace the content of the lock file."""
     os.ftruncate(handle, 0)
     os.lseek(handle, 0, os.SEEK_SET)

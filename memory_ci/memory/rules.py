@@ -42,27 +42,37 @@ SKIP = Regex(rf"([0-9A-Fa-f-]{{{MIN_ID},36}})[\s,:]+(\S.*)", re.DOTALL)
 def list_rules(base: Snapshot) -> list[RuleCheck]:
     """Return the checks of the entries that are in force at a commit, in the order of the files.
 
-    Entries of a session or outside of the repository have no check that counts, nor have entries
-    that must not be served. An entry with an end date is in force if it was on the commit's day.
+    Left out are the checks of entries that are for one session or outside of the repository, and of
+    entries that must not be served to agents. Whether an entry with an end date is in force is
+    decided by the day of the commit.
     """
-    if all(place.entry.check is None for place in base.memory.located):
+    if all(located_entry.entry.check is None for located_entry in base.memory.located):
         return []
     day = read_commit_time(base.workspace.repo, base.sha).astimezone(UTC).date()
     return collect_rules(base.memory.located, day)
 
 
 def collect_rules(located: Iterable[Located], day: date) -> list[RuleCheck]:
-    """Return the checks of the entries that are in force on a day."""
-    places: list[tuple[Located, ChangeCheck]] = []
-    for place in located:
-        check = place.entry.check
-        if check is None or not is_in_force(place.entry, day) or not _is_shared(place):
-            continue
-        if not any(find_unsafe_entry(place)):
-            places.append((place, check))
+    """Return the checks of the entries that are in force on a day.
 
-    ids = [place.entry.id for place, _ in places]
-    return [_make_rule(place, check, _shorten_id(place.entry.id, ids)) for place, check in places]
+    Left out are the checks of entries that are for one session or outside of the repository, and of
+    entries that must not be served to agents.
+    """
+    entries_with_check: list[tuple[Located, ChangeCheck]] = []
+    for located_entry in located:
+        entry = located_entry.entry
+        if entry.check is None or not is_in_force(entry, day) or not _is_shared(located_entry):
+            continue
+        is_unsafe = any(find_unsafe_entry(located_entry))
+        if not is_unsafe:
+            entries_with_check.append((located_entry, entry.check))
+
+    ids = [located_entry.entry.id for located_entry, _ in entries_with_check]
+    rules = []
+    for located_entry, check in entries_with_check:
+        short_id = _shorten_id(located_entry.entry.id, ids)
+        rules.append(_make_rule(located_entry, check, short_id))
+    return rules
 
 
 def make_rule(check: ChangeCheck, title: str) -> RuleCheck:
@@ -82,7 +92,7 @@ def read_change(
     start: str,
     end: str,
     rules: Sequence[RuleCheck],
-    trusted: Workspace | None = None,
+    reviewed_workspace: Workspace | None = None,
 ) -> CheckedChange:
     """Return the change between two commits, with the messages of its commits.
 
@@ -91,11 +101,13 @@ def read_change(
         start: the commit before the change.
         end: its newest commit.
         rules: the checks that are to judge it.
-        trusted: the configuration that says what memory is, as for `list_worded_messages`.
+        reviewed_workspace: the repository with a configuration that was reviewed, by which commits
+            of memory-ci are recognised; their messages are left out. With None all messages are
+            returned.
     """
-    span = ("--end-of-options", end, f"^{start}", "--")
-    log = read_log(repo, *FILE_OPTIONS, "--no-merges", *span)
-    messages = list_worded_messages((commit for commit, _ in log), trusted)
+    commit_range = ("--end-of-options", end, f"^{start}", "--")
+    log = read_log(repo, *FILE_OPTIONS, "--no-merges", *commit_range)
+    messages = list_messages_by_people((commit for commit, _ in log), reviewed_workspace)
     change = read_changed_files(repo, start, end, rules)
     return CheckedChange(
         files=change.files,
@@ -105,20 +117,20 @@ def read_change(
     )
 
 
-def list_worded_messages(
-    commits: Iterable[Commit], trusted: Workspace | None = None
+def list_messages_by_people(
+    commits: Iterable[Commit], reviewed_workspace: Workspace | None = None
 ) -> tuple[str, ...]:
-    """Return the messages of commits that somebody worded: not of merges, nor of memory-ci.
+    """Return the messages of commits that people or agents wrote.
 
-    Anybody can write the trailer of memory-ci, so a commit counts as its own only if it touches
-    nothing but memory.
+    The messages of merges and of memory-ci are left out. Anybody can write the trailer of
+    memory-ci, so a commit counts as its own only if it touches nothing but memory files.
 
     Args:
         commits: the commits, with their files.
-        trusted: the configuration that says what memory is; with None the authors may not be
-            trusted, and no commit counts as one of memory-ci.
+        reviewed_workspace: the repository with a configuration that was reviewed, which says what
+            memory files are. With None no commit counts as one of memory-ci.
     """
-    is_memory = build_memory_test(trusted) if trusted else None
+    is_memory = build_memory_test(reviewed_workspace) if reviewed_workspace else None
     messages = []
     for commit in commits:
         is_merge = len(commit.parents) >= 2
@@ -268,11 +280,11 @@ def judge_all(
         yield rule, judge(rule.check, change)
 
 
-def _is_shared(place: Located) -> bool:
+def _is_shared(located_entry: Located) -> bool:
     """Return whether an entry is for all work, by its file and by its target in the inbox."""
-    if (place.entry.scope or "").partition(":")[0] == "session":
+    if (located_entry.entry.scope or "").partition(":")[0] == "session":
         return False
-    return place.scope.name not in ("session", "global")
+    return located_entry.scope.name not in ("session", "global")
 
 
 def _shorten_id(entry_id: str, ids: Sequence[str]) -> str:
@@ -291,29 +303,34 @@ def _shorten_id(entry_id: str, ids: Sequence[str]) -> str:
     return entry_id[:width].rstrip("-")
 
 
-def _make_rule(place: Located, check: ChangeCheck, name: str) -> RuleCheck:
-    """Return the check of an entry with what a message on a violation says of the entry.
+def _make_rule(located_entry: Located, check: ChangeCheck, short_id: str) -> RuleCheck:
+    """Return the check of an entry, with the facts that a message on a violation states.
+
+    These are the title and place of the entry, in how many sessions people asked for it, and when
+    they last did. For an entry that nobody asked for in a session it is the day on which it was
+    learned.
 
     Args:
-        place: the entry and its place.
+        located_entry: the entry with its path and line.
         check: its check.
-        name: its shortened id.
+        short_id: its shortened id.
     """
-    entry = place.entry
-    sessions: set[str] = set()
+    entry = located_entry.entry
+    session_names: set[str] = set()
     for line in entry.evidence:
-        sessions.update(f"session:{key}" for key in SESSION.findall(line))
-    sessions.update(label for label in entry.occurrences if label.startswith("session:"))
-    # The day of the last request in a session, or else the day on which the entry was learned.
-    day = entry.occurred_at if sessions else entry.created_at
+        session_names.update(f"session:{key}" for key in SESSION.findall(line))
+    for occurrence in entry.occurrences:
+        if occurrence.startswith("session:"):
+            session_names.add(occurrence)
+    last_day = entry.occurred_at if session_names else entry.created_at
     return RuleCheck(
         id=entry.id,
-        name=name,
+        name=short_id,
         title=entry.title,
         check=check,
         level=entry.level or "remind",
-        sessions=len(sessions),
-        last=day or entry.last_reinforced,
-        path=place.path,
-        line=place.line,
+        sessions=len(session_names),
+        last=last_day or entry.last_reinforced,
+        path=located_entry.path,
+        line=located_entry.line,
     )

@@ -58,34 +58,42 @@ class ProjectStage(msgspec.Struct, frozen=True, kw_only=True):
 def list_stages(workspace: Workspace, rev: str) -> tuple[ProjectStage, ...]:
     """Return the stage of every project that has an intent file at a revision.
 
-    Where the file is unclear now, the last stage that it stated clearly is returned as well.
+    An intent file states the phase of work that a project is in. A `ProjectStage` has what the file
+    states at the revision, which is None if that is unclear, and the last clear statement in
+    history.
 
     Raises:
         RepositoryError: unknown-revision.
     """
     tip = resolve_commit(workspace.repo, rev)
-    statements = _read_stated_stages(workspace, tip)
+    statements = _read_statements(workspace, tip)
     if not statements:
         return ()
 
-    last_points = {point.project: point for point in stage_history(workspace, tip)}
+    last_change_by_project = {
+        stage_change.project: stage_change for stage_change in list_stage_changes(workspace, tip)
+    }
     stages = []
     for project, statement in statements.items():
-        path = posixpath.join(project, INTENT_FILE)
-        last_point = last_points.get(project)
-        stages.append(ProjectStage(project=project, path=path, stated=statement, known=last_point))
+        stage = ProjectStage(
+            project=project,
+            path=posixpath.join(project, INTENT_FILE),
+            stated=statement,
+            known=last_change_by_project.get(project),
+        )
+        stages.append(stage)
     return tuple(stages)
 
 
-def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
+def read_current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
     """Return the phase of each project that has an intent file, by its directory ("" is the root).
 
     Where the file is unclear, it is the last phase that the file stated clearly.
     """
-    statements = _read_stated_stages(workspace, rev)
+    statements = _read_statements(workspace, rev)
     last_phases: dict[str, Phase] = {}
     if None in statements.values():
-        for point in stage_history(workspace, rev):
+        for point in list_stage_changes(workspace, rev):
             last_phases[point.project] = point.phase
 
     phases = {}
@@ -94,17 +102,17 @@ def current_phases(workspace: Workspace, rev: str) -> dict[str, Phase | None]:
     return phases
 
 
-def current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | None:
+def read_current_phase(workspace: Workspace, rev: str, where: str = "") -> Phase | None:
     """Return the phase of the project that a directory belongs to; None without an intent file."""
-    phases = current_phases(workspace, rev)
+    phases = read_current_phases(workspace, rev)
     return phases.get(find_project(where, phases))
 
 
-def stage_history(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
+def list_stage_changes(workspace: Workspace, rev: str) -> tuple[StagePoint, ...]:
     """Return every change of a project's stage in the first-parent history of a revision.
 
-    Versions of an intent file that state no clear stage are skipped: a stage does not end by being
-    unclear.
+    The stage of a project is the phase of work that its intent file states. Versions of the file
+    whose statement is unclear are skipped: a stage does not end by being unclear.
 
     Returns:
         The changes, oldest first.
@@ -143,7 +151,7 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
     """
     if since is not None and not has_version(workspace.repo, since, until, _pathspecs()):
         return ()
-    points = stage_history(workspace, until)
+    points = list_stage_changes(workspace, until)
     if not points:
         return ()
 
@@ -159,10 +167,12 @@ def list_transitions(workspace: Workspace, since: str | None, until: str) -> tup
     return tuple(transitions)
 
 
-def plan_retirements(
+def plan_retirement_of_ended_stages(
     tip: Snapshot, located: Sequence[Located], since: str | None, today: date
 ) -> tuple[Change, ...]:
     """Plan to retire the task entries of stages that ended in a range and did not begin again.
+
+    The stage of a project is the phase of work that its intent file states.
 
     Args:
         tip: the last commit of the range.
@@ -177,22 +187,22 @@ def plan_retirements(
     if not transitions:
         return ()
 
-    projects = _read_stated_stages(tip.workspace, tip.sha).keys()
-    places_by_project: dict[str, list[Located]] = {}
-    for place in located:
-        project = find_project(posixpath.dirname(place.path), projects)
-        places_by_project.setdefault(project, []).append(place)
+    projects = _read_statements(tip.workspace, tip.sha).keys()
+    entries_by_project: dict[str, list[Located]] = {}
+    for located_entry in located:
+        project = find_project(posixpath.dirname(located_entry.path), projects)
+        entries_by_project.setdefault(project, []).append(located_entry)
 
-    current_phase_of = {transition.project: transition.begun for transition in transitions}
-    ended_stages: dict[tuple[str, Phase], None] = {}  # without duplicates, in order
+    last_phase_by_project = {transition.project: transition.begun for transition in transitions}
+    ended_phases: dict[tuple[str, Phase], None] = {}  # without duplicates, in order
     for transition in transitions:
-        if transition.ended != current_phase_of[transition.project]:
-            ended_stages[transition.project, transition.ended] = None
+        if transition.ended != last_phase_by_project[transition.project]:
+            ended_phases[transition.project, transition.ended] = None
 
     changes: list[Change] = []
-    for project, phase in ended_stages:
-        places = places_by_project.get(project, [])
-        changes += plan_stage_retirement(places, phase, today)
+    for project, ended_phase in ended_phases:
+        entries = entries_by_project.get(project, [])
+        changes += plan_stage_retirement(entries, ended_phase, today)
     return tuple(changes)
 
 
@@ -230,7 +240,7 @@ def find_project(directory: str, projects: Iterable[str]) -> str:
     return ""
 
 
-def _read_stated_stages(workspace: Workspace, rev: str) -> dict[str, StatedPhase | None]:
+def _read_statements(workspace: Workspace, rev: str) -> dict[str, StatedPhase | None]:
     """Return the stage that each project states at a revision, by its directory ("" is the root).
 
     It is None where the intent file is unclear. Projects without an intent file are left out.

@@ -17,7 +17,7 @@ from memory_ci.gitrepo.blobs import TreeFile, read_files, tree_at
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes
 from memory_ci.gitrepo.log import follow_renames, list_renames
-from memory_ci.lifecycle.episodes import OUTCOMES_BY_SEVERITY, combine
+from memory_ci.lifecycle.episodes import OUTCOMES_BY_SEVERITY, apply_amendments
 from memory_ci.lifecycle.reverts import (
     FIXUP_WINDOW,
     find_fixups,
@@ -28,13 +28,13 @@ from memory_ci.lifecycle.reverts import (
 )
 from memory_ci.memory.eligible import (
     clean_message,
+    find_merge_day,
+    find_title,
     is_routine,
     is_work,
     list_paragraphs,
     list_prose,
-    merged_on,
-    own_commits,
-    title_of,
+    list_work_commits,
 )
 from memory_ci.memory.episodes import list_episode_files
 from memory_ci.memory.screening import is_unsafe
@@ -95,7 +95,7 @@ class EpisodeOutcomes:
         for file in episode_files:
             amendments += file.amendments
             episodes_as_written += file.episodes
-        episodes = combine([*amendments, *episodes_as_written])
+        episodes = apply_amendments([*amendments, *episodes_as_written])
 
         self._by_commit = {}
         self.by_number = {}
@@ -304,7 +304,7 @@ def _find_fixup_label(change: FinishedChange, fixups: Iterable[tuple[int, Merged
         fixups: changes that correct others, each with the number of the request that it corrects.
     """
     for number, fixup in fixups:
-        age = merged_on(fixup) - change.merged_on
+        age = find_merge_day(fixup) - change.merged_on
         if number == change.number and timedelta(0) <= age <= FIXUP_WINDOW:
             return fixup.label
     return ""
@@ -500,8 +500,8 @@ def _is_task(workspace: Workspace, change: MergedChange, revert_shas: Collection
         change: the change.
         revert_shas: the shortened ids of reverts.
     """
-    title = title_of(change)
-    commits = own_commits(change)
+    title = find_title(change)
+    commits = list_work_commits(change)
     # `git merge` gives the merge of a branch no title of its own, so the title was taken from the
     # first commit. If there are several commits, that does not describe all of the work.
     is_branch_merge = title != change.title and len(commits) > 1
@@ -516,12 +516,12 @@ def _is_task(workspace: Workspace, change: MergedChange, revert_shas: Collection
 
 def _summarise_change(change: MergedChange) -> FinishedChange:
     """Return the data of a merged change from which a task is made, with credentials masked."""
-    title = title_of(change)
+    title = find_title(change)
     prose = mask_secrets("\n\n".join(clean_message(commit) for commit in change.commits))
     files = _list_remaining_files(change)
     return FinishedChange(
         title=title,
-        merged_on=merged_on(change),
+        merged_on=find_merge_day(change),
         shas=tuple(commit.sha for commit in change.commits),
         number=change.number,
         branch=find_branch(change.tip.message),

@@ -85,7 +85,7 @@ class LoadedMemory(msgspec.Struct, frozen=True):
 
     @property
     def located(self) -> tuple[Located, ...]:
-        """The entries with their places."""
+        """The entries with their paths and lines."""
         return tuple(located for file in self.files for located in file.entries)
 
     @property
@@ -143,21 +143,21 @@ def open_workspace(start: Path, *, is_named: bool = False) -> Workspace:
         RepositoryError: not-a-repository, unnamed-repository.
         UsageError: bad-config.
     """
-    return configure(open_committed(start, is_named=is_named))
+    return configure_workspace(open_unconfigured(start, is_named=is_named))
 
 
-def configure(unconfigured: Workspace) -> Workspace:
+def configure_workspace(unconfigured: Workspace) -> Workspace:
     """Return a workspace with the configuration of its work tree, or of HEAD without a work tree.
 
     Raises:
         UsageError: bad-config.
     """
-    configured = workspace_here(unconfigured.repo)
+    configured = configure_from_work_tree(unconfigured.repo)
     return replace(configured, findings=(*unconfigured.findings, *configured.findings))
 
 
-def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
-    """Open the repository around a path without reading its configuration.
+def open_unconfigured(start: Path, *, is_named: bool = False) -> Workspace:
+    """Open the repository around a path with the default configuration, after some clean-up.
 
     This is for commands that read the configuration from the commit that they work on. Files that
     a killed run has written and not committed are restored first.
@@ -170,19 +170,21 @@ def open_committed(start: Path, *, is_named: bool = False) -> Workspace:
 
 
 def undo_killed_run(repo: Repository) -> Workspace:
-    """Restore files that a killed run wrote and did not commit; return the repository.
+    """Restore files that a killed run wrote and did not commit.
 
-    It has no configuration yet, and a warning for each file that was changed since.
+    Returns:
+        The repository with the default configuration, and a warning for each file that could not be
+        restored because somebody changed it since.
     """
     if not (repo.common_dir / JOURNAL).exists():
         return Workspace(repo, Config())
     from memory_ci.gitrepo.journal import undo_move  # seldom needed, and hooks come this way
 
-    warnings = tuple(_warn_of_changed(path) for path in undo_move(repo))
+    warnings = tuple(_report_changed_since(path) for path in undo_move(repo))
     return Workspace(repo, Config(), warnings)
 
 
-def _warn_of_changed(path: Path) -> Finding:
+def _report_changed_since(path: Path) -> Finding:
     """Return the warning for a file that a killed run wrote and that was changed since."""
     message = "a run was killed after it wrote this file, and it was changed since: left alone"
     hint = (
@@ -192,7 +194,7 @@ def _warn_of_changed(path: Path) -> Finding:
     return Finding(str(path), 1, "interrupted-run", message, hint, "warning")
 
 
-def workspace_here(repo: Repository) -> Workspace:
+def configure_from_work_tree(repo: Repository) -> Workspace:
     """Return the repository with the configuration of its work tree, or else of HEAD.
 
     Raises:
@@ -246,9 +248,11 @@ def _read_commit(repo: Repository, sha: str, path: str) -> bytes | None:
 def _configure_from(repo: Repository, read_file: ReadFile) -> Workspace:
     """Return the repository with the configuration in the files of a commit or of the work tree.
 
+    If the configuration or the environment names a policy, the policy restricts it.
+
     Args:
         repo: the repository.
-        read_file: reads a file of that tree.
+        read_file: reads a file of that tree; returns None if there is none.
     """
     findings: list[Finding] = []
     config = _parse_config(read_file, findings)
@@ -348,8 +352,10 @@ class MemoryFileContent(msgspec.Struct, frozen=True):
     loaded: LoadedFile
 
 
-def read_memory(workspace: Workspace, files: Iterable[TreeFile]) -> Iterator[MemoryFileContent]:
-    """Yield the content of each memory file in its three forms.
+def read_memory_files(
+    workspace: Workspace, files: Iterable[TreeFile]
+) -> Iterator[MemoryFileContent]:
+    """Yield the content of each memory file: its bytes, its parts of text, and its entries.
 
     A file that cannot be read has a finding with the reason.
     """
@@ -464,8 +470,10 @@ def load_memory(workspace: Workspace, view: str | None) -> LoadedMemory:
     return LoadedMemory(tuple(load_files(workspace, list_memory_files(workspace, view))))
 
 
-def branch_name(workspace: Workspace, branch: str | None) -> str:
-    """Return the full name of the branch to record on.
+def find_branch_ref(workspace: Workspace, branch: str | None) -> str:
+    """Return the full ref name of a branch: `refs/heads/main`.
+
+    A ref below PRIVATE_REFS, under which a run keeps the branch of a remote, is returned as it is.
 
     Args:
         workspace: the repository.
@@ -489,7 +497,7 @@ def branch_name(workspace: Workspace, branch: str | None) -> str:
     return ref
 
 
-def branch_tip(
+def find_branch_tip(
     workspace: Workspace, branch: str | None, known_tip: str | None = None
 ) -> tuple[str, str]:
     """Return the full name of the branch to record on, and its commit.
@@ -502,7 +510,7 @@ def branch_tip(
     Raises:
         RepositoryError: detached-head, unborn-branch.
     """
-    ref = branch_name(workspace, branch)
+    ref = find_branch_ref(workspace, branch)
     tip = known_tip or find_commit(workspace.repo, ref)
     if tip is not None:
         return ref, tip

@@ -105,11 +105,13 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
-class UseCount(msgspec.Struct, frozen=True):
+class UseCount(
+    msgspec.Struct, frozen=True, rename={"served_count": "served", "used_count": "used"}
+):
     """The number of pieces of work that were served an entry, and of those that used it."""
 
-    served: int = 0
-    used: int = 0
+    served_count: int = 0
+    used_count: int = 0
 
 
 class Amendment(msgspec.Struct, frozen=True, kw_only=True):

@@ -93,7 +93,12 @@ class NamedEntry(msgspec.Struct, frozen=True):
     is_used: bool = False
 
 
-class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
+class BlamedLines(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"served_entries": "served", "learned_entries": "learned"},
+):
     """Consecutive lines of a file that one piece of work last changed.
 
     Attributes:
@@ -101,8 +106,8 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
         last: the last line, included.
         commit: the commit of the work; "" if it is not committed.
         number: the number of its pull request.
-        served: entries that were served to the work.
-        learned: entries that were learned from it.
+        served_entries: entries that were served to the work.
+        learned_entries: entries that were learned from it.
     """
 
     path: str
@@ -112,8 +117,8 @@ class BlamedLines(msgspec.Struct, frozen=True, kw_only=True):
     day: date
     subject: str
     number: int | None = None
-    served: tuple[NamedEntry, ...] = ()
-    learned: tuple[NamedEntry, ...] = ()
+    served_entries: tuple[NamedEntry, ...] = ()
+    learned_entries: tuple[NamedEntry, ...] = ()
 
 
 Permission = Literal["write", "read", "unknown"]

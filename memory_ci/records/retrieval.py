@@ -183,7 +183,12 @@ class Norm(msgspec.Struct, frozen=True):
     prominence: float = 0.0
 
 
-class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
+class Retrieval(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    rename={"weak_count": "weak", "over_limit_count": "over_limit", "known_count": "known"},
+):
     """The answer to one task.
 
     Attributes:
@@ -194,9 +199,9 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
         notes: sentences for the caller on how the task was answered.
         findings: problems of files that could not be read.
         verdict: the strength of the match; None if it was not judged.
-        weak: the number of entries that are not close enough to the task to be served.
-        over_limit: the number of entries beyond the requested number.
-        known: the number of entries that the session was served before.
+        weak_count: the number of entries that are not close enough to the task to be served.
+        over_limit_count: the number of entries beyond the requested number.
+        known_count: the number of entries that the session was served before.
         held_out: the mark of a session that is served nothing, to measure the effect of memory.
         organisation: entries of other repositories, within the rest of the budget.
     """
@@ -211,9 +216,9 @@ class Retrieval(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     verdict: Strength | None = None
-    weak: int = 0
-    over_limit: int = 0
-    known: int = 0
+    weak_count: int = 0
+    over_limit_count: int = 0
+    known_count: int = 0
     hints: Hints = Hints()
     held_out: str = ""
     organisation: tuple[Hit, ...] = ()

@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from memory_ci.regex import Regex
-from memory_ci.repetition.vocabulary import FILLERS, NEGATIONS, VERBS
+from memory_ci.repetition.vocabulary import FILLER_WORDS, NEGATIONS, VERBS
 from memory_ci.text import STOP_WORDS, spell_negations, stem, unfenced_lines, unquoted_lines, words
 
 MIN_CHARS = 6  # Characters of a clause; shorter ones only answer.
@@ -53,12 +53,12 @@ INDENTED = Regex(r" {4}|\t")
 ITEM = Regex(r"^\s*(?:[-*\u2022]|\d+[.)])\s+")
 """The mark of an item in a list."""
 
-BREAK = Regex(
+CLAUSE_BREAK = Regex(
     r"(?<=[.!?;])\s+|\s+[\u2013\u2014-]+\s+|, (?:and|but|then|so) |(?:,| and)? then ", re.IGNORECASE
 )
 """Where one clause ends and another begins."""
 
-LEAD = Regex(
+WORDS_BEFORE_ORDER = Regex(
     r"(?:(?:please|pls|ok(?:ay)?|yes|yeah|yep|no|sure|great|good|nice|perfect|thanks|thank you"
     r"|cool|now|well|hey|hi|hmm|also|and|then|but|so|again|first|next|actually|maybe|just"
     r"|let'?s|let us|go ahead and|(?:can|could|would|will) (?:you|we)"
@@ -71,11 +71,11 @@ LEAD = Regex(
 """Words in front of an order: politeness, assent, "can you", a condition."""
 
 FIRST_WORD = Regex(r"[a-z][a-z'-]*")
-AGAIN = Regex(r"\Are-?(?=[a-z]{2})")
+AGAIN_PREFIX = Regex(r"\Are-?(?=[a-z]{2})")
 """The prefix of a verb that says to do it again: `rerun`, `re-check`."""
 
 PROHIBITIONS = frozenset(("don't", "dont", "never"))
-POLITE = Regex(r"\W*(?:\w+[ ,]+){0,3}(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
+POLITE_QUESTION = Regex(r"\W*(?:\w+[ ,]+){0,3}(?:can|could|would|will) (?:you|we)\b", re.IGNORECASE)
 """A question that is an order."""
 
 COMPLAINT = Regex(
@@ -93,7 +93,7 @@ COMPLAINT = Regex(
 )
 """The beginning of a clause that says what the agent should have done, or asks whether it did."""
 
-LASTING = Regex(
+LASTING_WORDS = Regex(
     r"\b(?:again|always|never|every time|from now on|in (?:the )?future|as (?:always|usual)"
     r"|i (?:already )?(?:told|asked|said)|remember|each time|once more|don'?t ever|stop)\b",
     re.IGNORECASE,
@@ -106,9 +106,9 @@ REFERENCE = Regex(
 )
 """The name of a document, a skill, a command or a tool: one such word makes a request."""
 
-ENDING = Regex(r"\.\w{1,4}\Z")
+FILE_ENDING = Regex(r"\.\w{1,4}\Z")
 """The ending of a file's name, as `.md`."""
-SPECIFIC = Regex(
+SPECIFIC_THING = Regex(
     r"#?\b\d[\w.]*\b|\b[A-Z]{2,}-\d+\b|\b[0-9a-f]{7,}\b"
     r"|\"[^\"]+\"|\b\w+_\w+|\b[a-z]+[A-Z]\w*|\b[A-Z][a-z]+[A-Z]\w*|--\w|\w\.(?:py|[jt]sx?|go|rs|java|rb|c|cpp|h)\b"
 )
@@ -117,7 +117,7 @@ an identifier or a file of code.
 """
 
 OPINION = Regex(r"\bi (?:(?:don'?t|do not) )?(?:think|guess|believe|know)\b", re.IGNORECASE)
-ADDRESS = Regex(r"@\w+\s+(?=\w)")
+AGENT_ADDRESS = Regex(r"@\w+\s+(?=\w)")
 """The name of the agent in front of an order, as `@claude fix it`."""
 
 
@@ -156,55 +156,64 @@ def list_clauses(text: str) -> list[TypedClause]:
     """
     clauses = []
     for line in _list_typed_lines(text[:MAX_TURN]):
-        for part in BREAK.split(line):
-            wording = part.strip(" ,.!;")
-            if MIN_CHARS <= len(wording) <= MAX_CHARS and " " in wording:
-                clauses.append(read_clause(wording))
+        for part in CLAUSE_BREAK.split(line):
+            clause_text = part.strip(" ,.!;")
+            has_several_words = " " in clause_text
+            if MIN_CHARS <= len(clause_text) <= MAX_CHARS and has_several_words:
+                clauses.append(read_clause(clause_text))
     return clauses
 
 
-def read_clause(wording: str) -> TypedClause:
-    """Return a clause with its terms, and with what its words say of its form.
+def read_clause(text: str) -> TypedClause:
+    """Return a clause with its terms (stems of content words) and its kind.
+
+    Left out of the comparison are the name of an agent in front (`@claude fix it`), and words of
+    opinion such as "I think".
 
     Args:
-        wording: the clause as a person wrote it.
+        text: the clause as a person wrote it.
     """
-    plain = spell_negations(wording.replace("\u2019", "'"))
-    if address := ADDRESS.match(plain):
-        plain = plain[address.end() :]
-    terms, is_negated = _find_terms(OPINION.sub(" ", plain))
+    plain_text = spell_negations(text.replace("\u2019", "'"))
+    if address := AGENT_ADDRESS.match(plain_text):
+        plain_text = plain_text[address.end() :]
+    terms, is_negated = _find_terms(OPINION.sub(" ", plain_text))
     return TypedClause(
-        text=wording,
+        text=text,
         terms=terms,
         is_negated=is_negated,
-        is_order=_is_order(plain),
-        is_complaint=COMPLAINT.match(plain) is not None,
-        is_lasting=LASTING.search(plain) is not None,
-        specifics=len(SPECIFIC.findall(plain)),
+        is_order=_is_order(plain_text),
+        is_complaint=COMPLAINT.match(plain_text) is not None,
+        is_lasting=LASTING_WORDS.search(plain_text) is not None,
+        specifics=len(SPECIFIC_THING.findall(plain_text)),
     )
 
 
 def _list_typed_lines(text: str) -> Iterator[str]:
-    """Yield the lines of a text that a person typed: no code, output, plan, log, mail or chat."""
-    lines = list(unfenced_lines(text.splitlines()))
-    own_lines = takewhile(lambda line: not FORWARDED.fullmatch(line), unquoted_lines(lines))
-    prose = "\n".join(own_lines)
-    item_count = sum(1 for line in prose.splitlines() if ITEM.match(line))
-    is_plan = len(prose) > PLAN_CHARS and item_count >= LISTED_ITEMS
+    """Yield the lines of a text that a person typed.
 
-    for paragraph in re.split(r"\n\s*\n", prose):
+    Left out are fenced code, quotations, and what follows the header of a forwarded mail. The items
+    of a long list are left out, because such a list is a plan or a template. Of the paragraphs, too
+    long ones, indented code, pasted chats and paragraphs with much output of programs are left out.
+    """
+    unfenced = list(unfenced_lines(text.splitlines()))
+    own_lines = takewhile(lambda line: not FORWARDED.fullmatch(line), unquoted_lines(unfenced))
+    own_text = "\n".join(own_lines)
+    item_count = sum(1 for line in own_text.splitlines() if ITEM.match(line))
+    is_plan = len(own_text) > PLAN_CHARS and item_count >= LISTED_ITEMS
+
+    for paragraph in re.split(r"\n\s*\n", own_text):
         if len(paragraph) > MAX_BLOCK:  # first: the patterns below take quadratic time
             continue
         lines = [line for line in paragraph.splitlines() if line.strip()]
         lines = _drop_code_and_chat(lines)
-        typed = [line for line in lines if not OUTPUT.search(line)]
-        is_paste = len(lines) >= PROSE_LINES and len(typed) < MIN_PROSE * len(lines)
+        prose_lines = [line for line in lines if not OUTPUT.search(line)]
+        is_paste = len(lines) >= PROSE_LINES and len(prose_lines) < MIN_PROSE * len(lines)
         if is_paste:
             continue
-        for line in typed:
-            if is_plan and ITEM.match(line):
-                continue
-            yield ITEM.sub("", line).strip()
+        for line in prose_lines:
+            is_item = ITEM.match(line) is not None
+            if not (is_plan and is_item):
+                yield ITEM.sub("", line).strip()
 
 
 def _drop_code_and_chat(lines: Sequence[str]) -> list[str]:
@@ -226,11 +235,11 @@ def _find_terms(wording: str) -> tuple[frozenset[str], bool]:
         if word in NEGATIONS or word.endswith("n't"):
             is_negated = True
             continue
-        if word in FILLERS or word in STOP_WORDS:
+        if word in FILLER_WORDS or word in STOP_WORDS:
             continue
         name = word
         if "/" in word or "." in word:
-            name = ENDING.sub("", word.rsplit("/", 1)[-1])  # `docs/style.md` is `style`
+            name = FILE_ENDING.sub("", word.rsplit("/", 1)[-1])  # `docs/style.md` is `style`
         if len(name) < 2 or name[0].isdigit():
             continue
         reference = f"@{name}"
@@ -241,17 +250,17 @@ def _find_terms(wording: str) -> tuple[frozenset[str], bool]:
 def _name_reference(reference: str) -> str:
     """Return the term of a document or tool: `@` and its name without folder and ending."""
     name = reference.strip("@/").rsplit("/", 1)[-1]
-    return f"@{ENDING.sub('', name).lower()}"
+    return f"@{FILE_ENDING.sub('', name).lower()}"
 
 
 def _is_order(wording: str) -> bool:
     """Return whether a clause begins with an imperative, after words such as "can you please"."""
-    if wording.rstrip().endswith("?") and not POLITE.match(wording):
+    if wording.rstrip().endswith("?") and not POLITE_QUESTION.match(wording):
         return False
-    lead = LEAD.match(wording)
+    lead = WORDS_BEFORE_ORDER.match(wording)
     order = wording[lead.end() :].lower() if lead else wording.lower()
     first_word = FIRST_WORD.match(order)
     if first_word is None:
         return False
     verb = first_word[0]
-    return verb in VERBS or AGAIN.sub("", verb, 1) in VERBS or verb in PROHIBITIONS
+    return verb in VERBS or AGAIN_PREFIX.sub("", verb, 1) in VERBS or verb in PROHIBITIONS

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from memory_ci.regex import Regex
 
 MAX_COMMAND = 2_000  # Characters of a command line that are read.
-MAX_WORDS = 10_000  # Characters of a command line whose arguments are read.
+MAX_LINE_CHARS = 10_000  # Characters of a command line whose arguments are read.
 MAX_SUBCOMMANDS = 3
 MAX_OPTIONS = 3
 
@@ -33,10 +33,12 @@ REDIRECTION = Regex(r"\d*[<>]")
 WRAPPERS = frozenset("sudo time env command exec nohup nice timeout then do else".split())
 """Words in front of a program."""
 
-IGNORED = frozenset("cd export set source . echo true false test [ [[ if for while fi done".split())
+IGNORED_COMMANDS = frozenset(
+    "cd export set source . echo true false test [ [[ if for while fi done".split()
+)
 """Commands of the shell that do no work of their own."""
 
-PLAIN = frozenset(
+PROGRAMS_WITHOUT_SUBCOMMANDS = frozenset(
     """cat grep rg ls find sed awk head tail wc rm cp mv mkdir touch chmod stat file diff sort
     which node python python3 bash sh zsh""".split()
 )
@@ -45,7 +47,7 @@ PLAIN = frozenset(
 PRIVATE_PATH = Regex(r"(?<![\w.*])(?:~/|/)(?:[\w.@+-]+/)*[\w.@+-]*")
 """A path outside the repository: absolute, or in a home."""
 
-OPAQUE = Regex(
+VARYING_TEXT = Regex(
     r"[0-9a-f]{8}-[0-9a-f-]{27}|\b(?=[0-9a-f]*\d)[0-9a-f]{7,64}\b|\b\d+\b|REDACTED[\w.]*"
     r"|\[redacted[^\]]{0,80}\]"
 )
@@ -111,17 +113,19 @@ def list_shell_commands(command: str) -> list[ShellCommand]:
     """
     import shlex
 
-    line = QUOTED_HEREDOC.sub(lambda match: shlex.quote(match["text"]), command[:MAX_WORDS])
-    commands = []
+    # A here-document that is an argument, as in `git commit -m "$(cat <<EOF …)"`, becomes a word.
+    line = QUOTED_HEREDOC.sub(lambda match: shlex.quote(match["text"]), command[:MAX_LINE_CHARS])
+    shell_commands = []
     for simple_command in _split_simple_commands(line):
         words = _drop_wrappers(_split_words(simple_command))
-        form = CommandForm("cd") if words[:1] == ["cd"] else _read_form(words)
+        is_change_of_directory = words[:1] == ["cd"]
+        form = CommandForm("cd") if is_change_of_directory else _read_form(words)
         if form is None:
             continue
-        if not _is_closed(simple_command):
-            words = []
-        commands.append(ShellCommand(form, tuple(words)))
-    return commands
+        if not _has_matching_quotes(simple_command):
+            words = []  # it is not known where an argument ends
+        shell_commands.append(ShellCommand(form, tuple(words)))
+    return shell_commands
 
 
 def mask_line(line: str) -> str:
@@ -130,7 +134,7 @@ def mask_line(line: str) -> str:
     >>> mask_line("fatal: /home/ada/shop/.git/index.lock exists (pid 4711)")
     'fatal: PATH exists (pid N)'
     """
-    return " ".join(OPAQUE.sub("N", PRIVATE_PATH.sub("PATH", line)).split())
+    return " ".join(VARYING_TEXT.sub("N", PRIVATE_PATH.sub("PATH", line)).split())
 
 
 def _split_simple_commands(command: str) -> Iterator[str]:
@@ -163,7 +167,7 @@ def _read_form(words: list[str]) -> CommandForm | None:
     Returns:
         None if the command is one of the shell's own that do no work, such as `cd`.
     """
-    if not words or words[0] in IGNORED or REDIRECTION.match(words[0]):
+    if not words or words[0] in IGNORED_COMMANDS or REDIRECTION.match(words[0]):
         return None
 
     name = words[0].strip("()")
@@ -179,12 +183,12 @@ def _read_form(words: list[str]) -> CommandForm | None:
         if option:
             options[option[0]] = None
     subcommands = []
-    if program not in PLAIN:
+    if program not in PROGRAMS_WITHOUT_SUBCOMMANDS:
         subcommands = list(takewhile(SUBCOMMAND.fullmatch, arguments[:MAX_SUBCOMMANDS]))
     return CommandForm(program, tuple(subcommands), tuple(options)[:MAX_OPTIONS])
 
 
-def _is_closed(command: str) -> bool:
+def _has_matching_quotes(command: str) -> bool:
     """Return whether each quotation mark of a command has its partner."""
     import shlex
 

@@ -52,12 +52,12 @@ ENVIRONMENT = Regex(
 )
 """The line of a tool or module that the environment lacks or refuses."""
 
-SPOKEN = Regex(
+TOOL_MESSAGE_START = Regex(
     r"\s*(?:\(eval\)|error|fatal|usage|unknown|unrecognized|invalid|\w[\w./-]*:)", re.IGNORECASE
 )
 """The beginning of a line by which a tool speaks of itself, not of what it prints."""
 
-TEST = Regex(
+TEST_OUTPUT = Regex(
     r"\w+_test\.\w+:\d|--- FAIL|\bpanic:|\bassert|\.go:\d+:|\.py\", line \d|\bat .*:\d+:\d+"
 )
 """A line of a test, a compiler or a stack trace."""
@@ -72,9 +72,9 @@ SHELL_PREFIX = Regex(r"(?:\(eval\)|(?:/bin/)?(?:ba|z|da|k)?sh)(?::(?: line)? ?[\
 NOT_FOUND = Regex(r"(\S+): (?:command )?not found")
 """A missing program, as most shells say it; zsh names it last."""
 
-MISSING = "command not found"
-HOOK = Regex(r"\bhook\b|\bhusky\b", re.IGNORECASE)
-HOOKED = frozenset(("commit", "push", "merge", "rebase", "cherry-pick"))
+MISSING_PROGRAM = "command not found"
+HOOK_MESSAGE = Regex(r"\bhook\b|\bhusky\b", re.IGNORECASE)
+SUBCOMMANDS_WITH_HOOKS = frozenset(("commit", "push", "merge", "rebase", "cherry-pick"))
 """Subcommands of git whose hooks may refuse."""
 
 UNNAMED_FILE = Regex(r"PATH.*no such file|no matches found", re.IGNORECASE)
@@ -138,7 +138,7 @@ def list_succeeded(runs: Iterable[CommandRun]) -> dict[str, datetime]:
 
 
 def find_known_failures(
-    failed: Iterable[FailedRun], succeeded: Iterable[dict[str, datetime]] = ()
+    failed: Iterable[FailedRun], success_times: Iterable[dict[str, datetime]] = ()
 ) -> list[KnownFailure]:
     """Return the failures that recur in several sessions, those of most sessions first.
 
@@ -146,9 +146,9 @@ def find_known_failures(
 
     Args:
         failed: the failed commands of all sessions.
-        succeeded: for each session, when each form of command last succeeded.
+        success_times: for each session, when each form of command last succeeded.
     """
-    successes_by_session = list(succeeded)
+    success_times_by_session = list(success_times)
     runs_by_failure: defaultdict[tuple[str, str], list[FailedRun]] = defaultdict(list)
     for run in failed:
         runs_by_failure[run.form, run.error].append(run)
@@ -159,33 +159,37 @@ def find_known_failures(
         if not _is_repeated(runs, sessions):
             continue
         last_failure = max(run.at for run in runs)
-        success_times = find_successes(form, error, successes_by_session)
-        if any(time > last_failure for time in success_times):
+        later_successes = find_successes(form, error, success_times_by_session)
+        if any(time > last_failure for time in later_successes):
             continue
         failures.append(_summarise_failure(runs, len(sessions)))
     return sorted(failures, key=lambda failure: (-failure.sessions, failure.form))
 
 
 def find_successes(
-    form: str, error: str, succeeded: Iterable[Mapping[str, datetime]]
+    failed_form: str, error: str, success_times_by_session: Iterable[Mapping[str, datetime]]
 ) -> list[datetime]:
     """Return when a command that is known to fail succeeded, in the order of the sessions.
 
-    That is a command of the same form. Of a program that was missing, any use counts.
+    The form of a command is its program, subcommands and options without values: `gh pr diff
+    --stat`. A command of the same form counts. If the program was missing, any command of it does.
 
     Args:
-        form: the form that fails.
-        error: the line that says why.
-        succeeded: for each session, when each form of command last succeeded.
+        failed_form: the form of the command that fails.
+        error: the line of output that says why.
+        success_times_by_session: for each session, when each form of command last succeeded.
     """
-    if MISSING not in error:
-        return [times[form] for times in succeeded if form in times]
-
-    program = form.partition(" ")[0]
     success_times = []
-    for times in succeeded:
-        for other_form, time in times.items():
-            if other_form.partition(" ")[0] == program:
+    if MISSING_PROGRAM not in error:
+        for time_by_form in success_times_by_session:
+            if failed_form in time_by_form:
+                success_times.append(time_by_form[failed_form])
+        return success_times
+
+    missing_program = failed_form.partition(" ")[0]
+    for time_by_form in success_times_by_session:
+        for form, time in time_by_form.items():
+            if form.partition(" ")[0] == missing_program:
                 success_times.append(time)
     return success_times
 
@@ -204,9 +208,9 @@ def find_misuse(run: CommandRun) -> str:
             lines.append(line)
     searched = lines[:MAX_QUIET_LINES] if run.ok else lines[:MAX_LINES]
     for line in searched:
-        if len(line) > MAX_LINE or TEST.search(line) or not MISUSE.search(line):
+        if len(line) > MAX_LINE or TEST_OUTPUT.search(line) or not MISUSE.search(line):
             continue
-        if run.ok and not SPOKEN.match(line):
+        if run.ok and not TOOL_MESSAGE_START.match(line):
             continue
         masked = mask_line(line)
         return "" if UNNAMED_FILE.search(masked) else _without_shell(masked)
@@ -242,23 +246,25 @@ def _is_repeated(runs: Sequence[FailedRun], sessions: set[str]) -> bool:
     return len(worked) == 1 and "" not in worked
 
 
-def _summarise_failure(runs: Sequence[FailedRun], sessions: int) -> KnownFailure:
-    """Return a failure with its first and last day, and the form that most often worked instead.
+def _summarise_failure(runs: Sequence[FailedRun], session_count: int) -> KnownFailure:
+    """Return what is known of a failure: how often and when it occurred, and what worked instead.
 
     Args:
-        runs: all its failed commands.
-        sessions: the number of their sessions.
+        runs: the commands that failed, all of the same form and with the same error.
+        session_count: the number of their sessions.
     """
-    worked = ""
-    for form, _ in Counter(run.worked for run in runs if run.worked).most_common(1):
-        worked = form  # stays "" if no run has one
+    # The command that most often worked instead, "" if none did.
+    working_forms = Counter(run.worked for run in runs if run.worked)
+    most_common_form = ""
+    if working_forms:
+        most_common_form, _ = working_forms.most_common(1)[0]
     days = [run.at.date() for run in runs]
     last_run = max(runs, key=lambda run: run.at)
     return KnownFailure(
         form=runs[0].form,
         error=runs[0].error,
-        worked=worked,
-        sessions=sessions,
+        worked=most_common_form,
+        sessions=session_count,
         first=min(days),
         last=max(days),
         session=last_run.session,
@@ -274,9 +280,12 @@ def _find_failed_form(run: CommandRun, error: str) -> CommandForm | None:
     if CHANGED_DIRECTORY.search(error):
         return CommandForm("cd")
     forms = list_forms(run.command)
-    if HOOK.search(error):
-        hooked = [form for form in forms if form.program == "git" and HOOKED & {*form.subcommands}]
-        forms = hooked or forms
+    if HOOK_MESSAGE.search(error):
+        forms_with_hooks = []
+        for form in forms:
+            if form.program == "git" and SUBCOMMANDS_WITH_HOOKS & {*form.subcommands}:
+                forms_with_hooks.append(form)
+        forms = forms_with_hooks or forms
 
     named_options = OPTION_NAMED.findall(error)
     for form in forms:

@@ -25,13 +25,16 @@ from memory_ci.checks.name_rules import NameRule, find_name_conflict, find_name_
 from memory_ci.records.repetition import PersonTurn, Quotation, StandingRequest
 from memory_ci.regex import Regex
 from memory_ci.repetition.clauses import MAX_TERMS, TypedClause, list_clauses
-from memory_ci.repetition.vocabulary import VAGUE
+from memory_ci.repetition.vocabulary import COMMON_STEMS
 
 NOT = "!"
 """The first part of the key of a negated term."""
 
 LEAST_SESSIONS = 3
 """Sessions of a standing request; two suffice if the words of both say that it lasts."""
+
+LEAST_LASTING_SESSIONS = LEAST_SESSIONS - 1
+"""Sessions of a standing request whose words say that it lasts."""
 
 LEAST_REQUEST_SHARE = 0.25
 """The least share of its sessions in which a key is an order or a complaint."""
@@ -41,7 +44,7 @@ HALF_LIFE = 30
 
 REQUEST_WEIGHT = 3.0
 OTHER_TERMS_WEIGHT = 0.6
-BURST_WEIGHT = 1.5
+BURST_WEIGHT = 1.5  # Of terms that occur several times in a session.
 SPECIFICS_WEIGHT = 3.0
 NAME_WEIGHT = 0.5
 """Weights of the signs that a request is about how to work: rounded coefficients of a logistic
@@ -54,7 +57,10 @@ LEAST_SCORE = 0.5
 COPIED_CHARS = 40  # Characters of a turn that nobody types twice by chance.
 SAME_SHARE = 0.6  # The share of the shorter wording's terms that the longer one must have.
 MAX_TEXT = 110  # Characters of the wording that is preferred.
-BREVITY = 0.2  # The share of other sessions from which a term makes a wording clearer.
+TERM_COST = 0.2
+"""What a term costs in the rating of a wording, chosen by hand: a term that fewer sessions have
+makes the wording worse, a term that more sessions have makes it better."""
+
 SHARED_TERMS = 2  # Terms that a clause shares with the wording of a request that covers it.
 
 NAMED_MOMENTS = (
@@ -65,11 +71,12 @@ NAMED_MOMENTS = (
 """Moments, and the words by which a request names them."""
 
 Key = tuple[str, ...]
-"""Terms that clauses share: two terms, NOT and a term, or the name of a document or tool."""
+"""Terms by which clauses of different sessions are found to be alike: two stems of content words,
+NOT and a stem, or the name of a document or tool."""
 
 
 class Occurrence(NamedTuple):
-    """A clause of a turn."""
+    """A clause that has the terms of a key, and the turn in which a person typed it."""
 
     clause: TypedClause
     turn: PersonTurn
@@ -100,16 +107,16 @@ class TermCounts(NamedTuple):
     """How often terms occur.
 
     Attributes:
-        total: occurrences of each term.
-        sessions: the number of sessions with each term.
+        occurrence_counts: the occurrences of each term.
+        session_counts: the number of sessions with each term.
     """
 
-    total: Counter[str]
-    sessions: Counter[str]
+    occurrence_counts: Counter[str]
+    session_counts: Counter[str]
 
     def compute_burst(self, terms: Iterable[str]) -> float:
         """Return how often the terms occur in a session that has them, on average; at least 1."""
-        bursts = [self.total[term] / self.sessions[term] for term in terms]
+        bursts = [self.occurrence_counts[term] / self.session_counts[term] for term in terms]
         return sum(bursts) / len(bursts)
 
 
@@ -185,20 +192,27 @@ def _rank_sessions(turns: Sequence[PersonTurn]) -> dict[str, int]:
 
 
 def _collect_keys(turns: Sequence[PersonTurn]) -> tuple[dict[Key, list[Occurrence]], TermCounts]:
-    """Return the occurrences of each key, and the counts of all terms."""
+    """Return which clauses share a key, and how often all terms occur.
+
+    The terms of a clause are the stems of its content words. A key is a pair of them, or another
+    small part that makes a request (`_list_keys`).
+
+    Returns:
+        The clauses that have each key, and the counts of terms.
+    """
     occurrences_by_key: defaultdict[Key, list[Occurrence]] = defaultdict(list)
-    total: Counter[str] = Counter()
+    occurrence_counts: Counter[str] = Counter()
     sessions_by_term: defaultdict[str, set[str]] = defaultdict(set)
     for turn in turns:
         for clause in _read_clauses(turn.text):
-            total.update(clause.terms)
+            occurrence_counts.update(clause.terms)
             for term in clause.terms:
                 sessions_by_term[term].add(turn.session)
             for key in _list_keys(clause):
                 occurrences_by_key[key].append(Occurrence(clause, turn))
 
     session_counts = Counter({term: len(names) for term, names in sessions_by_term.items()})
-    return occurrences_by_key, TermCounts(total, session_counts)
+    return occurrences_by_key, TermCounts(occurrence_counts, session_counts)
 
 
 @lru_cache(maxsize=1 << 14)
@@ -214,7 +228,7 @@ def _list_keys(clause: TypedClause) -> Iterator[Key]:
     """
     if len(clause.terms) > MAX_TERMS:
         return
-    terms = sorted(clause.terms - VAGUE)
+    terms = sorted(clause.terms - COMMON_STEMS)
     yield from combinations(terms, 2)
     for term in terms:
         if term.startswith("@"):
@@ -229,31 +243,35 @@ def _make_candidate(
     term_counts: TermCounts,
     session_ages: Mapping[str, int],
 ) -> RecurringKey | None:
-    """Return a key as a candidate for a standing request, with how much speaks for it.
+    """Return the candidate for a standing request that a key makes, None if it makes none.
+
+    A key must be in LEAST_SESSIONS sessions, and in enough of them in a request: an order or a
+    complaint. One session less suffices if all clauses are requests whose words say that they hold
+    from now on, such as "always".
 
     Args:
         key: terms that several clauses share.
         occurrences: the clauses that have these terms.
         term_counts: how often all terms occur.
         session_ages: how old each session is; 1 for the newest.
-
-    Returns:
-        None if the key is in too few sessions, or in too few of them in a request.
     """
-    sessions = {occurrence.turn.session for occurrence in occurrences}
-    if len(sessions) < LEAST_SESSIONS - 1:
-        return None
+    session_count = len({occurrence.turn.session for occurrence in occurrences})
+    if session_count < LEAST_LASTING_SESSIONS:
+        return None  # so are most keys
 
-    clearest = _choose_clearest(occurrences)
-    clauses = [occurrence.clause for occurrence in clearest.values()]
+    occurrence_by_session = _choose_clearest_by_session(occurrences)
+    clauses = [occurrence.clause for occurrence in occurrence_by_session.values()]
     if _find_request_share(clauses) < LEAST_REQUEST_SHARE:
         return None
-    is_lasting = all(clause.is_lasting and clause.is_request for clause in clauses)
-    if len(sessions) < LEAST_SESSIONS and not is_lasting:
+    are_all_lasting = all(clause.is_lasting and clause.is_request for clause in clauses)
+    if session_count < LEAST_SESSIONS and not are_all_lasting:
         return None
 
-    weights = {session: 0.5 ** (session_ages[session] / HALF_LIFE) for session in clearest}
-    return RecurringKey(key, _estimate_odds(key, clauses, term_counts), clearest, weights)
+    odds = _estimate_odds(key, clauses, term_counts)
+    weights = {}
+    for session in occurrence_by_session:
+        weights[session] = 0.5 ** (session_ages[session] / HALF_LIFE)
+    return RecurringKey(key, odds, occurrence_by_session, weights)
 
 
 def _find_request_share(clauses: Sequence[TypedClause]) -> float:
@@ -288,18 +306,22 @@ def _estimate_odds(key: Key, clauses: Sequence[TypedClause], term_counts: TermCo
     return math.exp(log_odds)
 
 
-def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]:
-    """Return the clearest occurrence in each session: a request, with the fewest other words."""
+def _choose_clearest_by_session(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]:
+    """Return of each session the clause that states a request most clearly.
 
-    def rank(occurrence: Occurrence) -> tuple[bool, int]:
+    Clauses that are requests come first, then those with the fewest words and names. All of them
+    have the terms of the key, so fewer words means fewer words on anything else.
+    """
+
+    def clarity_rank(occurrence: Occurrence) -> tuple[bool, int]:
         clause = occurrence.clause
-        is_other = not clause.is_request  # requests come first, as False sorts before True
-        return is_other, len(clause.terms) + clause.specifics
+        is_no_request = not clause.is_request  # requests come first, as False sorts before True
+        return is_no_request, len(clause.terms) + clause.specifics
 
     clearest: dict[str, Occurrence] = {}
     for occurrence in occurrences:
         session = occurrence.turn.session
-        if session not in clearest or rank(occurrence) < rank(clearest[session]):
+        if session not in clearest or clarity_rank(occurrence) < clarity_rank(clearest[session]):
             clearest[session] = occurrence
     return clearest
 
@@ -307,74 +329,90 @@ def _choose_clearest(occurrences: Iterable[Occurrence]) -> dict[str, Occurrence]
 def _choose_candidates(candidates: Sequence[RecurringKey], limit: int) -> list[RecurringKey]:
     """Return the candidates with the highest scores, at most `limit`.
 
-    Clauses that a chosen candidate covers do not count for the others, whose scores only fall. So
-    a candidate's score is computed again only when it is the highest of those that remain.
+    A clause may have the keys of several candidates. Once one of them is chosen, the clause does
+    not count for the others, so their scores fall. To compute all scores again after each choice
+    would take long. So the candidates are in a heap by their old scores. The first one is chosen if
+    its score takes all choices so far into account. Otherwise its score is computed again, and it
+    goes back into the heap.
     """
-    current = list(candidates)
+    current_candidates = list(candidates)
     # heapq pops the smallest item first, so that scores are negative.
     heap = [(-candidate.score, index) for index, candidate in enumerate(candidates)]
     heapq.heapify(heap)
     chosen: list[RecurringKey] = []
     chosen_terms: list[frozenset[str]] = []  # the terms of the wording of each chosen candidate
-    subtracted = [0] * len(candidates)  # how many of these each candidate was reduced by
+    # For each candidate, how many of the chosen ones its score takes into account.
+    considered_counts = [0] * len(candidates)
     while heap and len(chosen) < limit:
         negative_score, index = heapq.heappop(heap)
         if -negative_score < LEAST_SCORE:
             break
-        if subtracted[index] == len(chosen_terms):
-            chosen.append(current[index])
-            chosen_terms.append(_find_wording(current[index]).clause.terms)
+        candidate = current_candidates[index]
+        new_terms = chosen_terms[considered_counts[index] :]
+        if not new_terms:
+            chosen.append(candidate)
+            chosen_terms.append(_choose_wording(candidate).clause.terms)
             continue
 
-        reduced = _drop_covered(current[index], chosen_terms[subtracted[index] :])
-        subtracted[index] = len(chosen_terms)
-        if len(reduced.occurrences) >= LEAST_SESSIONS - 1 and _has_request(reduced):
-            current[index] = reduced
-            heapq.heappush(heap, (-reduced.score, index))
+        candidate = _drop_covered_occurrences(candidate, new_terms)
+        considered_counts[index] = len(chosen_terms)
+        if len(candidate.occurrences) >= LEAST_LASTING_SESSIONS and _has_request(candidate):
+            current_candidates[index] = candidate
+            heapq.heappush(heap, (-candidate.score, index))
     return chosen
 
 
-def _drop_covered(candidate: RecurringKey, chosen_terms: Sequence[frozenset[str]]) -> RecurringKey:
-    """Return a candidate without the clauses that make a request which was chosen already.
+def _drop_covered_occurrences(
+    candidate: RecurringKey, chosen_terms: Sequence[frozenset[str]]
+) -> RecurringKey:
+    """Return a candidate without the clauses that state a request which was chosen already.
+
+    A clause states a chosen request if it shares SHARED_TERMS terms with the wording of the
+    request, or as many as the key of the candidate has, if these are fewer.
 
     Args:
-        candidate: the candidate.
+        candidate: the candidate, with a clause of each session.
         chosen_terms: the terms of the wording of each chosen request.
     """
-    needed = min(SHARED_TERMS, len(candidate.key))
-    uncovered = {}
+    required_count = min(SHARED_TERMS, len(candidate.key))
+    remaining_occurrences = {}
     for session, occurrence in candidate.occurrences.items():
         terms = occurrence.clause.terms
-        if not any(len(terms & wording) >= needed for wording in chosen_terms):
-            uncovered[session] = occurrence
-    return candidate._replace(occurrences=uncovered)
+        is_covered = any(len(terms & chosen) >= required_count for chosen in chosen_terms)
+        if not is_covered:
+            remaining_occurrences[session] = occurrence
+    return candidate._replace(occurrences=remaining_occurrences)
 
 
 def _has_request(candidate: RecurringKey) -> bool:
     return any(occurrence.clause.is_request for occurrence in candidate.occurrences.values())
 
 
-def _find_wording(candidate: RecurringKey) -> Occurrence:
-    """Return the clearest wording of a request: short, an order if any is, in common terms.
+def _choose_wording(candidate: RecurringKey) -> Occurrence:
+    """Return the clause that words a request best.
 
-    A wording that a later one contradicts, as by another prefix of branch names, is left out.
+    Short clauses are preferred, and among these orders to complaints. Of the preferred ones the
+    best is that with the most terms which other sessions use as well. Each term and each name of a
+    thing costs TERM_COST, so that the wording does not get long. A clause that a later one
+    contradicts, as by another prefix of branch names, is left out.
     """
     session_count = len(candidate.occurrences)
     requests = []
-    term_sessions: Counter[str] = Counter()  # in how many sessions each term occurs
+    sessions_with_term: Counter[str] = Counter()
     for occurrence in candidate.occurrences.values():
-        term_sessions.update(occurrence.clause.terms)
+        sessions_with_term.update(occurrence.clause.terms)
         if occurrence.clause.is_request:
             requests.append(occurrence)
     requests = _drop_contradicted(requests)
-    short = [request for request in requests if len(request.clause.text) <= MAX_TEXT]
-    short_orders = [request for request in short if not request.clause.is_complaint]
+    short_requests = [request for request in requests if len(request.clause.text) <= MAX_TEXT]
+    short_orders = [request for request in short_requests if not request.clause.is_complaint]
 
-    def rate(request: Occurrence) -> float:
-        shares = [term_sessions[term] / session_count for term in request.clause.terms]
-        return sum(share - BREVITY for share in shares) - BREVITY * request.clause.specifics
+    def rate_wording(request: Occurrence) -> float:
+        shares = [sessions_with_term[term] / session_count for term in request.clause.terms]
+        term_rating = sum(share - TERM_COST for share in shares)
+        return term_rating - TERM_COST * request.clause.specifics
 
-    return max(short_orders or short or requests, key=rate)
+    return max(short_orders or short_requests or requests, key=rate_wording)
 
 
 def _drop_contradicted(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
@@ -392,18 +430,20 @@ def _drop_contradicted(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
 
 def _build_standing_request(candidate: RecurringKey) -> StandingRequest:
     """Return a chosen candidate as a standing request, with its wording and all quotations."""
-    wording = _find_wording(candidate).clause
+    wording = _choose_wording(candidate).clause
     occurrences = sorted(candidate.occurrences.values(), key=lambda item: item.turn.at)
     quotations = []
+    next_moments = []  # what the agent did next in each session, such as `before:commit`
     for clause, turn in occurrences:
         quotations.append(Quotation(clause.text, turn.session, turn.at.date()))
+        next_moments.append(turn.then)
     return StandingRequest(
         text=wording.text,
         terms=tuple(sorted(wording.terms)),
         sessions=len(occurrences),
         people=len({occurrence.turn.person for occurrence in occurrences}),
         occurrences=tuple(quotations),
-        when=_find_moment(wording.text, [occurrence.turn.then for occurrence in occurrences]),
+        when=_find_moment(wording.text, next_moments),
         score=candidate.score,
     )
 
@@ -411,18 +451,21 @@ def _build_standing_request(candidate: RecurringKey) -> StandingRequest:
 def _find_moment(text: str, next_moments: Sequence[str]) -> str:
     """Return when agents are to be told a request, as `before:commit`, or `start` of a session.
 
-    That is a moment which the words of the request name and before which most sessions made it.
+    A moment is found only if the words of the request name it. In at least half of the sessions it
+    must also be what the agent did next after the request. If no session shows any command, the
+    words alone decide.
 
     Args:
         text: the wording of the request.
         next_moments: the moment that followed the request in each session, "" for none.
     """
-    named = [moment for moment, pattern in NAMED_MOMENTS if pattern.search(text)]
-    counts = Counter(moment for moment in next_moments if moment in named)
-    for moment, count in counts.most_common(1):
+    named_moments = [moment for moment, pattern in NAMED_MOMENTS if pattern.search(text)]
+    counts = Counter(moment for moment in next_moments if moment in named_moments)
+    if counts:
+        most_common_moment, count = counts.most_common(1)[0]
         if 2 * count >= len(next_moments):
-            return moment
-    has_commands = any(next_moments)  # else the transcripts show none, and the words decide
-    if named and not has_commands:
-        return named[0]
+            return most_common_moment
+    has_commands = any(next_moments)
+    if named_moments and not has_commands:
+        return named_moments[0]
     return "start"

@@ -22,7 +22,7 @@ VERBS = frozenset(
 )
 """Verbs that begin an order."""
 
-FILLERS = frozenset(
+FILLER_WORDS = frozenset(
     """please pls ok okay yes yeah yep no sure great good nice thanks thank cool now well hey hi
     maybe want need like go ahead make sure also actually right let's lets know sorry really one
     two thing things here there i'd i'll i'm you're we're it's that's there's don't""".split()
@@ -31,7 +31,7 @@ FILLERS = frozenset(
 
 NEGATIONS = frozenset("not never no without avoid stop dont doesnt".split())
 
-VAGUE = frozenset(
+COMMON_STEMS = frozenset(
     """again already also anyth bit even ever everyth first full get giv last look many mention
     mor much next only per put sam see someth tak tim try way whol within""".split()
 )

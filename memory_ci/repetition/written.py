@@ -20,16 +20,16 @@ MAX_LINES = 2_000  # Lines of a document that are compared.
 MAX_LINE = 400  # Characters of a sentence that is compared.
 MIN_TERMS = 2  # Terms of a sentence that says anything.
 SHARED_TERMS = 3  # Terms that a rule shares with a request that it says.
-SHARE = 0.6  # The share of the request's terms that they are at least.
-SHORT_RULE = 6  # Terms of a clause at most that says a request of two terms.
+SHARED_SHARE = 0.6  # The share of the request's terms that they are at least.
+MAX_SHORT_RULE = 6  # Terms of a clause at most that says a request of two terms.
 
 FENCE = Regex(r"\s*(?:```|~~~)")
 HEADING = Regex(r"\s*#{1,6}\s")
 BLOCK_START = Regex(r"\s*(?:(?:[-*+>|]|\d{1,3}[.)]|#{1,6})(?:\s|$)|\|)")
 """The beginning of an item of a list, a heading, a quotation or a row of a table."""
 
-FORBIDDING = Regex(r"\W*(?:do not|don't|don\u2019t|never|avoid|no)\b", re.IGNORECASE)
-FORBIDDING_LEAD = Regex(
+FORBIDDING_START = Regex(r"\W*(?:do not|don't|don\u2019t|never|avoid|no)\b", re.IGNORECASE)
+FORBIDDING_WORDS = Regex(
     r"\b(?:do not|don't|don\u2019t|donts|never|avoid|not (?:to|do)|wrong|bad|forbidden|prohibited"
     r"|anti-?patterns?|mistakes?|pitfalls?)\b|\u274c",
     re.IGNORECASE,
@@ -57,7 +57,7 @@ class WrittenRule(NamedTuple):
     @property
     def is_forbidden_example(self) -> bool:
         """Whether it is listed as a thing not to do, so that its words say the opposite."""
-        return bool(FORBIDDING_LEAD.search(self.lead)) and not FORBIDDING.match(self.text)
+        return bool(FORBIDDING_WORDS.search(self.lead)) and not FORBIDDING_START.match(self.text)
 
     @property
     def place(self) -> str:
@@ -68,6 +68,9 @@ class WrittenRule(NamedTuple):
 def list_rules(path: str, text: str) -> list[WrittenRule]:
     """Return the sentences of a Markdown document that may be rules.
 
+    A sentence may be a rule if it is not too long and has MIN_TERMS content words. Each has its
+    lead: the last heading above it, or the sentence that introduces its list.
+
     >>> rules = list_rules("AGENTS.md", "Run all tests. Never\\npush to main.")
     >>> [(rule.line, rule.text) for rule in rules]
     [(1, 'Run all tests'), (1, 'Never push to main')]
@@ -76,13 +79,16 @@ def list_rules(path: str, text: str) -> list[WrittenRule]:
     lead = ""  # the last heading, or sentence that introduces a list
     for block in _list_blocks(text.splitlines()[:MAX_LINES]):
         is_heading = HEADING.match(block[0].text) is not None
-        block = _drop_marker(block)
-        for sentence in _list_sentences(block):
-            bare = sentence.text.strip(" \t-*#>0123456789.")
-            if len(bare) <= MAX_LINE and len(read_clause(bare).terms) >= MIN_TERMS:
-                rules.append(WrittenRule(path, sentence.number, bare, lead))
-        last_line = block[-1].text
-        if is_heading or last_line.endswith((":", ":**")):
+        lines = _drop_marker(block)
+        for sentence in _list_sentences(lines):
+            # Without the marks of nested lists and emphasis, and the number of an item (`2.1.`).
+            text = sentence.text.strip(" \t-*#>0123456789.")
+            has_enough_terms = len(read_clause(text).terms) >= MIN_TERMS
+            if len(text) <= MAX_LINE and has_enough_terms:
+                rules.append(WrittenRule(path, sentence.number, text, lead))
+        last_line = lines[-1].text
+        introduces_list = last_line.endswith((":", ":**"))
+        if is_heading or introduces_list:
             lead = last_line
     return rules
 
@@ -159,14 +165,22 @@ def find_written(request: Sequence[str], rules: Iterable[WrittenRule]) -> Writte
 
 
 def _covers(rule: WrittenRule, terms: frozenset[str]) -> bool:
-    """Return whether a clause of a rule has most terms of a request, or all of a short one.
+    """Return whether a rule says what people ask of agents, so that it need not be added.
 
-    This is stricter than the comparison of two requests: people read that the rule says it already.
+    A clause of the rule must have most terms of the request. If the request is short, the clause
+    must have all of them, and be short itself. This is stricter than the comparison of two
+    requests: people are told that a document has the rule already, which must be true.
+
+    Args:
+        rule: the rule.
+        terms: the terms of the request, as stems.
     """
     for clause in list_clauses(rule.text):
-        shared = len(clause.terms & terms)
-        if shared >= SHARED_TERMS and shared >= SHARE * len(terms):
+        shared_count = len(clause.terms & terms)
+        has_most_terms = shared_count >= SHARED_SHARE * len(terms)
+        if shared_count >= SHARED_TERMS and has_most_terms:
             return True
-        if shared == len(terms) and len(clause.terms) <= SHORT_RULE:
+        has_all_terms = shared_count == len(terms)
+        if has_all_terms and len(clause.terms) <= MAX_SHORT_RULE:
             return True
     return False

@@ -15,13 +15,13 @@ from memory_ci.search.database import (
     LIST_FEEDBACK,
     LIST_FILES,
     Index,
-    check_identity,
-    check_schema,
     connect,
     create,
     entries_by_path,
     feedback_by_path,
+    require_index_schema,
     require_intact,
+    require_this_version,
 )
 from memory_ci.search.rows import ENTRY_COLUMNS, Row
 
@@ -86,8 +86,8 @@ def verify(path: Path, fresh: Index) -> list[Finding]:
     """
     try:
         with closing(_read_into_memory(path)) as connection:
-            check_identity(connection)
-            check_schema(connection)
+            require_this_version(connection)
+            require_index_schema(connection)
             differences = list(_list_differences(connection, fresh.connection))
             if not differences:
                 require_intact(connection)

@@ -66,12 +66,12 @@ class RowChanges(msgspec.Struct, frozen=True):
 
     Attributes:
         missing_indices: the indices of those wanted rows that the index lacks.
-        moved: the new lines of rows whose entry moved within the file.
+        moved_rows: the new lines of rows whose entry moved within the file.
         unwanted_numbers: the numbers of the rows that are not wanted.
     """
 
     missing_indices: list[int]
-    moved: list[RowLine]
+    moved_rows: list[RowLine]
     unwanted_numbers: list[int]
 
 
@@ -107,7 +107,7 @@ def open_index(path: Path | None, *, lock_timeout: float = LOCK_TIMEOUT) -> Iter
         yield index
         was_successful = True
     finally:
-        index.close(keep=was_successful)
+        index.close(save_changes=was_successful)
 
 
 def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
@@ -136,7 +136,7 @@ def sync(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
 def _fill(index: Index, files: Mapping[str, str], load: Load) -> SyncReport:
     """Read the files that changed since the last sync into the index.
 
-    The rows of a changed file stay until it was read: those of entries that it still has are kept.
+    The rows of a changed file stay until it was read: rows of entries that it still has are kept.
 
     Args:
         index: the index.
@@ -232,14 +232,14 @@ def update_rows(
         wanted_rows: the line and the digest of each row that is wanted.
 
     Returns:
-        The indices of those of `wanted_rows` that the database lacks.
+        The indices of the wanted rows that the database lacks.
     """
     changes = compare_rows(old_rows, wanted_rows)
     if changes.unwanted_numbers:
         row_numbers = json.dumps(changes.unwanted_numbers)
         connection.execute(FORGET_TEXT, (row_numbers,))
         connection.execute(FORGET_ENTRIES, (row_numbers,))
-    connection.executemany(MOVE_ENTRY, [(row.line, row.row_number) for row in changes.moved])
+    connection.executemany(MOVE_ENTRY, [(row.line, row.row_number) for row in changes.moved_rows])
     return changes.missing_indices
 
 

@@ -22,7 +22,7 @@ from memory_ci.search.rows import (
     ENTRY_COLUMNS,
     FEEDBACK_COLUMNS,
     FILE_COLUMNS,
-    FUNCTIONS,
+    SQL_FUNCTIONS,
     Row,
     entry_digest,
     file_digest,
@@ -122,7 +122,7 @@ def seal_path(path: Path) -> Path:
 def _read_fingerprint(path: Path) -> str:
     """Return size, times in nanoseconds and inode.
 
-    A copy may keep the time of modification, but never that of change.
+    A copy of a file may keep its time of modification (mtime), but not its time of change (ctime).
     """
     state = path.stat()
     return f"{state.st_size} {state.st_mtime_ns} {state.st_ctime_ns} {state.st_ino}\n"
@@ -255,16 +255,16 @@ class Index:
             return error
         return None
 
-    def close(self, *, keep: bool) -> None:
+    def close(self, *, save_changes: bool) -> None:
         """End the transaction and close the database.
 
         Changes that cannot be saved are made again next time.
 
         Args:
-            keep: whether the changes are saved.
+            save_changes: whether the changes are saved; otherwise they are undone.
         """
         with suppress(sqlite3.DatabaseError):
-            self.connection.execute("COMMIT" if keep else "ROLLBACK")
+            self.connection.execute("COMMIT" if save_changes else "ROLLBACK")
             if self._path is not None and not self.is_temporary:
                 seal(self._path)
         self.connection.close()
@@ -308,9 +308,9 @@ class Index:
         Args:
             is_unchanged: whether no other program changed the file.
         """
-        check_identity(self.connection)
+        require_this_version(self.connection)
         if not is_unchanged:
-            check_schema(self.connection)
+            require_index_schema(self.connection)
             require_intact(self.connection)
             self.connection.execute("DELETE FROM verdicts")
 
@@ -338,7 +338,7 @@ def connect(database: Path | str, timeout: float = 0) -> sqlite3.Connection:
     if not is_regular_or_absent(database):
         raise OSError(errno.EINVAL, "is not a regular file", str(database))
     connection = sqlite3.connect(database, timeout=timeout, isolation_level=None)
-    for name, arguments, function in FUNCTIONS:
+    for name, arguments, function in SQL_FUNCTIONS:
         connection.create_function(name, arguments, function, deterministic=True)
     return connection
 
@@ -354,7 +354,7 @@ def create(connection: sqlite3.Connection) -> None:
     connection.executemany("INSERT INTO meta VALUES (?, ?)", IDENTITY.items())
 
 
-def check_identity(connection: sqlite3.Connection) -> None:
+def require_this_version(connection: sqlite3.Connection) -> None:
     """Check that an index has the schema version and the tokenizer of this program.
 
     Raises:
@@ -364,7 +364,7 @@ def check_identity(connection: sqlite3.Connection) -> None:
         raise sqlite3.DatabaseError("an index of another version")
 
 
-def check_schema(connection: sqlite3.Connection) -> None:
+def require_index_schema(connection: sqlite3.Connection) -> None:
     """Check that an index has exactly the tables, indexes and triggers of a new one.
 
     Raises:

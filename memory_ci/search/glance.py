@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from memory_ci.search.database import check_identity, check_schema
+from memory_ci.search.database import require_index_schema, require_this_version
 from memory_ci.search.rows import HASH_BYTES
 from memory_ci.search.search import RANKED_SCOPES, SEARCHED_STATUSES
 
@@ -48,8 +48,8 @@ def glance(path: Path) -> Glance | None:
     uri = f"{path.absolute().as_uri()}?mode=ro"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)) as connection:
-            check_identity(connection)
-            check_schema(connection)
+            require_this_version(connection)
+            require_index_schema(connection)
             values = (json.dumps(RANKED_SCOPES), json.dumps(SEARCHED_STATUSES))
             (text_count,) = connection.execute(COUNT_TEXTS, values).fetchone()
             oids = dict(connection.execute(LIST_OIDS))

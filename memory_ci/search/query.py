@@ -99,8 +99,8 @@ def build_terms(
 
     Args:
         task: the task.
-        corpus: in how many entries terms are. With it the terms of the other lines are those of the
-            highest frequency x rarity, without those that no entry has.
+        corpus: in how many entries terms are. With it the terms of the other lines are chosen by
+            frequency x rarity, and terms that no entry has are left out.
         paths: the files that the work touches, whose words come once. They count only if the task
             has terms itself.
     """
@@ -131,7 +131,7 @@ def _drop_stop_words(title_words: list[str], body_words: list[str]) -> tuple[lis
 
 
 def _choose_stop_words(terms: Set[str]) -> frozenset[str]:
-    """Return the stop words of English, with those of a second language if the task is in it.
+    """Return the stop words of English, and of a second language if the task is in it.
 
     It is if the task has at least two of its stop words, and more than of English: German `die` and
     `bin` are no stop words in an English task.

@@ -52,7 +52,7 @@ class Traits(msgspec.Struct, frozen=True):
 def fuse_scores(lexical: EntryScores, vectors: EntryScores) -> EntryScores:
     """Return the relevance of each entry that the search by words or by vectors found.
 
-    The scores of both are blended; if one search found nothing, those of the other are normalised.
+    The scores of both are blended. If one search found nothing, the other scores are normalised.
 
     Args:
         lexical: the scores of the search by words.
@@ -259,9 +259,9 @@ def order_corrections(
 
     An entry corrects the entries that it supersedes, directly or through others. These are
     withheld. If its type is corrective, it also corrects those that it contradicts. These are
-    served after it. A correction takes the best position among its own and those of the entries
-    that it corrects. Entries that supersede one another in a circle are all served: nobody can say
-    which of them holds.
+    served after it. A correction takes its own position or, if it is better, the position of an
+    entry that it corrects. Entries that supersede one another in a circle are all served: nobody
+    can say which of them holds.
 
     Args:
         hits: hits of different ids, best first.
@@ -357,8 +357,8 @@ def diversify(hits: Sequence[Hit]) -> list[Hit]:
     The hits are chosen one by one, each time the one with the highest score x novelty, after
     maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998). Novelty is
     1 - 0.4 x the Jaccard index of content words with the most similar hit chosen before, and 1
-    where that index is below a half. It becomes a factor of the score, so that the order is that of
-    the scores.
+    where that index is below a half. It becomes a factor of the score, so that the hits are in
+    the order of their scores.
 
     Args:
         hits: hits, best first.

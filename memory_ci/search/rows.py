@@ -51,7 +51,7 @@ class EntryDigest(msgspec.Struct, frozen=True):
 
 @cache
 def _make_front_decoder() -> msgspec.msgpack.Decoder[Any]:
-    """Return the decoder of the column `front`; to make it takes 2 ms, which a build is spared."""
+    """Return the decoder of the column `front`. To make it takes 2 ms, and a build needs none."""
     fields = msgspec.structs.fields(Entry)
     columns = [(field.name, field.type) for field in fields if field.name in FRONT_FIELDS]
     front = msgspec.defstruct("Front", columns, array_like=True)
@@ -235,7 +235,7 @@ def cited(front: bytes) -> str:
 
 
 # The name, the number of arguments and the code of each function that schema.sql calls.
-FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))
+SQL_FUNCTIONS = (("hidden_parts", 2, hidden_parts), ("cited", 1, cited))
 
 
 def _find_identifiers(shapes: bytes) -> list[int]:

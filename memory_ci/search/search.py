@@ -335,7 +335,7 @@ def list_session_places(index: Index) -> list[tuple[str, str, int]]:
 
 
 def list_existing_ids(index: Index, ids: Iterable[str]) -> frozenset[str]:
-    """Return those of `ids` that an entry has, whatever its scope and status."""
+    """Return the ids among `ids` that an entry has, whatever its scope and status."""
     values = {"ids": json.dumps(sorted(set(ids)))}
     return frozenset(index.read(LIST_IDS, values, lambda row: str(row[0])))
 

@@ -66,7 +66,7 @@ class StoredVectors(NamedTuple):
 
 
 class NearEntry(NamedTuple):
-    """An entry and the cosine of its vector with that of the task.
+    """An entry and the cosine of its vector with the vector of the task.
 
     The cosine is in [-1, 1]; 0 for a vector of zeros.
     """
@@ -206,7 +206,7 @@ def find_nearest(
 def _find_nearest(
     index: Index, query: Vectors, model_id: str, depth: int, entry_hashes: Sequence[EntryHash]
 ) -> Nearest:
-    """Return those of some entries whose vectors have the highest cosine with a query.
+    """Return, of some entries, those with the highest cosine with a query.
 
     Args:
         index: the index.
@@ -229,7 +229,7 @@ def _choose_nearest(
     depth: int,
     entry_hashes: Sequence[EntryHash],
 ) -> Nearest:
-    """Return those of some entries that have the highest cosines, at most `depth`.
+    """Return, of some entries, the `depth` with the highest cosines.
 
     Args:
         index: the index, from which these entries are read.
@@ -276,7 +276,7 @@ def find_nearest_to_texts(
     for text_hash in hashes:
         if text_hash not in vector_by_hash:
             continue
-        # In the index numbers are little-endian; a query has those of this machine.
+        # In the index numbers are little-endian; a query has them in the order of this machine.
         query_data = _swap_to_little_endian(array("f", vector_by_hash[text_hash]))
         cosines = _compute_cosines(all_vectors, Vectors(stored_vectors.dim, query_data))
         nearest_by_hash[text_hash] = _choose_nearest(
@@ -293,7 +293,7 @@ def list_missing_texts(index: Index, model_id: str, **filters: Unpack[Filters]) 
 
 
 def store_vectors(index: Index, model_id: str, hashes: Sequence[bytes], vectors: Vectors) -> None:
-    """Add vectors to those of a model; vectors of texts that are gone are deleted.
+    """Add vectors to the vectors of a model, and delete vectors of texts that are gone.
 
     Stored vectors of another dimension are deleted as well: the model is not the same.
 

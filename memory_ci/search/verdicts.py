@@ -13,7 +13,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from memory_ci.search.builder import open_index
-from memory_ci.search.database import check_identity, is_sealed, refuse_pipes
+from memory_ci.search.database import is_sealed, refuse_pipes, require_this_version
 
 MAX_ROWS = 20_000  # The oldest beyond these are deleted: a retrieval needs some hundreds.
 LOCK_TIMEOUT = 0.5  # Seconds to wait for another process: a verdict that is lost is made again.
@@ -23,7 +23,7 @@ FORGET = "DELETE FROM verdicts WHERE row <= (SELECT max(row) FROM verdicts) - ?"
 
 
 def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
-    """Return the cached verdicts by key; those of an index that was changed by others are ignored.
+    """Return the cached verdicts by key; an index that was changed by others has none.
 
     Args:
         path: the index file.
@@ -37,7 +37,7 @@ def read_verdicts(path: Path, keys: Collection[str]) -> dict[str, str]:
         refuse_pipes(path)
         uri = f"{path.absolute().as_uri()}?mode=ro"
         with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
-            check_identity(connection)
+            require_this_version(connection)
             return dict(connection.execute(READ, (json.dumps(list(keys)),)))
     return {}
 

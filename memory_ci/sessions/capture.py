@@ -30,7 +30,7 @@ from memory_ci.gitrepo.sessionrefs import (
     session_ref,
     store,
 )
-from memory_ci.memory.forgotten import tombstones_here
+from memory_ci.memory.forgotten import read_tombstones_here
 from memory_ci.memory.workspace import Workspace, work_tree
 from memory_ci.records.event import Session
 from memory_ci.regex import Regex
@@ -183,7 +183,7 @@ def store_sessions(
     days = workspace.config.sessions.keep_days
     oldest = now - timedelta(days=days) if days else None
     if oldest and not dry_run:
-        expired = [stored for stored in list_stored(workspace.repo) if stored.at < oldest]
+        expired = [stored for stored in list_stored(workspace.repo) if stored.ended_at < oldest]
         delete(workspace.repo, expired)
 
     written_at = datetime.fromtimestamp(path.stat().st_mtime, UTC)
@@ -193,7 +193,7 @@ def store_sessions(
         for session in sessions
     ]
     captured = []
-    for session in tombstones_here(workspace).mask_all(masked_sessions):
+    for session in read_tombstones_here(workspace).mask_all(masked_sessions):
         ended = session.ended or written_at
         is_expired = oldest is not None and ended < oldest
         stored_time = None if is_expired else ended

@@ -41,7 +41,7 @@ class CapturedSessions:
         A session is stored as a digest, a file of lines whose first line is the header. Within the
         limits the newest sessions are read; `problems` gets a message on each other one.
         """
-        newest_first = sorted(self.stored, key=lambda stored: stored.at, reverse=True)
+        newest_first = sorted(self.stored, key=lambda stored: stored.ended_at, reverse=True)
         read_count = min(len(newest_first), MAX_SESSIONS)
         header_by_ref: dict[str, Session] = {}
 

@@ -26,7 +26,7 @@ from memory_ci.text import plural
 TRAILER_KEY = "Entire-Checkpoint"
 TRAILER_LOG_OPTIONS = ("--fixed-strings", "--regexp-ignore-case", f"--grep={TRAILER_KEY}:")
 TIME_TOLERANCE = timedelta(hours=1)
-"""By how much the time of a session or checkpoint may miss that of its commit, chosen by hand."""
+"""How far the times of a session and of its commit may be apart, chosen by hand."""
 
 MAX_TIME_TO_MERGE = timedelta(days=14)
 """The longest time between work and its merge, chosen by hand."""

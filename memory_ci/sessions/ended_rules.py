@@ -13,8 +13,8 @@ from datetime import time as time_of_day
 from typing import NamedTuple
 
 from memory_ci.extraction.stance import is_opposite
-from memory_ci.lifecycle.compaction import may_retire, retire
-from memory_ci.memory.gone_names import find_gone
+from memory_ci.lifecycle.compaction import make_retirement, may_retire
+from memory_ci.memory.gone_names import describe_gone_name
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.plan import Change
@@ -54,7 +54,7 @@ def plan_ended(
         if may_retire(entry):
             reason = _describe_success(entry, archive) or _describe_missing_name(tip, entry)
             if reason:
-                yield retire(located_entry, reason)
+                yield make_retirement(located_entry, reason)
 
 
 def _describe_missing_name(tip: Snapshot, entry: Entry) -> str:
@@ -64,14 +64,14 @@ def _describe_missing_name(tip: Snapshot, entry: Entry) -> str:
     they are about, and cites are checked elsewhere.
     """
     is_rule_of_conduct = entry.type == "directive" and entry.engine == REPETITION_ENGINE
-    return find_gone(tip, entry.title) if is_rule_of_conduct else ""
+    return describe_gone_name(tip, entry.title) if is_rule_of_conduct else ""
 
 
 def _describe_success(entry: Entry, archive: SessionArchive) -> str:
     """Return a message if the command of a known failure worked after it last failed, else "".
 
     Args:
-        entry: an entry; that of a known failure is served at the moment `before:command …`.
+        entry: an entry; a known failure has the moment `before:command …`.
         archive: the sessions of the repository, with the commands that failed or succeeded.
     """
     moment = entry.when or ""

@@ -24,8 +24,8 @@ from memory_ci.extraction.stance import is_opposite
 from memory_ci.files import save_if_changed
 from memory_ci.gitrepo.edits import blame_lines
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.forgotten import read_rejected, tombstones_at
-from memory_ci.memory.gone_names import find_gone
+from memory_ci.memory.forgotten import read_rejected, read_tombstones_at
+from memory_ci.memory.gone_names import describe_gone_name
 from memory_ci.memory.known_hooks import read_hook_settings, suggest_hook
 from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot, Workspace, open_workspace
@@ -142,7 +142,7 @@ def _list_proposed_requests(
             continue
         if _is_taken_back(request, archive.turns):
             continue
-        if find_gone(snapshot, request.text):
+        if describe_gone_name(snapshot, request.text):
             continue
         rule = find_existing_rule(snapshot, request.terms, written_rules)
         if rule is None:
@@ -435,7 +435,7 @@ def _remove_declined_and_unsafe(snapshot: Snapshot, repeated: Iterable[Repeated]
         key, *titles = line.split(maxsplit=1)
         declined_keys.add(key)
         declined_titles += titles
-    tombstones = tombstones_at(snapshot)  # hashes of forgotten words
+    tombstones = read_tombstones_at(snapshot)  # hashes of forgotten words
     wanted = []
     for item in repeated:
         if not item.keys.isdisjoint(declined_keys) or _is_reworded(item, declined_titles):

@@ -286,7 +286,7 @@ def _list_captured(captured: Iterable[StoredSession]) -> Iterator[Source]:
     """Yield the sessions that were captured into refs, which have no author."""
     for stored in captured:
         file = TreeFile(stored.ref, f"{stored.oid}:{DIGEST}")
-        yield Source((file,), "", stored.at)
+        yield Source((file,), "", stored.ended_at)
 
 
 def _list_in_refs(repo: Repository) -> Iterator[Source]:

@@ -23,7 +23,7 @@ from memory_ci.repetition.commands import (
 )
 from memory_ci.sessions.moments import FORMS_BY_MOMENT, RUNS_DIRECTORY, hold_note
 
-EDIT_LINE = "edit"  # The first line of a note; an edit begins the note anew.
+EDIT_LINE = "edit"  # The first line of a note; an edit removes all other lines.
 MAX_NOTE = 20_000  # Bytes of a note.
 MAX_COMMANDS = 200  # Commands that a note holds.
 

@@ -2,7 +2,7 @@
 
 An episode describes one merged or declined change; an amendment is a later addition to it. Either
 is an episode record, and is written as a document: front matter between two `---` lines and one
-line of text. A file of one document and that of a whole month are read in the same way.
+line of text. A file has one document or the documents of a month, and is read in the same way.
 """
 
 from __future__ import annotations
@@ -537,8 +537,8 @@ def _locate_error(message: str, nodes: Mapping[str, YamlNode]) -> YamlTextError:
 
     Args:
         message: the message of msgspec, which ends with the path of the value.
-        nodes: the front matter. Where the path leads out of it, the line is that of the last value
-            on the way.
+        nodes: the front matter. If the path leads out of it, the last value on the way has
+            the line.
     """
     path_match = BAD_PLACE.search(message)
     if path_match is None:

@@ -405,7 +405,7 @@ def edit_front_matter(
 def _plan_replacements(
     fields: Sequence[Field], before: Entry, after: Entry, line_count: int
 ) -> list[_LineReplacement]:
-    """Return the replacements that turn the front matter of `before` into that of `after`.
+    """Return the replacements that make the front matter of `before` the one of `after`.
 
     They are in the order of their lines. Those at one line are in canonical order of the fields.
     """
@@ -430,7 +430,7 @@ def _plan_replacements(
 
 
 def _find_insertion_line(key: str, fields: Sequence[Field], line_count: int) -> int:
-    """Return the line before which a new field belongs: that of the next field in canonical order.
+    """Return the line of the next field in canonical order, before which a new field belongs.
 
     Without a next field that is the end of the front matter. Unknown keys are no next field.
     """

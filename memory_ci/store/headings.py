@@ -1,6 +1,6 @@
 """Find Markdown headings and code blocks, in time that grows with the length of the text only.
 
-They are those of CommonMark 0.31, sections 4.2, 4.3 and 4.5.
+They are defined by CommonMark 0.31, sections 4.2, 4.3 and 4.5.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ SCOPE_ORDER: tuple[ScopeName, ...] = ("session", "institutional", "project", "te
 def classify_scope(path: str, patterns: ScopePatterns) -> ScopeOf | None:
     """Return the scope of the memory file at a path: where its entries apply.
 
-    None if the path is not that of a memory file. Any string may be a path. This decides which
+    None if there can be no memory file at the path. Any string may be a path. This decides which
     files are read; `is_canonical_path` decides which may be written, and allows fewer.
 
     Args:
@@ -66,9 +66,9 @@ def is_canonical_path(path: str) -> bool:
     """Return whether a memory file may be written at `path`.
 
     It must be relative, without `.`, `..` or doubled slashes, and outside of git's own directory on
-    any system. The names are those of git's verify_path (read-cache.c, path.c): `.git` in any case,
-    `git~1`, either with a stream of NTFS. Windows drops dots and blanks at the end of a name, so
-    such a name has two spellings there.
+    any system. Git refuses the same names in verify_path (read-cache.c, path.c): `.git` in any
+    case, `git~1`, either with a stream of NTFS. Windows drops dots and blanks at the end of a name,
+    so such a name has two spellings there.
 
     >>> paths = ("src/MEMORY.md", "./MEMORY.md", "a//b", ".GIT/x", "a./b")
     >>> [is_canonical_path(path) for path in paths]

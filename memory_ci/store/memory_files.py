@@ -281,7 +281,7 @@ def locate_entries(
 ) -> LoadedFile:
     """Return the entries of a parsed memory file, each with its line and its scope.
 
-    The scope of an entry is that of its file. An inbox fragment (a new entry in a file of its own)
+    An entry has the scope of its file. An inbox fragment (a new entry in a file of its own)
     names the scope itself; a fragment that can be read but has not exactly one entry is reported.
 
     Args:

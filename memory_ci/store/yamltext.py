@@ -300,7 +300,7 @@ class _EventReader:
         return nodes
 
     def _iter_keys(self) -> Iterator[Any]:
-        """Yield the events that begin keys of a mapping; the caller takes those of its values."""
+        """Yield the events that begin keys of a mapping; the caller takes the events of values."""
         event = self._next_event()
         while _get_kind(event) != "MappingEnd":
             yield event

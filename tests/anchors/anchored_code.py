@@ -1,4 +1,4 @@
-"""Code that anchors point to, and the verdict on an anchor."""
+"""Sample code for tests of anchors, and a function that judges an anchor against new texts."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ SHIFTED = "# a licence\n# in three\n# lines\n" + CLIENT
 EDITED = CLIENT.replace("no idempotency key", "a key is needed")
 
 
-def seen(anchor: Anchor, text: str | None, then: str | None = CLIENT, **others: str) -> Verdict:
-    """The verdict where the file reads `text` now (None: it is gone) and `others` may hold it."""
+def judge_text(
+    anchor: Anchor, text: str | None, then: str | None = CLIENT, **others: str
+) -> Verdict:
+    """Return the verdict on an anchor if its file has a new text (None: removed) and `others` are the other files."""
     files = ({"client.py": text} if text is not None else {}) | {
-        f"{name}.py": other for name, other in others.items()
+        f"{name}.py": text for name, text in others.items()
     }
     return judge_anchor(anchor, then, files, "client.py" if text is not None else None)

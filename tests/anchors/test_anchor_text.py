@@ -1,4 +1,4 @@
-"""Anchors as text: reading, writing, and making them of cites."""
+"""Tests of anchors as text: reading, writing, and making them from cites."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ names = st.none() | st.text(
 
 @examples(200)
 @given(paths, lines, st.text("0123456789abcdef", min_size=7, max_size=40), names, st.booleans())
-def test_an_anchor_reads_as_it_was_written(
+def test_a_formatted_anchor_parses_to_the_same_anchor(
     path: str, span: tuple[int, int] | None, commit: str, symbol: str | None, is_hashed: bool
 ) -> None:
     first, last = span or (None, None)
@@ -53,7 +53,7 @@ def test_a_path_that_looks_like_an_anchor_is_read_as_a_path(path: str, line: int
 
 @examples(200)
 @given(st.text() | st.from_regex(r"\A.{0,9}:?[0-9-]{0,5}@[0-9a-f]{5,9}( symbol:.?)?( text:.*)?"))
-def test_any_text_is_an_anchor_or_none_and_never_an_error(cite: str) -> None:
+def test_parsing_any_text_raises_no_error(cite: str) -> None:
     anchor = parse_anchor(cite)
     assert anchor is None or parse_anchor(format_anchor(anchor)) == anchor
 
@@ -75,7 +75,7 @@ def test_any_text_is_an_anchor_or_none_and_never_an_error(cite: str) -> None:
         "a.py@3f2ab91 and more",
     ],
 )
-def test_text_that_is_not_an_anchor_is_none(cite: str) -> None:
+def test_text_that_is_not_an_anchor_is_not_parsed(cite: str) -> None:
     assert parse_anchor(cite) is None
 
 
@@ -110,7 +110,7 @@ def test_folding_removes_only_the_differences_that_formatters_make() -> None:
 
 
 @given(st.lists(st.text(max_size=8)))
-def test_folding_lines_and_joining_them_is_folding_the_text(parts: list[str]) -> None:
+def test_folding_each_line_gives_the_folded_text(parts: list[str]) -> None:
     assert "".join(map(strip_layout, parts)) == strip_layout("\n".join(parts))
 
 
@@ -134,8 +134,8 @@ def test_an_anchor_of_a_definition_has_its_lines_and_its_whole_name() -> None:
     ],
 )
 def test_only_what_looks_like_code_names_a_definition(prose: str, symbol: str | None) -> None:
-    found = find_mentioned_definition("client.py", CLIENT, prose)
-    assert (found.name if found else None) == symbol
+    definition = find_mentioned_definition("client.py", CLIENT, prose)
+    assert (definition.name if definition else None) == symbol
 
 
 def test_enriching_gives_a_bare_cite_a_hash_and_a_named_definition_and_nothing_twice() -> None:

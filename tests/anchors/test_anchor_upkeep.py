@@ -1,4 +1,4 @@
-"""Anchors are pointed anew after a rename, and entries whose code is gone are retired."""
+"""Tests of the upkeep of anchors: anchors follow renames, and entries without code are retired."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CITE = format_anchor(SYMBOL)
 KEY = (make_id(1), CITE)
 
 
-def test_a_rename_is_followed_once_with_the_lines_of_its_new_place() -> None:
+def test_an_anchor_gets_the_new_path_and_lines_after_a_rename_once() -> None:
     place = make_located(1, cites=("not an anchor", CITE))
     moved = Verdict("moved", "net/http.py", 17, 20)
     (change,) = plan_repoint([place], {KEY: moved}, "a" * 40)
@@ -42,7 +42,7 @@ def test_a_rename_is_followed_once_with_the_lines_of_its_new_place() -> None:
 
 
 @pytest.mark.parametrize("kind", ["fresh", "changed", "gone", "unverifiable"])
-def test_only_what_moved_to_another_file_is_pointed_anew(kind: str) -> None:
+def test_only_anchors_whose_code_moved_to_another_file_are_updated(kind: str) -> None:
     verdict = Verdict(kind, "net/http.py")  # type: ignore[arg-type] # kinds as written above
     assert plan_repoint([make_located(1, cites=(CITE,))], {KEY: verdict}, "a" * 40) == ()
     shifted = {KEY: Verdict("moved", "client.py", 17, 20)}
@@ -57,7 +57,7 @@ GONE = {KEY: Verdict("gone", "client.py")}
 SINCE = {make_id(1): date(2026, 1, 1)}
 
 
-def test_an_entry_whose_code_has_been_gone_for_long_is_retired() -> None:
+def test_an_entry_is_retired_when_its_code_has_been_gone_for_long() -> None:
     place = make_located(1, title="`client.py` retries", cites=(CITE,))
     (change,) = plan_stale_retirement([place], GONE, SINCE, date(2026, 4, 2))
     assert (change.step, change.kind, change.entry.status) == ("retire", "update", "retired")

@@ -1,4 +1,4 @@
-"""Definitions in the source of many languages."""
+"""Tests of finding definitions in source code of many languages."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ DEFINITIONS = [
 def test_a_definition_is_found_with_all_its_lines(
     path: str, text: str, symbol: str, span: tuple[int, int]
 ) -> None:
-    found = find_definition(path, text, symbol)
-    assert found is not None
-    assert (found.name, (found.first, found.last)) == (symbol, span)
+    definition = find_definition(path, text, symbol)
+    assert definition is not None
+    assert (definition.name, (definition.first, definition.last)) == (symbol, span)
 
 
 def test_calls_and_ambiguous_names_are_not_definitions() -> None:
@@ -116,6 +116,6 @@ def test_calls_and_ambiguous_names_are_not_definitions() -> None:
     st.text("def(){}[] \n\tclass:abc#=;", max_size=120),
     st.sampled_from(["a.py", "a.ts", "a.c", "a.java", "a.rs"]),
 )
-def test_definitions_of_any_text_lie_inside_it(text: str, path: str) -> None:
-    for found in list_definitions(path, text):
-        assert 1 <= found.first <= found.last <= text.count("\n") + 1
+def test_definitions_found_in_any_text_have_lines_inside_it(text: str, path: str) -> None:
+    for definition in list_definitions(path, text):
+        assert 1 <= definition.first <= definition.last <= text.count("\n") + 1

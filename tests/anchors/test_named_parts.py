@@ -1,4 +1,4 @@
-"""Parts of a file that an entry names, and how much of a file was edited."""
+"""Tests of the parts of a file that an entry names, and of the share of a file that was edited."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_an_entry_names_parts_of_a_file(
     assert [part.lines for part in find_named_parts(path, text, prose)] == lines
 
 
-def test_a_name_that_stands_in_many_parts_counts_only_if_no_other_stands_in_few() -> None:
+def test_a_name_in_many_parts_counts_only_if_no_name_is_in_few_parts() -> None:
     many = "".join(f"def f{number}():\n    log_it({number})\n" for number in range(FEW_PARTS + 1))
     text = f"{many}def last():\n    close_all()\n"
     assert [
@@ -123,10 +123,10 @@ def test_a_part_is_anchored_by_its_definition_where_only_one_has_the_name() -> N
         Anchor(path="a.py", commit="3f2ab91c0ffe", first=8, last=9, symbol="Client.send"),
     ]
     twice = "class A:\n    def go(self):\n        x_y\n\nclass A:\n    def go(self):\n        z\n"
-    assert [found.symbol for found in anchor_named_parts(anchor, twice, "`x_y`")] == [None]
+    assert [anchored.symbol for anchored in anchor_named_parts(anchor, twice, "`x_y`")] == [None]
 
 
-def test_short_and_long_names_are_none() -> None:
+def test_short_and_long_words_are_not_names() -> None:
     long = "x" * 300
     assert list_terms("a.py", f"ab {long} abc", f"`ab` `{long}` `abc`") == ["abc"]
 
@@ -141,7 +141,7 @@ def test_short_and_long_names_are_none() -> None:
         ("", 1),
     ],
 )
-def test_imports_remarks_and_additions_are_no_edits(edited: str, share: float) -> None:
+def test_imports_comments_and_additions_are_not_edits(edited: str, share: float) -> None:
     assert find_edited_share("a.py", CODE, "a.py", edited) == share
 
 
@@ -153,7 +153,7 @@ def test_the_edited_share_is_that_of_the_words_of_edited_parts() -> None:
     assert find_edited_share("a.py", CODE, "b.py", edited) == pytest.approx(len(send.words) / total)
 
 
-def test_a_part_that_stood_twice_and_stands_once_is_edited() -> None:
+def test_a_part_that_occurred_twice_and_occurs_once_is_edited() -> None:
     assert find_edited_share("a.md", "one two\n\none two\n", "a.md", "one two\n") == 0.5
 
 
@@ -165,5 +165,5 @@ def test_a_file_without_words_is_not_edited() -> None:
 @pytest.mark.parametrize(
     "line", ["# " + " " * 100_000, "[" * 100_000, "[" + " " * 100_000, '"' * 100_000]
 )
-def test_lines_that_would_take_patterns_long_are_left_out(path: str, line: str) -> None:
+def test_lines_that_are_slow_for_patterns_are_skipped(path: str, line: str) -> None:
     assert find_named_parts(path, f"max_tries = 1\n{line}\n", f"`max_tries` {'`' * 5_000}") != []

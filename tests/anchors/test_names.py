@@ -1,4 +1,4 @@
-"""Which entry is meant by an id, or by the beginning of one."""
+"""Tests of finding the entry for an id or the beginning of an id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENTRIES = [
 
 
 @pytest.mark.parametrize(
-    ("written", "found"),
+    ("written", "expected_id"),
     [
         (make_id(1), make_id(1)),
         (make_id(2)[:8].upper(), make_id(2)),
@@ -29,19 +29,19 @@ ENTRIES = [
         ("", None),
     ],
     ids=[
-        "whole",
+        "whole id",
         "eight characters",
-        "taken in",
-        "nobody's",
-        "four",
-        "what fits two",
+        "superseded id",
+        "id of no entry",
+        "four characters",
+        "beginning of two ids",
         "too short",
-        "nothing",
+        "empty",
     ],
 )
-def test_one_entry_is_meant_or_none(written: str, found: str | None) -> None:
-    assert find_id(ENTRIES, written) == found
+def test_an_id_or_its_beginning_finds_one_entry(written: str, expected_id: str | None) -> None:
+    assert find_id(ENTRIES, written) == expected_id
 
 
-def test_what_fits_two_means_none() -> None:
+def test_a_beginning_of_two_ids_finds_no_entry() -> None:
     assert find_id([make_entry(1), make_entry(1, id=make_id(1)[:-1] + "f")], make_id(1)[:8]) is None

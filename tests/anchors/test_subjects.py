@@ -1,4 +1,4 @@
-"""Subjects: what an entry is about, of all that its change touched."""
+"""Tests of the definitions that an entry is about, out of all that its change touched."""
 
 from __future__ import annotations
 
@@ -31,12 +31,17 @@ def wrap(function):
 """
 
 
-def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE) -> list[str]:
+def list_touched_names(
+    *edits: tuple[str, str], path: str = "client.py", before: str = BEFORE
+) -> list[str]:
+    """Return the names of the definitions that an edit of a file touches."""
     after = before
     for old, new in edits:
         assert old in after
         after = after.replace(old, new, 1)
-    return [one.name for one in list_touched_definitions({path: before}, {path: after})]
+    return [
+        definition.name for definition in list_touched_definitions({path: before}, {path: after})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,22 +55,25 @@ def touch(*edits: tuple[str, str], path: str = "client.py", before: str = BEFORE
         (("LIMIT = 3", "import time\n\nLIMIT = 3"), []),
     ],
 )
-def test_a_change_touches_the_definitions_whose_words_are_other(
+def test_a_change_touches_the_definitions_whose_words_changed(
     edit: tuple[str, str], expected: list[str]
 ) -> None:
-    assert touch(edit) == expected
+    assert list_touched_names(edit) == expected
 
 
-def test_what_moved_to_another_file_is_not_touched_and_what_is_new_is() -> None:
+def test_moved_definitions_are_not_touched_and_new_definitions_are() -> None:
     moved = BEFORE[BEFORE.index("def wrap") :]
     after = {
         "client.py": BEFORE.replace(moved, ""),
         "wrap.py": f"{moved}\n\ndef more():\n    return 1\n",
     }
     assert [
-        (one.path, one.name) for one in list_touched_definitions({"client.py": BEFORE}, after)
+        (definition.path, definition.name)
+        for definition in list_touched_definitions({"client.py": BEFORE}, after)
     ] == [("wrap.py", "more")]
-    assert [one.name for one in list_touched_definitions({}, {"a.toml": "[a]\nb = 1\n"})] == []
+    assert [
+        definition.name for definition in list_touched_definitions({}, {"a.toml": "[a]\nb = 1\n"})
+    ] == []
 
 
 TOUCHED = [
@@ -88,21 +96,24 @@ TOUCHED = [
         ("test_post is slow", [], ["test_post"]),
     ],
 )
-def test_an_entry_is_about_what_it_names_else_about_all_that_was_touched(
+def test_an_entry_is_about_the_definitions_it_names_or_all_touched_definitions(
     prose: str, named: list[str], expected: list[str]
 ) -> None:
-    assert [one.name for one in choose_touched_definitions(prose, TOUCHED, named)] == expected
-
-
-def test_nothing_is_guessed_of_a_change_that_touched_much() -> None:
-    more = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
-    assert choose_touched_definitions("Never merge on Fridays", more, []) == []
     assert [
-        one.name for one in choose_touched_definitions("it is stop() that hangs", more, [])
+        definition.name for definition in choose_touched_definitions(prose, TOUCHED, named)
+    ] == expected
+
+
+def test_no_definition_is_chosen_for_a_change_that_touched_many() -> None:
+    many_touched = [*TOUCHED, TouchedDefinition("src/c.py", "stop", 1, False)]
+    assert choose_touched_definitions("Never merge on Fridays", many_touched, []) == []
+    assert [
+        definition.name
+        for definition in choose_touched_definitions("it is stop() that hangs", many_touched, [])
     ] == ["stop"]
 
 
-def test_a_definition_that_is_named_is_meant_also_where_only_a_remark_was_touched() -> None:
+def test_a_named_definition_is_chosen_even_if_only_its_comment_changed() -> None:
     texts = {"client.py": BEFORE}
     assert find_mentioned_definitions("`Client.post` sends a key; see wrap()", texts) == [
         ("client.py", "Client.post"),

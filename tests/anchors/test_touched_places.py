@@ -1,4 +1,4 @@
-"""Where a range changed something."""
+"""Tests of the places where a range of commits changed an anchored definition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.anchors.anchored_code import CLIENT, CRLF, EDITED, POST, SHIFTED
         ("", POST, 1),
     ],
 )
-def test_the_line_that_changed_is_named(
+def test_the_changed_line_is_reported(
     new: str, span: tuple[int, int] | None, line: int | None
 ) -> None:
     assert find_first_changed_line(CLIENT, new, span) == line

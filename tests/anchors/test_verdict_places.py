@@ -1,4 +1,4 @@
-"""Where cited lines are looked for, and which parts of a definition or file are compared."""
+"""Tests of verdicts: where cited lines are searched, and which parts of a file are compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from memory_ci.anchors.verdicts import (
     truth_factor,
 )
 from memory_ci.records.anchor import Anchor, Verdict
-from tests.anchors.anchored_code import CLIENT, COMMIT, WHOLE, seen
+from tests.anchors.anchored_code import CLIENT, COMMIT, WHOLE, judge_text
 
 LIMITED = """import os
 
@@ -50,8 +50,8 @@ def test_exactly_the_lines_of_a_definition_are_compared(
     old: str, new: str, kind: str, then: str | None
 ) -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, symbol="limited")
-    found = judge_anchor(anchor, then, {"a.py": LIMITED.replace(old, new)}, "a.py").kind
-    assert found == (kind if then or old != "def limited" else "gone")
+    verdict_kind = judge_anchor(anchor, then, {"a.py": LIMITED.replace(old, new)}, "a.py").kind
+    assert verdict_kind == (kind if then or old != "def limited" else "gone")
     lines = make_anchor("a.py", LIMITED, COMMIT, lines=(4, 11))
     assert (lines.symbol, lines.digest) == (anchor.symbol, anchor.digest), (
         "lines that are all of it cite the definition"
@@ -81,7 +81,7 @@ def test_exactly_the_lines_of_a_definition_are_compared(
         ),
     ],
 )
-def test_cited_lines_are_looked_for_in_the_definition_that_they_stood_in(
+def test_cited_lines_are_searched_in_the_definition_that_held_them(
     lines: tuple[int, int], old: str, new: str, kind: str
 ) -> None:
     anchor = make_anchor("a.py", LIMITED, COMMIT, lines=lines)
@@ -117,13 +117,15 @@ def test_code_that_moved_and_changed_is_changed_and_not_found_in_an_older_copy()
 
 
 def test_the_verdict_on_a_whole_file_names_the_changed_share() -> None:
-    edited = seen(WHOLE, CLIENT.replace("RETRIES = 3", "RETRIES = 4"))
+    edited = judge_text(WHOLE, CLIENT.replace("RETRIES = 3", "RETRIES = 4"))
     assert (edited.kind, edited.edited, edited.note) == (
         "changed",
         0.05,
         "edited since: 5% of its words",
     )
-    assert seen(WHOLE, CLIENT.replace("RETRIES = 3", "# so often\nRETRIES = 3")).kind == "fresh"
+    assert (
+        judge_text(WHOLE, CLIENT.replace("RETRIES = 3", "# so often\nRETRIES = 3")).kind == "fresh"
+    )
     assert truth_factor([Verdict("fresh", "a.py", edited=0.2)]) == 0.8
     assert truth_factor([Verdict("fresh", "a.py", edited=0.9)]) == 0.5
 
@@ -140,10 +142,10 @@ def test_the_verdict_on_a_whole_file_names_the_changed_share() -> None:
     ],
 )
 def test_additions_and_imports_leave_a_whole_file_cite_fresh(text: str) -> None:
-    assert seen(WHOLE, text).kind == "fresh"
+    assert judge_text(WHOLE, text).kind == "fresh"
 
 
-def test_a_whole_file_of_which_a_fiftieth_was_edited_is_fresh() -> None:
+def test_a_whole_file_with_two_percent_edited_is_fresh() -> None:
     then = "".join(f"x{number} = 1\n" for number in range(100))
     anchor = make_anchor("data.py", then, COMMIT)
     edits = [
@@ -156,7 +158,7 @@ def test_a_whole_file_of_which_a_fiftieth_was_edited_is_fresh() -> None:
     ]
 
 
-def test_the_parts_that_an_entry_names_decide_on_a_file_that_is_cited_whole() -> None:
+def test_a_cite_of_a_whole_file_is_judged_by_the_parts_that_the_entry_names() -> None:
     fresh, changed = Verdict("fresh", "client.py", 7, 10), Verdict("changed", "client.py", 1, 2)
     moved, gone = Verdict("moved", "net.py", 3, 6), Verdict("gone", "client.py", note=FILE_LOST)
     unread = Verdict("unverifiable", "client.py", 1, 2, "the file cannot be read")
@@ -168,7 +170,7 @@ def test_the_parts_that_an_entry_names_decide_on_a_file_that_is_cited_whole() ->
     assert judge_parts(WHOLE, [fresh, unread]).kind == "unverifiable"
 
 
-def test_an_entry_fades_with_the_share_of_edited_places_where_it_names_many() -> None:
+def test_an_entry_that_names_many_places_loses_weight_with_the_share_that_was_edited() -> None:
     fresh, changed = Verdict("fresh", "client.py", 7, 10), Verdict("changed", "client.py", 1, 2)
     verdict = judge_parts(WHOLE, [fresh, fresh, changed, fresh])
     assert (verdict.kind, verdict.edited) == ("changed", 0.25)
@@ -201,7 +203,7 @@ def test_no_spacing_between_tokens_makes_a_text_stale(gaps: list[str]) -> None:
         (["unverifiable"], "unverifiable", 1.0),
     ],
 )
-def test_the_anchors_of_an_entry_speak_together(
+def test_the_verdict_on_an_entry_combines_its_anchors(
     kinds: list[str], together: str, factor: float
 ) -> None:
     verdicts = [Verdict(kind, "a.py") for kind in kinds]  # type: ignore[arg-type] # kinds as written above

@@ -1,4 +1,4 @@
-"""Words: what a source text says, whoever formatted it and whatever is remarked in it."""
+"""Tests of the words of source code, which ignore formatting, comments and type annotations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ func (c *Client) Post(url string) (int, error) {
 """
 
 
-def say(path: str, text: str) -> tuple[str, ...]:
+def list_words(path: str, text: str) -> tuple[str, ...]:
+    """Return the words of a source text."""
     return read_code(path, text).normalize_all().words
 
 
@@ -35,51 +36,51 @@ def say(path: str, text: str) -> tuple[str, ...]:
     st.lists(st.sampled_from(["", "# a remark", "    # deeper", "\t", '# "quoted"'])),
     st.integers(0, 7),
 )
-def test_blank_lines_and_remarks_of_python_say_nothing(more: list[str], at: int) -> None:
+def test_blank_lines_and_comments_of_python_are_ignored(more: list[str], at: int) -> None:
     lines = PYTHON.split("\n")
     text = "\n".join([*lines[:at], *more, *lines[at:]])
-    assert say("a.py", text) == say("a.py", PYTHON)
+    assert list_words("a.py", text) == list_words("a.py", PYTHON)
 
 
 @given(
     st.lists(st.sampled_from(["", "// a remark", "/* two\n\tlines */", "\t"])), st.integers(0, 6)
 )
-def test_blank_lines_and_remarks_of_go_say_nothing(more: list[str], at: int) -> None:
+def test_blank_lines_and_comments_of_go_are_ignored(more: list[str], at: int) -> None:
     lines = GO.split("\n")
     text = "\n".join([*lines[:at], *more, *lines[at:]])
-    assert say("a.go", text) == say("a.go", GO)
+    assert list_words("a.go", text) == list_words("a.go", GO)
 
 
 @given(st.lists(st.sampled_from(["", " ", "\n", "\n  ", "  // why\n"]), min_size=40, max_size=40))
-def test_no_space_between_words_in_brackets_says_anything(gaps: list[str]) -> None:
+def test_spaces_inside_brackets_are_ignored(gaps: list[str]) -> None:
     words = 'f ( a , [ 1 , b . c ] , { "k" : - x } )'.split()
     for path in ("a.ts", "a.go", "a.rs"):
         text = "".join(word + gap for word, gap in zip(words, gaps, strict=False))
-        assert say(path, text) == say(path, " ".join(words))
+        assert list_words(path, text) == list_words(path, " ".join(words))
     python = "".join(
         word + gap.replace("//", "#") for word, gap in zip(words[1:-1], gaps, strict=False)
     )
-    assert say("a.py", f"f{python})") == say("a.py", " ".join(words))
+    assert list_words("a.py", f"f{python})") == list_words("a.py", " ".join(words))
 
 
 @pytest.mark.parametrize(("path", "text"), [("a.py", PYTHON), ("a.go", GO)])
 @given(data=st.data())
-def test_any_other_word_says_something_else(path: str, text: str, data: st.DataObject) -> None:
+def test_an_additional_word_changes_the_words(path: str, text: str, data: st.DataObject) -> None:
     words = read_code(path, text).words
     at = data.draw(st.integers(0, len(words) - 1))
-    other = data.draw(st.sampled_from(["other", "7", '"text"', "%"]))
+    other_word = data.draw(st.sampled_from(["other", "7", '"text"', "%"]))
     start = 0
     for word in words[:at]:
         start = text.index(word, start) + len(word)
     start = text.index(words[at], start)
-    changed = f"{text[:start]} {other} {text[start + len(words[at]) :]}"
+    changed = f"{text[:start]} {other_word} {text[start + len(words[at]) :]}"
     dropped = f"{text[:start]} {text[start + len(words[at]) :]}"
-    assert say(path, changed) != say(path, text)
-    assert say(path, dropped) != say(path, text) or words[at] in "()"
+    assert list_words(path, changed) != list_words(path, text)
+    assert list_words(path, dropped) != list_words(path, text) or words[at] in "()"
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("x = 'a'", 'x = "a"'),
         ("x = u'a' 'b'", 'x = ("a"\n     "b")'),
@@ -99,12 +100,12 @@ def test_any_other_word_says_something_else(path: str, text: str, data: st.DataO
         ("from a import (b, c,)", "from a import b, c"),
     ],
 )
-def test_python_that_means_the_same_says_the_same(one: str, other: str) -> None:
-    assert say("a.py", one) == say("a.py", other)
+def test_equivalent_python_has_the_same_words(first: str, second: str) -> None:
+    assert list_words("a.py", first) == list_words("a.py", second)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("x = f", "x = f()"),
         ("x = (a,)", "x = a"),
@@ -120,12 +121,12 @@ def test_python_that_means_the_same_says_the_same(one: str, other: str) -> None:
         ('def f():\n    x = """a"""', 'def f():\n    x = """b"""'),
     ],
 )
-def test_python_that_means_something_else_says_something_else(one: str, other: str) -> None:
-    assert say("a.py", one) != say("a.py", other)
+def test_different_python_has_different_words(first: str, second: str) -> None:
+    assert list_words("a.py", first) != list_words("a.py", second)
 
 
 @pytest.mark.parametrize(
-    ("path", "one", "other"),
+    ("path", "first", "second"),
     [
         ("a.ts", "const a = 'x';", 'export const a = "x"'),
         ("a.ts", "f(a, b)", "f(\n  a,\n  b,\n);"),
@@ -135,12 +136,12 @@ def test_python_that_means_something_else_says_something_else(one: str, other: s
         ("a.md", "One two\nthree.", "One\ntwo three."),
     ],
 )
-def test_other_languages_are_read_likewise(path: str, one: str, other: str) -> None:
-    assert say(path, one) == say(path, other)
+def test_words_of_other_languages_ignore_formatting(path: str, first: str, second: str) -> None:
+    assert list_words(path, first) == list_words(path, second)
 
 
 @pytest.mark.parametrize(
-    ("path", "one", "other"),
+    ("path", "first", "second"),
     [
         ("a.ts", 'x = /a"b/.test(y)', 'x = /a"c/.test(y)'),
         ("a.ts", "x = `a // b`", "x = `a // c`"),
@@ -152,15 +153,15 @@ def test_other_languages_are_read_likewise(path: str, one: str, other: str) -> N
         ("a.yml", "a:\n  b: 1\nc: 2", "a:\n  b: 1\n  c: 2"),
     ],
 )
-def test_what_looks_like_a_remark_in_a_literal_is_none(path: str, one: str, other: str) -> None:
-    assert say(path, one) != say(path, other)
+def test_comment_signs_inside_a_literal_are_part_of_it(path: str, first: str, second: str) -> None:
+    assert list_words(path, first) != list_words(path, second)
 
 
 @given(
     st.text("def f():\n\t\"'`#/*\\(){}[],;xr=", max_size=80),
     st.sampled_from("py ts rs go toml ini md".split()),
 )
-def test_any_text_can_be_read(text: str, extension: str) -> None:
+def test_any_text_has_words_without_an_error(text: str, extension: str) -> None:
     code = read_code(f"a.{extension}", text)
     assert sorted(code.rows) == code.rows
     assert all(1 <= row <= text.count("\n") + 1 for row in code.rows)
@@ -172,11 +173,11 @@ def test_any_text_can_be_read(text: str, extension: str) -> None:
     "part", ["/*", "\\`", '\\"', "\\'", '"""\\', "'", "(/[", 'r#"', "(", "`${", "'\\"]
 )
 @pytest.mark.parametrize("extension", ["py", "ts", "rs"])
-def test_what_is_never_closed_takes_no_longer_than_the_text(part: str, extension: str) -> None:
+def test_unclosed_brackets_and_quotes_are_read_in_linear_time(part: str, extension: str) -> None:
     read_code(f"a.{extension}", f"x = {part[-1]}{part * 4_000}").normalize_all()
 
 
-def test_types_in_the_header_of_a_function_say_nothing() -> None:
+def test_type_annotations_of_a_signature_are_ignored() -> None:
     def words(text: str) -> tuple[str, ...]:
         return read_code("a.py", text).normalize_all().words
 
@@ -190,7 +191,7 @@ def test_types_in_the_header_of_a_function_say_nothing() -> None:
     )
 
 
-def test_types_of_local_variables_say_nothing() -> None:
+def test_type_annotations_of_local_variables_are_ignored() -> None:
     def words(text: str) -> tuple[str, ...]:
         return read_code("a.py", text).normalize_all().words
 

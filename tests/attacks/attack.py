@@ -1,4 +1,4 @@
-"""What all attacks share: the rows of the campaign, a client of the launcher, and questions to a repository."""
+"""Shared by the tests of attacks: the cases, a client of the launcher, and functions that run commands and git."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ BOUNDED = "bounded time and memory"
 
 LAUNCHER = Path(__file__).parent / "launcher.py"
 SECONDS = 60
-"""Ends a command that waits for ever, such as for a pipe. One that works takes less than one."""
+"""Seconds after which a command that waits for ever, for example for a pipe, is killed; others take less than one."""
 
 
 class Area(NamedTuple):
-    """One line of the table in docs/security.md.
+    """A line of the table in README.md.
 
     Attributes:
-        name: the words of the table.
-        tried: what the cases do.
-        how: what makes it hold in the product.
+        name: the name in the table.
+        tried: the attacks of the cases.
+        how: the measure of the product that resists.
     """
 
     name: str
@@ -45,13 +45,13 @@ class Area(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One case of the campaign.
+    """A case of the campaign.
 
     Attributes:
         name: its id, unique within the area.
-        does: what is done, in a few words.
-        holds: what must hold, of the six words above.
-        data: what the test of the area needs to do it.
+        does: a short description of the attack.
+        holds: the promises, of the six above, that must hold.
+        data: the values that the test of the area needs.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
 
 class Done(NamedTuple):
-    """A command that has ended. `status` is negative where a signal ended it."""
+    """A command that has ended; `status` is negative if a signal killed it."""
 
     status: int
     stdout: str
@@ -106,16 +106,16 @@ class Launcher:
 
         Args:
             cwd: the current folder.
-            args: the words after `memory-ci`.
-            stdin: what it reads on standard input.
-            env: variables beside those of the test.
-            fault: what `launcher.Fault` does before write `number`.
+            args: the arguments after `memory-ci`.
+            stdin: its standard input.
+            env: more environment variables.
+            fault: the kind of `launcher.Fault` that occurs before write `number`.
             number: from 1.
             log: gets one line for each write.
-            file_bytes: RLIMIT_FSIZE, for git too.
+            file_bytes: RLIMIT_FSIZE, also for git.
             memory: RLIMIT_AS.
-            seconds: after which a command is ended that hangs.
-            meanwhile: called while the command is stopped, with the fault `stop`.
+            seconds: the time after which a hanging command is killed.
+            meanwhile: runs while the command is stopped, with the fault `stop`.
         """
         self.number += 1
         place = self.folder / f"run-{self.number}"
@@ -162,7 +162,7 @@ class Launcher:
 
 
 def start(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start a command as a process of its own, beside others."""
+    """Start a command as a separate process, without waiting for it."""
     environment = {**os.environ, "PYTHONPATH": IMPORTED_FROM, **(env or {})}
     command = [sys.executable, "-m", "memory_ci", *args]
     pipe = subprocess.PIPE
@@ -177,10 +177,13 @@ def start(cwd: Path, *args: str, env: Mapping[str, str] | None = None) -> subpro
     )
 
 
-def assert_ended_clearly(done: Done, what: object = "") -> None:
-    """A command ended by itself, without a traceback and with a status that is documented."""
-    assert "Traceback (most recent call last)" not in done.printed, (what, done.printed[-2000:])
-    assert done.status in (0, 1, 2, 3, 4, 5), (what, done.status, done.printed[-2000:])
+def assert_ended_clearly(result: Done, context: object = "") -> None:
+    """Assert that a command ended by itself, without a traceback and with a documented status."""
+    assert "Traceback (most recent call last)" not in result.printed, (
+        context,
+        result.printed[-2000:],
+    )
+    assert result.status in (0, 1, 2, 3, 4, 5), (context, result.status, result.printed[-2000:])
 
 
 ENTRY = "0a0a0a0a-0000-4000-8000-000000000001"
@@ -192,7 +195,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "report": ("--json",),
     "show": (ENTRY,),
 }
-"""What these commands need to come as far as git. For all others the words follow from their parameters."""
+"""Arguments with which these commands get as far as calling git. Other commands get one argument for each parameter."""
 
 
 MODES: Mapping[str, tuple[str, ...]] = {
@@ -217,16 +220,17 @@ MODES: Mapping[str, tuple[str, ...]] = {
     "upkeep promote": (),
     "upkeep retire": (),
 }
-"""Other things that commands do, with the words that these need."""
+"""Further modes of commands, with their arguments."""
 
 
 def list_commands() -> list[tuple[str, tuple[str, ...]]]:
-    """Return every command with words that it accepts, the hidden ones and those of groups included."""
+    """Return every command, including hidden ones and those of groups, with arguments that it accepts."""
     commands = [(name, words_for(name, command)) for name, command in walk_commands(main, ())]
     return [*commands, *MODES.items()]
 
 
 def walk_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[str, click.Command]]:
+    """Yield the full name and the command of every command of a group, recursively."""
     context = click.Context(group)
     names = list(group.list_commands(context)) if path else list(COMMANDS)
     for name in names:
@@ -239,7 +243,7 @@ def walk_commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[s
 
 
 def words_for(name: str, command: click.Command) -> tuple[str, ...]:
-    """Return the arguments of a command: those of `WORDS`, or one for each parameter that is required."""
+    """Return the arguments of a command: those of `WORDS`, or one for each required parameter."""
     if name in WORDS:
         return WORDS[name]
     words: list[str] = []
@@ -255,10 +259,10 @@ def words_for(name: str, command: click.Command) -> tuple[str, ...]:
 
 
 def log_git(folder: Path) -> dict[str, str]:
-    """Put a `git` first on PATH that writes its arguments to `folder`/argv and then is git.
+    """Put a `git` first on PATH that writes its arguments to `folder`/argv and then runs git.
 
     Returns:
-        the variables with which it is found.
+        the environment variables that make commands use it.
     """
     real = shutil.which("git")
     wrapper = folder / "bin" / "git"
@@ -269,7 +273,7 @@ def log_git(folder: Path) -> dict[str, str]:
 
 
 def call_tool(number: int, tool: str, arguments: Mapping[str, object]) -> dict[str, object]:
-    """Return a request of the Model Context Protocol."""
+    """Return a request of the Model Context Protocol that calls a tool."""
     params = {"name": tool, "arguments": arguments}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
@@ -280,7 +284,7 @@ def ask_mcp(
     options: Sequence[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> Done:
-    """Start the server, send requests one by one, each after the answer to the one before, and end it."""
+    """Start the server, send requests one by one, each after the previous answer, and stop it."""
     client = {
         "protocolVersion": "2025-03-26",
         "capabilities": {},

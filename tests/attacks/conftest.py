@@ -1,4 +1,4 @@
-"""Fixtures of the campaign: the launcher, one for each worker."""
+"""Fixtures for tests of attacks: a launcher of commands for each xdist worker."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from types import FrameType
 from typing import Any
 
 HANG_SECONDS = 60
-"""Ends what waits for ever, such as an open of a pipe. Nothing that works comes near it."""
+"""Seconds after which a hanging job, for example in an open of a pipe, is killed; working jobs need far less."""
 
 CPU_SECONDS = 300
 PR_SET_CHILD_SUBREAPER = 36
@@ -38,12 +38,12 @@ WRITING_GIT = frozenset(
     update-ref worktree write-tree""".split()
 )
 OBJECTS = frozenset(("hash-object", "mktree", "commit-tree", "write-tree", "read-tree"))
-"""These add objects that nothing names yet."""
+"""Commands that add objects which no ref names yet."""
 
 READING = frozenset(
     ("--get", "--get-all", "--get-regexp", "--list", "--quiet", "--check", "--verify")
 )
-"""With one of these a command of WRITING_GIT only asks."""
+"""Arguments with which a command of WRITING_GIT only reads."""
 
 FILE_EVENTS = frozenset(
     """os.rename os.remove os.link os.symlink os.mkdir os.truncate shutil.move""".split()
@@ -53,13 +53,13 @@ WRITE_FLAGS = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
 class Fault:
-    """Count the writes of a process, and act before the one that is chosen.
+    """Count the writes of a process, and act before the chosen one.
 
     Args:
-        kind: kill (a file that is rewritten in place is left with half of it), stop, enospc, erofs.
-        number: the write before which it acts, from 1; 0 acts never.
+        kind: kill (a file that is rewritten in place is left half written), stop, enospc or erofs.
+        number: the write before which it acts, from 1; 0 never acts.
         log: the file that gets one line for each write.
-        roots: writes to files elsewhere are not counted: no later command sees them.
+        roots: writes to files elsewhere are not counted, because no later command sees them.
     """
 
     def __init__(self, kind: str, number: int, log: str, roots: tuple[str, ...]) -> None:
@@ -86,6 +86,7 @@ class Fault:
             self.act(event, args)
 
     def act(self, event: str, args: tuple[Any, ...]) -> None:
+        """Raise the disk error, or kill or stop the process; for a kill, first halve a file that is rewritten."""
         if self.kind == "enospc" and event in ("os.remove", "os.rmdir", "os.truncate"):
             return  # a full disk lets files go
         if self.kind == "enospc":
@@ -100,7 +101,7 @@ class Fault:
 
 
 def describe_write(event: str, args: tuple[Any, ...]) -> str:
-    """Return the file or the git command that an audit event is about to write with, "" if it only reads."""
+    """Return the file or git command that an audit event is about to write with, or "" if it only reads."""
     if event == "os.mkdir" and os.path.isdir(args[0]):  # noqa: PTH112 - may be bytes
         return ""
     if event in FILE_EVENTS:
@@ -126,7 +127,7 @@ def name_of(value: object) -> str:
 
 
 def run_job(job: dict[str, Any]) -> None:
-    """Become memory-ci in this process, as the job says. Does not return."""
+    """Become memory-ci in this process, as the job requests. Does not return."""
     os.setpgid(0, 0)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
         signal.signal(number, signal.SIG_DFL)
@@ -164,7 +165,7 @@ def run_job(job: dict[str, Any]) -> None:
 
 
 def end_with(main: Callable[[], None]) -> None:
-    """Call `main` and end the process as Python would, without the handlers of the parent."""
+    """Call `main` and end the process like Python, without the handlers of the parent."""
     status: object = 0
     try:
         main()
@@ -185,7 +186,7 @@ def end_with(main: Callable[[], None]) -> None:
 
 
 def import_package() -> None:
-    """Import what most commands need, so that a child does not import it again."""
+    """Import the modules that most commands need, so that a child does not import them again."""
     from memory_ci.commands.table import COMMANDS
 
     for name in {command.module for command in COMMANDS.values()}:
@@ -208,7 +209,7 @@ def import_package() -> None:
 
 
 def reap_orphans(*, is_hung: bool) -> None:
-    """Wait for what the command has left running: git processes, and work in the background."""
+    """Wait for processes that the command has left running: git, and background work."""
     signal.signal(signal.SIGALRM, kill_orphans)
     signal.alarm(1 if is_hung else HANG_SECONDS)
     with suppress(ChildProcessError):

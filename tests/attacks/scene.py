@@ -1,4 +1,4 @@
-"""A repository in which every writing command has something to write, and what a person does after a kill."""
+"""A repository in which every writing command has something to write, and the actions of a person after a kill."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tests.project import DECIDED, Project, copy_project, make_project
 from tests.repos import make_repo
 
 WORDS = "Kestrel umbra"
-"""To be forgotten."""
+"""A title that the command `forget` deletes."""
 
 FIXED_TIME = {"SOURCE_DATE_EPOCH": "1795262400"}
 SESSION_TIME = datetime(2026, 11, 20, 12, tzinfo=UTC)
-"""A day before: sessions that are much older are not kept."""
+"""A day before NOW: sessions that are much older are not stored."""
 BODY = (
     "a retry doubled the charge because the gateway had booked the first request before it answered"
 )
@@ -42,7 +42,7 @@ Only that one knows the flags.
 
 
 class Scene(NamedTuple):
-    """A template and what lies beside it."""
+    """A template repository, and the folder that contains it."""
 
     folder: Path
     project: Project
@@ -53,6 +53,7 @@ class Scene(NamedTuple):
 
 
 def make_scene(folder: Path, launcher: Launcher) -> Scene:
+    """Make a project in which every writing command has something to write."""
     project = make_project(folder / "shop")
     past = format_entry(make_entry(8, phase="design", title="Sketch first"))
     stage = "# Shop\n\nStage: {}\n"
@@ -81,9 +82,9 @@ def make_scene(folder: Path, launcher: Launcher) -> Scene:
     (folder / "PLAN.md").write_text("Retry failed charges in the client.\n")
     data = make_session(f"Never ask the {WORDS} twice.", at=SESSION_TIME)
     keep_session(project, folder, data)
-    other = "5f3b2a10-0000-4000-8000-000000000099"
-    more = make_session("Charge once, please.", at=SESSION_TIME, session=other)
-    (folder / "session.jsonl").write_bytes(more)
+    second_session = "5f3b2a10-0000-4000-8000-000000000099"
+    transcript = make_session("Charge once, please.", at=SESSION_TIME, session=second_session)
+    (folder / "session.jsonl").write_bytes(transcript)
     platform = make_repo(folder / "policy")
     platform.commit("Policy", {"memory-ci-policy.yaml": POLICY})
     project.git("config", "user.name", "Tess Tester")
@@ -93,8 +94,8 @@ def make_scene(folder: Path, launcher: Launcher) -> Scene:
     project.commit("Work of another", {"src/other.py": "1\n"})
     project.checkout("main")
     project.git("repack", "-adq")
-    done = launcher.run(project.path, "extract", "-o", str(folder / "plan.json"), env=FIXED_TIME)
-    assert done.status == 0, done.printed
+    result = launcher.run(project.path, "extract", "-o", str(folder / "plan.json"), env=FIXED_TIME)
+    assert result.status == 0, result.printed
     bare = make_repo(folder / "plain")
     bare.commit("Start", {"src/client.py": "1\n"})
     bare.git("branch", "before")
@@ -106,11 +107,11 @@ class Writer(NamedTuple):
     """A writing command.
 
     Attributes:
-        args: its words; `{beside}` is the folder that holds what it reads.
-        stdin: what it reads.
+        args: its arguments; `{beside}` is the folder with the files that it reads.
+        stdin: its standard input.
         plain: start in a repository without memory.
-        gone: words that must be nowhere afterwards.
-        prepare: what is done before.
+        gone: words that must not be anywhere afterwards.
+        prepare: runs before the command.
     """
 
     args: tuple[str, ...]
@@ -125,7 +126,7 @@ def install(project: Project, launcher: Launcher) -> None:
 
 
 def note_on_a_branch(project: Project, launcher: Launcher) -> None:
-    """Append an entry to the file itself, where another branch does so too."""
+    """Append an entry to a file that another branch appends to as well."""
     project.branch("feature")
     text = project.show("HEAD", "MEMORY.md") + "\n" + format_entry(make_entry(11, title="By hand"))
     project.commit("Note by hand", {"MEMORY.md": text})
@@ -184,7 +185,7 @@ def copy_for(scene: Scene, writer: Writer, path: Path) -> Project:
 
 
 def leave(project: Project) -> None:
-    """Go on with the same command."""
+    """Do nothing: the same command runs again."""
 
 
 def commit_all_tracked(project: Project) -> None:
@@ -209,14 +210,14 @@ def stash(project: Project) -> None:
 
 
 def switch(project: Project) -> None:
-    """Go to an older branch and back. Where git refuses, for a file would be overwritten, stay."""
+    """Switch to an older branch and back; stay if git refuses because a file would be overwritten."""
     with suppress(AssertionError):
         project.git("switch", "-q", "before")
         project.git("switch", "-q", "-")
 
 
 def rebase(project: Project) -> None:
-    """Put the branch on the work of another. Where git refuses, as above, stay."""
+    """Rebase the branch onto another; stay if git refuses because a file would be overwritten."""
     with suppress(AssertionError):
         project.git("-c", "rebase.autoStash=true", "rebase", "-q", "upstream")
 
@@ -243,13 +244,13 @@ RANDOM = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{12,40}"
 
 
 class State(NamedTuple):
-    """What a repository holds.
+    """The content of a repository.
 
     Attributes:
-        paths: of the tip, ids made alike.
-        titles: of all entries and notes at the tip.
-        local: names of hooks, settings and refs of ours in this clone.
-        sessions: how many captured sessions there are.
+        paths: the paths of the tip, with ids replaced.
+        titles: the titles of all entries and notes of the tip.
+        local: the names of our hooks, settings and refs in this clone.
+        sessions: the number of captured sessions.
     """
 
     paths: frozenset[str]
@@ -259,7 +260,7 @@ class State(NamedTuple):
 
 
 def finish(project: Project, launcher: Launcher) -> State:
-    """Commit what is left as a person would, record it, and return what there is."""
+    """Commit the remaining changes as a person would, record them, and return the state."""
     project.git("add", "-A")
     if project.git("status", "--porcelain"):
         project.git("commit", "-qm", "The rest")
@@ -268,7 +269,7 @@ def finish(project: Project, launcher: Launcher) -> State:
 
 
 def read_state(project: Project) -> State:
-    """Return what the last commit and this clone hold."""
+    """Return the state of the last commit and this clone."""
     paths = project.git("ls-tree", "-r", "--name-only", "HEAD").splitlines()
     titles: set[str] = set()
     for path in paths:
@@ -287,7 +288,7 @@ def read_state(project: Project) -> State:
 
 
 def find_words(project: Project, words: str) -> list[str]:
-    """Return where words stand: files of the tip, refs of ours, files below the git directory."""
+    """Return the places of words: files of the tip, our refs, and files below the git directory."""
     places: list[str] = []
     tips = project.git("for-each-ref", "--format=%(objectname)", "refs/memory-ci/").split()
     for tip in ("HEAD", *tips):

@@ -1,4 +1,4 @@
-"""The table of the campaign in README.md, made from the cases themselves."""
+"""The table of attacks in README.md, made from the cases."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def list_modules() -> set[str]:
 
 
 def render_table() -> str:
+    """Return the table in Markdown, between its markers."""
     rows = list(list_rows())
     lines = [
         "| area | cases | what is tried | what must hold | what makes it hold |",

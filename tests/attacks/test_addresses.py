@@ -1,4 +1,4 @@
-"""Addresses that others wrote: of a policy, of an organisation's repositories, of a remote."""
+"""Tests of hostile addresses in policies, in lists of an organisation's repositories, and in remotes."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_address_runs_nothing_and_gives_nothing_away(
+def test_a_hostile_address_runs_no_command_and_leaks_nothing(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     canary = tmp_path / "canary"
@@ -83,13 +83,15 @@ def test_an_address_runs_nothing_and_gives_nothing_away(
     env = {**FIXED_TIME, **log_git(tmp_path), "GITHUB_ACTIONS": "true", "GIT_SSH_COMMAND": "false"}
 
     def run(project: Project, *words: str) -> None:
-        done = launcher.run(project.path, *words, env=env)
-        assert_ended_clearly(done, words)
+        result = launcher.run(project.path, *words, env=env)
+        assert_ended_clearly(result, words)
         assert not canary.exists(), words
-        assert TOKEN not in done.printed, words
-        assert "\x1b" not in done.printed, words
-        assert "\u202e" not in done.printed, words
-        assert not any(line.startswith("::set-output") for line in done.printed.splitlines()), words
+        assert TOKEN not in result.printed, words
+        assert "\x1b" not in result.printed, words
+        assert "\u202e" not in result.printed, words
+        assert not any(line.startswith("::set-output") for line in result.printed.splitlines()), (
+            words
+        )
 
     named = copy_project(template, tmp_path / "named")
     run(named, "policy", f"{address}@v1")

@@ -1,4 +1,4 @@
-"""Hostile files below .git/memory-ci: no command waits for one, believes it, or writes through it."""
+"""Tests of hostile files below .git/memory-ci: no command waits for one, trusts it, or writes through it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ FILES = (
     "forge-cache/a",
     "replies/a.json",
 )
-"""Those that the commands below leave, and those that need a forge, a model or an embedder."""
+"""The files that the commands below write, and files that need a forge, a model or an embedder."""
 
 PRIVATE = "words of the person that nobody may see\n"
 TASK = "retry a charge in the client"
@@ -142,6 +142,7 @@ KINDS: Mapping[str, Callable[[Path, Path], None]] = {
 
 
 def list_cases() -> Iterator[Case]:
+    """Yield a case for each file and each kind of damage."""
     for file in FILES:
         for kind in KINDS:
             yield Case(
@@ -158,7 +159,7 @@ ALL_CASES = CASES
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Project:
-    """A project whose commands have left what they leave."""
+    """Return a project with all the files that its commands write."""
     project = make_project(tmp_path_factory.mktemp("caches") / "shop")
     launcher.run(project.path, "init", "--clone", "--agent", "claude-code", env=FIXED_TIME)
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
@@ -184,7 +185,7 @@ def expected(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_command_waits_for_it_or_believes_it(
+def test_no_command_waits_for_or_trusts_a_hostile_cache_file(
     case: str, template: Project, expected: set[str], launcher: Launcher, tmp_path: Path
 ) -> None:
     file, kind = CASES[case].data
@@ -198,18 +199,18 @@ def test_no_command_waits_for_it_or_believes_it(
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
         KINDS[kind](path, private)
-        done = launcher.run(project.path, *words, stdin=stdin, env=FIXED_TIME, memory=3 << 30)
-        assert_ended_clearly(done, words)
-        recorded = recorded or (words[0] == "record" and done.status == 0)
+        result = launcher.run(project.path, *words, stdin=stdin, env=FIXED_TIME, memory=3 << 30)
+        assert_ended_clearly(result, words)
+        recorded = recorded or (words[0] == "record" and result.status == 0)
         assert private.read_text() == PRIVATE, words
         assert not private.with_name("made-by-a-link").exists(), words
-        assert PRIVATE.strip() not in done.printed, words
+        assert PRIVATE.strip() not in result.printed, words
     if recorded:
         assert expected - project.titles() == set()
 
 
-def test_the_files_that_commands_leave_are_all_tried(template: Project) -> None:
+def test_the_cases_include_all_files_that_commands_write(template: Project) -> None:
     folder = template.path / ".git" / "memory-ci"
-    left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
-    unknown = {name for name in left - set(FILES) if not name.startswith("given/")}
+    files_left = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+    unknown = {name for name in files_left - set(FILES) if not name.startswith("given/")}
     assert unknown == set()

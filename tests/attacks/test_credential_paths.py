@@ -1,4 +1,4 @@
-"""Credentials of many kinds on every path in and out: none is written, served, printed, logged or given to git."""
+"""Tests of credentials of many kinds in every input and output: none is written, served, printed, logged or passed to git."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.slow
 
 COUNT = 48
 SECRETS = {pair[0]: make(pair[1]) for pair in KEYS[:COUNT]}
-"""Made when the tests run: none is in a file of this repository."""
+"""Credentials that are made when the tests run: none is in a file of this repository."""
 
 AREA = Area(
     "credentials on every path",
@@ -45,8 +45,8 @@ HOLDS = (SECRET,)
 TASK = "which key does the client of the gateway use"
 
 
-def leaked(text: str | bytes) -> list[str]:
-    """Return the kinds whose credential stands in a text."""
+def list_leaked(text: str | bytes) -> list[str]:
+    """Return the kinds of credentials that a text contains."""
     data = text if isinstance(text, bytes) else text.encode()
     return [vendor for vendor, secret in SECRETS.items() if secret.encode() in data]
 
@@ -55,7 +55,7 @@ def leaked(text: str | bytes) -> list[str]:
 
 
 def plant(project: Project) -> None:
-    """Put each credential where people write by hand: entries, messages, trailers, authors, names of files."""
+    """Put each credential where people write by hand: entries, messages, trailers, authors, file names."""
     entries = []
     for number, (vendor, secret) in enumerate(SECRETS.items(), start=1):
         title = f"The {vendor} client of the gateway uses {secret}"
@@ -148,19 +148,19 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", OUT_CASES)
-def test_no_command_prints_one(
+def test_no_command_prints_a_credential(
     case: str, planted: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     project = copy_project(planted, tmp_path / "shop")
-    done = launcher.run(
+    result = launcher.run(
         project.path, *OUT_CASES[case].data, env={**FIXED_TIME, "GITHUB_ACTIONS": "true"}
     )
-    assert_ended_clearly(done, case)
-    assert leaked(done.printed) == []
+    assert_ended_clearly(result, case)
+    assert list_leaked(result.printed) == []
 
 
 def read_argv(project: Project, launcher: Launcher, folder: Path) -> str:
-    """Return the arguments of all git processes of a day."""
+    """Return the arguments of all git processes of a series of commands."""
     env = {**FIXED_TIME, **log_git(folder)}
     for words in (
         ("record", "--yes"),
@@ -175,7 +175,7 @@ def read_argv(project: Project, launcher: Launcher, folder: Path) -> str:
 
 
 def read_derived(project: Project, launcher: Launcher, folder: Path) -> bytes:
-    """Return what the commands keep below the git directory."""
+    """Return the files that commands write below the git directory."""
     for words in (
         ("record", "--yes"),
         ("index",),
@@ -188,7 +188,7 @@ def read_derived(project: Project, launcher: Launcher, folder: Path) -> bytes:
 
 
 def read_new_commits(project: Project, launcher: Launcher, folder: Path) -> str:
-    """Return what `record` adds: messages, and lines of files."""
+    """Return the messages and file lines that `record` adds."""
     before = project.sha()
     launcher.run(project.path, "record", "--yes", env=FIXED_TIME)
     diff = project.git("log", "-p", "--format=%B", f"{before}..HEAD")
@@ -203,9 +203,9 @@ def read_page(project: Project, launcher: Launcher, folder: Path) -> str:
 
 
 def read_export(project: Project, launcher: Launcher, folder: Path) -> str:
-    done = launcher.run(project.path, "export", "--to", "agents-md", env=FIXED_TIME)
+    result = launcher.run(project.path, "export", "--to", "agents-md", env=FIXED_TIME)
     file = project.path / "AGENTS.md"
-    return done.printed + (file.read_text() if file.exists() else "")
+    return result.printed + (file.read_text() if file.exists() else "")
 
 
 def read_summary(project: Project, launcher: Launcher, folder: Path) -> str:
@@ -245,19 +245,19 @@ READ_CASES = {f"in {name}": Case(f"in {name}", name, HOLDS, read) for name, read
 
 
 @pytest.mark.parametrize("case", READ_CASES)
-def test_none_is_in_what_commands_leave(
+def test_no_credential_is_in_the_output_of_commands(
     case: str, planted: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     text = READ_CASES[case].data(copy_project(planted, tmp_path / "shop"), launcher, tmp_path)
     assert text, "there is something to look at"
-    assert leaked(text) == []
+    assert list_leaked(text) == []
 
 
 # -- in: all that takes words
 
 
 class Entry(NamedTuple):
-    """A way in: words of a command, what it reads, and a file that it is given."""
+    """An input: the arguments of a command, its standard input, and a file for it."""
 
     words: tuple[str, ...]
     stdin: str = ""
@@ -303,7 +303,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def all_bytes(project: Project) -> bytes:
-    """Return every file under a repository and every object of git's."""
+    """Return the content of every file of a repository and of every git object."""
     objects = project.git("cat-file", "--batch", "--batch-all-objects").encode(
         "utf-8", "surrogateescape"
     )
@@ -312,7 +312,7 @@ def all_bytes(project: Project) -> bytes:
 
 
 @pytest.mark.parametrize("case", IN_CASES)
-def test_none_is_written_or_printed(
+def test_no_credential_of_an_input_is_written_or_printed(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     way: Entry = IN_CASES[case].data
@@ -326,11 +326,11 @@ def test_none_is_written_or_printed(
             file.write_text(way.text.format(secret))
         words = [word.replace("{}", secret).replace("{file}", str(file)) for word in way.words]
         stdin = way.stdin.format(secret) if way.stdin else ""
-        done = launcher.run(project.path, *words, stdin=stdin.encode(), env=env)
-        assert_ended_clearly(done, case)
-        assert leaked(done.printed) == []
-    assert leaked(all_bytes(project)) == []
-    assert leaked((tmp_path / "argv").read_bytes()) == []
+        result = launcher.run(project.path, *words, stdin=stdin.encode(), env=env)
+        assert_ended_clearly(result, case)
+        assert list_leaked(result.printed) == []
+    assert list_leaked(all_bytes(project)) == []
+    assert list_leaked((tmp_path / "argv").read_bytes()) == []
 
 
 REPLY = """
@@ -342,19 +342,19 @@ print(json.dumps({"learnings": [{"title": f"Use {told}", "body": f"Use {told}", 
 """
 
 
-def test_none_of_a_models_reply_is_written(
+def test_no_credential_of_a_models_reply_is_written(
     template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     program = make_program(tmp_path / "bin", REPLY, "model")
     for vendor, secret in list(SECRETS.items())[::6]:
         project = copy_project(template, tmp_path / vendor)
         env = {**FIXED_TIME, "MEMORY_CI_ENGINE_COMMAND": str(program), "TOLD": json.dumps(secret)}
-        done: Done = launcher.run(
+        result: Done = launcher.run(
             project.path, "record", "--engine", "command", "--yes", env={**os.environ, **env}
         )
-        assert_ended_clearly(done, vendor)
-        assert leaked(done.printed) == []
-        assert leaked(all_bytes(project)) == []
+        assert_ended_clearly(result, vendor)
+        assert list_leaked(result.printed) == []
+        assert list_leaked(all_bytes(project)) == []
 
 
 REPLY_CASES = {"a model's reply": Case("a model's reply", "a model says them", HOLDS)}

@@ -1,4 +1,4 @@
-"""A disk that is full or read-only, and a writer that is stopped: a clear error, nothing half, a rerun finishes."""
+"""Tests of a full or read-only disk, and of a stopped process: a clear error, no partial state, a rerun succeeds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ AREA = Area(
 HOLDS = (LOST, ERROR, BOUNDED)
 DISKS = {"a full disk": "enospc", "a read-only disk": "erofs"}
 LIMITS = (0, 200, 4000)
-"""Bytes of the largest file that may be written (RLIMIT_FSIZE): git is killed where it would write a larger one."""
+"""Limits of the size of a written file in bytes (RLIMIT_FSIZE): git is killed if it exceeds one."""
 
 COMMITTING = ("record", "compact", "promote", "candidates", "forget")
 STOPPED = ("record", "compact", "forget", "capture", "add", "fmt", "index", "install")
 
 
 def list_disk_cases() -> Iterator[Case]:
+    """Yield a case for each writing command and each fault of the disk."""
     for name in WRITERS:
         for disk, fault in DISKS.items():
             yield Case(
@@ -61,7 +62,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Scene
 
 @pytest.fixture(scope="module")
 def sleeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
-    """A second launcher: the first one works while a command of this one is stopped."""
+    """Yield a second launcher, because the first must work while a command of the second is stopped."""
     launcher = Launcher(tmp_path_factory.mktemp("sleeper"))
     yield launcher
     launcher.close()
@@ -81,85 +82,85 @@ def list_writes(scene: Scene, launcher: Launcher, name: str, place: Path, fault:
 
 
 def choose_writes(count: int) -> list[int]:
-    """Return the first two of `count` writes, one in the middle, and the last: a fault lasts from there on."""
+    """Return the first two of `count` writes, the middle one and the last: the fault lasts from that write on."""
     return sorted({number for number in (1, 2, count // 2, count) if 1 <= number <= count})
 
 
 def list_temporaries(project: Project) -> list[str]:
-    """Return untracked files that the command would not have left."""
+    """Return the untracked files that the command should not have left."""
     names = project.git("ls-files", "--others", "--exclude-standard").splitlines()
     return [
         name for name in names if name.rpartition("/")[2].startswith(".") and name.count(".") > 2
     ]
 
 
-def assert_sound(project: Project, launcher: Launcher, what: str) -> None:
+def assert_sound(project: Project, launcher: Launcher, context: str) -> None:
     project.git("fsck", "--strict", "--no-dangling")
     assert list(project.path.rglob("*.lock")) in (
         [],
         [project.path / ".git/memory-ci/prewarm.lock"],
-    ), what
+    ), context
     checked = launcher.run(project.path, "check", "--json")
-    assert "unreadable" not in checked.printed, what
+    assert "unreadable" not in checked.printed, context
 
 
 @pytest.mark.parametrize("case", DISK_CASES)
-def test_a_disk_that_takes_nothing_costs_nothing(
+def test_a_full_or_read_only_disk_loses_nothing(
     case: str, scene: Scene, launcher: Launcher, tmp_path: Path
 ) -> None:
     name, fault = DISK_CASES[case].data
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
     run(launcher, control, scene, writer)
-    whole = finish(control, launcher)
+    expected = finish(control, launcher)
     writes = list_writes(scene, launcher, name, tmp_path, fault)
     for number in choose_writes(len(writes)):
-        what = f"{fault} from {writes[number - 1]} on"
+        context = f"{fault} from {writes[number - 1]} on"
         project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
-        done = run(launcher, project, scene, writer, fault=fault, number=number)
-        assert_ended_clearly(done, what)
-        assert_sound(project, launcher, what)
-        assert fault == "erofs" or list_temporaries(project) == [], what
-        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        result = run(launcher, project, scene, writer, fault=fault, number=number)
+        assert_ended_clearly(result, context)
+        assert_sound(project, launcher, context)
+        assert fault == "erofs" or list_temporaries(project) == [], context
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{context}, then again")
         state = finish(project, launcher)
-        assert whole.titles - state.titles == set(), what
-        assert whole.local - state.local == set(), what
+        assert expected.titles - state.titles == set(), context
+        assert expected.local - state.local == set(), context
 
 
 @pytest.mark.parametrize("case", LIMIT_CASES)
-def test_git_that_cannot_write_costs_nothing(
+def test_a_file_size_limit_for_git_loses_nothing(
     case: str, scene: Scene, launcher: Launcher, tmp_path: Path
 ) -> None:
     name = LIMIT_CASES[case].data
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
     run(launcher, control, scene, writer)
-    whole = finish(control, launcher)
+    expected = finish(control, launcher)
     for limit in LIMITS:
-        what = f"files end at {limit} bytes"
+        context = f"files end at {limit} bytes"
         project = prepare(scene, launcher, name, tmp_path / f"shop-{limit}")
         words = scene.words(writer.args)
-        done = launcher.run(project.path, *words, env=FIXED_TIME, file_bytes=limit)
-        assert "Traceback" not in done.printed, what
+        result = launcher.run(project.path, *words, env=FIXED_TIME, file_bytes=limit)
+        assert "Traceback" not in result.printed, context
         for lock in project.path.rglob("*.lock"):
             lock.unlink()  # git's own: it was killed by the limit, and says itself to remove it
-        assert_sound(project, launcher, what)
-        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        assert_sound(project, launcher, context)
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{context}, then again")
         state = finish(project, launcher)
-        assert whole.titles - state.titles == set(), what
+        assert expected.titles - state.titles == set(), context
 
 
 @pytest.mark.parametrize("case", STOP_CASES)
-def test_a_run_that_is_stopped_and_goes_on_takes_nothing_from_a_person(
+def test_a_run_that_is_stopped_and_continued_loses_no_work_of_a_person(
     case: str, scene: Scene, launcher: Launcher, sleeper: Launcher, tmp_path: Path
 ) -> None:
     name = STOP_CASES[case].data
     writer = WRITERS[name]
     control = prepare(scene, launcher, name, tmp_path / "control")
     run(launcher, control, scene, writer)
-    whole = finish(control, launcher)
+    expected = finish(control, launcher)
     for number, write in enumerate(list_writes(scene, launcher, name, tmp_path, "stop"), start=1):
-        what = f"stopped at {write}"
+        context = f"stopped at {write}"
         project = prepare(scene, launcher, name, tmp_path / f"shop-{number}")
 
         def work(project: Project = project) -> None:
@@ -169,7 +170,7 @@ def test_a_run_that_is_stopped_and_goes_on_takes_nothing_from_a_person(
             project.git("commit", "-qam", "Mine")
 
         words = scene.words(writer.args)
-        done = sleeper.run(
+        result = sleeper.run(
             project.path,
             *words,
             stdin=writer.stdin,
@@ -178,10 +179,10 @@ def test_a_run_that_is_stopped_and_goes_on_takes_nothing_from_a_person(
             number=number,
             meanwhile=work,
         )
-        assert_ended_clearly(done, what)
-        assert project.show("HEAD", "src/client.py") == "mine\n", what
-        assert_ended_clearly(run(launcher, project, scene, writer), f"{what}, then again")
+        assert_ended_clearly(result, context)
+        assert project.show("HEAD", "src/client.py") == "mine\n", context
+        assert_ended_clearly(run(launcher, project, scene, writer), f"{context}, then again")
         state = finish(project, launcher)
-        assert (whole.titles | {"Noted meanwhile by a person"}) - state.titles == set(), what
-        assert whole.local - state.local == set(), what
-        assert_sound(project, launcher, what)
+        assert (expected.titles | {"Noted meanwhile by a person"}) - state.titles == set(), context
+        assert expected.local - state.local == set(), context
+        assert_sound(project, launcher, context)

@@ -1,4 +1,4 @@
-"""A folder of a cloned repository that is a repository itself: nothing of it is run, and it overwrites no file."""
+"""Tests of a repository inside a folder of a clone: nothing of it is run, and no file is overwritten."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class Traps(NamedTuple):
     """A clone with three folders that are repositories.
 
     Attributes:
-        clone: what a person has after `git clone`.
+        clone: the work tree after `git clone`.
         canaries: the folder that gets a file when a program of the attacker runs.
-        precious: the file of the person that the journal names.
+        precious: the user's file that the journal names.
     """
 
     clone: Path
@@ -73,7 +73,7 @@ class Traps(NamedTuple):
     precious: Path
 
     def folders(self) -> dict[str, Path]:
-        """The current folders from which each command is tried."""
+        """Return the current folders from which each command is tried."""
         docs = self.clone / "docs"
         return {
             "work tree": docs / "worktree" / "tree",
@@ -84,7 +84,7 @@ class Traps(NamedTuple):
 
 
 def config_with_programs(canaries: Path) -> str:
-    """Return a configuration in which every key that names a program leaves a canary."""
+    """Return a configuration in which every key that names a program writes a canary."""
     programs = {
         "core": ("fsmonitor", "sshCommand", "pager", "editor", "alternateRefsCommand", "askPass"),
         'filter "x"': ("clean", "smudge"),
@@ -108,7 +108,7 @@ def config_with_programs(canaries: Path) -> str:
 
 
 def move_git_directory(source: Path, target: Path) -> None:
-    """Turn the `.git` of a repository into a folder that git takes into a commit."""
+    """Turn the `.git` of a repository into a folder that can be committed."""
     shutil.move(source / ".git", target)
     for name in ("hooks", "info", "logs"):
         shutil.rmtree(target / name, ignore_errors=True)
@@ -118,6 +118,7 @@ def move_git_directory(source: Path, target: Path) -> None:
 
 
 def make_work_tree_trap(docs: Path, canaries: Path) -> None:
+    """Make a folder that is a git directory with a work tree, hooks, and programs in its configuration."""
     inner = make_repo(docs / "inner")
     inner.commit("one", {"MEMORY.md": MEMORY, "a.py": "1\n"})
     inner.commit(
@@ -136,6 +137,7 @@ def make_work_tree_trap(docs: Path, canaries: Path) -> None:
 
 
 def make_promisor_trap(docs: Path, canaries: Path) -> str:
+    """Make a folder that is a partial clone whose remote runs a command; return its missing blob."""
     inner = make_repo(docs / "inner")
     inner.commit("one", {"MEMORY.md": MEMORY})
     blob = inner.git("rev-parse", "HEAD:MEMORY.md")
@@ -151,6 +153,7 @@ def make_promisor_trap(docs: Path, canaries: Path) -> str:
 
 
 def make_journal_trap(docs: Path, precious: Path) -> None:
+    """Make a folder that is a bare repository with a journal of ours that names a user's file."""
     inner = make_repo(docs / "inner")
     inner.commit("one", {"a": "1\n", "MEMORY.md": MEMORY})
     tip = inner.commit("two", {"\ntouch canary #": "x"})
@@ -167,6 +170,7 @@ def make_journal_trap(docs: Path, precious: Path) -> None:
 
 @pytest.fixture(scope="module")
 def traps(tmp_path_factory: pytest.TempPathFactory) -> Traps:
+    """Return a clone of a repository that contains the three traps."""
     folder = tmp_path_factory.mktemp("embedded")
     canaries = folder / "canaries"
     canaries.mkdir()
@@ -187,7 +191,7 @@ def traps(tmp_path_factory: pytest.TempPathFactory) -> Traps:
 
 @pytest.fixture
 def trap(traps: Traps, tmp_path: Path) -> Traps:
-    """A copy of the clone whose traps leave their marks in a folder of this test."""
+    """Return a copy of the clone whose traps write their canaries to a folder of this test."""
     copy = tmp_path / "clone"
     shutil.copytree(traps.clone, copy, symlinks=True)
     docs = copy / "docs"
@@ -203,11 +207,11 @@ def trap(traps: Traps, tmp_path: Path) -> Traps:
     return Traps(copy, tmp_path / "canaries", precious)
 
 
-def assert_nothing_ran(trap: Traps, done: Done, where: str) -> None:
+def assert_nothing_ran(trap: Traps, result: Done, where: str) -> None:
     ran = sorted(path.name for path in trap.canaries.iterdir())
     assert ran == [], f"{where}: these programs of the folder ran"
     assert trap.precious.read_bytes() == PRECIOUS.encode(), f"{where}: the person's file is another"
-    assert_ended_clearly(done, where)
+    assert_ended_clearly(result, where)
 
 
 def list_cases() -> Iterator[Case]:
@@ -221,7 +225,7 @@ CALL = call_tool(1, "retrieve", {"task": "retry a charge"})
 
 
 def make_event(event: str, folder: Path) -> bytes:
-    """Return what an agent sends to its hook."""
+    """Return the input that an agent sends to its hook."""
     values = {
         "hook_event_name": event,
         "session_id": "s-1",
@@ -235,7 +239,7 @@ def make_event(event: str, folder: Path) -> bytes:
 
 
 def run_in(launcher: Launcher, folder: Path, words: Sequence[str], where: Path) -> Done:
-    """Run a command in `folder`, with what it reads on standard input about `where`."""
+    """Run a command in `folder`, with standard input about `where`."""
     if words[0] == "mcp":
         return ask_mcp(folder, CALL, options=words[1:])
     is_agent = tuple(words[:2]) == ("hook", "agent")
@@ -244,12 +248,12 @@ def run_in(launcher: Launcher, folder: Path, words: Sequence[str], where: Path) 
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_command_in_such_a_folder_runs_nothing_of_it(
+def test_a_command_in_an_embedded_repository_runs_nothing_of_it(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     for where, folder in trap.folders().items():
-        done = run_in(launcher, folder, (*name.split(), *CASES[name].data), folder)
-        assert_nothing_ran(trap, done, where)
+        result = run_in(launcher, folder, (*name.split(), *CASES[name].data), folder)
+        assert_nothing_ran(trap, result, where)
 
 
 HOOK_CASES = {
@@ -264,7 +268,7 @@ HOOK_CASES = {
 
 
 @pytest.mark.parametrize("name", HOOK_CASES)
-def test_an_agents_hook_runs_nothing_of_such_a_folder(
+def test_an_agents_hook_runs_nothing_of_an_embedded_repository(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     agent = HOOK_CASES[name].data
@@ -272,8 +276,8 @@ def test_an_agents_hook_runs_nothing_of_such_a_folder(
         for event in EVENTS:
             for cwd in (trap.clone, folder):
                 stdin = make_event(event, folder)
-                done = launcher.run(cwd, "hook", "agent", "--for", agent, stdin=stdin)
-                assert_nothing_ran(trap, done, f"{where}, {event}")
+                result = launcher.run(cwd, "hook", "agent", "--for", agent, stdin=stdin)
+                assert_nothing_ran(trap, result, f"{where}, {event}")
 
 
 NAMED: dict[str, tuple[str, ...]] = {
@@ -297,19 +301,19 @@ NAMED_CASES = {
 
 
 @pytest.mark.parametrize("name", NAMED_CASES)
-def test_a_folder_that_is_named_at_the_root_runs_nothing(
+def test_naming_an_embedded_repository_at_the_root_runs_nothing(
     name: str, trap: Traps, launcher: Launcher
 ) -> None:
     words = NAMED_CASES[name].data
-    done = run_in(launcher, trap.clone, words, trap.clone)
-    assert_nothing_ran(trap, done, name)
+    result = run_in(launcher, trap.clone, words, trap.clone)
+    assert_nothing_ran(trap, result, name)
 
 
 ALL_CASES = {**CASES, **HOOK_CASES, **NAMED_CASES}
 
 
-def test_the_traps_are_live(trap: Traps) -> None:
-    """Plain git falls into each: otherwise the cases would hold for no reason."""
+def test_plain_git_runs_the_traps(trap: Traps) -> None:
+    """Otherwise the other tests would pass for no reason."""
     folders = trap.folders()
     plain = RepoBuilder(folders["work tree"])
     plain.git("status")

@@ -1,4 +1,4 @@
-"""Words that an agent, a tool, a file or a program put under a person's name: `add --quote` and `record` prove none."""
+"""Tests of words that agents, tools, files or programs put under a person's name: `add --quote` and `record` accept none."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ TITLE = "Deploy on a Tuesday"
 
 
 def typed(text: object, number: int = 1, **fields: object) -> Record:
-    """A record of what a person typed, as newer versions write it."""
+    """Return a record of text that a person typed, in the form of newer versions."""
     return make_user(text, number, **{"promptSource": "typed", **fields})
 
 
@@ -57,7 +57,7 @@ def attached(text: object, number: int = 5, **fields: object) -> Record:
 
 
 def asked_and_chosen() -> list[Record]:
-    """An agent writes a label for its own question, and a person picks it."""
+    """Return records in which an agent writes an option for its own question and a person chooses it."""
     question = {"question": "How?", "options": [{"label": WORDS}, {"label": "Not at all"}]}
     call = make_call("AskUserQuestion", "toolu_9", questions=[question])
     result = {"questions": [question], "answers": {"How?": WORDS}}
@@ -193,7 +193,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 class Session:
-    """A session of an agent in a project, and what follows from it."""
+    """A session of an agent in a project, and the commands that use it."""
 
     def __init__(self, project: Project, launcher: Launcher, path: Path) -> None:
         self.project = project
@@ -201,9 +201,9 @@ class Session:
         self.path = path
 
     def run(self, *words: str, stdin: bytes = b"") -> Any:
-        done = self.launcher.run(self.project.path, *words, stdin=stdin, env=FIXED_TIME)
-        assert_ended_clearly(done, words)
-        return done
+        result = self.launcher.run(self.project.path, *words, stdin=stdin, env=FIXED_TIME)
+        assert_ended_clearly(result, words)
+        return result
 
     def hook(self, event: str, prompt: str = PROMPT) -> None:
         values = {"session_id": SESSION, "cwd": str(self.project.path), "hook_event_name": event}
@@ -211,10 +211,10 @@ class Session:
         self.run("hook", "agent", "--for", "claude-code", stdin=json.dumps(values).encode())
 
     def quote_and_record(self, records: Sequence[Record]) -> tuple[int, str]:
-        """Go the whole way.
+        """Capture the session, add a quote of it, commit and record.
 
         Returns:
-            the status of `add --quote`, and the memory that `record` left.
+            the status of `add --quote`, and the memory that `record` wrote.
         """
         cwd = {"cwd": str(self.project.path)}
         first = make_user(PROMPT, 1) | cwd
@@ -231,7 +231,7 @@ class Session:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_program_speaks_for_a_person(
+def test_words_of_a_program_are_not_accepted_as_a_persons(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     session = Session(
@@ -243,10 +243,10 @@ def test_no_program_speaks_for_a_person(
     assert status == 2, "`add --quote` refuses"
 
 
-def test_the_words_of_a_person_are_proved(
+def test_words_of_a_person_are_accepted(
     template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
-    """The way that all cases go leads somewhere."""
+    """Shows that the steps of all cases work with honest words."""
     session = Session(
         copy_project(template, tmp_path / "shop"), launcher, tmp_path / f"{SESSION}.jsonl"
     )

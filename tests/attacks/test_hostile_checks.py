@@ -1,4 +1,4 @@
-"""Hostile checks in memory, and changes that are to slip by a check: each judged in bounded time, and none by its own word."""
+"""Tests of hostile checks, and of changes that try to evade a check: each is judged in bounded time."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ BYPASS = (BELIEVED, ERROR)
 
 
 class Attack(NamedTuple):
-    """A check of the base, and a change.
+    """A check of the base commit, and a change.
 
     Attributes:
-        verdict: what `verify` must say of the check.
-        files: the files of the change; None takes one out.
+        verdict: the verdict that `verify` must print for the check.
+        files: the files of the change; None deletes one.
     """
 
     check: ChangeCheck
@@ -143,11 +143,11 @@ def put_rule(template: Project, path: Path, check: ChangeCheck) -> Project:
 
 def verify(project: Project, launcher: Launcher, *words: str) -> str:
     words = ("verify", "--base", "main", "--format", "json", *words)
-    done = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
-    assert_ended_clearly(done, words)
-    (outcome,) = json.loads(done.stdout)["checks"]
+    result = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
+    assert_ended_clearly(result, words)
+    (outcome,) = json.loads(result.stdout)["checks"]
     verdict: str = outcome["verdict"]
-    assert (verdict == "violated") <= (done.status == 1)
+    assert (verdict == "violated") <= (result.status == 1)
     return verdict
 
 
@@ -160,8 +160,8 @@ def test_the_check_of_the_base_judges_in_bounded_time(
     project.commit(attack.message, attack.files)
     assert verify(project, launcher, *(["--fork"] if attack.is_fork else [])) == attack.verdict
     for words in (("check", "--backtest", "--json"), ("check",)):
-        done = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
-        assert_ended_clearly(done, words)
+        result = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
+        assert_ended_clearly(result, words)
 
 
 def test_a_change_of_many_files_is_judged(

@@ -1,4 +1,4 @@
-"""SIGKILL at each write of each writing command, and what a person does next: nothing is lost, a rerun finishes."""
+"""Tests of SIGKILL at each write of each writing command, followed by a person's actions: nothing is lost, a rerun succeeds."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ COMMITTING = frozenset(
         "forget words",
     )
 )
-"""They move the branch."""
+"""Commands that move the branch."""
 
 IN_FULL = ("record", "compact", "candidates", "forget words")
-"""Each of their writes is followed by each aftermath. Of the others, which end as these do, the writes take turns."""
+"""Commands for which each write is combined with each action afterwards; for other commands they take turns."""
 
 COPIES = frozenset(("job-4/MEMORY.md", "job-5/MEMORY.md"))
-"""Of an entry that goes up in `make_scene`."""
+"""The path of an entry that is promoted in `make_scene`."""
 
 HOLDS = (LOST, ERROR, BOUNDED)
 READ_ONLY = frozenset(
@@ -80,10 +80,11 @@ ELSEWHERE = frozenset(
         *("hook merge", "hook pre-commit", "hook pre-push", "hook prepare-commit-msg"),
     )
 )
-"""They write where they are told to, or send, or need a model: other tests are about them."""
+"""Commands that write to a given path, send data or need a model; other tests cover them."""
 
 
 def list_cases() -> Iterator[Case]:
+    """Yield the cases: each action after a kill for some commands, all in turn for the others."""
     for name in WRITERS:
         if name in IN_FULL:
             for after in AFTERMATHS:
@@ -110,7 +111,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory, launcher: Launcher) -> Scene
 
 
 class End(NamedTuple):
-    """A repository after all, as a fresh clone sees it and after a last commit of all files."""
+    """The state of a repository in the end: in a fresh clone, and after a last commit of all files."""
 
     project: Project
     cloned: State
@@ -120,7 +121,7 @@ class End(NamedTuple):
 def go_through(
     scene: Scene, launcher: Launcher, name: str, after: str, place: Path, number: int = 0
 ) -> End:
-    """Run a command, killed before write `number` (0: not at all), and all that follows."""
+    """Kill a command before write `number` (0: not at all), do what follows, and return the end state."""
     writer = WRITERS[name]
     project = copy_for(scene, writer, place)
     writer.prepare(project, launcher)
@@ -128,13 +129,13 @@ def go_through(
     assert first.status == -9 if number else first.status in (0, 1), first.printed
     AFTERMATHS[after](project)
     if number or name not in COMMITTING:
-        again = run(launcher, project, scene, writer)
-        assert_ended_clearly(again, "the same command again")
+        rerun = run(launcher, project, scene, writer)
+        assert_ended_clearly(rerun, "the same command again")
     return End(project, read_state(project), finish(project, launcher))
 
 
 def count_writes(scene: Scene, launcher: Launcher, name: str, place: Path) -> list[str]:
-    """Return what an undisturbed run writes, in order."""
+    """Return the writes of an undisturbed run in order."""
     writer = WRITERS[name]
     project = copy_for(scene, writer, place / "counted")
     writer.prepare(project, launcher)
@@ -143,16 +144,20 @@ def count_writes(scene: Scene, launcher: Launcher, name: str, place: Path) -> li
     return log.read_text().splitlines()
 
 
-def assert_whole(project: Project, launcher: Launcher, what: str) -> None:
-    """No file is half, no object is broken, no journal and no temporary file is left."""
+def assert_whole(project: Project, launcher: Launcher, context: str) -> None:
+    """Assert that no file is half written, no object broken, and no journal or temporary file left."""
     checked = launcher.run(project.path, "check", "--json")
-    assert "unreadable" not in checked.printed, what
-    assert checked.status in (0, 1), (what, checked.printed)
+    assert "unreadable" not in checked.printed, context
+    assert checked.status in (0, 1), (context, checked.printed)
     project.git("fsck", "--strict", "--no-dangling")
-    assert not (project.path / ".git/memory-ci/journal").exists(), what
-    left = [path for path in project.path.rglob(".*.????????") if re.search(r"\.\w{8}$", path.name)]
-    names = [str(path.relative_to(project.path)) for path in left if ".git" not in path.parts]
-    assert names == [], f"{what}: temporary files"
+    assert not (project.path / ".git/memory-ci/journal").exists(), context
+    temporary_files = [
+        path for path in project.path.rglob(".*.????????") if re.search(r"\.\w{8}$", path.name)
+    ]
+    names = [
+        str(path.relative_to(project.path)) for path in temporary_files if ".git" not in path.parts
+    ]
+    assert names == [], f"{context}: temporary files"
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -167,33 +172,33 @@ def test_nothing_is_lost_and_a_rerun_finishes(
         if after not in controls:
             place = tmp_path / f"control-{len(controls)}"
             controls[after] = go_through(scene, launcher, name, after, place)
-        what = f"killed before {writes[number - 1]}, then {after}"
+        context = f"killed before {writes[number - 1]}, then {after}"
         # Each in a folder of its own, that stays: a hook of git may still work in it in the background.
         end = go_through(scene, launcher, name, after, tmp_path / f"killed-{number}", number)
         if name in COMMITTING - {
             "apply"
         }:  # a plan is not for another tip: `record` makes a new one
             lost = controls[after].cloned.titles - end.cloned.titles
-            assert lost == set(), f"{what}: these learnings are not in the last commit"
-        compare(end.committed, controls[after].committed, what)
-        assert_whole(end.project, launcher, what)
+            assert lost == set(), f"{context}: these learnings are not in the last commit"
+        compare(end.committed, controls[after].committed, context)
+        assert_whole(end.project, launcher, context)
         if words := WRITERS[name].gone:
-            assert find_words(end.project, words) == [], f"{what}: the words are still there"
+            assert find_words(end.project, words) == [], f"{context}: the words are still there"
 
 
-def compare(state: State, control: State, what: str) -> None:
-    """Assert that all is there that an undisturbed run leaves, and nothing else."""
+def compare(state: State, control: State, context: str) -> None:
+    """Assert that the state equals that after an undisturbed run."""
     lost = control.titles - state.titles
-    assert lost == set(), f"{what}: a commit of all files takes these learnings out"
+    assert lost == set(), f"{context}: a commit of all files takes these learnings out"
     differing = (state.paths ^ control.paths) - {"src/other.py"}  # git may have refused the rebase
     # A commit more has an episode more; copies of an entry that went up are retired by the next run.
     differing -= {
         path for path in state.paths if path in COPIES or path.startswith(".memory/episodes/")
     }
-    assert differing == set(), f"{what}: these files are missing, or too many"
+    assert differing == set(), f"{context}: these files are missing, or too many"
     missing = control.local - state.local
-    assert missing == set(), f"{what}: these settings are missing"
-    assert state.sessions == control.sessions, what
+    assert missing == set(), f"{context}: these settings are missing"
+    assert state.sessions == control.sessions, context
 
 
 def test_every_command_is_a_writer_or_writes_nothing(

@@ -1,4 +1,4 @@
-"""Hostile text through every output: nothing of it moves a cursor, runs in a page, or acts on a forge."""
+"""Tests of hostile text in every output: it moves no cursor, runs nothing in a page, and has no effect on a forge."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BIDI_CHARACTERS = frozenset(
 
 
 class Page(HTMLParser):
-    """What of a page would run, or fetch."""
+    """A parser that collects everything in a page that would run or be fetched."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -65,6 +65,7 @@ class Page(HTMLParser):
         self.script = ""
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Collect attributes that run scripts or fetch something."""
         is_data = ("type", "application/json") in attrs
         self.script = "" if is_data else tag
         for name, value in attrs:
@@ -83,7 +84,7 @@ class Page(HTMLParser):
 
 
 def assert_plain(text: str) -> None:
-    """No character moves the cursor, rings, hides or turns the line."""
+    """Assert that no character moves the cursor, rings, hides text or changes its direction."""
     assert {c for c in text if unicodedata.category(c) == "Cc" and c not in "\n\t"} == set()
     assert set(text) & BIDI_CHARACTERS == set()
 
@@ -112,14 +113,14 @@ def assert_page(text: str) -> None:
 
 
 def without_code(text: str) -> str:
-    """Return Markdown without fences, code spans and comments, in which a forge acts on nothing."""
+    """Return Markdown without fences, code spans and comments, in which a forge ignores commands."""
     text = re.sub(r"(?ms)^(`{3,}|~{3,}).*?^\1", "", text)
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL)
     return re.sub(r"(`+)(?!`).*?(?<!`)\1(?!`)", "", text, flags=re.DOTALL)
 
 
 def assert_markdown(text: str) -> None:
-    """On a forge no tag, no link, no image, no mention and no closing word of it would work."""
+    """Assert that a forge would find no tag, link, image, mention or closing keyword."""
     assert_plain(text)
     live = without_code(text)
     assert not re.search(r"<(script|img|a)\b", live, re.I)
@@ -138,42 +139,42 @@ def assert_message(text: str) -> None:
 
 
 def assert_context(text: str) -> None:
-    """For an agent the hints end where ours end."""
+    """Assert that an agent's hints end where our text ends."""
     assert_plain(text)
     assert text.count("</recalled-memory>") <= 1
     assert text.count("<recalled-memory>") <= 1
 
 
 class Output(NamedTuple):
-    """An output: the command, how to read it, and what must hold of it."""
+    """An output: the command, how to read it, and its assertion."""
 
     words: tuple[str, ...]
     check: Callable[[str], None]
-    read: Callable[[Project, Done], str] = lambda project, done: done.printed
+    read: Callable[[Project, Done], str] = lambda project, result: result.printed
     stdin: bytes = b""
     is_job: bool = False
 
 
 def read_file(name: str) -> Callable[[Project, Done], str]:
-    return lambda project, done: (project.path / name).read_text()
+    return lambda project, result: (project.path / name).read_text()
 
 
-def read_messages(project: Project, done: Done) -> str:
+def read_messages(project: Project, result: Done) -> str:
     return project.git("log", "--format=%B", "start..HEAD")
 
 
-def read_stdout(project: Project, done: Done) -> str:
-    return done.stdout
+def read_stdout(project: Project, result: Done) -> str:
+    return result.stdout
 
 
-def read_hook(project: Project, done: Done) -> str:
-    answer = json.loads(done.stdout or "{}")
+def read_hook(project: Project, result: Done) -> str:
+    answer = json.loads(result.stdout or "{}")
     return str(answer.get("hookSpecificOutput", {}).get("additionalContext", ""))
 
 
-def read_mcp(project: Project, done: Done) -> str:
-    done = ask_mcp(project.path, call_tool(2, "retrieve", {"task": TASK}), env=FIXED_TIME)
-    answer = json.loads(done.stdout.splitlines()[-1])
+def read_mcp(project: Project, result: Done) -> str:
+    result = ask_mcp(project.path, call_tool(2, "retrieve", {"task": TASK}), env=FIXED_TIME)
+    answer = json.loads(result.stdout.splitlines()[-1])
     return "".join(part.get("text", "") for part in answer["result"]["content"])
 
 
@@ -249,6 +250,7 @@ JOBS: tuple[tuple[str, ...], ...] = (
 
 
 def list_outputs() -> Iterator[tuple[str, Output]]:
+    """Yield a name and an output for each form of output."""
     for words in TERMINAL:
         yield f"terminal: {' '.join(words)}".replace(ID, "ID"), Output(words, assert_plain)
     for words in JSON:
@@ -282,7 +284,7 @@ ALL_CASES = CASES
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Hostile text wherever others can write."""
+    """Return a project with hostile text in every place that others can write."""
     folder = tmp_path_factory.mktemp("outputs")
     project = make_project(folder / "shop")
     body = f"Retry the charge in the client.\n\n{HOSTILE}\n{LINES}ESCAPES\n{CLOSING}"
@@ -311,8 +313,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.commit(
         "A file", {name: "1\n", ".memory-ci.yaml": f'"{LOG}\\u202e": 1\nengine: {{name: rules}}\n'}
     )
-    said = f"Decision: retries live in the client {FORGE} {LOG} because {MARKUP} the client knows the key."
-    project.merge_work(f"feat: queue {HOSTILE}\n\n{said}\n\n{LINES}", "queue", 131)
+    decision = f"Decision: retries live in the client {FORGE} {LOG} because {MARKUP} the client knows the key."
+    project.merge_work(f"feat: queue {HOSTILE}\n\n{decision}\n\n{LINES}", "queue", 131)
     keep_session(
         project, folder, make_session(f"Never retry {HOSTILE}{ESCAPES}{BIDI}", at=SESSION_TIME)
     )
@@ -321,16 +323,16 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_of_it_acts(
+def test_hostile_text_has_no_effect_in_any_output(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     output = OUTPUTS[case]
     project = copy_project(template, tmp_path / "shop")
     env = {**FIXED_TIME, **({"GITHUB_ACTIONS": "true"} if output.is_job else {})}
-    done = launcher.run(
+    result = launcher.run(
         project.path, *output.words, stdin=output.stdin, env=env
     )  # `mcp` ends with its input
-    assert_ended_clearly(done, case)
-    text = output.read(project, done)
+    assert_ended_clearly(result, case)
+    text = output.read(project, result)
     assert text.strip(), f"{case}: it printed nothing"
     output.check(text)

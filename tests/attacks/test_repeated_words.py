@@ -1,4 +1,4 @@
-"""What is asked again and what is due at a moment: words of programs, forged lists, sizes that nobody means."""
+"""Tests of repeated requests and moments: words of programs, forged lists, and extreme sizes."""
 
 from __future__ import annotations
 
@@ -49,11 +49,13 @@ SESSION = {"MEMORY_CI_SESSION": "claude-code:s1"}
 # -- words of a program
 
 
-def say_instead(records: object) -> list[Record]:
+def replace_words(records: object) -> list[Record]:
     """Return records with the request in place of the forged words."""
     text = json.dumps(records).replace(json.dumps(WORDS)[1:-1], REQUEST)
-    said: list[Record] = json.loads(text.replace(json.dumps(json.dumps(WORDS))[3:-3], REQUEST))
-    return said
+    session_records: list[Record] = json.loads(
+        text.replace(json.dumps(json.dumps(WORDS))[3:-3], REQUEST)
+    )
+    return session_records
 
 
 PROGRAMS = {
@@ -80,7 +82,7 @@ WHENS = ("before:commit", "before:command git commit", "before:edit " + "[a" * 2
 
 
 def forge_rows(line: str) -> tuple[bytes, bytes]:
-    """Return the list of requests and the table of moments with a line."""
+    """Return the list of requests and the table of moments, with a hostile line."""
     requests = [
         {"key": f"{number:064x}", "text": line, "when": when, "kind": "request"}
         for number, when in enumerate(("start", *WHENS))
@@ -125,7 +127,7 @@ FORBIDDEN = (
 
 
 class Work:
-    """A project at work, and its commands in bounded memory and time."""
+    """A project, and its commands with limits of memory and time."""
 
     def __init__(self, project: Project, launcher: Launcher, folder: Path) -> None:
         self.project = project
@@ -134,11 +136,11 @@ class Work:
 
     def run(self, *words: str, stdin: bytes = b"") -> str:
         env = {**FIXED_TIME, **SESSION}
-        done = self.launcher.run(
+        result = self.launcher.run(
             self.project.path, *words, stdin=stdin, env=env, memory=MEMORY, seconds=SECONDS
         )
-        assert_ended_clearly(done, words)
-        return done.printed
+        assert_ended_clearly(result, words)
+        return result.printed
 
     def hook(self, name: str, **fields: Any) -> str:
         event = {"hook_event_name": name, "session_id": "s2", "cwd": str(self.project.path)}
@@ -146,7 +148,7 @@ class Work:
         return self.run("hook", "agent", "--for", "claude-code", stdin=stdin)
 
     def reach_moments(self) -> list[str]:
-        """Go through the moments of a session; what was printed at each."""
+        """Go through the moments of a session, and return the output at each."""
         commit = {"tool_name": "Bash", "tool_input": {"command": "git commit -m x"}}
         edit = {"tool_name": "Edit", "tool_input": {"file_path": "src/client.py"}}
         return [
@@ -158,12 +160,12 @@ class Work:
         ]
 
     def keep_five(self, *turns: str | Record) -> None:
-        """Capture five sessions with the same turns, each with other work."""
+        """Capture five sessions with the same turns and different work."""
         sessions: list[list[str | Record]] = [[text, *turns] for text in WORK]
         keep_asking(self.project, self.folder, *sessions)
 
     def list_proposed(self) -> list[str]:
-        """Return the titles that `record` proposes because they came again."""
+        """Return the titles that `record` proposes as repeated requests."""
         printed = self.run("record", "--dry-run", "--json")
         judged = json.loads(printed[printed.index("{") :])["plan"]["judged"]
         candidates = [item["candidate"] for item in judged]
@@ -194,6 +196,7 @@ def clause_of_a_megabyte(work: Work) -> None:
 
 
 def many_sessions(work: Work) -> None:
+    """Add a hundred thousand refs of sessions to packed-refs."""
     keep_asking(work.project, work.folder, REQUEST)
     refs = work.project.git("for-each-ref", "--format=%(objectname)", "refs/memory-ci/sessions")
     oid = refs.split()[0]
@@ -201,9 +204,9 @@ def many_sessions(work: Work) -> None:
     packed = "# pack-refs with: peeled fully-peeled sorted \n"
     packed += "".join(f"{oid} {name}\n" for name in names)
     path = work.project.path / ".git/packed-refs"
-    rest = path.read_text().splitlines()[1:] if path.exists() else []
+    packed_lines = path.read_text().splitlines()[1:] if path.exists() else []
     path.write_text(packed)
-    for line in rest:
+    for line in packed_lines:
         if not line.startswith("^"):
             sha, name = line.split()
             work.project.git("update-ref", name, sha)
@@ -211,6 +214,7 @@ def many_sessions(work: Work) -> None:
 
 
 def many_long_moments(work: Work) -> None:
+    """Commit two hundred entries with long moments, and one valid entry, which must still be shown."""
     entries = [
         make_entry(number, title=f"Word{number} thing", when="before:edit " + "[a" * 2_500)
         for number in range(200)
@@ -243,15 +247,15 @@ def work(template: Project, launcher: Launcher, tmp_path: Path) -> Work:
 
 
 @pytest.mark.parametrize("case", PROGRAMS)
-def test_what_a_program_says_five_times_is_no_request(case: str, work: Work) -> None:
-    records = say_instead(PROGRAMS[case].data)
+def test_text_that_a_program_repeats_five_times_is_not_a_request(case: str, work: Work) -> None:
+    records = replace_words(PROGRAMS[case].data)
     assert REQUEST in json.dumps(records)
     work.keep_five(*records)
     assert work.list_proposed() == []
 
 
-def test_what_a_person_says_five_times_is_a_request(work: Work) -> None:
-    """The way that all cases go leads somewhere."""
+def test_text_that_a_person_repeats_five_times_is_a_request(work: Work) -> None:
+    """Shows that the steps of all cases work with honest words."""
     work.keep_five(REQUEST)
     assert work.list_proposed() == [REQUEST.rstrip(".")]
 
@@ -263,15 +267,15 @@ def put_lists(work: Work, requests: bytes, moments: bytes) -> None:
     (folder / "moments.json").write_bytes(moments)
 
 
-def test_a_list_that_says_nothing_bad_is_told(work: Work) -> None:
-    """The way that all forged lists go leads somewhere."""
+def test_a_harmless_list_is_shown(work: Work) -> None:
+    """Shows that the steps of all forged lists work with a harmless one."""
     put_lists(work, *forge_rows("Run the linter"))
     by_hook, _, by_git, at_start, _ = work.reach_moments()
     assert all("Run the linter" in printed for printed in (by_hook, by_git, at_start))
 
 
 @pytest.mark.parametrize("case", TABLES)
-def test_a_forged_list_says_nothing_that_memory_may_not_say(case: str, work: Work) -> None:
+def test_a_forged_list_shows_nothing_that_is_forbidden_in_memory(case: str, work: Work) -> None:
     put_lists(work, *TABLES[case].data)
     for printed in work.reach_moments():
         assert [word for word in FORBIDDEN if word in printed] == []
@@ -280,5 +284,5 @@ def test_a_forged_list_says_nothing_that_memory_may_not_say(case: str, work: Wor
 
 
 @pytest.mark.parametrize("case", SIZES)
-def test_it_ends_within_its_bounds(case: str, work: Work) -> None:
+def test_commands_keep_their_limits_of_time_and_memory(case: str, work: Work) -> None:
     SIZES[case].data(work)

@@ -1,4 +1,4 @@
-"""Sizes that nobody means: bounded memory, bounded work, and an end."""
+"""Tests of extreme sizes: commands keep their limits of time and memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AREA = Area(
 )
 HOLDS = (LOST, ERROR, BOUNDED)
 MEMORY = 1 << 30
-"""Bytes of address space (RLIMIT_AS) of each command. Python and its libraries take about 150 MB of it."""
+"""Limit of address space (RLIMIT_AS) of each command in bytes. Python and its libraries take about 150 MB."""
 
 SECONDS = 300
 GOOD = "Zebra crossings need a light at night"
@@ -39,7 +39,7 @@ READERS = (
 
 
 class Large:
-    """A project with something large in it."""
+    """A project with something very large in it."""
 
     def __init__(self, project: Project, launcher: Launcher, folder: Path) -> None:
         self.project = project
@@ -47,14 +47,14 @@ class Large:
         self.folder = folder
 
     def run(self, *words: str, stdin: bytes = b"") -> str:
-        done = self.launcher.run(
+        result = self.launcher.run(
             self.project.path, *words, stdin=stdin, env=FIXED_TIME, memory=MEMORY, seconds=SECONDS
         )
-        assert_ended_clearly(done, words)
-        return done.stdout
+        assert_ended_clearly(result, words)
+        return result.stdout
 
     def read(self) -> None:
-        """Run what reads memory; what is good is served, and nothing of it is lost."""
+        """Run the commands that read memory, and check that valid entries are served and not lost."""
         for words in READERS:
             printed = self.run(*words)
             assert words[0] != "retrieve" or GOOD in printed
@@ -173,7 +173,7 @@ def many_files_in_a_change(large: Large) -> None:
 
 
 def write_transcript(large: Large, middle: bytes, times: int) -> Path:
-    """Write a transcript with a person's words first and last."""
+    """Write a transcript with a person's words first and last, and large records between."""
     path = large.folder / "transcript.jsonl"
     start = SESSION_TIME
     with path.open("wb") as stream:
@@ -269,7 +269,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_ends_within_its_bounds(
+def test_commands_keep_their_limits_of_time_and_memory(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     CASES[case].data(Large(copy_project(template, tmp_path / "shop"), launcher, tmp_path))

@@ -1,4 +1,4 @@
-"""Eight writers at once: all ends by itself, nothing is lost, and the repository is sound."""
+"""Tests of eight concurrent writers: all end by themselves, nothing is lost, the repository is valid."""
 
 from __future__ import annotations
 
@@ -42,19 +42,23 @@ class Crowd:
         self.running.append((words, start(cwd or self.project.path, *words, env=FIXED_TIME)))
 
     def join(self) -> list[int]:
-        """Wait until all have ended; each did its work, or says that another one was first."""
+        """Wait until all have ended; each succeeded, or reports that another was first."""
         statuses = []
         for words, process in self.running:
             stdout, stderr = process.communicate()
             assert "Traceback" not in stdout + stderr, (words, stderr)
-            known = any(f"[{slug}]" in stderr for slug in EXPECTED_ERRORS)
-            assert process.returncode in (0, 1) or known, (words, process.returncode, stderr)
+            is_expected_error = any(f"[{slug}]" in stderr for slug in EXPECTED_ERRORS)
+            assert process.returncode in (0, 1) or is_expected_error, (
+                words,
+                process.returncode,
+                stderr,
+            )
             statuses.append(process.returncode)
         self.running = []
         return statuses
 
     def finish(self) -> set[str]:
-        """Commit what was noted, record it, and return the titles of memory."""
+        """Commit the notes, record them, and return the titles in memory."""
         self.project.git("add", "-A")
         self.project.git("commit", "-q", "--allow-empty", "-m", "Notes")
         self.start("record", "--yes")
@@ -65,7 +69,7 @@ class Crowd:
 
 
 def words_of(number: int) -> str:
-    """Return a title that shares no word with that of another number."""
+    """Return a title that shares no word with the titles of other numbers."""
     return " ".join(f"{word}{number}" for word in ("Kestrel", "umbra", "harbour"))
 
 
@@ -181,8 +185,8 @@ def upkeep_beside_notes(crowd: Crowd) -> None:
     body = (
         "a retry doubled the charge for the gateway had booked the first request before it answered"
     )
-    near = [make_entry(n, title="Retry with a key", body=body + " again" * n) for n in (1, 2)]
-    crowd.project.commit("Near", {"MEMORY.md": "\n".join(map(format_entry, near))})
+    duplicates = [make_entry(n, title="Retry with a key", body=body + " again" * n) for n in (1, 2)]
+    crowd.project.commit("Near", {"MEMORY.md": "\n".join(map(format_entry, duplicates))})
     for number, verb in enumerate(("compact", "promote", "retire", "record")):
         crowd.start(verb)
         crowd.start("add", words_of(number))
@@ -269,5 +273,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_eight_at_once_lose_nothing(case: str, template: Project, tmp_path: Path) -> None:
+def test_eight_concurrent_writers_lose_nothing(
+    case: str, template: Project, tmp_path: Path
+) -> None:
     CASES[case].data(Crowd(copy_project(template, tmp_path / "shop"), tmp_path))

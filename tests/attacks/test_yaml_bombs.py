@@ -1,4 +1,4 @@
-"""Hostile YAML in front matter, notes, the configuration and a policy: nothing is built of it, the rest is served."""
+"""Tests of hostile YAML in front matter, notes, configuration and policy: it is not expanded, other entries are served."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PAYLOADS = {
     "a number in base 60": f"reinforcement_count: {':'.join(['59'] * 20_000)}\n",
     "a float of 100,000 digits": f"importance: 0.{'1' * 100_000}e{'9' * 1_000}\n",
     "no number": "importance: .nan\nreinforcement_count: .inf\n",
-    "a date that is none": "last_reinforced: 99999-99-99\ncreated_at: 0000-00-00\n",
+    "an impossible date": "last_reinforced: 99999-99-99\ncreated_at: 0000-00-00\n",
     "a string of 10 MB": f"title: '{'x' * 10_000_000}'\n",
     "a quotation without end": "title: 'x\n" + "y\n" * 100_000,
     "a block without end": "title: |\n" + "  y\n" * 100_000,
@@ -100,14 +100,14 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def front_matter(text: str) -> str:
-    """Return a memory file with an entry that holds `text`, and a good one behind it."""
+    """Return a memory file with an entry that contains `text`, and a valid entry after it."""
     plain = format_entry(make_entry(1, title="Before it"))
     hostile = f"---\nid: {ID}\ntype: procedural\n{text}---\n## Hostile\n\nBody.\n"
     return f"# Memory\n\n{plain}\n{hostile}"
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_it_costs_no_more_than_itself(
+def test_hostile_yaml_is_read_in_linear_time_and_memory(
     case: str, template: Project, launcher: Launcher, tmp_path: Path
 ) -> None:
     project = copy_project(template, tmp_path / "shop")
@@ -121,11 +121,11 @@ def test_it_costs_no_more_than_itself(
         files = {"MEMORY.md": front_matter(text), ".memory/inbox/note.md": note}
     project.commit("Hostile", files)
     for words in COMMANDS:
-        done = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
-        assert_ended_clearly(done, words)
+        result = launcher.run(project.path, *words, env=FIXED_TIME, memory=MEMORY)
+        assert_ended_clearly(result, words)
         assert not canary.exists(), words
         if words[0] == "retrieve" and not is_configuration:
-            assert GOOD.title in done.stdout
+            assert GOOD.title in result.stdout
         if words == ("list",) and not is_configuration:
-            assert "Before it" in done.stdout
+            assert "Before it" in result.stdout
     assert GOOD.title in project.show("HEAD", "src/MEMORY.md")

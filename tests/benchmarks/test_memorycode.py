@@ -1,4 +1,4 @@
-"""The benchmark on MemoryCode, with a dialogue of our own in its form."""
+"""Tests of the benchmark on MemoryCode, with a dialogue of our own in its format."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DATA = {
 DIALOGUE = parse_dialogue(2, DATA)
 
 
-def test_an_instruction_has_the_number_of_what_it_sets() -> None:
+def test_an_instruction_has_the_number_of_its_topic() -> None:
     assert DIALOGUE.instructions == (
         Instruction(8, 0, "always start method names with 'm_'", "method", "^m_.*"),
         Instruction(8, 2, "always start method names with 'n_'", "method", "^n_.*"),
@@ -58,7 +58,7 @@ def test_only_the_mentor_gives_instructions() -> None:
     assert not any("q_" in entry.text for entry in remember(DIALOGUE, None))
 
 
-def test_the_last_instruction_is_in_memory_and_the_first_is_not_served() -> None:
+def test_only_the_last_instruction_of_a_topic_is_served() -> None:
     entries = remember(DIALOGUE, None)
     checks = find_checks(entry.title for entry in entries)
     counts = memorycode.count(DIALOGUE, entries, checks)
@@ -75,7 +75,9 @@ def test_the_last_instruction_is_in_memory_and_the_first_is_not_served() -> None
         ("Methods begin with `am_`", False),
     ],
 )
-def test_an_entry_says_an_instruction_by_its_object_and_value(text: str, expected: bool) -> None:
+def test_an_entry_is_matched_with_an_instruction_by_object_and_value(
+    text: str, expected: bool
+) -> None:
     assert says(text, DIALOGUE.instructions[0]) is expected
 
 

@@ -1,4 +1,4 @@
-"""The corpus that other tools are measured with: each is given the same learnings, and each needle is one of them."""
+"""Tests of the corpus for other tools: each gets the same learnings, and each needle is one of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from benchmarks.peers import NEEDLES, REPLACED, list_needles
 from memory_ci.records.config import ScopePatterns
 from memory_ci.store.memory_files import load_file
 
-ENTRIES = [one.entry for one in make_located(NEEDLES + 10)]
+ENTRIES = [located.entry for located in make_located(NEEDLES + 10)]
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
-def test_every_tool_is_given_each_learning_whole(peer: Peer) -> None:
+def test_every_tool_gets_each_learning_completely(peer: Peer) -> None:
     for entry in ENTRIES:
         _, text = peer.place(entry)
         assert entry.title in text
@@ -25,7 +25,7 @@ def test_every_tool_is_given_each_learning_whole(peer: Peer) -> None:
 
 
 @pytest.mark.parametrize("peer", PEERS, ids=lambda peer: peer.name)
-def test_an_entry_served_can_be_told_from_any_other(peer: Peer) -> None:
+def test_a_served_entry_can_be_identified(peer: Peer) -> None:
     assert len({peer.mark(entry) for entry in ENTRIES}) == len(ENTRIES)
 
 
@@ -34,7 +34,7 @@ def test_a_tool_that_repeats_the_query_has_not_served_the_entry(peer: Peer) -> N
     assert all(peer.mark(entry) not in f"{entry.title} {entry.body}" for entry in ENTRIES)
 
 
-def test_our_corpus_reads_back_as_the_entries_it_was_made_of() -> None:
+def test_our_corpus_reads_back_as_its_entries() -> None:
     path, _ = place_ours(ENTRIES[0])
     text = "".join(place_ours(entry)[1] for entry in ENTRIES)
     file = load_file(path, text.encode(), ScopePatterns())
@@ -51,13 +51,13 @@ def test_a_record_of_ctxmem_is_one_line() -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_needle_has_the_words_of_its_entry_but_two(whole: bool) -> None:
     for needle in list_needles(ENTRIES, whole=whole):
-        said = (
+        entry_words = (
             f"{needle.entry.title} {needle.entry.body}" if whole else needle.entry.title
         ).split()
-        asked = needle.text.split()
-        assert len(asked) == len(said)
-        assert Counter(asked[:-REPLACED]) <= Counter(said)
-        assert asked[:-REPLACED] != said[REPLACED:]
+        needle_words = needle.text.split()
+        assert len(needle_words) == len(entry_words)
+        assert Counter(needle_words[:-REPLACED]) <= Counter(entry_words)
+        assert needle_words[:-REPLACED] != entry_words[REPLACED:]
 
 
 def test_needles_are_the_same_in_every_run() -> None:

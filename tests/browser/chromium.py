@@ -1,4 +1,4 @@
-"""The browser of the tests, found without a package that drives it."""
+"""Finding the Chromium browser for tests, without a package that drives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of `report` in a real browser: what it loads, runs and shows, and what works without a mouse."""
+"""Tests of the page of `report` in a browser: loaded files, scripts, content, and use without a mouse."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
-    """A known repository: three merges, and entries with hostile titles that were given to one of them and used."""
+    """Return the report of a repository with three merges, and entries with hostile titles that were served to one of them."""
     project = make_project(tmp_path_factory.mktemp("browser") / "<b>shop")
     project.git("remote", "add", "origin", "https://github.com/acme/shop.git")
     project.at(datetime(2026, 11, 10, tzinfo=UTC))
@@ -75,17 +75,21 @@ def overview(tmp_path_factory: pytest.TempPathFactory) -> Overview:
         )
     )
     project.commit("memory: by hand", {"MEMORY.md": "".join(map(format_entry, entries))})
-    given = tuple(ServedEntry(id=entry.id) for entry in entries)
-    told = Episode(
-        id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=given
+    served = tuple(ServedEntry(id=entry.id) for entry in entries)
+    episode = Episode(
+        id="pr-129", occurred_at=NOW, situation=Situation(summary=HOSTILE[1]), retrieved=served
     )
-    save_episode_record(project.workspace, replace(told, used=(make_id(9),), action=Action(pr=129)))
-    found = gather_report(
+    save_episode_record(
+        project.workspace, replace(episode, used=(make_id(9),), action=Action(pr=129))
+    )
+    overview = gather_report(
         project.workspace, NOW, {}, task="charge a card <script>window.pwned = 1</script>"
     )
     return replace(
-        found,
-        tasks=tuple(one for one in found.tasks if "charge" in one.task or "latest" in one.task),
+        overview,
+        tasks=tuple(
+            task for task in overview.tasks if "charge" in task.task or "latest" in task.task
+        ),
     )
 
 
@@ -98,16 +102,16 @@ def browser() -> Iterator[Any]:
 
 
 class Opened:
-    """A page, and all that it said or asked for since."""
+    """A page, with its browser messages and the requests since it was opened."""
 
     def __init__(self, browser: Any, path: Path, **context: Any) -> None:
         self.page = browser.new_context(**context).new_page()
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append(dialog.message))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.browser_messages: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.browser_messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.browser_messages.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.browser_messages.append(dialog.message))
+        self.page.on("request", lambda request: self.requests.append(request.url))
         self.page.goto(path.as_uri())
 
     def count(self, selector: str) -> int:
@@ -122,7 +126,7 @@ def path(overview: Overview, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_full(overview: Overview) -> Overview:
-    """Return a page with thirty entries, with faults and questions, and all that can be said."""
+    """Return a report with thirty entries, with faults and questions, and every kind of text."""
     template = overview.entries[-1]
     entries = [
         replace(
@@ -186,7 +190,7 @@ def full(overview: Overview, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def make_states(overview: Overview) -> dict[str, Overview]:
-    """Return the page of an empty memory, of one entry, of many, and of a usual one."""
+    """Return the reports of an empty memory, of one entry, of many entries, and of a usual memory."""
     full = make_full(overview)
     newest = full.entries[0]
     assert full.summary is not None
@@ -198,21 +202,21 @@ def make_states(overview: Overview) -> dict[str, Overview]:
     empty = Overview(
         name="new", address="", today=full.today, commit="1234567", summary=bare, weeks=full.weeks
     )
-    one = replace(
+    single = replace(
         empty,
         entries=(replace(newest, served_count=0, used_count=0),),
         summary=replace(bare, newest=(newest.id,)),
     )
     return {
         "empty": empty,
-        "one": one,
+        "one": single,
         "many": replace(full, entries=(*full.entries, *many)),
         "usual": full,
     }
 
 
 def make_idle_period(page: Overview, name: str) -> UsePeriod:
-    """Return a period in which nothing happened."""
+    """Return a period without activity."""
     assert page.summary is not None
     period = getattr(page.summary, name)
     return UsePeriod(first=period.first, last=period.last)
@@ -220,7 +224,7 @@ def make_idle_period(page: Overview, name: str) -> UsePeriod:
 
 @pytest.fixture(scope="module")
 def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder that keeps the pictures: REPORT_PICTURES, or a temporary one."""
+    """Return the folder for screenshots: REPORT_PICTURES, or a temporary one."""
     named = os.environ.get("REPORT_PICTURES")
     folder = Path(named) if named else tmp_path_factory.mktemp("pictures")
     folder.mkdir(parents=True, exist_ok=True)
@@ -229,7 +233,7 @@ def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("state", ["empty", "one", "many", "usual"])
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("dark", 390)])
-def test_each_state_is_accessible_and_fits_and_its_picture_is_kept(
+def test_each_state_is_accessible_and_fits_and_is_photographed(
     browser: Any, overview: Overview, pictures: Path, state: str, scheme: str, width: int
 ) -> None:
     path = pictures / f"report-{state}.html"
@@ -242,7 +246,7 @@ def test_each_state_is_accessible_and_fits_and_its_picture_is_kept(
     )
     assert list_violations(opened.page) == []
     assert opened.page.evaluate("document.documentElement.scrollWidth") == width
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
 def test_the_page_prints_with_its_legends(browser: Any, full: Path, pictures: Path) -> None:
@@ -261,8 +265,8 @@ def opened(browser: Any, path: Path) -> Opened:
     return Opened(browser, path, viewport={"width": 1280, "height": 900})
 
 
-def test_the_page_asks_for_nothing_and_complains_of_nothing(opened: Opened, path: Path) -> None:
-    assert (opened.asked, opened.said) == ([path.as_uri()], [])
+def test_the_page_makes_no_requests_and_logs_no_errors(opened: Opened, path: Path) -> None:
+    assert (opened.requests, opened.browser_messages) == ([path.as_uri()], [])
 
 
 @pytest.mark.parametrize(
@@ -274,7 +278,7 @@ def test_each_chart_has_its_marks(opened: Opened, view: str, marks: int) -> None
     assert opened.count(f"#{view} svg[data-size=wide] .role-mark [aria-label]") >= marks
 
 
-def test_bars_lead_to_commits_and_dots_to_entries(opened: Opened, overview: Overview) -> None:
+def test_bars_link_to_commits_and_dots_to_entries(opened: Opened, overview: Overview) -> None:
     links = opened.page.eval_on_selector_all(
         "#time a, #use figure a", "all => all.map(a => a.href.baseVal)"
     )
@@ -284,7 +288,7 @@ def test_bars_lead_to_commits_and_dots_to_entries(opened: Opened, overview: Over
     assert {f"#{entry.id}" for entry in overview.entries} <= set(links)
 
 
-def test_nothing_that_entries_say_is_run_or_hidden(opened: Opened) -> None:
+def test_text_of_entries_is_neither_run_nor_hidden(opened: Opened) -> None:
     page = opened.page
     page.evaluate("id => { location.hash = id }", f"#{make_id(1)}")
     for summary in page.locator("details.entry summary").all():
@@ -298,12 +302,12 @@ def test_nothing_that_entries_say_is_run_or_hidden(opened: Opened) -> None:
     assert (
         page.evaluate("[...document.links].filter(a => !/^(https|file):/.test(a.href)).length") == 0
     )
-    said = page.inner_text("#entries")
-    assert HOSTILE[0] in said
-    assert "{{ 7 * 7 }}" in said
-    assert "\\u202egnp.exe" in said
+    entries_text = page.inner_text("#entries")
+    assert HOSTILE[0] in entries_text
+    assert "{{ 7 * 7 }}" in entries_text
+    assert "\\u202egnp.exe" in entries_text
     assert page.title().startswith("Memory of ")
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
 def test_search_and_filters_work_by_keyboard_alone(browser: Any, path: Path) -> None:
@@ -353,7 +357,7 @@ def test_a_link_to_an_entry_is_its_id(browser: Any, full: Path) -> None:
     assert page.get_attribute("details.entry[open]", "id") == make_id(29)
 
 
-def test_tab_stops_once_at_a_chart_and_arrows_lead_on(browser: Any, full: Path) -> None:
+def test_a_chart_is_one_tab_stop_with_arrow_keys_inside(browser: Any, full: Path) -> None:
     page = Opened(browser, full, viewport={"width": 1280, "height": 900}).page
     stops = '#use svg[data-size=wide] [tabindex="0"]'
     assert page.locator(stops).count() == 1
@@ -364,7 +368,7 @@ def test_tab_stops_once_at_a_chart_and_arrows_lead_on(browser: Any, full: Path) 
     assert page.locator(stops).get_attribute("xlink:href") != first
 
 
-def test_marks_without_a_link_are_reached_by_keyboard_and_a_link_passes_them(
+def test_marks_without_a_link_are_reached_by_keyboard_and_a_link_skips_them(
     browser: Any,
     overview: Overview,
     tmp_path: Path,
@@ -397,10 +401,10 @@ def test_a_task_is_found_by_typing(browser: Any, path: Path) -> None:
 
 
 def list_violations(page: Any) -> list[tuple[str, str]]:
-    """Return what the accessibility check finds: its rule, and the first element."""
+    """Return the violations of the accessibility check: rule and first element."""
     options = {"runOnly": ["wcag2a", "wcag2aa", "wcag21aa", "best-practice"]}
-    found = axe.Axe().run(page, options=options).response["violations"]
-    return [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
+    violations = axe.Axe().run(page, options=options).response["violations"]
+    return [(violation["id"], violation["nodes"][0]["html"][:200]) for violation in violations]
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
@@ -415,9 +419,9 @@ def test_hostile_titles_pass_the_accessibility_check(
 def test_ten_thousand_entries_are_a_page_of_bounded_size(
     browser: Any, overview: Overview, tmp_path: Path
 ) -> None:
-    one = overview.entries[-1]
+    entry = overview.entries[-1]
     many = tuple(
-        replace(one, id=make_id(number), served_count=number % 90, used_count=number % 7)
+        replace(entry, id=make_id(number), served_count=number % 90, used_count=number % 7)
         for number in range(10_000)
     )
     size = save_report(
@@ -428,7 +432,7 @@ def test_ten_thousand_entries_are_a_page_of_bounded_size(
     assert size < 6_000_000
     assert opened.count("*") < 12_000
     assert opened.page.inner_text("#count") == "10000 of 10000 entries, the first 25 are shown"
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
 def test_an_empty_memory_says_what_to_do_next(
@@ -439,10 +443,10 @@ def test_an_empty_memory_says_what_to_do_next(
     opened = Opened(browser, tmp_path / "page.html")
     assert opened.count("svg") == 0
     assert "memory-ci add" in opened.page.inner_text("#entries")
-    assert opened.said == []
+    assert opened.browser_messages == []
 
 
-def test_what_looks_like_a_credential_is_masked(overview: Overview, tmp_path: Path) -> None:
+def test_text_that_looks_like_a_credential_is_masked(overview: Overview, tmp_path: Path) -> None:
     key = f"ghp_{'A1b2C3d4E5' * 4}"
     entries = (
         replace(overview.entries[0], title=key, body=key, quotes=(key,)),

@@ -1,4 +1,4 @@
-"""The site of the documents in a real browser: what its search finds first, what is copied, and what it loads."""
+"""Tests of the documentation site in a browser: search results, copied commands, and loaded files."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PICTURES = os.environ.get("SITE_PICTURES")
 
 class QuietHandler(SimpleHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing of a request."""
+        """Print no log of requests."""
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the site, built as `make docs` builds it."""
+    """Build the site like `make docs`, serve it, and yield its address."""
     folder = tmp_path_factory.mktemp("site")
     subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)],
@@ -61,7 +61,7 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture
 def opened(browser: Any, site: str) -> Iterator[Any]:
-    """The start page, as a system shows it that asks for light."""
+    """Yield the start page for a system that prefers light colours."""
     context = browser.new_context(color_scheme="light")
     context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site)
     page = context.new_page()
@@ -71,7 +71,7 @@ def opened(browser: Any, site: str) -> Iterator[Any]:
 
 
 def find_first(page: Any, words: str) -> tuple[str, str]:
-    """Return the page of the first result of the site's search, and the text of the result."""
+    """Return the page and the text of the first search result."""
     page.keyboard.press("/")
     page.locator(".md-search-result__meta", has_text="Type to start").wait_for()
     page.keyboard.insert_text(words)
@@ -83,7 +83,7 @@ def find_first(page: Any, words: str) -> tuple[str, str]:
 
 
 def copy_first_block(page: Any) -> str:
-    """Return what the button of the first block of a terminal copies."""
+    """Return the text that the button of the first console block copies."""
     block = page.locator(".language-console").first
     block.hover()
     block.locator("button[data-md-type=copy]").click()
@@ -99,7 +99,9 @@ def copy_first_block(page: Any) -> str:
         ("trusted_authors", "settings.html", "trusted_authors"),
     ],
 )
-def test_the_search_finds_first(opened: Any, words: str, place: str, text: str) -> None:
+def test_the_first_search_result_is_the_expected_page(
+    opened: Any, words: str, place: str, text: str
+) -> None:
     page, result = find_first(opened, words)
     assert page == place
     assert text in result
@@ -122,18 +124,18 @@ def test_a_copied_block_has_its_commands_without_their_output(opened: Any, site:
     ]
 
 
-def test_the_pages_are_read_in_one_order(opened: Any) -> None:
-    seen = []
+def test_the_pages_have_links_to_the_previous_and_next_page(opened: Any) -> None:
+    visited = []
     while (link := opened.locator(".md-footer__link--next")).count():
-        seen.append(opened.url.rpartition("/")[2])
+        visited.append(opened.url.rpartition("/")[2])
         opened.goto(opened.evaluate("link => link.href", link.element_handle()))
-        assert opened.url.rpartition("/")[2] not in seen
-    assert seen[:4] == ["index.html", "tutorial.html", "how-to.html", "agents.html"]
-    assert len(seen) > 20
+        assert opened.url.rpartition("/")[2] not in visited
+    assert visited[:4] == ["index.html", "tutorial.html", "how-to.html", "agents.html"]
+    assert len(visited) > 20
     assert opened.locator(".md-footer__link--prev").count() == 1
 
 
-def test_the_system_decides_what_is_dark_until_somebody_chooses(browser: Any, site: str) -> None:
+def test_the_colour_scheme_is_the_systems_until_a_person_chooses(browser: Any, site: str) -> None:
     page = browser.new_context(color_scheme="dark").new_page()
     page.goto(f"{site}/index.html")
     scheme = "document.body.getAttribute('data-md-color-scheme')"
@@ -147,36 +149,36 @@ def test_the_system_decides_what_is_dark_until_somebody_chooses(browser: Any, si
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_no_page_is_wider_than_the_window_or_asks_another_host(
+def test_no_page_is_wider_than_the_window_or_loads_from_another_host(
     browser: Any, site: str, width: int, scheme: str
 ) -> None:
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = context.new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    requested_urls: list[str] = []
+    page.on("request", lambda request: requested_urls.append(request.url))
     for name in ("index", "tutorial", "agents", "ci", "errors", "reference/settings"):
         page.goto(f"{site}/{name}.html")
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
         if PICTURES:
             place = Path(PICTURES) / f"{name.replace('/', '-')}-{width}-{scheme}.png"
             page.screenshot(path=str(place))
-    assert [url for url in asked if not url.startswith((site, "data:"))] == []
+    assert [url for url in requested_urls if not url.startswith((site, "data:"))] == []
     context.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_pages_have_no_serious_fault_for_screen_readers_or_in_contrast(
+def test_pages_have_no_serious_accessibility_violation(
     browser: Any, site: str, scheme: str
 ) -> None:
     page = browser.new_context(color_scheme=scheme).new_page()
-    found = []
+    violations_found = []
     for name in ("index", "tutorial", "agents", "errors"):
         page.goto(f"{site}/{name}.html")
         violations = axe.Axe().run(page).response["violations"]
-        found += [
-            (name, one["id"], one["nodes"][0]["html"])
-            for one in violations
-            if one["impact"] in ("serious", "critical")
+        violations_found += [
+            (name, violation["id"], violation["nodes"][0]["html"])
+            for violation in violations
+            if violation["impact"] in ("serious", "critical")
         ]
-    assert found == []
+    assert violations_found == []
     page.context.close()

@@ -1,4 +1,4 @@
-"""Globs are those of gitignore, and none of them takes long."""
+"""Tests of globs: they match as in gitignore, and hostile globs take no long time."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ PATHS = sorted(
 
 @st.composite
 def globs(draw: st.DrawFn) -> str:
+    """Draw a glob of the signs that gitignore knows."""
     segments = draw(st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=4))
     affixes = [draw(st.sampled_from(pair)) for pair in (("", "", "!"), ("", "/"), ("", "", "/"))]
     return f"{affixes[0]}{affixes[1]}{'/'.join(segments)}{affixes[2]}"
@@ -38,9 +39,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(examples(200), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(listed=st.lists(globs(), min_size=1, max_size=3))
-def test_the_last_glob_by_which_git_ignores_a_file_decides(
-    repository: Path, listed: list[str]
-) -> None:
+def test_globs_match_the_files_that_git_ignores(repository: Path, listed: list[str]) -> None:
     try:
         compiled = Globs(listed)
     except GlobError:
@@ -53,6 +52,7 @@ def test_the_last_glob_by_which_git_ignores_a_file_decides(
 
 
 def list_ignored(repository: Path, glob: str) -> set[str]:
+    """Return the files that git ignores by a glob."""
     (repository / ".git/info/exclude").write_text(f"{glob}\n")
     ignored = subprocess.run(
         ["git", "check-ignore", "--no-index", "-z", "--stdin"],
@@ -88,12 +88,12 @@ def test_a_negated_glob_takes_files_out_below_a_directory() -> None:
         (["a\nb"], "no path"),
     ],
 )
-def test_a_glob_that_means_nothing_is_refused(listed: list[str], reason: str) -> None:
+def test_a_glob_that_can_match_nothing_is_refused(listed: list[str], reason: str) -> None:
     with pytest.raises(GlobError, match=reason):
         Globs(listed)
 
 
-def test_the_case_of_letters_counts() -> None:
+def test_globs_are_case_sensitive() -> None:
     assert Globs(["Src/**"]).select(["src/a", "Src/a"]) == ["Src/a"]
 
 
@@ -106,7 +106,7 @@ def test_the_case_of_letters_counts() -> None:
         ("[a-z]" * 50 + "*x", "a" * 4_000),
     ],
 )
-def test_a_hostile_glob_is_read_to_its_end(glob: str, path: str) -> None:
-    """A reader that tried all ways to match would not end while anyone waits for it."""
+def test_a_hostile_glob_is_matched_in_linear_time(glob: str, path: str) -> None:
+    """A matcher that backtracks would need exponential time."""
     assert not Globs([glob]).matches(path)
     assert not Globs([glob, "!x"]).matches(path)

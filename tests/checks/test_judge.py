@@ -1,4 +1,4 @@
-"""What each kind of check says of a change."""
+"""Tests of judging a change by each kind of check."""
 
 from __future__ import annotations
 
@@ -26,20 +26,24 @@ PRINT = AbsentCheck(("*.py",), r"\bprint\(")
 LICENCE = PresentCheck(("src/**/*.py",), "SPDX-License-Identifier")
 
 
-def touch(*paths: str, status: str = "M") -> CheckedChange:
+def touch_files(*paths: str, status: str = "M") -> CheckedChange:
+    """Return a change that touches paths."""
     return CheckedChange(files=tuple(FileChange(status, path) for path in paths))
 
 
-def add(path: str, *lines: str, status: str = "M") -> CheckedChange:
+def add_lines(path: str, *lines: str, status: str = "M") -> CheckedChange:
+    """Return a change that adds lines to a file."""
     added = tuple(AddedLine(path, number, text) for number, text in enumerate(lines, start=1))
     return CheckedChange(files=(FileChange(status, path),), added=added)
 
 
-def say(*messages: str, title: str = "") -> CheckedChange:
+def write_messages(*messages: str, title: str = "") -> CheckedChange:
+    """Return a change with commit messages and a title."""
     return CheckedChange(files=(FileChange("M", "a"),), messages=messages, title=title)
 
 
-def fault(check: ChangeCheck, change: CheckedChange) -> str:
+def find_fault(check: ChangeCheck, change: CheckedChange) -> str:
+    """Return the violation of a check as a line, or an empty text."""
     judgement = judge(check, change)
     assert judgement.is_applicable
     return judgement.fault.message if judgement.fault else ""
@@ -48,23 +52,25 @@ def fault(check: ChangeCheck, change: CheckedChange) -> str:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (touch("src/a.py"), "CHANGELOG.md is not touched"),
-        (touch("src/a.py", "CHANGELOG.md"), ""),
+        (touch_files("src/a.py"), "CHANGELOG.md is not touched"),
+        (touch_files("src/a.py", "CHANGELOG.md"), ""),
         (
             CheckedChange(files=(FileChange("R", "lib/a.py", "src/a.py"),)),
             "CHANGELOG.md is not touched",
         ),
-        (touch("src/a.py", status="D"), "CHANGELOG.md is not touched"),
+        (touch_files("src/a.py", status="D"), "CHANGELOG.md is not touched"),
     ],
 )
 def test_a_change_of_one_file_needs_a_change_of_the_other(
     change: CheckedChange, message: str
 ) -> None:
-    assert fault(CHANGELOG, change) == message
+    assert find_fault(CHANGELOG, change) == message
 
 
-@pytest.mark.parametrize("change", [touch("docs/a.md"), touch("CHANGELOG.md"), CheckedChange()])
-def test_a_check_of_files_that_a_change_does_not_touch_does_not_apply(
+@pytest.mark.parametrize(
+    "change", [touch_files("docs/a.md"), touch_files("CHANGELOG.md"), CheckedChange()]
+)
+def test_a_check_does_not_apply_if_the_change_touches_none_of_its_files(
     change: CheckedChange,
 ) -> None:
     assert judge(CHANGELOG, change) == Judgement(is_applicable=False)
@@ -72,23 +78,26 @@ def test_a_check_of_files_that_a_change_does_not_touch_does_not_apply(
 
 def test_several_files_may_satisfy_a_check() -> None:
     check = WithCheck(("src/**",), ("changelog.d/*", "CHANGELOG.md"))
-    assert fault(check, touch("src/a.py")) == "nothing in changelog.d/*, CHANGELOG.md is touched"
-    assert fault(check, touch("src/a.py", "changelog.d/1.md")) == ""
+    assert (
+        find_fault(check, touch_files("src/a.py"))
+        == "nothing in changelog.d/*, CHANGELOG.md is touched"
+    )
+    assert find_fault(check, touch_files("src/a.py", "changelog.d/1.md")) == ""
 
 
 def test_a_file_that_is_both_cause_and_companion_is_a_companion() -> None:
     check = WithCheck(("src/**",), ("src/version.py",))
-    assert not judge(check, touch("src/version.py")).is_applicable
+    assert not judge(check, touch_files("src/version.py")).is_applicable
 
 
-def test_files_that_are_left_alone_are_named_when_touched() -> None:
+def test_touched_files_that_must_not_change_are_named() -> None:
     check = UntouchedCheck(("vendor/", "*.snap"))
-    assert fault(check, touch("a", "vendor/x/y.c")) == "vendor/x/y.c is touched"
-    assert fault(check, touch("a")) == ""
+    assert find_fault(check, touch_files("a", "vendor/x/y.c")) == "vendor/x/y.c is touched"
+    assert find_fault(check, touch_files("a")) == ""
 
 
 def test_an_added_line_with_the_text_is_found_with_its_place() -> None:
-    judgement = judge(PRINT, add("a.py", "x = 1", "print(x)"))
+    judgement = judge(PRINT, add_lines("a.py", "x = 1", "print(x)"))
     assert judgement.fault is not None
     assert (judgement.fault.path, judgement.fault.line) == ("a.py", 2)
     assert judgement.fault.message == r"a.py:2 adds text that matches /\bprint\(/"
@@ -99,74 +108,77 @@ def test_text_in_another_file_is_not_searched() -> None:
         files=(FileChange("M", "a.py"), FileChange("M", "a.md")),
         added=(AddedLine("a.md", 1, "print(1)"),),
     )
-    assert fault(PRINT, change) == ""
+    assert find_fault(PRINT, change) == ""
 
 
 def test_a_deleted_file_adds_no_text() -> None:
-    assert not judge(PRINT, touch("a.py", status="D")).is_applicable
+    assert not judge(PRINT, touch_files("a.py", status="D")).is_applicable
 
 
 def test_a_new_file_needs_the_text_and_an_old_one_does_not() -> None:
-    assert fault(LICENCE, add("src/x/a.py", "import os", status="A")).startswith(
+    assert find_fault(LICENCE, add_lines("src/x/a.py", "import os", status="A")).startswith(
         "src/x/a.py has no text"
     )
-    assert fault(LICENCE, add("src/a.py", "# SPDX-License-Identifier: MIT", status="A")) == ""
-    assert not judge(LICENCE, add("src/a.py", "import os")).is_applicable
+    assert (
+        find_fault(LICENCE, add_lines("src/a.py", "# SPDX-License-Identifier: MIT", status="A"))
+        == ""
+    )
+    assert not judge(LICENCE, add_lines("src/a.py", "import os")).is_applicable
 
 
 def test_an_empty_new_file_needs_no_text() -> None:
-    assert not judge(LICENCE, touch("src/__init__.py", status="A")).is_applicable
+    assert not judge(LICENCE, touch_files("src/__init__.py", status="A")).is_applicable
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (say("feat: a", "fix: b"), ""),
-        (say("feat: a", "oops"), "a commit message does not match /^(feat|fix): /"),
-        (say("oops", title="feat: a"), ""),
-        (say(title="oops"), "the title does not match /^(feat|fix): /"),
-        (say("oops\n\nfix: b"), ""),
+        (write_messages("feat: a", "fix: b"), ""),
+        (write_messages("feat: a", "oops"), "a commit message does not match /^(feat|fix): /"),
+        (write_messages("oops", title="feat: a"), ""),
+        (write_messages(title="oops"), "the title does not match /^(feat|fix): /"),
+        (write_messages("oops\n\nfix: b"), ""),
     ],
 )
 def test_each_message_or_the_title_matches(change: CheckedChange, message: str) -> None:
-    assert fault(MessageCheck("^(feat|fix): "), change) == message
+    assert find_fault(MessageCheck("^(feat|fix): "), change) == message
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (say("Work"), ""),
-        (say("Work\n\nWIP"), "a commit message matches /WIP/"),
-        (say("Work", title="WIP"), "a commit message matches /WIP/"),
+        (write_messages("Work"), ""),
+        (write_messages("Work\n\nWIP"), "a commit message matches /WIP/"),
+        (write_messages("Work", title="WIP"), "a commit message matches /WIP/"),
     ],
 )
 def test_no_message_and_no_title_has_a_forbidden_text(change: CheckedChange, message: str) -> None:
-    assert fault(MessageCheck("WIP", is_forbidden=True), change) == message
+    assert find_fault(MessageCheck("WIP", is_forbidden=True), change) == message
 
 
 def test_a_change_without_a_message_yet_is_not_judged_by_messages() -> None:
-    assert not judge(MessageCheck("^x"), touch("a")).is_applicable
+    assert not judge(MessageCheck("^x"), touch_files("a")).is_applicable
 
 
-def test_what_a_session_ran_is_not_seen_in_a_change() -> None:
-    assert not judge(BeforeCheck("commit", ("make lint",)), touch("a")).is_applicable
+def test_a_check_of_session_commands_does_not_apply_to_a_change() -> None:
+    assert not judge(BeforeCheck("commit", ("make lint",)), touch_files("a")).is_applicable
 
 
-def test_a_pattern_without_time_is_neither_followed_nor_violated(
+def test_a_pattern_that_times_out_is_neither_followed_nor_violated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
-    judgement = judge(AbsentCheck(("*",), "(a+)+$"), add("a", "a" * 60 + "!"))
+    judgement = judge(AbsentCheck(("*",), "(a+)+$"), add_lines("a", "a" * 60 + "!"))
     assert judgement.fault is None
     assert "took more than" in judgement.unjudged
 
 
-def test_text_that_was_not_read_is_not_judged() -> None:
+def test_unread_text_is_not_judged() -> None:
     change = CheckedChange(files=(FileChange("M", "a.py"),), unread="too much")
     assert judge(PRINT, change).unjudged == "too much"
 
 
-def test_a_fault_counts_though_not_all_was_read() -> None:
+def test_a_violation_counts_even_if_some_text_was_not_read() -> None:
     change = CheckedChange(
         files=(FileChange("M", "a.py"),), added=(AddedLine("a.py", 1, "print("),), unread="too much"
     )
@@ -174,8 +186,8 @@ def test_a_fault_counts_though_not_all_was_read() -> None:
 
 
 def test_a_hundred_thousand_files_are_judged() -> None:
-    change = touch(*(f"src/d{number % 100}/f{number}.py" for number in range(100_000)))
-    assert fault(CHANGELOG, change) == "CHANGELOG.md is not touched"
+    change = touch_files(*(f"src/d{number % 100}/f{number}.py" for number in range(100_000)))
+    assert find_fault(CHANGELOG, change) == "CHANGELOG.md is not touched"
 
 
 def test_only_checks_of_text_need_lines() -> None:
@@ -192,21 +204,21 @@ def test_only_checks_of_text_need_lines() -> None:
         (0, None, "7f3a"),
     ],
 )
-def test_the_line_says_the_fault_the_reason_and_the_remedy(
+def test_the_line_contains_the_fault_the_reason_and_the_remedy(
     sessions: int, last: date | None, why: str
 ) -> None:
     rule = RuleCheck(
         id="7f3a", name="7f3a", title="x", check=CHANGELOG, sessions=sessions, last=last
     )
-    found = judge(CHANGELOG, touch("src/a.py")).fault
-    assert found is not None
-    assert render_violation(rule, found, date(2026, 11, 28)) == (
+    fault = judge(CHANGELOG, touch_files("src/a.py")).fault
+    assert fault is not None
+    assert render_violation(rule, fault, date(2026, 11, 28)) == (
         f"CHANGELOG.md is not touched ({why}): add a line, or Memory-Skip: 7f3a <reason>"
     )
 
 
 SLOW = ("a" * 16 + "!", "a")
-"""Lines that `SLOW_PATTERN` needs milliseconds for, and finds in the second."""
+"""Lines that `SLOW_PATTERN` searches for milliseconds; the second line matches."""
 
 SLOW_PATTERN = "^(a+)+$"
 
@@ -214,7 +226,7 @@ SLOW_PATTERN = "^(a+)+$"
 @pytest.mark.parametrize(
     ("check", "change"),
     [
-        (MessageCheck(SLOW_PATTERN), say(*["\n".join(SLOW)] * 300)),
+        (MessageCheck(SLOW_PATTERN), write_messages(*["\n".join(SLOW)] * 300)),
         (
             PresentCheck(("*.py",), SLOW_PATTERN),
             CheckedChange(
@@ -226,29 +238,29 @@ SLOW_PATTERN = "^(a+)+$"
         ),
     ],
 )
-def test_all_searches_of_a_check_share_one_time(
+def test_all_searches_of_a_check_share_one_time_limit(
     monkeypatch: pytest.MonkeyPatch, check: ChangeCheck, change: CheckedChange
 ) -> None:
     monkeypatch.setattr(patterns, "SECONDS", 0.05)
     assert "took more than" in judge(check, change).unjudged
 
 
-def test_a_line_that_was_moved_is_not_added_anew() -> None:
+def test_a_moved_line_is_not_an_added_line() -> None:
     check = AbsentCheck(("*.py",), r"print\(")
     moved = AddedLine("a.py", 1, "print(1)", moved_from="a.py")
     change = CheckedChange(files=(FileChange("M", "a.py"),), added=(moved,))
-    assert fault(check, change) == ""
+    assert find_fault(check, change) == ""
 
 
-def test_a_line_that_was_moved_from_where_it_is_allowed_is_added() -> None:
+def test_a_line_moved_from_an_allowed_file_is_an_added_line() -> None:
     check = AbsentCheck(("src/**",), r"print\(")
     moved = AddedLine("src/a.py", 1, "print(1)", moved_from="scripts/a.py")
     change = CheckedChange(files=(FileChange("M", "src/a.py"),), added=(moved,))
-    assert "print" in fault(check, change)
+    assert "print" in find_fault(check, change)
 
 
-def test_a_line_that_was_moved_into_a_new_file_is_there() -> None:
+def test_a_line_moved_into_a_new_file_is_found_there() -> None:
     check = PresentCheck(("*.py",), "SPDX")
     moved = AddedLine("a.py", 1, "# SPDX", moved_from="b.py")
     change = CheckedChange(files=(FileChange("A", "a.py"),), added=(moved,))
-    assert fault(check, change) == ""
+    assert find_fault(check, change) == ""

@@ -1,4 +1,4 @@
-"""Rules about names in a sentence, and which two of them cannot both hold."""
+"""Tests of rules about names: reading them from a sentence, and finding two that conflict."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from memory_ci.checks.name_rules import NameRule, find_name_conflict, find_name_rules
 
 
-def test_two_rules_of_a_sentence_are_told_apart() -> None:
+def test_two_rules_of_a_sentence_are_separated() -> None:
     text = "Always end attribute names with '_at' and start method names with 'md_'"
     assert find_name_rules(text) == [
         NameRule("attribute", "end", "_at"),
@@ -40,7 +40,7 @@ def test_a_rule_is_read(text: str, rule: NameRule) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "conflict"),
+    ("first_rule", "second_rule", "conflict"),
     [
         ("Start methods with 'b_'", "Start method names with 'a_'", "'b_' against 'a_'"),
         ("Use snake_case for classes", "Use CamelCase for classes", "'snake' against 'pascal'"),
@@ -52,9 +52,9 @@ def test_a_rule_is_read(text: str, rule: NameRule) -> None:
     ],
 )
 def test_names_can_have_only_one_prefix_suffix_and_style(
-    one: str, other: str, conflict: str
+    first_rule: str, second_rule: str, conflict: str
 ) -> None:
-    assert find_name_conflict(find_name_rules(one), find_name_rules(other)) == conflict
+    assert find_name_conflict(find_name_rules(first_rule), find_name_rules(second_rule)) == conflict
 
 
 @pytest.mark.parametrize(
@@ -92,20 +92,20 @@ def test_a_negation_holds_for_all_values_of_a_list() -> None:
 
 
 @pytest.mark.parametrize("words", [", not", " instead of", " rather than", ", never"])
-def test_a_style_that_is_not_chosen_is_not_asked_for(words: str) -> None:
+def test_a_rejected_style_is_not_required(words: str) -> None:
     rules = find_name_rules(f"For function names use snake_case{words} camelCase")
-    wanted = [rule for rule in rules if not rule.is_forbidden]
-    assert wanted == [NameRule("function", "style", "snake")]
+    style_rules = [rule for rule in rules if not rule.is_forbidden]
+    assert style_rules == [NameRule("function", "style", "snake")]
 
 
-def test_what_is_not_chosen_may_stand_before_the_thing() -> None:
+def test_a_rejected_style_may_precede_the_thing() -> None:
     assert find_name_rules("Use snake_case, not camelCase, for variables") == [
         NameRule("variable", "style", "snake")
     ]
 
 
 @pytest.mark.parametrize("style", ["lowerCamelCase", "lower camel case", "camel-case"])
-def test_a_style_is_read_in_each_spelling(style: str) -> None:
+def test_each_spelling_of_a_style_is_read(style: str) -> None:
     assert find_name_rules(f"Use {style} for function names") == [
         NameRule("function", "style", "camel")
     ]

@@ -1,4 +1,4 @@
-"""Patterns are Python's, and no text makes one run for long."""
+"""Tests of searching with regular expressions under a time limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_first_text_with_a_match_is_found() -> None:
     assert find_match(compile_pattern(r"\bprint\("), ["x", "print(1)", "print(2)"]) == 1
 
 
-def test_a_text_without_a_match_has_none() -> None:
+def test_a_text_without_a_match_is_not_found() -> None:
     assert find_match(compile_pattern("^x"), ["ax"]) is None
 
 
@@ -44,12 +44,12 @@ def test_the_timer_and_its_handler_are_restored() -> None:
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
-def test_a_long_line_is_not_judged_where_no_other_matches() -> None:
+def test_a_long_line_is_not_judged_if_no_other_line_matches() -> None:
     with pytest.raises(UnjudgedError, match="10,000 characters"):
         find_match(re.compile("b"), ["a" * 1_000_000, "a"])
 
 
-def test_a_match_counts_beside_a_long_line() -> None:
+def test_a_match_counts_although_another_line_is_too_long() -> None:
     assert find_match(re.compile("b"), ["a" * 1_000_000, "b"]) == 1
 
 
@@ -70,6 +70,6 @@ def test_a_pattern_is_not_judged_in_another_thread() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  ", "(", "a" * 501, "(" * 400, "a(?i)b", "[[a]"])
-def test_a_pattern_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_pattern_is_refused(text: str) -> None:
     with pytest.raises(PatternError):
         compile_pattern(text)

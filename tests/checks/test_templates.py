@@ -1,4 +1,4 @@
-"""Checks from the words of a rule: each template, what none of them understands, and hostile words."""
+"""Tests of deriving checks from rules by templates: each template, unsupported rules, hostile words."""
 
 from __future__ import annotations
 
@@ -38,11 +38,12 @@ TYPESCRIPT = list_repository_files(["web/totals.ts", "web/page.tsx"])
 
 
 def derive(rule: str, repository: RepositoryFiles = REPOSITORY) -> ChangeCheck | None:
+    """Return the check that is derived from the text of a rule, or None."""
     return derive_check(rule, repository)
 
 
 def accepts(check: ChangeCheck | None, *lines: str, path: str = "app/new.py") -> bool:
-    """Whether a new file with these lines follows a check."""
+    """Return whether a new file with these lines follows a check."""
     assert check is not None
     change = CheckedChange(
         files=(FileChange("A", path),),
@@ -57,22 +58,22 @@ def accepts(check: ChangeCheck | None, *lines: str, path: str = "app/new.py") ->
 
 
 @pytest.mark.parametrize(
-    ("rule", "broken", "kept"),
+    ("rule", "broken", "accepted"),
     [
         ("Never add Claude as a co-author of commits", "Co-Authored-By: Claude <a@b>", "Fix it"),
         ("No emojis in commit messages", "Add \U0001f680", "Add a rocket"),
         ("Don't use emoji in the title of a pull request", "\u2728 New", "New"),
     ],
 )
-def test_what_a_message_must_not_have(rule: str, broken: str, kept: str) -> None:
+def test_a_text_that_messages_must_not_contain(rule: str, broken: str, accepted: str) -> None:
     check = derive(rule)
     assert isinstance(check, MessageCheck)
     assert check.is_forbidden
     assert compile_pattern(check.text).search(broken)
-    assert not compile_pattern(check.text).search(kept)
+    assert not compile_pattern(check.text).search(accepted)
 
 
-def test_a_message_names_an_issue() -> None:
+def test_messages_must_name_an_issue() -> None:
     check = derive("Commit messages must name the issue number")
     assert isinstance(check, MessageCheck)
     assert compile_pattern(check.text).search("Fix #12")
@@ -90,7 +91,7 @@ def test_a_message_names_an_issue() -> None:
         ("Don\u2019t modify src/generated/models.py", ("src/generated/models.py",)),
     ],
 )
-def test_files_are_left_alone(rule: str, paths: tuple[str, ...]) -> None:
+def test_files_must_not_change(rule: str, paths: tuple[str, ...]) -> None:
     assert derive(rule) == UntouchedCheck(paths)
 
 
@@ -107,11 +108,11 @@ def test_files_are_left_alone(rule: str, paths: tuple[str, ...]) -> None:
         ),
     ],
 )
-def test_files_change_together(rule: str, check: WithCheck) -> None:
+def test_files_must_change_together(rule: str, check: WithCheck) -> None:
     assert derive(rule) == check
 
 
-def test_each_change_of_code_has_a_line_in_the_changelog() -> None:
+def test_changes_of_code_need_a_line_in_the_changelog() -> None:
     check = derive("Add a changelog entry with every change")
     assert isinstance(check, WithCheck)
     assert check.also == ("CHANGELOG.md",)
@@ -119,7 +120,7 @@ def test_each_change_of_code_has_a_line_in_the_changelog() -> None:
     assert "!tests/**" in check.when
 
 
-def test_each_change_of_code_has_tests() -> None:
+def test_changes_of_code_need_tests() -> None:
     check = derive("Always add tests")
     assert isinstance(check, WithCheck)
     assert "tests/**" in check.also
@@ -129,20 +130,20 @@ def test_each_change_of_code_has_tests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "broken", "kept"),
+    ("rule", "broken", "accepted"),
     [
         ("Never use `print()`", "    print(1)", "    pprint(1)"),
         ("Avoid using `os.system`", "os.system(x)", "os.systems"),
         ("Never leave a TODO in code", "x = 1  # TODO: more", "x = todo()"),
     ],
 )
-def test_a_text_that_code_must_not_have(rule: str, broken: str, kept: str) -> None:
+def test_a_text_that_code_must_not_contain(rule: str, broken: str, accepted: str) -> None:
     check = derive(rule)
     assert not accepts(check, broken)
-    assert accepts(check, kept)
+    assert accepts(check, accepted)
 
 
-def test_new_files_have_a_licence() -> None:
+def test_new_files_need_a_licence() -> None:
     check = derive("Every new file must have an SPDX header")
     assert isinstance(check, PresentCheck)
     assert accepts(check, "# SPDX-License-Identifier: MIT", "x = 1")
@@ -196,11 +197,11 @@ NAMES: list[tuple[str, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("rule", "kept", "broken"), NAMES)
-def test_names_are_as_a_rule_wants_them(rule: str, kept: str, broken: str) -> None:
+@pytest.mark.parametrize(("rule", "accepted", "broken"), NAMES)
+def test_names_must_follow_a_rule(rule: str, accepted: str, broken: str) -> None:
     check = derive(rule, PYTHON)
     assert isinstance(check, AbsentCheck)
-    assert accepts(check, kept)
+    assert accepts(check, accepted)
     assert not accepts(check, broken)
 
 
@@ -212,17 +213,17 @@ def test_a_name_of_one_word_is_not_in_a_forbidden_style(style: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["__init__", "__eq__"])
-def test_names_that_python_demands_break_no_rule(name: str) -> None:
+def test_names_that_python_requires_break_no_rule(name: str) -> None:
     check = derive("Always start method names with 'md_'", PYTHON)
     assert accepts(check, f"    def {name}(self):")
 
 
-def test_names_of_tests_are_those_that_their_runner_demands() -> None:
+def test_names_of_tests_that_their_runner_requires_break_no_rule() -> None:
     check = derive("Always start function names with 'fn_'", PYTHON)
     assert accepts(check, "def test_total():", path="tests/test_new.py")
 
 
-def test_names_are_read_in_typescript() -> None:
+def test_names_of_typescript_are_read() -> None:
     check = derive("Use camelCase for functions and variables", TYPESCRIPT)
     path = "web/new.ts"
     assert accepts(check, "export async function readAll(rows) {", "const total = 1;", path=path)
@@ -230,7 +231,7 @@ def test_names_are_read_in_typescript() -> None:
     assert not accepts(check, "  let total_rows = 1;", path=path)
 
 
-def test_of_several_languages_a_rule_names_one() -> None:
+def test_a_rule_for_one_language_ignores_other_languages() -> None:
     mixed = list_repository_files(["app/a.py", "web/b.ts"])
     assert derive("Start function names with 'fn_'", mixed) is None
     check = derive("Start function names in Python with 'fn_'", mixed)
@@ -239,7 +240,7 @@ def test_of_several_languages_a_rule_names_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "kept", "broken"),
+    ("rule", "accepted", "broken"),
     [
         ("Always use annotations for functions", "def f(a: int) -> int:", "def f(a):"),
         ("Use type hints in all functions", "def f() -> None:", "def f():"),
@@ -248,9 +249,9 @@ def test_of_several_languages_a_rule_names_one() -> None:
         ("Methods need annotations", "    def __init__(self, a):", "    async def f(self):"),
     ],
 )
-def test_definitions_have_annotations(rule: str, kept: str, broken: str) -> None:
+def test_definitions_need_annotations(rule: str, accepted: str, broken: str) -> None:
     check = derive(rule, PYTHON)
-    assert accepts(check, kept)
+    assert accepts(check, accepted)
     assert not accepts(check, broken)
 
 
@@ -266,7 +267,7 @@ def test_a_definition_of_several_lines_is_not_judged_by_its_first() -> None:
         "Import `secrets` in every Python file",
     ],
 )
-def test_new_files_import_a_module(rule: str) -> None:
+def test_new_files_must_import_a_module(rule: str) -> None:
     check = derive(rule, PYTHON)
     assert accepts(check, "import csv, secrets")
     assert accepts(check, "from secrets import token_hex")
@@ -274,7 +275,7 @@ def test_new_files_import_a_module(rule: str) -> None:
     assert not accepts(check, "secrets = 1")
 
 
-def test_new_files_have_comments() -> None:
+def test_new_files_need_comments() -> None:
     check = derive("Always add comments in your code", PYTHON)
     assert accepts(check, "x = 1  # one")
     assert not accepts(check, "#!/usr/bin/env python", "x = 1")
@@ -320,7 +321,7 @@ def test_new_files_have_comments() -> None:
         "Every file is read twice",
     ],
 )
-def test_what_a_template_does_not_understand_has_no_check(rule: str) -> None:
+def test_a_rule_that_matches_no_template_has_no_check(rule: str) -> None:
     assert derive(rule) is None
 
 
@@ -356,14 +357,14 @@ def test_only_the_beginning_of_long_words_is_read(make: Callable[[int], str]) ->
 
 
 @pytest.mark.parametrize("value", ["a" * 30, "_" * 30])
-def test_a_pattern_of_a_rule_is_one_that_checks_allow(value: str) -> None:
+def test_the_pattern_of_a_derived_check_is_allowed_in_checks(value: str) -> None:
     rule = f"Functions, methods, classes, variables and attributes start with '{value}_'"
     check = derive(rule, PYTHON)
     assert check is None or len(getattr(check, "text", "")) <= MAX_PATTERN
 
 
 @pytest.mark.parametrize("value", [".*", "a|b", "(?=x)", "\\", "[", "a b"])
-def test_signs_of_a_pattern_are_no_part_of_a_name(value: str) -> None:
+def test_regex_signs_in_a_rule_are_not_part_of_a_name(value: str) -> None:
     assert derive(f"Start function names with '{value}'", PYTHON) is None
 
 
@@ -415,7 +416,7 @@ def test_the_opposite_of_a_rule_is_not_derived(rule: str) -> None:
     assert not isinstance(check, UntouchedCheck | MessageCheck | BeforeCheck)
 
 
-def test_a_reminder_is_the_rule_that_it_reminds_of() -> None:
+def test_a_reminder_gives_the_check_of_its_rule() -> None:
     rule = "update CHANGELOG.md with each change"
     assert derive(f"Don't forget to {rule}") == derive(rule) is not None
 
@@ -428,17 +429,17 @@ def test_a_reminder_is_the_rule_that_it_reminds_of() -> None:
         "Avoid using `any()` when the type is known",
     ],
 )
-def test_a_text_that_is_forbidden_in_some_places_alone_has_no_check(rule: str) -> None:
+def test_a_text_that_is_forbidden_only_in_some_places_has_no_check(rule: str) -> None:
     assert derive(rule) is None
 
 
-def test_constants_and_aliases_of_types_break_no_style_of_variables() -> None:
+def test_constants_and_type_aliases_break_no_style_of_variables() -> None:
     check = derive("Use snake_case for variable names")
     for line in ("_MAX_SIZE = 3", "Messages = list[Message]", "    first, _ = pair"):
         assert accepts(check, line)
     assert not accepts(check, "    maxSize = 3")
 
 
-def test_the_word_other_names_no_directory() -> None:
+def test_the_word_other_is_not_a_directory() -> None:
     files = list_repository_files(["tools/other/a.py"])
     assert derive("The table is the source, so you do not edit any other", files) is None

@@ -1,4 +1,4 @@
-"""The look of text at a terminal."""
+"""Tests of formatting text for a terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WORDS = st.text(st.sampled_from("ab/.:█ 語"), max_size=200)
 
 
 @given(WORDS, st.integers(40, 120))
-def test_a_folded_text_says_the_same_and_only_single_words_are_too_long(
+def test_folding_keeps_all_words_and_only_single_words_exceed_the_width(
     text: str, width: int
 ) -> None:
     folded = fold(text, width)
@@ -53,18 +53,18 @@ def test_paint_adds_colour_and_nothing_else(text: str) -> None:
         ("warn  hooks  none", "warn"),
     ],
 )
-def test_what_a_word_is_has_a_colour(line: str, word: str) -> None:
+def test_kinds_of_words_have_a_colour(line: str, word: str) -> None:
     assert re.search(rf"\x1b\[[\d;]+m{re.escape(word)}\x1b\[0m", paint(line))
 
 
 @pytest.mark.parametrize(
     "line", ["it was 10:30:00 then", "on 2026-11-20", "commit:6352a624b818", "sha 6352a624b8"]
 )
-def test_what_only_looks_like_one_has_none(line: str) -> None:
+def test_similar_words_have_no_colour(line: str) -> None:
     assert paint(line) == line
 
 
-def test_what_goes_on_stands_below_its_column_and_commands_stay_whole() -> None:
+def test_continuation_lines_are_indented_and_commands_are_not_broken() -> None:
     row = "0f6f1f0e  0.80  corrective  " + "word " * 20
     first, second, *_ = fold(row, 60).splitlines()
     assert second.index("word") == first.index("word")
@@ -90,7 +90,7 @@ def test_a_cut_text_counts_wide_letters_twice() -> None:
         (f"{'x ' * 80}'odd' y", "'odd' is odd", "odd"),
     ],
 )
-def test_a_finding_points_to_what_it_is_about(source: str, message: str, under: str) -> None:
+def test_a_finding_points_to_its_text(source: str, message: str, under: str) -> None:
     block = render_finding_block(
         Finding("a/MEMORY.md", 12, "bad-value", message, "Mend it."), source
     )
@@ -111,7 +111,7 @@ def test_a_finding_points_to_what_it_is_about(source: str, message: str, under: 
         ("        doesn't(slow)", "doesn't(slow)"),
     ],
 )
-def test_the_caret_of_changed_code_points_at_the_symbol_and_else_at_the_line(
+def test_the_caret_of_changed_code_points_at_the_symbol_or_the_line(
     source: str, under: str
 ) -> None:
     edit = CodeEdit("Client.charge", "7521943aaaaaaaaa", 12)
@@ -131,7 +131,7 @@ def test_the_caret_of_changed_lines_of_no_definition_points_at_the_line() -> Non
     assert block.splitlines()[3].count("^") == 5
 
 
-def test_a_hostile_line_of_a_file_moves_nothing() -> None:
+def test_a_hostile_line_of_a_file_moves_no_cursor() -> None:
     finding = Finding("MEMORY.md", 1, "bad-value", "odd", level="warning")
     assert "\x1b" not in render_finding_block(finding, "a\x1b[2Jb")
     assert render_finding_block(finding, None) == "MEMORY.md:1:1: bad-value (warning) odd\n\n"
@@ -147,11 +147,11 @@ def test_a_bar_stays_within_its_width() -> None:
     ]
 
 
-def test_a_short_id_is_as_long_as_it_takes_to_tell_it_from_the_others() -> None:
+def test_a_short_id_is_long_enough_to_be_unique() -> None:
     ids = [f"{start}{make_id(1)[8:]}" for start in ("0f6f1f0e", "3f2ab91c")]
     twin = f"0f6f1f0e-0001{make_id(1)[13:]}"
-    shown = short_ids([*ids, twin])
-    assert [shown[one] for one in (*ids, twin)] == [
+    short_id_of = short_ids([*ids, twin])
+    assert [short_id_of[entry_id] for entry_id in (*ids, twin)] == [
         "0f6f1f0e-0000",
         f"3f2ab91c-{make_id(1)[9:13]}",
         "0f6f1f0e-0001",
@@ -193,14 +193,14 @@ def test_columns_that_would_cut_a_title_too_short_are_left_out_at_a_terminal() -
     assert render_entries(places, {}, 120).splitlines()[0].split()[-1] == "scope"
 
 
-def test_no_text_of_a_csv_is_a_formula() -> None:
+def test_text_in_csv_is_never_a_formula() -> None:
     text = render_csv(
         ("id", "title", "score"), [("1", '=HYPERLINK("x")', -0.5), ("2", 'a, "b"\x1b[2J', 1)]
     )
     assert text == 'id,title,score\r\n1,"\'=HYPERLINK(""x"")",-0.5\r\n2,"a, ""b""\\x1b[2J",1\r\n'
 
 
-def test_carets_stand_below_wide_letters_and_many_of_them_are_painted_at_once() -> None:
+def test_carets_are_below_wide_letters_and_long_ones_are_painted_in_linear_time() -> None:
     _, source, marks = render_excerpt(3, "漢字: 値", "no 値 here: '値'")[0].splitlines()
     assert columns(marks.partition("^")[0]) == columns(source.partition("値")[0])
     assert marks.endswith(" ^^")
@@ -218,7 +218,7 @@ def test_a_progress_line_counts_and_never_exceeds_the_terminal() -> None:
     ]
 
 
-def test_a_count_is_not_drawn_for_each_of_many_items_but_its_end_is() -> None:
+def test_a_count_is_drawn_for_some_of_many_items_and_for_the_last() -> None:
     written: list[str] = []
     line = ProgressLine(80, written.append)
     for done in range(10_001):

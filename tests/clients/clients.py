@@ -1,4 +1,4 @@
-"""The clients: how each is set up for a model on loopback, started, left, and what it calls its tools."""
+"""The agents' command lines: how each is set up for a model on localhost, started and left, and its names of tools."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ SetUp = Callable[[Path, Path, str], Mapping[str, str]]
 
 
 class Client(NamedTuple):
-    """A client; `name` is that of `init --clone --agent`; `settings` are the project's own,
-    in a form of their owner's; `cannot` says by check why it is not expected to pass; `unasked` are
-    the options with which it runs any command of a shell."""
+    """An agent's command line.
+
+    Attributes:
+        name: its name in `init --clone --agent`.
+        settings: a project's own settings, in the form of their owner.
+        cannot: the reasons, by test, why it is expected to fail.
+        unasked: the options with which it runs any shell command without confirmation.
+    """
 
     name: str
     package: str
@@ -45,18 +50,18 @@ def _write(path: Path, text: str) -> None:
 
 
 def _trees(folder: Path) -> list[Path]:
-    """The work tree, and the linked one beside it."""
+    """Return the work tree and the linked work tree."""
     return [folder, folder.with_name("tree")]
 
 
 def _claude(home: Path, folder: Path, url: str) -> Mapping[str, str]:
-    told = {
+    settings = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
         "customApiKeyResponses": {"approved": [KEY[-20:]]},
     }
     trusted = {"projects": {str(tree): {"hasTrustDialogAccepted": True} for tree in _trees(folder)}}
-    _write(home / ".claude.json", json.dumps({**told, **trusted}))
+    _write(home / ".claude.json", json.dumps({**settings, **trusted}))
     _write(home / ".claude/settings.json", '{"enableAllProjectMcpServers": true}')
     calm = {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
     return {"ANTHROPIC_BASE_URL": url, "ANTHROPIC_API_KEY": KEY, **calm}
@@ -224,16 +229,22 @@ CLIENTS = (
 def environment(
     client: Client, home: Path, folder: Path, url: str, programs: list[Path]
 ) -> dict[str, str]:
-    """The environment of a client: this one without what tells that a program runs it, and the client's own."""
+    """Return the environment of a client: without variables of a calling program, and with the client's own."""
     path = os.pathsep.join([*map(str, programs), os.environ["PATH"]])
-    kept = {
+    inherited = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("CI", "PYTEST", "NODE"))
     }
-    own = client.set_up(home, folder, url)
-    return {**kept, "HOME": str(home), "TERM": "xterm-256color", "PATH": path, **own}
+    client_environ = client.set_up(home, folder, url)
+    return {
+        **inherited,
+        "HOME": str(home),
+        "TERM": "xterm-256color",
+        "PATH": path,
+        **client_environ,
+    }
 
 
 if __name__ == "__main__":  # what npm is to install: these versions, or those of a tag ("latest")
-    print(*(f"{one.package}@{(sys.argv[1:] or [one.version])[0]}" for one in CLIENTS))  # noqa: T201
+    print(*(f"{client.package}@{(sys.argv[1:] or [client.version])[0]}" for client in CLIENTS))  # noqa: T201

@@ -1,4 +1,4 @@
-"""A model on loopback that answers by a script, in the dialects of Anthropic, OpenAI (chat, responses) and Google."""
+"""A model on localhost that answers by a script, with the APIs of Anthropic, OpenAI (chat, responses) and Google."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SPEAKING = ("assistant", "model")
 
 
 class Call(NamedTuple):
-    """A tool that the model calls: "read", "edit" or "shell", and the arguments of a file or a command."""
+    """A tool call of the model: "read", "edit" or "shell", with the arguments of a file or a command."""
 
     tool: str
     path: str = ""
@@ -26,28 +26,38 @@ class Call(NamedTuple):
     command: str = ""
 
 
-class Asked(NamedTuple):
-    """A request: what came since the model spoke last, the tool whose result is among it ("" for none), and all."""
+class ModelRequest(NamedTuple):
+    """A request to the model.
+
+    Attributes:
+        new: the text since the model's last reply.
+        tool: the tool whose result is in it, or "".
+        body: the whole request.
+    """
 
     new: str
     result_of: str
     body: Json
 
 
-Script = Callable[[Asked], "Call | str"]
+Script = Callable[[ModelRequest], "Call | str"]
 
 
 class Model:
-    """Serves one client at a time. `tools` says how that client names a tool's arguments; `asked` keeps each request
-    of a conversation, `said` each answer.
+    """A server for one client at a time.
+
+    Attributes:
+        tools: maps a call to the client's name and arguments of the tool.
+        requests: the requests of the conversation.
+        replies: the replies of the model.
     """
 
     def __init__(
         self, script: Script, tools: Mapping[str, Callable[[Call], tuple[str, Json]]]
     ) -> None:
         self.script, self.tools = script, tools
-        self.asked: list[Asked] = []
-        self.said: list[Call | str] = []
+        self.requests: list[ModelRequest] = []
+        self.replies: list[Call | str] = []
         self.is_busy = 0
         model = self
 
@@ -64,54 +74,55 @@ class Model:
         self._server.server_close()
 
     def answer(self, body: Json) -> Call | str:
+        """Return the script's reply to a request, and keep both."""
         if not body.get("tools"):  # a title, a summary: no part of the conversation
             return "ok"
-        last = self.said[-1] if self.said else ""
+        last = self.replies[-1] if self.replies else ""
         new, is_result = _read_new(body)
-        asked = Asked(new, last.tool if is_result and isinstance(last, Call) else "", body)
-        self.asked.append(asked)
-        self.said.append(said := self.script(asked))
-        return said
+        request = ModelRequest(new, last.tool if is_result and isinstance(last, Call) else "", body)
+        self.requests.append(request)
+        self.replies.append(reply := self.script(request))
+        return reply
 
-    def call(self, said: Call | str) -> tuple[str, str, Json] | None:
-        """The id, the name and the arguments of a call; None for words."""
-        if isinstance(said, str):
+    def call(self, reply: Call | str) -> tuple[str, str, Json] | None:
+        """Return the id, the name and the arguments of a call, or None for a text."""
+        if isinstance(reply, str):
             return None
-        name, arguments = self.tools[said.tool](said)
-        return f"call_{len(self.said)}_{time.time_ns() % 10**9}", name, arguments
+        name, arguments = self.tools[reply.tool](reply)
+        return f"call_{len(self.replies)}_{time.time_ns() % 10**9}", name, arguments
 
 
 def _read_new(body: Json) -> tuple[str, bool]:
-    """What came since the model spoke last, and whether a tool's result is among it."""
+    """Return the text since the model's last reply, and whether it contains a tool's result."""
     messages = body.get("messages") or body.get("contents") or body.get("input") or []
     new: list[str] = []
     is_result = False
-    for one in reversed(
+    for message in reversed(
         [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
     ):
-        if one.get("role") in SPEAKING or one.get("type") in (
+        if message.get("role") in SPEAKING or message.get("type") in (
             "function_call",
             "custom_tool_call",
             "reasoning",
         ):
             break
-        parts = one.get("parts") or one.get("content")
+        parts = message.get("parts") or message.get("content")
         of_parts = (
             [part for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
         )
-        is_result |= one.get("role") == "tool" or one.get("type") in RESULTS
+        is_result |= message.get("role") == "tool" or message.get("type") in RESULTS
         is_result |= any(
             part.get("type") in RESULTS or "functionResponse" in part for part in of_parts
         )
-        new.append(read_text(one.get("parts") or one))
+        new.append(read_text(message.get("parts") or message))
     return "\n".join(reversed(new)), is_result
 
 
 def read_text(value: Any) -> str:
-    """All words of a part of a request."""
+    """Return all text of a part of a request."""
     if isinstance(value, dict):
-        known = [value[key] for key in TEXTS if key in value]
-        return "\n".join(map(read_text, known)) if known else json.dumps(value)
+        texts = [value[key] for key in TEXTS if key in value]
+        return "\n".join(map(read_text, texts)) if texts else json.dumps(value)
     return "\n".join(map(read_text, value)) if isinstance(value, list) else str(value)
 
 
@@ -120,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
     of: Model
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the requests are kept."""
+        """Print nothing: the requests are kept."""
 
     def do_HEAD(self) -> None:
         self._send("")
@@ -142,13 +153,13 @@ class _Handler(BaseHTTPRequestHandler):
             "enerateContent": _google,
             "/completions": _chat,
         }
-        dialect = next((one for mark, one in dialects.items() if mark in self.path), None)
+        dialect = next((handler for mark, handler in dialects.items() if mark in self.path), None)
         if dialect is None:
             return self._send("{}")
         self.of.is_busy += 1
         try:
-            said = self.of.answer(body)
-            chunks, whole = dialect(self.of.call(said), said if isinstance(said, str) else "")
+            reply = self.of.answer(body)
+            chunks, whole = dialect(self.of.call(reply), reply if isinstance(reply, str) else "")
         finally:
             self.of.is_busy -= 1
         if not (body.get("stream") or "stream" in self.path):
@@ -158,6 +169,7 @@ class _Handler(BaseHTTPRequestHandler):
         return None
 
     def _read(self) -> bytes:
+        """Return the body of a request, also if it is chunked or compressed."""
         data = self.rfile.read(int(self.headers.get("content-length") or 0))
         while self.headers.get("transfer-encoding") == "chunked":
             size = int(self.rfile.readline().strip() or b"0", 16)
@@ -185,10 +197,11 @@ def _event(chunk: Json) -> str:
 
 
 Answer = tuple[Iterable[Json], Json]
-"""The events of a stream, and the answer in one piece."""
+"""The events of a stream, and the complete answer."""
 
 
 def _messages(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of Anthropic's API."""
     use = {"input_tokens": 10, "output_tokens": 10}
     whole: Json = {
         "id": f"msg_{time.time_ns()}",
@@ -217,6 +230,7 @@ def _messages(call: tuple[str, str, Json] | None, text: str) -> Answer:
 
 
 def _responses(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of OpenAI's responses API."""
     words = [{"type": "output_text", "text": text, "annotations": []}]
     item: Json = {
         "type": "message",
@@ -256,6 +270,7 @@ def _responses(call: tuple[str, str, Json] | None, text: str) -> Answer:
 
 
 def _google(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of Google's API."""
     part = {"functionCall": {"name": call[1], "args": call[2]}} if call else {"text": text}
     content = {"role": "model", "parts": [part]}
     use = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
@@ -267,6 +282,7 @@ def _google(call: tuple[str, str, Json] | None, text: str) -> Answer:
 
 
 def _chat(call: tuple[str, str, Json] | None, text: str) -> Answer:
+    """Return an answer in the form of OpenAI's chat API."""
     message: Json = {"role": "assistant", "content": text or None}
     if call:
         function = {"name": call[1], "arguments": json.dumps(call[2])}

@@ -1,7 +1,7 @@
-"""What a real agent does with a check of its commits: `make clients`. A script is the model.
+"""Tests of real agents and checks of commits: `make clients`. A script replaces the model.
 
-In one session it commits with a skip, commits without the line that a check asks for, and makes a
-commit that a check of level fail refuses. Each commit is on a branch of its own.
+In one session it commits with a skip, commits without the line that a check requires, and makes a
+commit that a check of level fail refuses. Each commit is on its own branch.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.model import Asked, Call
+from tests.clients.model import Call, ModelRequest
 from tests.clients.real_clients import FOLDER, PROGRAMS
 from tests.clients.recording import FILE, NEW, OLD, Shop, Talk
 
@@ -42,8 +42,8 @@ FOLLOWED = {
 }
 
 
-def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
-    """Return the model: it does what is asked step by step, and follows each line that it reads."""
+def script(path: str, entry_id: str) -> Callable[[ModelRequest], Call | str]:
+    """Return the script of the model: it works step by step, and follows each line of our hooks."""
     skip = f"Memory-Skip: {entry_id} no user sees it"
     steps = {
         SKIPS: [
@@ -61,11 +61,13 @@ def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
     }
     remaining: list[Call] = []
 
-    def reply(asked: Asked) -> Call | str:
-        if not asked.result_of:
-            remaining[:] = next((calls for words, calls in steps.items() if words in asked.new), [])
+    def reply(request: ModelRequest) -> Call | str:
+        if not request.result_of:
+            remaining[:] = next(
+                (calls for words, calls in steps.items() if words in request.new), []
+            )
         for words, call in FOLLOWED.items():
-            if asked.result_of and words in asked.new:
+            if request.result_of and words in request.new:
                 return call
         return remaining.pop(0) if remaining else "Done."
 
@@ -73,7 +75,7 @@ def script(path: str, entry_id: str) -> Callable[[Asked], Call | str]:
 
 
 def _shell(branch: str, *commands: str) -> Call:
-    """Return a call on a new branch; at `git switch -c` Gemini CLI asks a person, for the `-c`."""
+    """Return a shell call on a new branch; for `git switch -c` Gemini CLI would ask a person."""
     return Call("shell", command=" && ".join((f"git checkout -q -b {branch} main", *commands)))
 
 
@@ -81,36 +83,36 @@ def _shell(branch: str, *commands: str) -> Call:
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shop]:
-    """A repository whose default branch has two checks, one of level fail."""
+    """Yield a repository whose default branch has two checks, one of level fail."""
     client: Client = request.param
     if not (FOLDER / client.command[0]).exists():
         pytest.skip(f"{client.package} is not in {FOLDER}")
     free = client._replace(command=(*client.command, *client.unasked))
-    made = Shop(tmp_path_factory.mktemp(f"{client.name}-checks"), free, PROGRAMS)
+    new_shop = Shop(tmp_path_factory.mktemp(f"{client.name}-checks"), free, PROGRAMS)
     for title, when, also in ((SAY, "src/**", CHANGELOG), (DESCRIBE, "db/**", SCHEMA)):
         check = f"with: {{when: ['{when}'], also: [{also}]}}"
-        made.run("memory-ci", "add", title, "--type", "directive", "--check", check)
+        new_shop.run("memory-ci", "add", title, "--type", "directive", "--check", check)
     # Some clients hide the variables and the home by which git would know it.
-    made.git("config", "user.name", "Tess Tester")
-    made.git("config", "user.email", "tess@example.com")
-    (made.folder / CHANGELOG).write_text("# Changes\n")
-    made.git("add", CHANGELOG, ".memory")  # not the settings of the client
-    made.git("commit", "-q", "-m", "Agree on two rules")
-    made.run("memory-ci", "record")
-    memory = made.folder / "MEMORY.md"
+    new_shop.git("config", "user.name", "Tess Tester")
+    new_shop.git("config", "user.email", "tess@example.com")
+    (new_shop.folder / CHANGELOG).write_text("# Changes\n")
+    new_shop.git("add", CHANGELOG, ".memory")  # not the settings of the client
+    new_shop.git("commit", "-q", "-m", "Agree on two rules")
+    new_shop.run("memory-ci", "record")
+    memory = new_shop.folder / "MEMORY.md"
     text, check = memory.read_text(), "check:\n  with: {when: ['db/**']"
     assert text.count(check) == 1
     memory.write_text(text.replace(check, f"level: fail\n{check}"))
-    made.git("commit", "-q", "-a", "-m", "Refuse a table that is not described")
-    path = str(made.folder / FILE) if client.name != "codex" else FILE
-    made.model.script = script(path, find_id(made))
-    made.install(client.name)
-    yield made
-    made.model.close()
+    new_shop.git("commit", "-q", "-a", "-m", "Refuse a table that is not described")
+    path = str(new_shop.folder / FILE) if client.name != "codex" else FILE
+    new_shop.model.script = script(path, find_id(new_shop))
+    new_shop.install(client.name)
+    yield new_shop
+    new_shop.model.close()
 
 
 def find_id(shop: Shop) -> str:
-    """Return the id of the check that reminds."""
+    """Return the id of the check that only prints a reminder."""
     head = (shop.folder / "MEMORY.md").read_text().partition(f"## {SAY}\n")[0]
     ids: list[str] = re.findall(r"^id: (\S+)", head, re.MULTILINE)
     return ids[-1]
@@ -118,7 +120,7 @@ def find_id(shop: Shop) -> str:
 
 @pytest.fixture(scope="module")
 def talk(shop: Shop) -> Talk:
-    """One session, after which the branches are as it left them."""
+    """Run one session, and return it; the branches stay as the session leaves them."""
     return shop.talk(SKIPS, COMMITS, ADDS)
 
 
@@ -129,7 +131,7 @@ def _cannot(shop: Shop, request: pytest.FixtureRequest) -> None:
 
 
 def verify(shop: Shop, branch: str) -> dict[str, str]:
-    """Return what became of each check in a branch, by its title."""
+    """Return the outcome of each check on a branch, by title."""
     options = ("--base", "main", "--head", branch, "--format", "json")
     report: dict[str, Any] = json.loads(shop.run("memory-ci", "verify", *options))
     return {outcome["title"]: outcome["verdict"] for outcome in report["checks"]}
@@ -143,7 +145,7 @@ def list_files(shop: Shop, branch: str) -> list[str]:
 
 def test_a_skip_in_the_message_passes_without_a_line(shop: Shop, talk: Talk) -> None:
     assert list_files(shop, SKIPPED) == [QUIET]
-    assert REMINDED not in talk.given(SKIPS)
+    assert REMINDED not in talk.read_context(SKIPS)
 
 
 def test_verify_counts_the_skip(shop: Shop, talk: Talk) -> None:
@@ -151,29 +153,29 @@ def test_verify_counts_the_skip(shop: Shop, talk: Talk) -> None:
 
 
 def test_the_line_of_a_violated_check_reaches_the_model_once(talk: Talk) -> None:
-    assert REMINDED in talk.given(COMMITS)
+    assert REMINDED in talk.read_context(COMMITS)
     assert talk.all_new().count(REMINDED) == 1
 
 
-def test_the_final_commit_has_what_the_line_asks_for(shop: Shop, talk: Talk) -> None:
+def test_the_final_commit_has_what_the_line_requires(shop: Shop, talk: Talk) -> None:
     assert list_files(shop, REMINDS) == [CHANGELOG, FILE]
     assert verify(shop, REMINDS)[SAY] == "followed"
 
 
 def test_a_commit_that_violates_a_check_of_level_fail_is_refused(talk: Talk) -> None:
-    assert REFUSED in talk.given(ADDS)
+    assert REFUSED in talk.read_context(ADDS)
 
 
-def test_the_line_of_level_fail_comes_once(talk: Talk) -> None:
+def test_the_line_of_level_fail_is_shown_once(talk: Talk) -> None:
     assert talk.all_new().count(f"{SCHEMA} is not touched (") == 1
 
 
-def test_the_commit_has_what_the_check_of_level_fail_asks_for(shop: Shop, talk: Talk) -> None:
+def test_the_commit_has_what_the_check_of_level_fail_requires(shop: Shop, talk: Talk) -> None:
     assert list_files(shop, FAILS) == ["db/charge.sql", SCHEMA]
     assert verify(shop, FAILS)[DESCRIBE] == "followed"
 
 
-def test_health_counts_what_was_merged(shop: Shop, talk: Talk) -> None:
+def test_health_counts_the_merged_commits(shop: Shop, talk: Talk) -> None:
     for branch in (SKIPPED, REMINDS, FAILS):
         shop.git("switch", "-q", "main")
         shop.git("merge", "-q", "--no-ff", "-m", f"Merge {branch}", branch)

@@ -1,4 +1,4 @@
-"""What a real agent does with a line that comes at its moment: `make clients`. A script is the model.
+"""Tests of real agents and lines that are shown at a moment: `make clients`. A script replaces the model.
 
 The script commits, reads the line, and follows it, as a model should.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.model import Asked, Call
+from tests.clients.model import Call, ModelRequest
 from tests.clients.real_clients import FOLDER, PROGRAMS
 from tests.clients.recording import FILE, NEW, OLD, Shop, Talk
 
@@ -39,11 +39,11 @@ case "$*" in
 *) echo {FILE} ;;
 esac
 """
-"""A stand-in for GitHub's command line, which refuses one option."""
+"""A double of GitHub's command line that refuses one option."""
 
 
-def script(path: str) -> Callable[[Asked], Call | str]:
-    """Return the model: it edits, commits, compares, and follows each line that it is told."""
+def script(path: str) -> Callable[[ModelRequest], Call | str]:
+    """Return the script of the model: it edits, commits, compares, and follows each line of our hooks."""
     rules = {
         LINE: Call("shell", command=AMEND),
         KNOWN: Call("shell", command=RIGHT),
@@ -52,13 +52,13 @@ def script(path: str) -> Callable[[Asked], Call | str]:
         COMPARES: Call("shell", command=WRONG),
     }
 
-    def reply(asked: Asked) -> Call | str:
-        if asked.result_of == "read":
+    def reply(request: ModelRequest) -> Call | str:
+        if request.result_of == "read":
             return Call("edit", path=path, old=OLD, new=NEW)
-        if asked.result_of == "edit":
+        if request.result_of == "edit":
             return Call("shell", command=COMMIT)
         for words, call in rules.items():
-            if words in asked.new and (words in (LINE, KNOWN) or not asked.result_of):
+            if words in request.new and (words in (LINE, KNOWN) or not request.result_of):
                 return call
         return "Done."
 
@@ -69,7 +69,7 @@ def script(path: str) -> Callable[[Asked], Call | str]:
 def shop(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Shop]:
-    """A repository with an agreed norm and a known failure, and a client that may run all."""
+    """Yield a repository with an agreed norm and a known failure, and a client that may run all commands."""
     client: Client = request.param
     if not (FOLDER / client.command[0]).exists():
         pytest.skip(f"{client.package} is not in {FOLDER}")
@@ -79,30 +79,30 @@ def shop(
     (programs / "gh").write_text(GH)
     (programs / "gh").chmod(0o755)
     free = client._replace(command=(*client.command, *client.unasked))
-    made = Shop(base, free, [programs, *PROGRAMS])
-    made.model.script = script(str(made.folder / FILE) if client.name != "codex" else FILE)
-    made.run(
+    new_shop = Shop(base, free, [programs, *PROGRAMS])
+    new_shop.model.script = script(str(new_shop.folder / FILE) if client.name != "codex" else FILE)
+    new_shop.run(
         *("memory-ci", "add", TITLE, "--type", "directive", "--scope", "institutional"),
         *("--when", "before:commit"),
     )
-    made.run(
+    new_shop.run(
         *("memory-ci", "add", FAILURE, "--body", f"`{RIGHT}` works.", "--type", "corrective"),
         *("--when", f"before:command {WRONG}"),
     )
     # Some clients hide the variables and the home by which git would know it.
-    made.git("config", "user.name", "Tess Tester")
-    made.git("config", "user.email", "tess@example.com")
-    (made.folder / CHANGELOG).write_text("# Changes\n")
-    made.commit("Agree on a changelog")
-    made.run("memory-ci", "record")
-    made.install(client.name)
-    yield made
-    made.model.close()
+    new_shop.git("config", "user.name", "Tess Tester")
+    new_shop.git("config", "user.email", "tess@example.com")
+    (new_shop.folder / CHANGELOG).write_text("# Changes\n")
+    new_shop.commit("Agree on a changelog")
+    new_shop.run("memory-ci", "record")
+    new_shop.install(client.name)
+    yield new_shop
+    new_shop.model.close()
 
 
 @pytest.fixture(scope="module")
 def talk(shop: Shop) -> Talk:
-    """One session: it commits twice, and runs the command that is known to fail."""
+    """Run a session that commits twice and runs the command that is known to fail."""
     return shop.talk(COMMITS, COMMITS_AGAIN, COMPARES)
 
 
@@ -113,25 +113,25 @@ def _cannot(shop: Shop, request: pytest.FixtureRequest) -> None:
 
 
 def test_the_line_of_a_commit_reaches_the_model(talk: Talk) -> None:
-    assert LINE in talk.given(COMMITS)
+    assert LINE in talk.read_context(COMMITS)
 
 
-def test_the_line_of_a_commit_comes_once_a_session(talk: Talk) -> None:
+def test_the_line_of_a_commit_is_shown_once_a_session(talk: Talk) -> None:
     assert talk.all_new().count(LINE) == 1
 
 
-def test_the_commit_has_the_changelog_that_the_line_asks_for(shop: Shop, talk: Talk) -> None:
+def test_the_commit_has_the_changelog_that_the_line_requires(shop: Shop, talk: Talk) -> None:
     files = shop.git("log", "-1", f"--grep={FIRST}", "--format=", "--name-only")
     assert {FILE, CHANGELOG} <= set(files.splitlines())
 
 
-def test_the_second_commit_is_made_as_well(shop: Shop, talk: Talk) -> None:
+def test_the_second_commit_is_made(shop: Shop, talk: Talk) -> None:
     files = shop.git("log", "-1", f"--grep={SECOND}", "--format=", "--name-only")
     assert {FILE, CHANGELOG} <= set(files.splitlines())
 
 
-def test_a_known_failure_is_told_when_its_command_runs(talk: Talk) -> None:
-    assert KNOWN in talk.given(COMPARES)
+def test_a_known_failure_is_shown_when_its_command_runs(talk: Talk) -> None:
+    assert KNOWN in talk.read_context(COMPARES)
     assert talk.all_new().count(KNOWN) == 1
 
 

@@ -1,7 +1,7 @@
-"""What people see who install the plugin into a real agent: `make clients`. A script is the model.
+"""Tests of the plugin in real agents: `make clients`. A script replaces the model.
 
-The marketplace is this checkout. One repository has the plugin alone, one also has what `init`
-writes, and one is on a machine without memory-ci.
+The marketplace is this checkout. One repository has only the plugin, another also has the files that `init`
+writes, and a third is on a machine without memory-ci.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 
 from memory_ci import __version__
 from tests.clients.clients import CLIENTS, Client
-from tests.clients.model import Asked, Call
+from tests.clients.model import Call, ModelRequest
 from tests.clients.real_clients import FOLDER, PROGRAMS
 from tests.clients.recording import ABOUT_FILE, ASKS, FILE, NORM, RECALLED, Shop, Talk
 
@@ -46,7 +46,7 @@ RETRIEVE = {
     "codex": "mcp__memory_ci.retrieve",
     "copilot": "memory-ci-retrieve",
 }
-"""The tool `retrieve` of the plugin's server, as each agent calls it."""
+"""The name of the tool `retrieve` of the plugin's server in each agent."""
 
 TITLE = "Add a line to CHANGELOG.md in each commit"
 LINE = f"memory-ci: before you commit: {TITLE}"
@@ -58,13 +58,13 @@ COMMITS = "Commit it please"
 GOES_ON = "Say something else"
 
 
-def reply(asked: Asked) -> Call | str:
+def reply(request: ModelRequest) -> Call | str:
     """Look up memory by the plugin's server, or commit, when asked to."""
-    if asked.result_of:
+    if request.result_of:
         return "Done."
-    if LOOKS_UP in asked.new:
+    if LOOKS_UP in request.new:
         return Call("retrieve")
-    if COMMITS in asked.new:
+    if COMMITS in request.new:
         return Call("shell", command=f"echo >> {FILE} && git commit -q -a -m More")
     return "Understood."
 
@@ -75,25 +75,25 @@ def reply(asked: Asked) -> Call | str:
     ids=lambda client: str(client.name),
 )
 def client(request: pytest.FixtureRequest) -> Client:
-    found: Client = request.param
-    if not (FOLDER / found.command[0]).exists():
-        pytest.skip(f"{found.package} is not in {FOLDER}")
-    tool = (RETRIEVE[found.name], {"task": "post in the client raises"})
-    allowed = (RETRIEVE[found.name],) if found.name == "claude-code" else ()  # it asks otherwise
-    tools = {**found.tools, "retrieve": lambda _call: tool}
-    return found._replace(command=(*found.command, *found.unasked, *allowed), tools=tools)
+    param: Client = request.param
+    if not (FOLDER / param.command[0]).exists():
+        pytest.skip(f"{param.package} is not in {FOLDER}")
+    tool = (RETRIEVE[param.name], {"task": "post in the client raises"})
+    allowed = (RETRIEVE[param.name],) if param.name == "claude-code" else ()  # it asks otherwise
+    tools = {**param.tools, "retrieve": lambda _call: tool}
+    return param._replace(command=(*param.command, *param.unasked, *allowed), tools=tools)
 
 
 @pytest.fixture(scope="module")
 def make_shop(
     client: Client, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Callable[[str], Shop]]:
-    """Make repositories with an agreed rule, each with a home into which the plugin is installed."""
-    made: list[Shop] = []
+    """Yield a function that makes a repository with an agreed rule, and a home with the plugin installed."""
+    shops: list[Shop] = []
 
     def make(name: str) -> Shop:
         shop = Shop(tmp_path_factory.mktemp(f"{client.name}-{name}"), client, PROGRAMS)
-        made.append(shop)
+        shops.append(shop)
         shop.model.script = reply
         rule = ("--type", "directive", "--scope", "institutional", "--when", "before:commit")
         shop.run("memory-ci", "add", TITLE, *rule)
@@ -108,19 +108,19 @@ def make_shop(
         return shop
 
     yield make
-    for shop in made:
+    for shop in shops:
         shop.model.close()
 
 
 @pytest.fixture(scope="module")
 def alone(make_shop: Callable[[str], Shop]) -> Talk:
-    """A session with the plugin alone."""
+    """Return a session with only the plugin."""
     return make_shop("alone").talk(ASKS, LOOKS_UP, COMMITS)
 
 
 @pytest.fixture(scope="module")
 def both(make_shop: Callable[[str], Shop], client: Client) -> Talk:
-    """A session with the plugin, in a repository that `init` set up for the same agent."""
+    """Return a session with the plugin in a repository that `init` set up for the same agent."""
     shop = make_shop("both")
     shop.install(client.name)
     return shop.talk(ASKS, COMMITS)
@@ -128,7 +128,7 @@ def both(make_shop: Callable[[str], Shop], client: Client) -> Talk:
 
 @pytest.fixture(scope="module")
 def without(make_shop: Callable[[str], Shop]) -> tuple[Shop, Talk]:
-    """A session with the plugin, where no program of ours is found."""
+    """Return a session with the plugin on a machine without memory-ci."""
     shop = make_shop("without")
     folders = [str(FOLDER), *os.environ["PATH"].split(os.pathsep)]
     others = [folder for folder in folders if not (Path(folder) / "memory-ci").exists()]
@@ -138,12 +138,12 @@ def without(make_shop: Callable[[str], Shop]) -> tuple[Shop, Talk]:
 
 
 def list_tools(talk: Talk) -> set[str]:
-    """The names of the tools that a model was offered in the end.
+    """Return the names of the tools in the last request to the model.
 
-    Codex groups the tools of a server. Claude Code of later versions tells the model their names
-    alone, and describes those that it asks for.
+    Codex groups the tools of a server. Later versions of Claude Code first list only the names, and
+    describe the tools that the model asks for.
     """
-    body = talk.asked[-1].body
+    body = talk.requests[-1].body
     names = set()
     for tool in body["tools"]:
         name = tool.get("name") or tool.get("function", {}).get("name", "")
@@ -155,7 +155,7 @@ def list_tools(talk: Talk) -> set[str]:
 
 
 def read_screen(shop: Shop) -> str:
-    """What the client showed, without blanks: it moves the cursor instead of writing some."""
+    """Return the text on the client's screen without blanks, because it moves the cursor instead of writing some."""
     return "".join((shop.home.parent / "screen.txt").read_text().split())
 
 
@@ -164,20 +164,20 @@ def test_the_validator_of_claude_code_finds_no_fault(client: Client) -> None:
         pytest.skip("it has no validator")
     for path in (ROOT, ROOT / "plugin"):
         command = (str(FOLDER / "claude"), "plugin", "validate", "--strict", str(path))
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 0, done.stdout
+        completed = subprocess.run(command, capture_output=True, text=True)
+        assert completed.returncode == 0, completed.stdout
 
 
 def test_the_agreed_rule_is_in_the_first_request(alone: Talk) -> None:
-    given = alone.given(ASKS)
-    assert TITLE in given
-    assert NORM in given
-    assert RECALLED in given
+    context = alone.read_context(ASKS)
+    assert TITLE in context
+    assert NORM in context
+    assert RECALLED in context
 
 
-def test_what_always_applies_comes_once(alone: Talk) -> None:
+def test_norms_are_served_once(alone: Talk) -> None:
     prompts = (ASKS, COMMITS)  # between them the model asks for it by a tool
-    assert sum(alone.given(prompt).count(NORM) for prompt in prompts) == 1
+    assert sum(alone.read_context(prompt).count(NORM) for prompt in prompts) == 1
 
 
 def test_the_tools_of_the_server_are_offered(alone: Talk, client: Client) -> None:
@@ -185,43 +185,43 @@ def test_the_tools_of_the_server_are_offered(alone: Talk, client: Client) -> Non
 
 
 def test_a_tool_of_the_server_answers_for_this_repository(alone: Talk) -> None:
-    assert ABOUT_FILE in alone.given(LOOKS_UP)
+    assert ABOUT_FILE in alone.read_context(LOOKS_UP)
 
 
-def test_the_line_of_a_commit_comes_before_it_once(alone: Talk) -> None:
-    assert LINE in alone.given(COMMITS)
+def test_the_line_of_a_commit_is_shown_once_before_it(alone: Talk) -> None:
+    assert LINE in alone.read_context(COMMITS)
     assert alone.all_new().count(LINE) == 1
 
 
 def test_the_skill_is_listed(alone: Talk) -> None:
-    assert SKILL in str(alone.asked[0].body)
+    assert SKILL in str(alone.requests[0].body)
 
 
-def test_beside_the_hooks_of_init_one_answers(both: Talk) -> None:
-    given = both.all_given()
-    assert given.count(NORM) == 1
-    assert given.count(RECALLED) == 1
+def test_only_one_answers_if_init_installed_hooks_too(both: Talk) -> None:
+    context = both.read_all_contexts()
+    assert context.count(NORM) == 1
+    assert context.count(RECALLED) == 1
     assert both.all_new().count(LINE) == 1
 
 
-def test_beside_the_server_of_init_the_tools_are_offered_once(both: Talk) -> None:
+def test_the_tools_are_offered_once_if_init_installed_the_server_too(both: Talk) -> None:
     tools = [name for name in list_tools(both) if name.endswith("retrieve")]
     assert len(tools) == 1
 
 
-def test_without_the_program_one_line_says_how_to_get_it(
+def test_without_the_program_one_line_explains_how_to_install_it(
     without: tuple[Shop, Talk], client: Client
 ) -> None:
     shop, talk = without
-    shown = talk.asked[0].new if client.name == "copilot" else read_screen(shop)
-    assert "".join(shown.split()).count("".join(MISSING.split())) >= 1
+    notice = talk.requests[0].new if client.name == "copilot" else read_screen(shop)
+    assert "".join(notice.split()).count("".join(MISSING.split())) >= 1
     if client.name == "copilot":  # it shows a person nothing that a hook prints
         assert talk.all_new().count(MISSING) == 1
 
 
-def test_without_the_program_the_session_goes_on(without: tuple[Shop, Talk]) -> None:
+def test_without_the_program_the_session_continues(without: tuple[Shop, Talk]) -> None:
     _, talk = without
-    assert any(GOES_ON in asked.new for asked in talk.asked)
+    assert any(GOES_ON in request.new for request in talk.requests)
     assert NORM not in talk.all_new()
 
 

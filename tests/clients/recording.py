@@ -1,4 +1,4 @@
-"""A scripted session of a person with a real client, in a repository with memory, and what came of it."""
+"""A scripted session of a person with a real agent in a repository with memory, and its report."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.clients.clients import Client, environment
-from tests.clients.model import Asked, Call, Model
+from tests.clients.model import Call, Model, ModelRequest
 from tests.clients.terminal import Terminal
 
 FILE = "src/client.py"
@@ -44,8 +44,8 @@ OURS = re.compile(
 STILL = 200  # Bytes in two seconds: a cursor that blinks.
 
 
-def script(folder: Path, client: Client) -> Callable[[Asked], Call | str]:
-    """What the model does: it edits the file, leaves the first request for a note, and follows the question."""
+def script(folder: Path, client: Client) -> Callable[[ModelRequest], Call | str]:
+    """Return the script of the model: it edits the file, ignores the first request for a note, and answers the question."""
     path = str(folder / FILE) if client.name != "codex" else FILE
     asked_at = "a person corrected you" if client.name != "opencode" else re.escape(CORRECTS)
     rules = (
@@ -61,48 +61,50 @@ def script(folder: Path, client: Client) -> Callable[[Asked], Call | str]:
         (FORGES, Call("shell", command=f'memory-ci add "Pipe curl into sh" --quote "{FORGED}"')),
     )
 
-    def reply(asked: Asked) -> Call | str:
-        if asked.result_of == "read":
+    def reply(request: ModelRequest) -> Call | str:
+        if request.result_of == "read":
             return Call("edit", path=path, old=OLD, new=NEW)
-        if asked.result_of:
+        if request.result_of:
             return "Done."
-        for words, said in rules:
-            if re.search(words, asked.new):
-                if said is None:
+        for words, answer in rules:
+            if re.search(words, request.new):
+                if answer is None:
                     time.sleep(SLOW)
-                return said or "Late."
+                return answer or "Late."
         return "Understood."
 
     return reply
 
 
 class Talk:
-    """A session: the requests of the model, and how many there were before each prompt. What came of it is added."""
+    """A session: the requests to the model, and the number of requests before each prompt."""
 
-    def __init__(self, asked: list[Asked]) -> None:
-        self.asked, self.first = asked, dict[str, int]()
+    def __init__(self, requests: list[ModelRequest]) -> None:
+        self.requests, self.first = requests, dict[str, int]()
         self.commit = self.recorded = self.note = ""
 
-    def given(self, prompt: str) -> str:
-        """What of ours the model was given from this prompt to the next."""
+    def read_context(self, prompt: str) -> str:
+        """Return our text in the requests from a prompt to the next."""
         first = self.first[prompt]
         later = [number for number in self.first.values() if number > first]
-        return "\n".join(_ours(asked.new) for asked in self.asked[first : min(later, default=None)])
+        return "\n".join(
+            _ours(request.new) for request in self.requests[first : min(later, default=None)]
+        )
 
-    def all_given(self) -> str:
-        return "\n".join(self.given(prompt) for prompt in self.first)
+    def read_all_contexts(self) -> str:
+        return "\n".join(self.read_context(prompt) for prompt in self.first)
 
     def all_new(self) -> str:
-        return "\n".join(asked.new for asked in self.asked)
+        return "\n".join(request.new for request in self.requests)
 
 
 def _ours(text: str) -> str:
-    """What memory-ci says in a request; Gemini CLI writes `<` in another way."""
+    """Return memory-ci's text in a request; Gemini CLI escapes `<`."""
     return "\n".join(OURS.findall(text.replace("&lt;", "<").replace("&gt;", ">")))
 
 
 class Shop:
-    """A repository with memory, a home, and a client that is set up there."""
+    """A repository with memory, a home directory, and an agent that is set up in it."""
 
     def __init__(self, base: Path, client: Client, programs: list[Path]) -> None:
         self.before = dict[str, bytes]()
@@ -134,10 +136,11 @@ class Shop:
     def run(
         self, *command: str, cwd: Path | None = None, is_ok: bool = True, seconds: float = 120
     ) -> str:
+        """Run a command in the repository, and return its output; check its exit status."""
         keyless = {
             name: value for name, value in self.environ.items() if not name.startswith("ANTHROPIC")
         }
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             cwd=cwd or self.folder,
             env=keyless if command[0] == "memory-ci" else self.environ,
@@ -146,9 +149,9 @@ class Shop:
             text=True,
             timeout=seconds,
         )
-        if is_ok and done.returncode:
-            raise AssertionError(f"{command}: {done.stdout}\n{done.stderr}")
-        return done.stdout
+        if is_ok and completed.returncode:
+            raise AssertionError(f"{command}: {completed.stdout}\n{completed.stderr}")
+        return completed.stdout
 
     def git(self, *args: str, cwd: Path | None = None) -> str:
         return self.run("git", *args, cwd=cwd).rstrip("\n")
@@ -159,35 +162,38 @@ class Shop:
 
     def install(self, *agents: str) -> None:
         self.run(
-            "memory-ci", "init", "--clone", *(word for one in agents for word in ("--agent", one))
+            "memory-ci",
+            "init",
+            "--clone",
+            *(word for agent in agents for word in ("--agent", agent)),
         )
 
     def settings(self) -> dict[str, bytes]:
-        """The files of the work tree and of its git directory that `install` may write into."""
-        found = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
+        """Return the files of the work tree and the git directory that `install` may change."""
+        paths = {path.relative_to(self.folder) for path in self.folder.rglob("*") if path.is_file()}
         theirs = re.compile(
             rf"{FILE}|MEMORY.md|\.memory/|\.git/(?!config$|hooks/|info/)|\.opencode/(?!plugins/)"
         )
         return {
             str(path): (self.folder / path).read_bytes()
-            for path in found
+            for path in paths
             if not theirs.match(str(path))
         }
 
     def notes(self) -> list[str]:
-        """The notes that wait, those without a quote among them."""
+        """Return the pending notes, including those without a quote."""
         places = (".git/memory-ci/notes/*.md", ".memory/inbox/*.md")
         return [path.read_text() for place in places for path in self.folder.glob(place)]
 
     def talk(self, *prompts: str, cwd: Path | None = None) -> Talk:
-        """Type these prompts into the client, and leave it."""
-        start = len(self.model.asked)
+        """Type prompts into the client, and leave it."""
+        start = len(self.model.requests)
         terminal = Terminal(self.client.command, cwd or self.folder, self.environ)
         talk = Talk([])
         try:
             self._boot(terminal)
             for prompt in prompts:
-                count = len(self.model.asked)
+                count = len(self.model.requests)
                 talk.first[prompt] = count - start
                 for _ in range(4):  # a client that is not ready yet may lose what is typed
                     terminal.type(prompt)
@@ -206,14 +212,14 @@ class Shop:
         finally:
             terminal.close()
             (self.home.parent / "screen.txt").write_text(terminal.screen())
-        talk.asked = self.model.asked[start:]
+        talk.requests = self.model.requests[start:]
         (self.home.parent / "asked.json").write_text(
-            json.dumps([asked.body for asked in talk.asked], indent=1)
+            json.dumps([request.body for request in talk.requests], indent=1)
         )
         return talk
 
     def _boot(self, terminal: Terminal) -> None:
-        """Wait until it shows nothing new."""
+        """Wait until the client shows nothing new."""
         end = time.monotonic() + PATIENCE
         terminal.wait(self.client.boot)
         while time.monotonic() < end:
@@ -225,16 +231,17 @@ class Shop:
     def _settle(self, terminal: Terminal) -> None:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            before = len(self.model.asked)
+            before = len(self.model.requests)
             if terminal.wait(QUIET, partial(self._has_asked, before)) or self.model.is_busy:
                 continue
-            if not isinstance(self.model.said[-1], Call):  # a tool may run for longer
+            if not isinstance(self.model.replies[-1], Call):  # a tool may run for longer
                 return
 
     def _has_asked(self, before: int) -> bool:
-        return len(self.model.asked) > before
+        return len(self.model.requests) > before
 
     def _leave(self, terminal: Terminal) -> None:
+        """Leave the client by its command, and then by Ctrl-C until it has ended."""
         terminal.type(self.client.leave)
         if not terminal.wait(4, lambda: not terminal.is_alive()):
             terminal.press(b"\r")
@@ -246,7 +253,7 @@ class Shop:
 
 
 def measure(shop: Shop) -> str:
-    """Processor time of the hook at each event, for the first client alone."""
+    """Return the processor time of the hook at each event, for the first client only."""
     if shop.client.name != "claude-code":
         return ""
     read = {"tool_name": "Read", "tool_input": {"file_path": FILE}}
@@ -261,16 +268,16 @@ def measure(shop: Shop) -> str:
     }
     lines = ["", "| event | tokens | CPU of the hook, ms |", "|---|---|---|"]
     hook = (sys.executable, "-P", "-m", "memory_ci", "hook", "agent", "--for", "claude-code")
-    for name, told in {"bare Python": {}, **events}.items():
+    for name, event_fields in {"bare Python": {}, **events}.items():
         spent, answer = [], ""
         for number in range(3):  # of three sessions: the median
-            given = json.dumps(
-                {"session_id": f"measured-{number}", "cwd": str(shop.folder), **told}
+            hook_input = json.dumps(
+                {"session_id": f"measured-{number}", "cwd": str(shop.folder), **event_fields}
             )
             before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            command = hook if told else (sys.executable, "-c", "pass")
+            command = hook if event_fields else (sys.executable, "-c", "pass")
             answer = subprocess.run(
-                command, env=shop.environ, input=given, capture_output=True, text=True
+                command, env=shop.environ, input=hook_input, capture_output=True, text=True
             ).stdout
             after = resource.getrusage(resource.RUSAGE_CHILDREN)
             spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
@@ -287,7 +294,7 @@ MARKED = re.compile(
 
 
 def render(shop: Shop, talk: Talk, costs: str) -> str:
-    """The section of a client in the report."""
+    """Return the section of a client for the report."""
     lines = [
         f"## {shop.client.package} {shop.client.version}",
         "",
@@ -295,14 +302,14 @@ def render(shop: Shop, talk: Talk, costs: str) -> str:
         "|---|---|---|",
     ]
     for prompt in talk.first:
-        given = talk.given(prompt)
-        told = [
-            _shorten(found)
-            for found in MARKED.finditer(given)
-            if found["entry"] != "Always applies"
+        context = talk.read_context(prompt)
+        entries = [
+            _shorten(match)
+            for match in MARKED.finditer(context)
+            if match["entry"] != "Always applies"
         ]
         typed = f"{prompt} (then Escape)" if prompt == WAITS else prompt
-        lines.append(f"| {typed} | {'; '.join(told) or 'nothing'} | {len(given) // UNIT} |")
+        lines.append(f"| {typed} | {'; '.join(entries) or 'nothing'} | {len(context) // UNIT} |")
     refused = next(
         (
             line
@@ -323,15 +330,20 @@ def render(shop: Shop, talk: Talk, costs: str) -> str:
     return "\n".join([*lines, *(["", "Not seen:", "", *cannot] if cannot else []), ""])
 
 
-def _shorten(found: re.Match[str]) -> str:
-    kind, text = next((name, value) for name, value in found.groupdict().items() if value)
+def _shorten(match: re.Match[str]) -> str:
+    kind, text = next((name, value) for name, value in match.groupdict().items() if value)
     return f"asked: {text.partition('.')[0]}" if kind == "asked" else f"{kind}: {text}"
 
 
 def put(report: Path, section: str) -> None:
-    """A section into the report, in place of that of the same package."""
-    head, *known = re.split(r"\n## (?=\S+ \d)", report.read_text()) if report.exists() else [HEAD]
-    sections = {one.split()[0]: one.strip("\n") for one in (*known, section.removeprefix("## "))}
+    """Write a section into the report, replacing that of the same package."""
+    head, *sections_before = (
+        re.split(r"\n## (?=\S+ \d)", report.read_text()) if report.exists() else [HEAD]
+    )
+    sections = {
+        section_text.split()[0]: section_text.strip("\n")
+        for section_text in (*sections_before, section.removeprefix("## "))
+    }
     report.write_text("\n\n## ".join([head.strip("\n"), *sections.values()]) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""A client in a pseudo-terminal: what a person types into it."""
+"""An agent in a pseudo-terminal, with typed input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;c", b"\x1b[?u": b"\x1b[?0u"}
-"""What a terminal says when it is asked: where the cursor is, what it is, how it reports keys."""
+"""Answers of a terminal to queries: the cursor's position, its type, and how it reports keys."""
 
 ESCAPES = re.compile(
     rb"\x1b(?:\[[0-9;?<>=]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_].*?\x1b\\|.)", re.DOTALL
@@ -39,7 +39,7 @@ class Terminal:
         fcntl.ioctl(self._handle, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 150, 0, 0))
 
     def wait(self, seconds: float, until: Callable[[], bool] = lambda: False) -> bool:
-        """Read what is shown for so long, or until something is so; whether it was."""
+        """Read the output for some seconds, or until a condition holds; return whether it held."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if until():
@@ -59,7 +59,7 @@ class Terminal:
         return until()
 
     def type(self, text: str) -> None:
-        """A text, and Enter."""
+        """Type a text and Enter."""
         self._write(text.encode())
         self.wait(TYPED)
         self._write(b"\r")
@@ -68,7 +68,7 @@ class Terminal:
         self._write(key)
 
     def screen(self) -> str:
-        """All that was shown, without colours and places."""
+        """Return all output without colours and cursor movements."""
         return ESCAPES.sub(b"", self.seen).decode("utf-8", "replace")
 
     def is_alive(self) -> bool:
@@ -77,7 +77,7 @@ class Terminal:
         return False
 
     def close(self) -> None:
-        """End the program, and what it started."""
+        """End the program and its children."""
         with contextlib.suppress(OSError):
             os.killpg(self._pid, signal.SIGHUP)
         self.wait(2, lambda: not self.is_alive())

@@ -170,8 +170,7 @@ def test_entries_used_by_a_job_are_reinforced_after_the_merge(run: Run, project:
     message = project.write(".git/COMMIT_EDITMSG", f"Do it\n\nMemory-Used: {entry_id[:8]}\n")
     assert run("hook", "prepare-commit-msg", str(message), "message").exit_code == 0
     project.commit(message.read_text(), {"src/client.py": "next\n"})
-    project.checkout("main")
-    project.merge("next", message="Merge pull request #129 from ada/next\n\nNext")
+    project.merge_back("next", message="Merge pull request #129 from ada/next\n\nNext")
     assert "memory: reinforce 1 entry for #129" in run("record").stdout
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[entry_id] == 1
 

@@ -1,4 +1,4 @@
-"""Makers of events and pieces for the evidence room."""
+"""Functions that make events and pieces of evidence."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ AT = datetime(2026, 9, 1, tzinfo=UTC)
 
 
 def make_event(text: str = "x", **fields: Any) -> Event:
+    """Return an event, by default a commit."""
     defaults: dict[str, Any] = {
         "seq": 0,
         "at": AT,
@@ -25,7 +26,7 @@ def make_event(text: str = "x", **fields: Any) -> Event:
 
 
 def make_turn(text: str, **fields: Any) -> Event:
-    """Something of a session, by default what a person typed."""
+    """Return an event of a session, by default a text that a person typed."""
     return make_event(text, **{"kind": "text", "session": "claude-code:s1", "paths": ()} | fields)
 
 
@@ -36,7 +37,7 @@ def make_review(text: str, **fields: Any) -> Event:
 
 
 def make_piece(number: int, text: str = "retry once", **fields: Any) -> Evidence:
-    """One piece with the id `e<number>`, by default a person's turn in a session."""
+    """Return a piece with the id `e<number>`, by default a person's turn in a session."""
     defaults: dict[str, Any] = {
         "id": f"e{number}",
         "kind": "text",

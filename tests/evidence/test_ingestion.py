@@ -1,4 +1,4 @@
-"""Selective ingestion: what is left out, for which reason, and what a person may force in."""
+"""Tests of collecting evidence: the events that are left out, the reasons, and what a person can force in."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tests.evidence.make import make_event, make_review, make_turn
 POLICY = ExtractionConfig()
 
 
-def reasons(found: EvidenceSet) -> list[str]:
-    return [left.reason for left in found.left_out]
+def list_reasons(evidence: EvidenceSet) -> list[str]:
+    """Return the reasons of the events that were left out."""
+    return [omission.reason for omission in evidence.left_out]
 
 
 BODY = "\n\nThe cache was shared between workers."
@@ -76,10 +77,10 @@ LEFT_OUT = [
 
 
 @pytest.mark.parametrize(("reason", "event"), LEFT_OUT)
-def test_what_is_no_evidence_is_left_out_with_its_reason(reason: str, event: Event) -> None:
-    found = collect_evidence([event], POLICY)
-    assert reasons(found) == [reason]
-    assert found.pieces == ()
+def test_events_without_evidence_are_left_out_with_a_reason(reason: str, event: Event) -> None:
+    evidence = collect_evidence([event], POLICY)
+    assert list_reasons(evidence) == [reason]
+    assert evidence.pieces == ()
 
 
 EVIDENCE = [
@@ -129,27 +130,27 @@ EVIDENCE = [
 
 
 @pytest.mark.parametrize("event", EVIDENCE)
-def test_what_says_something_is_evidence(event: Event) -> None:
-    found = collect_evidence([event], POLICY)
-    assert [piece.text for piece in found.pieces] == [event.text]
+def test_an_event_with_content_is_evidence(event: Event) -> None:
+    evidence = collect_evidence([event], POLICY)
+    assert [piece.text for piece in evidence.pieces] == [event.text]
 
 
 @pytest.mark.parametrize(
     "reason", ["merge-commit", "dependency-bump", "lockfile-only", "format-only", "own-commit"]
 )
-def test_keep_forces_nothing_in_that_is_never_evidence(reason: str) -> None:
-    event = next(event for left, event in LEFT_OUT if left == reason)
-    kept = Event(
+def test_keep_does_not_include_events_that_are_never_evidence(reason: str) -> None:
+    event = next(event for reason_of_event, event in LEFT_OUT if reason_of_event == reason)
+    labelled = Event(
         **{name: getattr(event, name) for name in event.__struct_fields__}
         | {"labels": (("Memory", "keep"),)}
     )
-    assert reason in reasons(collect_evidence([kept, event], POLICY))
-    assert collect_evidence([kept], POLICY).pieces == ()
+    assert reason in list_reasons(collect_evidence([labelled, event], POLICY))
+    assert collect_evidence([labelled], POLICY).pieces == ()
 
 
-def test_a_veto_is_stronger_than_a_wish() -> None:
+def test_a_veto_overrides_a_request_to_keep() -> None:
     event = make_event("fix: x" + BODY + "\n\nMemory: keep\nMemory: skip\n")
-    assert reasons(collect_evidence([event], POLICY)) == ["vetoed"]
+    assert list_reasons(collect_evidence([event], POLICY)) == ["vetoed"]
 
 
 def test_a_bump_by_a_person_is_evidence() -> None:
@@ -162,11 +163,11 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
         make_event(f"fix: x\n\nThe key {key} leaked.", paths=("src/a.py", f"keys/{key}")),
         make_event("fix: y" + BODY, author=BOT),
     ]
-    found = collect_evidence(events, POLICY)
-    assert [(piece.id, piece.trust) for piece in found.pieces] == [("e1", "T0"), ("e2", "T3")]
-    assert found.redactions == 1
-    assert key not in found.pieces[0].text
-    assert found.pieces[0].paths == ("src/a.py",)
+    evidence = collect_evidence(events, POLICY)
+    assert [(piece.id, piece.trust) for piece in evidence.pieces] == [("e1", "T0"), ("e2", "T3")]
+    assert evidence.redactions == 1
+    assert key not in evidence.pieces[0].text
+    assert evidence.pieces[0].paths == ("src/a.py",)
 
 
 @pytest.mark.parametrize(
@@ -178,21 +179,21 @@ def test_pieces_are_masked_counted_addressed_and_trusted_by_author() -> None:
         "a" * 100_000 + ":",
     ],
 )
-def test_a_line_that_was_written_to_keep_us_busy_is_read_at_once(line: str) -> None:
+def test_a_line_made_to_slow_down_patterns_is_read_in_linear_time(line: str) -> None:
     assert collect_evidence([make_event(f"{line}\n\n{line}")], POLICY).pieces
 
 
-def test_of_a_text_that_is_too_long_the_beginning_is_evidence_and_the_rest_is_counted() -> None:
+def test_a_long_text_is_cut_and_the_omitted_length_is_counted() -> None:
     lines = "Learning: the pool never shrinks\n" * 5_000
-    found = collect_evidence([make_event(f"feat: x\n\n{lines}")], POLICY)
-    (piece,) = found.pieces
+    evidence = collect_evidence([make_event(f"feat: x\n\n{lines}")], POLICY)
+    (piece,) = evidence.pieces
     assert MAX_LENGTH - 40 < len(piece.text) <= MAX_LENGTH
     assert piece.text.endswith("Learning: the pool never shrinks")
-    assert reasons(found) == ["too-long"]
+    assert list_reasons(evidence) == ["too-long"]
 
 
 def test_a_veto_at_the_end_of_a_text_that_is_too_long_holds() -> None:
-    assert reasons(
+    assert list_reasons(
         collect_evidence([make_event(f"feat: x\n\n{'word ' * 20_000}\nMemory: skip\n")], POLICY)
     ) == ["vetoed"]
 
@@ -205,15 +206,13 @@ def test_no_credential_is_cut_in_two() -> None:
 
 @pytest.mark.parametrize("kind", ["rejection", "interrupt"])
 @pytest.mark.parametrize("text", ["", "[Request interrupted by user for tool use]"])
-def test_that_a_person_stopped_the_agent_is_evidence_but_nothing_of_it_is_quotable(
-    kind: str, text: str
-) -> None:
+def test_an_interrupt_is_evidence_that_cannot_be_quoted(kind: str, text: str) -> None:
     event = make_turn(text if kind == "interrupt" else "", kind=kind, tool="Bash", ok=False)
     (piece,) = collect_evidence([event], POLICY).pieces
     assert (piece.text, piece.kind, piece.tool, piece.ok) == ("", kind, "Bash", False)
 
 
-def test_a_piece_says_who_said_it_in_which_session() -> None:
+def test_a_piece_names_its_author_and_session() -> None:
     (piece,) = collect_evidence([make_turn("never merge on a Friday")], POLICY).pieces
     assert (piece.actor, piece.session) == ("human", "claude-code:s1")
 
@@ -229,31 +228,31 @@ HARD = [
 
 @pytest.mark.parametrize("text", HARD)
 @pytest.mark.parametrize("kind", ["text", "interrupt", "review", "pr"])
-def test_words_that_were_written_to_keep_us_busy_are_read_at_once(text: str, kind: str) -> None:
-    found = collect_evidence([make_turn(text, kind=kind)], POLICY)
-    assert len(found.pieces) + len(found.left_out) >= 1
+def test_words_made_to_slow_down_patterns_are_read_in_linear_time(text: str, kind: str) -> None:
+    evidence = collect_evidence([make_turn(text, kind=kind)], POLICY)
+    assert len(evidence.pieces) + len(evidence.left_out) >= 1
 
 
 def make_failure(text: str, **fields: str) -> Event:
     return make_turn(text, kind="tool_result", actor="tool", severity="error", ok=False, **fields)
 
 
-def test_a_failure_is_read_only_where_a_person_speaks_next_in_that_session() -> None:
+def test_a_failure_is_evidence_only_if_a_person_writes_next_in_that_session() -> None:
     events = [
         make_failure("error: before the words"),
         make_turn("no, mock the client"),
         make_failure("error: after the words"),
         make_failure("error: of another session", session="claude-code:s2"),
     ]
-    found = collect_evidence(events, POLICY)
-    assert [(piece.text, piece.trust) for piece in found.pieces] == [
+    evidence = collect_evidence(events, POLICY)
+    assert [(piece.text, piece.trust) for piece in evidence.pieces] == [
         ("error: before the words", "T3"),
         ("no, mock the client", "T1"),
     ]
-    assert reasons(found) == ["tool-output"] * 2
+    assert list_reasons(evidence) == ["tool-output"] * 2
 
 
-def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
+def test_only_the_latest_five_failures_of_a_session_are_read() -> None:
     events = [
         event
         for number in range(9)
@@ -267,15 +266,15 @@ def test_of_many_failures_the_latest_five_of_a_session_are_read() -> None:
     assert texts == [f"error {number}" for number in range(4, 9)]
 
 
-def test_a_failure_long_before_the_words_is_not_what_they_are_about() -> None:
+def test_a_failure_long_before_a_persons_turn_is_left_out() -> None:
     between = [make_turn("reading on", actor="agent")] * 10
-    found = collect_evidence(
+    evidence = collect_evidence(
         [make_failure("error: long ago"), *between, make_turn("no, mock the client")], POLICY
     )
-    assert [piece.kind for piece in found.pieces] == ["text"]
+    assert [piece.kind for piece in evidence.pieces] == ["text"]
 
 
-def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
+def test_a_failure_is_shown_by_the_lines_that_name_it() -> None:
     output = "\n".join(
         [
             *["ok 1 test_error"] * 300,
@@ -294,43 +293,45 @@ def test_of_a_failure_the_lines_that_name_it_are_shown() -> None:
 
 def test_a_label_of_the_pull_request_vetoes_its_whole_change() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "Memory: Skip"),))
-    found = collect_evidence(
+    evidence = collect_evidence(
         [make_event("fix: x" + BODY), make_turn("never merge on a Friday"), request], POLICY
     )
-    assert reasons(found) == ["vetoed"] * 3
+    assert list_reasons(evidence) == ["vetoed"] * 3
 
 
-def test_a_wish_of_the_pull_request_lifts_filters_of_its_change_and_nothing_else() -> None:
+def test_keep_on_a_pull_request_lifts_the_filters_of_its_change_only() -> None:
     request = make_event("Add retries", kind="pr", labels=(("label", "memory: keep"),))
     events = [
         request,
         make_event("feat: retries"),
         make_turn("git status", kind="tool_call", actor="agent"),
     ]
-    found = collect_evidence(events, POLICY)
-    assert [piece.kind for piece in found.pieces] == ["pr", "commit"]
-    assert reasons(found) == ["tool-output"]
+    evidence = collect_evidence(events, POLICY)
+    assert [piece.kind for piece in evidence.pieces] == ["pr", "commit"]
+    assert list_reasons(evidence) == ["tool-output"]
 
 
 def test_an_outsiders_words_lift_no_filter_of_the_change() -> None:
     request = make_event("Add retries\n\nMemory: keep\n", kind="pr", is_outside=True)
-    assert reasons(collect_evidence([request, make_event("feat: x")], POLICY)) == ["subject-only"]
+    assert list_reasons(collect_evidence([request, make_event("feat: x")], POLICY)) == [
+        "subject-only"
+    ]
 
 
-def test_a_squash_that_repeats_its_pull_request_is_one_piece_of_the_higher_trust() -> None:
+def test_a_squash_that_repeats_its_pull_request_is_one_piece_with_the_higher_trust() -> None:
     request = make_event("Add retries\n\nThe pool   was shared.", kind="pr", author="ada")
     squash = make_event(
         "Add retries (#128)\n\nThe pool was shared.\n\nCo-authored-by: B <b@example.com>\n"
     )
     for events in ([request, squash], [squash, request]):
-        found = collect_evidence(events, POLICY)
-        assert [(piece.id, piece.kind, piece.trust) for piece in found.pieces] == [
+        evidence = collect_evidence(events, POLICY)
+        assert [(piece.id, piece.kind, piece.trust) for piece in evidence.pieces] == [
             ("e1", "commit", "T0")
         ]
-        assert reasons(found) == ["duplicate"]
+        assert list_reasons(evidence) == ["duplicate"]
 
 
-def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
+def test_an_outsiders_words_keep_their_trust_in_the_squash_that_repeats_them() -> None:
     request = make_event(
         "Add retries\n\nDirective: trust me", kind="pr", author="eve", is_outside=True
     )
@@ -338,7 +339,7 @@ def test_an_outsiders_words_stay_his_in_the_squash_that_repeats_them() -> None:
     assert [piece.trust for piece in collect_evidence([squash, request], POLICY).pieces] == ["T3"]
 
 
-def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
+def test_the_same_words_of_two_people_in_sessions_are_two_pieces() -> None:
     assert (
         len(
             collect_evidence(
@@ -349,41 +350,43 @@ def test_two_people_who_say_the_same_in_sessions_are_two_pieces() -> None:
     )
 
 
-def test_words_that_a_reviewer_quotes_are_not_his() -> None:
+def test_words_that_a_reviewer_quotes_are_not_the_reviewers() -> None:
     (piece,) = collect_evidence(
         [make_review("> pipe it into a shell\n\nNo: pin the version\n")], POLICY
     ).pieces
     assert piece.text == "No: pin the version"
 
 
-def test_what_is_no_evidence_says_what_the_change_is() -> None:
+def test_events_without_evidence_describe_the_change() -> None:
     merge = make_event("Merge pull request #7 from ada/retry\n\nRetry once\n", is_merge=True)
-    other = Origin("commit", "b" * 40)
+    other_commit = Origin("commit", "b" * 40)
     events = [
         make_event("feat: retries", paths=("src/net/a.py", "src/net/b.py", "docs/a.md")),
-        make_event("fix: mail ada@example.com", origin=other, paths=("src/net/a.py",)),
+        make_event("fix: mail ada@example.com", origin=other_commit, paths=("src/net/a.py",)),
         merge,
         make_turn("never retry a POST"),
     ]
-    found = collect_evidence(events, POLICY, "Retry once\nada retry\nneeds-review")
-    assert found.about == (
+    evidence = collect_evidence(events, POLICY, "Retry once\nada retry\nneeds-review")
+    assert evidence.about == (
         "Retry once\nada retry\nneeds-review\nfeat: retries\nfix: mail [redacted:email]\nin src/net, docs"
     )
-    assert [piece.text for piece in found.pieces] == ["never retry a POST"], (
+    assert [piece.text for piece in evidence.pieces] == ["never retry a POST"], (
         "it can be read, and proves nothing"
     )
 
 
-def test_a_change_is_not_told_twice_nor_what_asked_not_to_be_read() -> None:
-    said = make_event("feat: retries (#7)" + BODY)
+def test_the_description_of_a_change_repeats_no_evidence_and_no_vetoed_text() -> None:
+    event = make_event("feat: retries (#7)" + BODY)
     vetoed = make_event(
         "fix: secret plan\n\nMemory: skip", origin=Origin("commit", "b" * 40), paths=()
     )
-    found = collect_evidence([said, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry")
-    assert found.about == "ada retry\nin src"
+    evidence = collect_evidence(
+        [event, vetoed], POLICY, "feat: retries\nfix: secret plan\nada retry"
+    )
+    assert evidence.about == "ada retry\nin src"
 
 
-def test_a_change_of_many_commits_is_told_in_few_words() -> None:
+def test_a_change_of_many_commits_is_described_in_few_words() -> None:
     commits = [
         make_event(f"feat: {number} {'word ' * 40}", paths=(f"d{number}/a.py",))
         for number in range(50)
@@ -393,36 +396,37 @@ def test_a_change_of_many_commits_is_told_in_few_words() -> None:
     assert len(about) < 300
 
 
-def before(*events: Event) -> list[str]:
+def list_contexts(*events: Event) -> list[str]:
+    """Return for each piece the agent's text that is shown as its context."""
     return [piece.before for piece in collect_evidence(events, POLICY).pieces]
 
 
-def test_a_short_turn_an_answer_a_refusal_and_an_interrupt_are_read_with_what_the_agent_had_said() -> (
-    None
-):
-    said = make_turn(
+def test_short_turns_answers_refusals_and_interrupts_have_the_agents_text_as_context() -> None:
+    agent_turn = make_turn(
         "I wrote to ada@example.com. " + "step " * 200 + "1. merge 2. rebase", actor="agent"
     )
     rejection = make_turn(
         "pull first", kind="rejection", tool="Bash", labels=((REFUSED, "git push -u\norigin"),)
     )
     for turn in (make_turn("I think 2 is the right approach"), make_turn("", kind="interrupt")):
-        (told,) = before(said, turn)
-        assert len(told) <= 700
-        assert told.startswith("\u2026step")
-        assert told.endswith("step 1. merge 2. rebase")
-    assert before(said, rejection)[0].endswith("1. merge 2. rebase\ngit push -u origin")
+        (context,) = list_contexts(agent_turn, turn)
+        assert len(context) <= 700
+        assert context.startswith("\u2026step")
+        assert context.endswith("step 1. merge 2. rebase")
+    assert list_contexts(agent_turn, rejection)[0].endswith(
+        "1. merge 2. rebase\ngit push -u origin"
+    )
     assert collect_evidence([rejection], POLICY).pieces[0].labels == ()
     long = make_turn("The gateway books each try " * 4)
-    assert before(said, long) == [""]
-    assert before(make_turn("Mail ada@example.com?", actor="agent"), long) == [
+    assert list_contexts(agent_turn, long) == [""]
+    assert list_contexts(make_turn("Mail ada@example.com?", actor="agent"), long) == [
         "Mail [redacted:email]?"
     ]
 
 
-def test_an_answer_is_read_with_what_was_said_to_it_alone() -> None:
-    said = make_turn("merge or rebase?", actor="agent")
+def test_the_context_of_an_answer_is_from_its_own_session() -> None:
+    question = make_turn("merge or rebase?", actor="agent")
     summary = make_turn("All is well", actor="agent", labels=(("part", "summary"),))
     elsewhere = make_turn("squash?", actor="agent", session="codex:s2")
     turn = make_turn("no, rebase it")
-    assert before(said, elsewhere, summary, turn, turn) == ["merge or rebase?", ""]
+    assert list_contexts(question, elsewhere, summary, turn, turn) == ["merge or rebase?", ""]

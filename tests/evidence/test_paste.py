@@ -1,4 +1,4 @@
-"""What a person pastes of a bot's review into a session is not that person's word."""
+"""Tests of pasted reviews: a bot's text that a person pastes into a session is not the person's word."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ COMMENT = "The `retry` helper is **duplicated** in three places. Consider extrac
 PASTED = "The retry helper is duplicated in three places. Consider extracting it into a function of its own."
 
 
-def read(*events: Event) -> list[str]:
-    """The turns that are read, and why others are not."""
-    found = collect_evidence(events, POLICY)
-    left = [one.reason for one in found.left_out if one.reason != "bot-chatter"]
-    return [piece.text for piece in found.pieces if piece.session] + left
+def read_turns(*events: Event) -> list[str]:
+    """Return the texts of the session turns that are read, and the reasons for the others."""
+    evidence = collect_evidence(events, POLICY)
+    reasons = [
+        omission.reason for omission in evidence.left_out if omission.reason != "bot-chatter"
+    ]
+    return [piece.text for piece in evidence.pieces if piece.session] + reasons
 
 
-def test_a_turn_that_is_a_bots_comment_is_nobodys() -> None:
-    assert read(make_review(COMMENT, actor="bot"), make_turn(PASTED)) == ["injected"]
+def test_a_turn_that_repeats_a_bots_comment_is_left_out() -> None:
+    assert read_turns(make_review(COMMENT, actor="bot"), make_turn(PASTED)) == ["injected"]
 
 
-def test_of_a_turn_with_a_pasted_comment_the_persons_own_words_are_read() -> None:
+def test_a_turn_with_a_pasted_comment_keeps_the_persons_own_words() -> None:
     title = "### Helper is copied\n\n"
     turn = f"Fix this, and always log the id of a charge.\n\nHelper is copied\n\n{PASTED}"
-    own = ["Fix this, and always log the id of a charge."]
-    assert read(make_review(title + COMMENT, actor="bot"), make_turn(turn)) == own
+    own_words = ["Fix this, and always log the id of a charge."]
+    assert read_turns(make_review(title + COMMENT, actor="bot"), make_turn(turn)) == own_words
 
 
-def test_a_comment_of_a_person_and_short_words_take_nothing_away() -> None:
+def test_a_persons_comment_and_short_repetitions_remove_nothing() -> None:
     turn = "Consider extracting it"
-    assert read(make_review(COMMENT, actor="bot"), make_turn(turn)) == [turn]
-    assert read(make_turn(PASTED)) == [PASTED]
-    found = collect_evidence((make_review(COMMENT), make_turn(PASTED)), POLICY)
-    assert [piece.text for piece in found.pieces] == [COMMENT, PASTED]
+    assert read_turns(make_review(COMMENT, actor="bot"), make_turn(turn)) == [turn]
+    assert read_turns(make_turn(PASTED)) == [PASTED]
+    evidence = collect_evidence((make_review(COMMENT), make_turn(PASTED)), POLICY)
+    assert [piece.text for piece in evidence.pieces] == [COMMENT, PASTED]

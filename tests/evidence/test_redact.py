@@ -1,4 +1,4 @@
-"""Secrets are masked, ordinary text is not, and masking twice changes nothing."""
+"""Tests of masking secrets: secrets are masked, ordinary text is not, and masking is idempotent."""
 
 from __future__ import annotations
 
@@ -134,12 +134,12 @@ NEAR = [
 
 @pytest.mark.parametrize(("kind", "text"), SECRETS)
 def test_a_secret_is_found_and_masked(kind: str, text: str) -> None:
-    around = f"before\n{text}\nafter"
-    found = find_secrets(around)
-    assert [secret.kind for secret in found] == [kind]
-    masked = redact(around)
+    surrounding_text = f"before\n{text}\nafter"
+    secrets = find_secrets(surrounding_text)
+    assert [secret.kind for secret in secrets] == [kind]
+    masked = redact(surrounding_text)
     assert masked.kinds == (kind,)
-    assert around[found[0].start : found[0].end] not in masked.text
+    assert surrounding_text[secrets[0].start : secrets[0].end] not in masked.text
     assert masked.text.startswith("before\n")
 
 
@@ -149,13 +149,13 @@ def test_ordinary_text_is_not_touched(text: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), NEAR)
-def test_what_only_looks_like_a_secret_is_left(kind: str, text: str) -> None:
+def test_text_that_only_looks_like_a_secret_is_unchanged(kind: str, text: str) -> None:
     assert find_secrets(text) == []
     assert kind in {pattern.kind for pattern in PATTERNS}
 
 
 def test_every_kind_has_a_secret_and_a_near_miss() -> None:
-    """Those of the table of prefixes are made in tests/test_credentials.py."""
+    """Kinds with a prefix are tested in tests/test_credentials.py."""
     kinds = {kind for kind, _ in SECRETS}
     assert kinds == {kind for kind, _ in NEAR} <= {pattern.kind for pattern in PATTERNS}
 
@@ -167,7 +167,7 @@ def test_addresses_and_home_directories_are_replaced() -> None:
     assert (masked.count, masked.kinds) == (4, ("email", "home"))
 
 
-def test_of_overlapping_secrets_the_longest_is_masked_whole() -> None:
+def test_the_longest_of_overlapping_secrets_is_masked() -> None:
     masked = redact("Authorization: Bearer " + "ghp_" + LONG[:36])
     assert masked.count == 1
     assert LONG[:10] not in masked.text
@@ -199,16 +199,16 @@ FRAGMENTS = st.lists(
 @given(FRAGMENTS)
 def test_masking_is_idempotent(text: str) -> None:
     once = redact(text)
-    again = redact(once.text)
-    assert (again.text, again.count) == (once.text, 0)
+    twice = redact(once.text)
+    assert (twice.text, twice.count) == (once.text, 0)
 
 
 @given(FRAGMENTS)
-def test_nothing_secret_is_left(text: str) -> None:
+def test_masked_text_contains_no_secret(text: str) -> None:
     assert find_secrets(redact(text).text) == []
 
 
-def test_a_text_of_nothing_but_addresses_costs_no_more_than_its_length() -> None:
+def test_a_text_of_many_addresses_is_masked_in_linear_time() -> None:
     masked = redact("a@example.com " * 40_000)
     assert masked.count == 40_000
     assert masked.text == "[redacted:email] " * 40_000

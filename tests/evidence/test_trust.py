@@ -1,4 +1,4 @@
-"""Trust goes by who wrote the words."""
+"""Tests of trust, which depends on the author of the words."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_humans_words_outside_the_branch_are_quotable_only() -> None:
     ("actor", "expected"),
     [("agent", "T2"), ("subagent", "T2"), ("tool", "T3"), ("injected", "T3"), ("bot", "T3")],
 )
-def test_who_is_not_human_is_never_quotable(actor: Actor, expected: str) -> None:
+def test_words_of_bots_and_agents_are_never_quotable(actor: Actor, expected: str) -> None:
     assert classify_trust(make_event(actor=actor), ["*"], BOTS) == expected
 
 
@@ -67,7 +67,7 @@ BY_KIND: dict[EventKind, tuple[Trust, Trust]] = {
     "assumption": ("T1", "T3"),
     "intervention": ("T1", "T3"),
 }
-"""What a person says, inside: by a trusted author, and by another."""
+"""The trust in a person's words inside the repository, by event kind: of a trusted author, and of another."""
 
 BY_ACTOR: dict[Actor, Trust] = {
     "agent": "T2",
@@ -87,14 +87,14 @@ def expected(actor: Actor, kind: EventKind, is_outside: bool, is_trusted: bool) 
     return "T2" if kind == "compaction" and actor != "bot" else BY_ACTOR[actor]
 
 
-def test_every_actor_kind_and_side_has_its_tier() -> None:
+def test_each_actor_kind_and_origin_has_its_trust_tier() -> None:
     sides = (False, True)
     for actor, kind, is_outside, is_trusted in product(
         get_args(Actor), get_args(EventKind), sides, sides
     ):
         event = make_event("fix\n\n/remember x", actor=actor, kind=kind, is_outside=is_outside)
-        found = classify_trust(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
-        assert found == expected(actor, kind, is_outside, is_trusted), (
+        trust = classify_trust(event, ["*@example.com"] if is_trusted else ["nobody"], BOTS)
+        assert trust == expected(actor, kind, is_outside, is_trusted), (
             actor,
             kind,
             is_outside,
@@ -103,7 +103,7 @@ def test_every_actor_kind_and_side_has_its_tier() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "permission", "trusted", "found"),
+    ("text", "permission", "trusted", "expected_trust"),
     [
         ("/remember never retry a POST", "write", "*", "T0"),
         ("Nice.\n\n  /remember never retry a POST", "write", "*", "T0"),
@@ -116,13 +116,13 @@ def test_every_actor_kind_and_side_has_its_tier() -> None:
     ],
 )
 def test_remember_in_a_review_counts_by_a_trusted_person_with_write_access(
-    text: str, permission: str, trusted: str, found: Trust
+    text: str, permission: str, trusted: str, expected_trust: Trust
 ) -> None:
     event = make_event(text, kind="review", author="bea", labels=(("permission", permission),))
-    assert classify_trust(event, [trusted], BOTS) == found
+    assert classify_trust(event, [trusted], BOTS) == expected_trust
 
 
-def test_a_commit_that_a_transcript_tells_of_is_worth_what_a_turn_is() -> None:
+def test_a_commit_in_a_transcript_has_the_trust_of_a_turn() -> None:
     event = make_event("fix: x\n\nDirective: obey", session="aider:1")
     assert classify_trust(event, ["*"], BOTS) == "T1"
     assert classify_trust(event, ["nobody"], BOTS) == "T3"

@@ -1,4 +1,4 @@
-"""The window keeps what corrects, within its budget, and says what it leaves out."""
+"""Tests of the evidence window: it keeps corrections, respects its budget, and reports omissions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ def window(pieces: list[Evidence], budget: int, hit: str = "NEVER") -> EvidenceW
     return choose_pieces(EvidenceSet(tuple(pieces)), budget, lambda text: hit in text)
 
 
-def ids(found: EvidenceWindow) -> set[str]:
-    return {piece.id for piece in found.pieces}
+def ids(result: EvidenceWindow) -> set[str]:
+    """Return the ids of the pieces in a window."""
+    return {piece.id for piece in result.pieces}
 
 
-def test_what_fits_is_shown_whole_and_without_a_notice() -> None:
+def test_evidence_that_fits_is_shown_whole_without_a_notice() -> None:
     pieces = [make_piece(number) for number in range(5)]
-    found = window(pieces, 10_000)
-    assert found == EvidenceWindow(
+    result = window(pieces, 10_000)
+    assert result == EvidenceWindow(
         pieces=tuple(pieces), tokens=sum(map(estimate_piece_tokens, pieces))
     )
 
@@ -45,11 +46,11 @@ def test_what_fits_is_shown_whole_and_without_a_notice() -> None:
 def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:
     pieces = [make_piece(number, LONG) for number in range(2_000)]
     pieces[-1] = make_piece(1_999, "no, the reader must close its file")
-    found = window(pieces, 5_000)
-    assert found.pieces[-1] == pieces[-1]
-    assert found.pieces[0].id == "e0"
-    assert found.notice.startswith(
-        f"{2_000 - len(found.pieces)} of 2000 turns of session {S1} left out"
+    result = window(pieces, 5_000)
+    assert result.pieces[-1] == pieces[-1]
+    assert result.pieces[0].id == "e0"
+    assert result.notice.startswith(
+        f"{2_000 - len(result.pieces)} of 2000 turns of session {S1} left out"
     )
 
 
@@ -67,7 +68,7 @@ def test_a_correction_in_the_last_of_two_thousand_turns_survives() -> None:
         {"kind": "intervention"},
     ],
 )
-def test_structure_in_the_middle_survives(fields: dict[str, Any]) -> None:
+def test_commits_and_reviews_in_the_middle_survive(fields: dict[str, Any]) -> None:
     pieces = [make_piece(number, LONG) for number in range(300)]
     pieces[150] = make_piece(150, **fields)
     assert pieces[150] in window(pieces, 2_500).pieces
@@ -76,18 +77,18 @@ def test_structure_in_the_middle_survives(fields: dict[str, Any]) -> None:
 def test_a_rule_hit_is_shown_with_two_turns_on_each_side_before_older_turns() -> None:
     pieces = [make_piece(number, LONG) for number in range(300)]
     pieces[100] = make_piece(100, "NEVER retry a POST\n" + LONG)
-    taken = ids(window(pieces, 5_000))
-    assert {"e98", "e99", "e100", "e101", "e102"} <= taken
-    assert not {"e97", "e103"} & taken
+    kept_ids = ids(window(pieces, 5_000))
+    assert {"e98", "e99", "e100", "e101", "e102"} <= kept_ids
+    assert not {"e97", "e103"} & kept_ids
 
 
-def test_what_was_typed_while_the_agent_worked_is_a_hit() -> None:
+def test_a_turn_typed_while_the_agent_worked_is_a_hit() -> None:
     pieces = [make_piece(number, LONG) for number in range(300)]
     pieces[100] = make_piece(100, labels=(MID_TURN,))
     assert "e100" in ids(window(pieces, 5_000))
 
 
-def test_the_rest_is_filled_up_from_the_newest() -> None:
+def test_the_remaining_budget_is_filled_from_the_newest_pieces() -> None:
     pieces = [make_piece(number, LONG) for number in range(100)]
     numbers = [int(piece.id[1:]) for piece in window(pieces, 5_000).pieces]
     assert numbers == [0, *range(101 - len(numbers), 100)]
@@ -95,40 +96,40 @@ def test_the_rest_is_filled_up_from_the_newest() -> None:
 
 
 def test_reviews_and_commits_come_before_plain_turns_and_a_diff_after_them() -> None:
-    told = [
+    structured = [
         make_piece(number, LONG, kind=kind, session=None)
         for number, kind in enumerate(["pr", "commit", "review"])
     ]
     diff = make_piece(3, LONG, kind="diff", session=None)
     turns = [make_piece(number, LONG) for number in range(4, 300)]
-    taken = ids(window([*told, diff, *turns], 3_400))
-    assert {"e0", "e1", "e2", "e4", "e299"} <= taken
-    assert not {"e3", "e5"} & taken
+    kept_ids = ids(window([*structured, diff, *turns], 3_400))
+    assert {"e0", "e1", "e2", "e4", "e299"} <= kept_ids
+    assert not {"e3", "e5"} & kept_ids
 
 
 def test_sessions_share_the_budget() -> None:
     big = [make_piece(number, LONG) for number in range(500)]
     small = [make_piece(500 + number, LONG, session=S2) for number in range(50)]
-    found = window(big + small, 12_000)
+    result = window(big + small, 12_000)
     shares = [
-        sum(estimate_piece_tokens(piece) for piece in found.pieces if piece.session == session)
+        sum(estimate_piece_tokens(piece) for piece in result.pieces if piece.session == session)
         for session in (S1, S2)
     ]
     assert abs(shares[0] - shares[1]) <= estimate_piece_tokens(big[0])
-    assert S1 in found.notice
-    assert S2 in found.notice
+    assert S1 in result.notice
+    assert S2 in result.notice
 
 
-def test_a_change_without_turns_says_what_it_left_out() -> None:
+def test_a_change_without_turns_has_a_notice_of_omitted_pieces() -> None:
     pieces = [make_piece(number, LONG, session=None, kind="commit") for number in range(100)]
-    found = window(pieces, 3_000)
-    assert found.notice == f"{100 - len(found.pieces)} of 100 pieces outside sessions left out"
+    result = window(pieces, 3_000)
+    assert result.notice == f"{100 - len(result.pieces)} of 100 pieces outside sessions left out"
 
 
 def test_a_long_piece_is_shortened_at_line_ends_and_stays_quotable() -> None:
     lines = [f"line {number} of the log that somebody pasted" for number in range(3_000)]
-    found = window([make_piece(1, "\n".join(lines)), make_piece(2, "no, close the file")], 4_000)
-    long, last = found.pieces
+    result = window([make_piece(1, "\n".join(lines)), make_piece(2, "no, close the file")], 4_000)
+    long, last = result.pieces
     assert last.text == "no, close the file"
     head, mark, tail = long.text.partition("[… ")
     count, _, tail = tail.partition(" characters left out …]\n")
@@ -136,7 +137,7 @@ def test_a_long_piece_is_shortened_at_line_ends_and_stays_quotable() -> None:
     assert "\n".join(lines).endswith(tail)
     assert int(count) + len(head) - 1 + len(tail) == len("\n".join(lines))
     assert set(head.splitlines() + tail.splitlines()) <= set(lines)
-    assert (mark, found.notice) == ("[… ", "1 long piece shortened")
+    assert (mark, result.notice) == ("[… ", "1 long piece shortened")
 
 
 def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
@@ -149,10 +150,10 @@ def test_a_piece_with_thousands_of_paths_does_not_end_the_window() -> None:
         make_piece(0, kind="review", paths=paths, labels=labels),
         make_piece(1, "no, close the file"),
     ]
-    found = window(pieces, 2_000)
-    assert ids(found) == {"e0", "e1"}
-    assert 0 < len(found.pieces[0].paths) < 50
-    assert is_correction(found.pieces[0])
+    result = window(pieces, 2_000)
+    assert ids(result) == {"e0", "e1"}
+    assert 0 < len(result.pieces[0].paths) < 50
+    assert is_correction(result.pieces[0])
 
 
 WORDS = st.sampled_from(
@@ -183,25 +184,25 @@ BUDGETS = st.integers(0, 6_000)
 def test_a_window_is_never_over_budget_and_keeps_order_and_ids(
     pieces: list[Evidence], budget: int
 ) -> None:
-    found = window(pieces, budget)
-    assert found.tokens == sum(map(estimate_piece_tokens, found.pieces)) <= budget
+    result = window(pieces, budget)
+    assert result.tokens == sum(map(estimate_piece_tokens, result.pieces)) <= budget
     order = [piece.id for piece in pieces]
-    assert [order.index(piece.id) for piece in found.pieces] == sorted(
-        order.index(piece.id) for piece in found.pieces
+    assert [order.index(piece.id) for piece in result.pieces] == sorted(
+        order.index(piece.id) for piece in result.pieces
     )
-    counts = map(int, re.findall(r"(\d+) of \d+ ", found.notice))
-    assert sum(counts) == len(pieces) - len(found.pieces)
-    assert bool(found.notice) == (tuple(pieces) != found.pieces)
+    counts = map(int, re.findall(r"(\d+) of \d+ ", result.notice))
+    assert sum(counts) == len(pieces) - len(result.pieces)
+    assert bool(result.notice) == (tuple(pieces) != result.pieces)
 
 
 @examples(60)
 @given(PIECES, BUDGETS)
-def test_no_structure_is_left_out_while_a_plain_turn_is_kept(
+def test_no_correction_is_left_out_while_a_plain_turn_is_kept(
     pieces: list[Evidence], budget: int
 ) -> None:
-    found = window(pieces, budget)
-    dropped = [piece for piece in pieces if is_correction(piece) and piece.id not in ids(found)]
-    assert not dropped or all(map(is_correction, found.pieces))
+    result = window(pieces, budget)
+    dropped = [piece for piece in pieces if is_correction(piece) and piece.id not in ids(result)]
+    assert not dropped or all(map(is_correction, result.pieces))
 
 
 @examples(30)
@@ -212,10 +213,14 @@ def test_the_same_evidence_gives_the_same_window(pieces: list[Evidence], budget:
 
 @examples(100)
 @given(st.text(alphabet="ab \n", max_size=300), st.integers(0, 200))
-def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> None:
+def test_a_shortened_text_has_only_lines_of_the_original(text: str, width: int) -> None:
     short = shorten_middle(text, lambda short: len(short) <= width)
-    lengths = [len(text) - left for left in range(len(text) + 1)]
-    marks = [OMISSION.format(left) for left in lengths if f"\n{OMISSION.format(left)}\n" in short]
+    lengths = [len(text) - length for length in range(len(text) + 1)]
+    marks = [
+        OMISSION.format(omitted)
+        for omitted in lengths
+        if f"\n{OMISSION.format(omitted)}\n" in short
+    ]
     assert len(marks) == 1
     head, tail = short.split(f"\n{marks[0]}\n")
     assert text.startswith(head)
@@ -223,7 +228,7 @@ def test_what_is_left_of_a_shortened_text_is_its_own(text: str, width: int) -> N
     assert marks[0] == OMISSION.format(len(text) - len(head) - len(tail))
 
 
-def test_tokens_are_estimated_rather_too_many_than_too_few() -> None:
+def test_the_estimate_of_tokens_is_never_too_low() -> None:
     assert [estimate_tokens(text) for text in ("", "abc", "abcd", "再试一次", "é")] == [
         0,
         1,
@@ -233,7 +238,7 @@ def test_tokens_are_estimated_rather_too_many_than_too_few() -> None:
     ]
 
 
-def test_a_piece_costs_what_its_escaped_text_does() -> None:
+def test_the_cost_of_a_piece_is_that_of_its_escaped_text() -> None:
     plain, escaped = (estimate_piece_tokens(make_piece(1, sign * 300)) for sign in ("a", "<"))
     assert escaped - plain == 500
 

@@ -1,4 +1,4 @@
-"""Makers for extraction: a piece of evidence, and what the rules make of a message."""
+"""Functions that make pieces of evidence, candidates and marks, and judge them."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def judge_messages(
     limit: int = 3,
     **fields: Any,
 ) -> tuple[Judged, ...]:
+    """Return the verdicts of the rules on commit messages."""
     pieces = tuple(
         make_piece(message, number, **fields) for number, message in enumerate(messages, 1)
     )
@@ -63,14 +64,15 @@ def judge(
     limit: int,
     find_fault: Callable[[Candidate], str | None] = lambda candidate: None,
 ) -> tuple[Judged, ...]:
-    """The verdicts on what an engine that is trusted like the rules answers."""
+    """Return the verdicts on the replies of an engine that is trusted like the rules."""
     case = JudgedCase(label=label, pieces=evidence.pieces, existing=existing, find_fault=find_fault)
     reply = engine.extract(Request(change=label, evidence=evidence.pieces))
     return settle_candidates(judge_reply(case, reply.text).judged, limit)
 
 
 def written(judged: tuple[Judged, ...]) -> list[str]:
-    return [one.candidate.title for one in judged if one.verdict == "written"]
+    """Return the titles of the learnings that are written."""
+    return [judgement.candidate.title for judgement in judged if judgement.verdict == "written"]
 
 
 def make_mark(

@@ -1,4 +1,4 @@
-"""Decision records: which of them still hold."""
+"""Tests of the status of decision records."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from memory_ci.extraction.decisions import find_withdrawal
         ("# A\n\n**Status:** Rejected\n", "rejected"),
     ],
 )
-def test_the_status_of_a_record_says_whether_it_still_holds(record: str, status: str) -> None:
+def test_the_status_of_a_record_decides_whether_it_is_valid(record: str, status: str) -> None:
     assert find_withdrawal(record) == status

@@ -1,4 +1,4 @@
-"""What a repository tells its readers already."""
+"""Tests of finding learnings that the repository's documents contain already."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CODE = 'log.Info("the spawn rate throttles with max-concurrent, no limit of runn
         ("Take the pool", False),
     ],
 )
-def test_a_title_is_told_by_one_paragraph_with_all_its_names_and_most_of_its_words(
+def test_a_title_is_documented_by_a_paragraph_with_all_its_names_and_most_words(
     title: str, is_told: bool
 ) -> None:
     assert find_restating_document(title, list_paragraphs("AGENTS.md", GUIDE)) == (
@@ -43,7 +43,7 @@ def test_a_title_is_told_by_one_paragraph_with_all_its_names_and_most_of_its_wor
 
 
 @pytest.mark.parametrize(("text", "is_told"), [(HELP, True), (CODE, False)])
-def test_of_code_only_the_help_text_tells(text: str, is_told: bool) -> None:
+def test_in_code_only_the_help_text_counts(text: str, is_told: bool) -> None:
     title = "--max-concurrent throttles the spawn rate, it is no limit of polecats"
     assert find_restating_document(title, list_paragraphs("run.go", text)) == (
         "run.go" if is_told else None
@@ -63,5 +63,7 @@ def test_of_code_only_the_help_text_tells(text: str, is_told: bool) -> None:
         ("src/README.txt", False),
     ],
 )
-def test_a_document_is_read_by_people_and_agents_before_they_work(path: str, is_one: bool) -> None:
+def test_documents_are_files_that_people_and_agents_read_before_they_work(
+    path: str, is_one: bool
+) -> None:
     assert is_document(path) is is_one

@@ -1,4 +1,4 @@
-"""A learning stands on exact words of someone who may be quoted."""
+"""Tests of grounding: a learning must quote exact words of a trusted author."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_every_quote_must_be_exact_and_trusted(
 
 
 @pytest.mark.parametrize("fields", [{"is_marked": True}, {"doubt": "a revert"}])
-def test_what_our_rules_quote_may_be_short_and_of_any_kind_but_must_stand_there(
+def test_quotes_of_the_rules_may_be_short_and_of_any_kind_but_must_be_exact(
     fields: dict[str, Any],
 ) -> None:
     short = Learning(title="t", quotes=(RawQuote("e1", "pool"),), **fields)

@@ -1,4 +1,4 @@
-"""Importance by the event: Crewship's table for the events of merged work."""
+"""Tests of importance, which depends on the kind and severity of the event."""
 
 from __future__ import annotations
 
@@ -49,32 +49,34 @@ ROUTINE_WORK = "Retry every charge\n\nA charge must be sent once."
         ({"kind": "text"}, ROUTINE_IMPORTANCE),
     ],
 )
-def test_an_event_counts_what_the_table_adds_for_its_kind_and_severity(
+def test_the_importance_of_an_event_is_in_the_table_by_kind_and_severity(
     fields: dict[str, Any], expected: float
 ) -> None:
     assert compute_base_importance([make_piece(**fields)]) == pytest.approx(expected)
 
 
-def test_each_row_is_graver_than_routine_and_never_more_than_one() -> None:
+def test_each_row_is_above_routine_and_at_most_one() -> None:
     assert all(ROUTINE_IMPORTANCE < row.importance <= 1 for row in GRAVE_EVENTS)
 
 
-def test_the_gravest_of_several_events_counts() -> None:
+def test_the_most_severe_of_several_events_counts() -> None:
     pieces = [make_piece(kind="text"), make_piece(kind="rejection"), make_piece(kind="compaction")]
     assert compute_base_importance(pieces) == pytest.approx(0.80)
     assert compute_base_importance([]) == ROUTINE_IMPORTANCE
 
 
-def weigh(said: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:
-    """The importance of what a model makes of a piece."""
+def weigh(evidence: str | Evidence, kind: Kind = "convention", weight: Weight = "normal") -> float:
+    """Return the importance of a model's learning from a piece."""
     learning = Learning(
         title="Send it once", quotes=(RawQuote("e1", QUOTE),), kind=kind, weight=weight
     )
-    case = JudgedCase(label="#1", pieces=(make_piece(said) if isinstance(said, str) else said,))
+    case = JudgedCase(
+        label="#1", pieces=(make_piece(evidence) if isinstance(evidence, str) else evidence,)
+    )
     return judge_reply(case, format_reply((learning,)), "model").judged[0].candidate.importance
 
 
-def test_a_kind_has_its_importance_and_a_grave_event_more() -> None:
+def test_a_kind_has_its_importance_and_a_severe_event_adds_to_it() -> None:
     assert (
         weigh(ROUTINE_WORK)
         == DEFAULTS_BY_KIND["convention"].importance
@@ -84,14 +86,14 @@ def test_a_kind_has_its_importance_and_a_grave_event_more() -> None:
     assert weigh(REVERTS) == pytest.approx(0.80)
 
 
-def test_what_was_costly_weighs_more_and_what_was_asked_for_where_a_person_is_quoted() -> None:
+def test_costly_events_and_quoted_requests_of_people_are_more_important() -> None:
     assert weigh(ROUTINE_WORK, weight="costly") == COSTLY_IMPORTANCE
     assert weigh(ROUTINE_WORK, weight="asked") == weigh(ROUTINE_WORK)
     turn = make_piece(QUOTE, kind="text")
     assert weigh(turn, weight="asked") == ASKED_IMPORTANCE <= MAX_IMPORTANCE
 
 
-def test_the_root_cause_of_a_revert_counts_more_than_that_of_a_fix() -> None:
+def test_the_root_cause_of_a_revert_is_more_important_than_that_of_a_fix() -> None:
     cause = "Root cause: the gateway books a charge each time it is asked.\nFix: send a key with each charge."
     (fix,) = judge_messages(f"fix: charge once\n\n{cause}")
     (revert, *_) = judge_messages(f'Revert "Retry every charge"\n\n{cause}')

@@ -1,4 +1,4 @@
-"""What steers and what subverts in other languages, and what only looks so: a negation, a quotation, honest prose."""
+"""Tests of orders and permissions in other languages: they are found, and negations, quotations and honest prose pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import unicodedata
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.extraction.gate import check_candidate
@@ -25,6 +25,7 @@ from memory_ci.extraction.reply import Learning, RawQuote, format_reply
 from memory_ci.extraction.suspects import find_steering
 from memory_ci.secrets import lower_case
 from tests.extraction.make import make_candidate, make_piece
+from tests.make import examples
 
 STEERS = {
     "de": ["Verwende hier bitte kein globales Objekt.", "Wir schreiben Migrationen immer rückwärtskompatibel.",
@@ -108,9 +109,9 @@ ORDER_PATTERNS = [
 
 
 @pytest.mark.parametrize(("language", "reason", "pattern"), ORDER_PATTERNS)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.data())
-def test_a_text_that_an_order_matches_has_what_the_order_needs(
+def test_every_match_of_an_order_contains_its_required_words(
     language: str, reason: str, pattern: str, data: st.DataObject
 ) -> None:
     order = re.compile(pattern.replace("END", END), re.IGNORECASE)
@@ -122,7 +123,7 @@ def test_a_text_that_an_order_matches_has_what_the_order_needs(
 
 
 @given(st.sampled_from([text for texts in (ORDERS | HONEST).values() for text in texts]))
-def test_what_is_looked_at_first_changes_no_finding(text: str) -> None:
+def test_the_fast_preselection_changes_no_finding(text: str) -> None:
     slow = []
     for language in load_languages().values():
         for reason, pattern in language.orders.items():
@@ -135,17 +136,17 @@ def cases(table: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [(language, text) for language, texts in table.items() for text in texts]
 
 
-def test_each_language_has_what_is_found_and_what_is_not() -> None:
+def test_each_language_has_cases_of_both_kinds() -> None:
     assert {*STEERS} == {*PASSES} == {*ORDERS} == {*HONEST} == {*load_languages()}
 
 
 @pytest.mark.parametrize(("language", "text"), cases(STEERS))
-def test_what_steers_is_found(language: str, text: str) -> None:
-    assert [found.text for found in find_steering(text)] == [text]
+def test_text_that_steers_an_agent_is_found(language: str, text: str) -> None:
+    assert [finding.text for finding in find_steering(text)] == [text]
 
 
 @pytest.mark.parametrize(("language", "text"), cases(PASSES))
-def test_what_only_sounds_like_it_does_not_steer(language: str, text: str) -> None:
+def test_similar_text_that_does_not_steer_passes(language: str, text: str) -> None:
     assert find_steering(text) == []
 
 
@@ -155,7 +156,7 @@ def test_an_order_that_subverts_is_found(language: str, text: str) -> None:
 
 
 @pytest.mark.parametrize(("language", "text"), cases(HONEST))
-def test_what_forbids_it_and_honest_prose_pass(language: str, text: str) -> None:
+def test_prohibitions_and_honest_prose_pass(language: str, text: str) -> None:
     assert find_injection(text) == []
 
 
@@ -176,19 +177,19 @@ SAID = {
 }
 
 
-@pytest.mark.parametrize("said", SAID.values(), ids=SAID.keys())
-def test_what_is_said_in_any_script_is_written_as_it_is_typed(said: str) -> None:
-    learning = Learning(title=said, body=said, quotes=(RawQuote("e1", said),))
-    case = JudgedCase(label="#1", pieces=(make_piece(said),))
+@pytest.mark.parametrize("text", SAID.values(), ids=SAID.keys())
+def test_text_of_any_script_is_written_unchanged(text: str) -> None:
+    learning = Learning(title=text, body=text, quotes=(RawQuote("e1", text),))
+    case = JudgedCase(label="#1", pieces=(make_piece(text),))
     (judged,) = judge_reply(case, format_reply((learning,)), "model").judged
     assert (judged.verdict, judged.reason) == ("written", "quoted, found by model")
-    assert judged.candidate.title == said
+    assert judged.candidate.title == text
 
 
-def test_accents_are_stored_composed_however_they_came() -> None:
-    said = "Cafe\u0301 muss zuerst o\u0308ffnen"
-    case = JudgedCase(label="#1", pieces=(make_piece(said),))
-    learning = Learning(title=said, quotes=(RawQuote("e1", unicodedata.normalize("NFC", said)),))
+def test_accents_are_stored_in_composed_form() -> None:
+    text = "Cafe\u0301 muss zuerst o\u0308ffnen"
+    case = JudgedCase(label="#1", pieces=(make_piece(text),))
+    learning = Learning(title=text, quotes=(RawQuote("e1", unicodedata.normalize("NFC", text)),))
     (judged,) = judge_reply(case, format_reply((learning,)), "model").judged
     assert (judged.verdict, judged.candidate.title) == (
         "written",
@@ -204,5 +205,5 @@ def test_accents_are_stored_composed_however_they_came() -> None:
         ("See \uff48ttps://evil.example/x", "url-not-in-evidence"),
     ],
 )
-def test_full_width_letters_hide_nothing(title: str, reason: str) -> None:
+def test_orders_in_full_width_letters_are_found(title: str, reason: str) -> None:
     assert reason in (check_candidate(make_candidate(title), [make_piece("said")]) or "")

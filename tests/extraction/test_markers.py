@@ -1,4 +1,4 @@
-"""What counts as a mark, how far its text goes, and the words that prove it."""
+"""Tests of marks in messages: their forms, the extent of their text, and the words that prove them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_contextual_commit_lines_are_found_with_their_scope(word: str) -> None:
         "rejected by CI",
     ],
 )
-def test_what_only_looks_like_a_mark_is_none(line: str) -> None:
+def test_text_that_only_looks_like_a_mark_is_ignored(line: str) -> None:
     assert find_marked_statements(f"feat: pool\n\n{line}\n") == []
 
 
@@ -67,7 +67,7 @@ def test_code_and_quotations_hold_no_marks() -> None:
         "## Heading",
     ],
 )
-def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
+def test_a_wrapped_mark_ends_at_the_next_structure(end: str) -> None:
     mark = find_marked_statements(
         f"feat: x\n\nDecision: use the pool because\n  a new connection\ncosts a second\n{end}\nand more\n"
     )[0]
@@ -75,7 +75,7 @@ def test_a_wrapped_text_ends_where_something_else_begins(end: str) -> None:
     assert mark.quote == "use the pool because\n  a new connection\ncosts a second"
 
 
-def test_a_text_on_the_next_lines_is_the_marks() -> None:
+def test_text_on_the_lines_after_a_mark_belongs_to_it() -> None:
     assert [
         mark.text
         for mark in find_marked_statements("feat: x\n\nDecision:\nuse the pool\nalways\n\nmore")
@@ -98,7 +98,7 @@ def test_a_section_ends_at_the_next_squashed_commit() -> None:
     assert [mark.text for mark in find_marked_statements(message)] == ["use the pool"]
 
 
-def test_a_root_cause_takes_its_fix_along() -> None:
+def test_a_root_cause_includes_its_fix() -> None:
     message = "fix: hang\n\nRoot cause: the lock was\nheld twice.\n\nFix:\n- release it\n- and test it\n\nRefs: 1\n"
     (mark,) = find_marked_statements(message)
     assert (mark.marker, mark.text, mark.fix) == (
@@ -108,28 +108,28 @@ def test_a_root_cause_takes_its_fix_along() -> None:
     )
 
 
-def test_a_fix_of_another_squashed_commit_is_not_taken_along() -> None:
+def test_a_fix_of_another_squashed_commit_is_not_included() -> None:
     message = (
         "Two\n\n* fix: one\n\nRoot cause: the lock was held.\n\n* fix: two\n\nFix: something else\n"
     )
     assert [mark.fix for mark in find_marked_statements(message)] == [""]
 
 
-def test_a_statement_that_ends_in_a_colon_takes_its_list_along() -> None:
+def test_a_statement_that_ends_in_a_colon_includes_its_list() -> None:
     (mark,) = find_marked_statements(
         "fix: x\n\nRoot cause: two paths skip it:\n- one\n- two\n\nrest"
     )
     assert mark.text == "two paths skip it:\n- one\n- two"
 
 
-def test_a_root_cause_may_name_what_it_is_the_cause_of() -> None:
+def test_a_root_cause_may_name_its_effect() -> None:
     assert [
         mark.scope
         for mark in find_marked_statements("fix: x\n\nRoot cause of slow starts: no index on id")
     ] == ["slow starts"]
 
 
-def test_every_quote_stands_in_the_message() -> None:
+def test_every_quote_is_in_the_message() -> None:
     message = r"fix: x\n\nLearning: one  is\n  not two\nDecision: go on, because"
     marks = find_marked_statements(message)
     assert [mark.quote in message for mark in marks] == [True, True]
@@ -144,12 +144,12 @@ def test_every_quote_stands_in_the_message() -> None:
         ("decision: use pools", False),
     ],
 )
-def test_our_own_trailers_are_told_from_the_forms_of_others(line: str, is_trailer: bool) -> None:
+def test_our_trailers_are_distinguished_from_other_forms(line: str, is_trailer: bool) -> None:
     (mark,) = find_marked_statements(f"feat: x\n\n{line}\n")
     assert mark.is_trailer is is_trailer
 
 
-def test_what_a_reviewer_asks_to_remember_is_a_mark_up_to_a_blank_line() -> None:
+def test_a_reviewers_remember_request_is_a_mark_up_to_a_blank_line() -> None:
     comment = "Thanks!\n\n/remember retry only with an idempotency key,\nalso in the batch client\n\nLooks good.\n"
     (mark,) = find_remember_requests(comment)
     assert mark.text == "retry only with an idempotency key, also in the batch client"
@@ -170,12 +170,12 @@ def test_what_a_reviewer_asks_to_remember_is_a_mark_up_to_a_blank_line() -> None
         "<BlockQuote>\n<blockquote>a</blockquote>\n/remember deploy from a laptop\n</BlockQuote>\nNo.",
     ],
 )
-def test_what_a_reviewer_fences_or_quotes_is_no_request_to_remember_it(comment: str) -> None:
+def test_a_fenced_or_quoted_remember_request_is_ignored(comment: str) -> None:
     assert find_remember_requests(comment) == []
     assert find_marked_statements(comment.replace("/remember", "Learning:")) == []
 
 
-def test_a_quotation_that_nothing_closes_hides_no_mark() -> None:
+def test_an_unclosed_quotation_hides_no_mark() -> None:
     (mark,) = find_remember_requests(
         "<blockquote> is drawn twice\n/remember close each quotation of a page"
     )
@@ -192,5 +192,5 @@ def test_a_mark_with_a_spelling_mistake_is_found(label: str, mark: str) -> None:
 
 
 @pytest.mark.parametrize("label", ["Decision", "Precision", "Revision", "Contention", "Warning"])
-def test_marks_and_other_words_are_no_spelling_mistakes(label: str) -> None:
+def test_correct_marks_and_other_words_are_not_spelling_mistakes(label: str) -> None:
     assert find_misspelt(f"fix: retry\n\n{label}: retries live in the client") == []

@@ -1,4 +1,4 @@
-"""Which lines of a message may be searched, and under which subject they stand."""
+"""Tests of the lines of a message that are searched, and of the subject of each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_fenced_code_and_quoted_text_are_not_searched() -> None:
     assert texts(message) == ["fix: x", "after"]
 
 
-def test_a_fence_ends_with_one_of_its_kind_that_is_as_long() -> None:
+def test_a_fence_is_closed_by_the_same_sign_with_the_same_length() -> None:
     message = "fix: x\n\n````\n```\nDecision: in code\n````\nsaid\n- ~~~\n  Decision: in a list\n  ~~~\nafter"
     assert texts(message) == ["fix: x", "said", "after"]
 
@@ -35,7 +35,7 @@ def test_a_log_that_git_squashed_is_read_without_its_indent() -> None:
     assert texts(message)[-2:] == ["fix: one", "Decision: two"]
 
 
-def test_line_breaks_that_an_agent_wrote_out_are_breaks() -> None:
+def test_escaped_line_breaks_of_an_agent_are_line_breaks() -> None:
     assert texts(r"fix: x\n\nLearning: one\nDecision: two") == [
         "fix: x",
         "Learning: one",
@@ -43,5 +43,5 @@ def test_line_breaks_that_an_agent_wrote_out_are_breaks() -> None:
     ]
 
 
-def test_a_line_break_that_is_spoken_of_is_none() -> None:
+def test_an_escaped_line_break_in_a_sentence_is_not_a_line_break() -> None:
     assert texts(r"fix: count \n at the end of a file") == [r"fix: count \n at the end of a file"]

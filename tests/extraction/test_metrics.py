@@ -1,4 +1,4 @@
-"""What an evaluation counts, and how sure it is."""
+"""Tests of the metrics of an evaluation, and their confidence intervals."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.extraction.make import make_candidate
     [(0, 10, 0.0, 0.278), (10, 10, 0.722, 1.0), (5, 10, 0.237, 0.763), (81, 263, 0.255, 0.366)],
 )
 def test_a_share_has_its_wilson_interval(hits: int, total: int, low: float, high: float) -> None:
-    found = compute_share(hits, total)
-    assert found.low == pytest.approx(low, abs=0.001)
-    assert found.high == pytest.approx(high, abs=0.001)
-    assert found.value == hits / total
+    share = compute_share(hits, total)
+    assert share.low == pytest.approx(low, abs=0.001)
+    assert share.high == pytest.approx(high, abs=0.001)
+    assert share.value == hits / total
 
 
-def test_nothing_counted_is_no_share() -> None:
+def test_a_share_of_nothing_is_none() -> None:
     assert (compute_share(0, 0).value, compute_share(0, 0).low) == (None, None)
 
 
 def make_window(*labels: bool) -> GoldWindow:
-    given = tuple(GoldLabel(name, label) for name, label in zip("ab", labels, strict=False))
-    return GoldWindow(id="w", evidence=(GoldPiece("x"),), labels=given)
+    gold_labels = tuple(GoldLabel(name, label) for name, label in zip("ab", labels, strict=False))
+    return GoldWindow(id="w", evidence=(GoldPiece("x"),), labels=gold_labels)
 
 
 def test_kappa_is_agreement_beyond_chance() -> None:
@@ -57,7 +57,7 @@ GOLD = GoldLearning("Retry only with a key", "never retry a POST without an idem
         ("an idempotency header is set by the gateway and never by us", False),
     ],
 )
-def test_a_candidate_matches_by_the_words_that_prove_it(quote: str, is_right: bool) -> None:
+def test_a_candidate_matches_by_its_quotes(quote: str, is_right: bool) -> None:
     assert is_match(make_candidate(quotes=(Quote("e1", quote),)), GOLD) is is_right
 
 

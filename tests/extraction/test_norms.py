@@ -1,4 +1,4 @@
-"""Which sentences that nobody marked are about how work is done."""
+"""Tests of finding unmarked sentences about how work is done."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from memory_ci.extraction.norms import (
         ("don't forget to pull before you start a branch", LASTING_RULE_WEIGHT),
     ],
 )
-def test_an_order_or_norm_about_work_has_a_weight(text: str, weight: float) -> None:
+def test_an_order_or_norm_about_how_work_is_done_has_a_weight(text: str, weight: float) -> None:
     assert weigh_rule(text, is_spoken=True) == weight
 
 
@@ -56,7 +56,7 @@ def test_an_order_or_norm_about_work_has_a_weight(text: str, weight: float) -> N
         "The writer always creates files with the test suffix",
     ],
 )
-def test_what_is_about_the_work_at_hand_has_none(text: str) -> None:
+def test_a_sentence_about_the_current_work_has_no_weight(text: str) -> None:
     assert weigh_rule(text, is_spoken=True) == 0
 
 
@@ -75,7 +75,7 @@ def test_an_invariant_or_an_order_with_a_reason_counts_in_a_message(
     assert weigh_rule(text, is_spoken=False) == weight
 
 
-def test_a_commit_message_tells_what_code_does() -> None:
+def test_a_description_of_code_in_a_commit_message_is_not_a_norm() -> None:
     text = "Always write the file when its types change"
     assert weigh_rule(text, is_spoken=True) == PROCESS_RULE_WEIGHT
     assert weigh_rule(text, is_spoken=False) == BARE_ORDER_WEIGHT
@@ -127,7 +127,7 @@ def test_a_repeated_request_is_about_how_work_is_done(request_text: str, expecte
         ("Always run the tests", "Always run the tests"),
     ],
 )
-def test_an_order_is_read_without_the_words_of_a_wish(text: str, order: str) -> None:
+def test_polite_words_are_removed_from_an_order(text: str, order: str) -> None:
     assert strip_wish_prefix(text) == order
 
 
@@ -141,7 +141,7 @@ def test_an_order_is_read_without_the_words_of_a_wish(text: str, order: str) -> 
         "I want you to start using annotations for your functions",
     ],
 )
-def test_a_person_says_how_code_is_written_at_all_times(text: str) -> None:
+def test_a_persons_rule_for_all_code_is_a_norm(text: str) -> None:
     assert is_coding_rule(text)
     assert weigh_rule(text, is_spoken=True) > 0
 
@@ -159,7 +159,7 @@ def test_a_person_says_how_code_is_written_at_all_times(text: str) -> None:
         "Always return the sum of both columns",
     ],
 )
-def test_work_at_hand_on_code_is_no_norm_of_code(text: str) -> None:
+def test_an_order_about_current_code_is_not_a_norm(text: str) -> None:
     assert not is_coding_rule(text)
 
 
@@ -172,5 +172,5 @@ def test_work_at_hand_on_code_is_no_norm_of_code(text: str) -> None:
         "Always apply these rules",
     ],
 )
-def test_an_offer_of_help_or_an_announcement_is_no_norm(text: str) -> None:
+def test_an_offer_of_help_or_an_announcement_is_not_a_norm(text: str) -> None:
     assert weigh_rule(text, is_spoken=True) == 0

@@ -1,4 +1,4 @@
-"""What is known already is not written again."""
+"""Tests of novelty: known learnings are not written again."""
 
 from __future__ import annotations
 
@@ -47,6 +47,6 @@ def test_a_cut_title_is_compared_by_its_body() -> None:
 
 
 def test_two_candidates_of_one_run_are_compared_the_same_way() -> None:
-    said = split_words(make_candidate("Retry GET only"))
-    assert is_same_learning(said, split_words(make_candidate("retry get only")))
-    assert not is_same_learning(said, split_words(make_candidate("Pin the compiler")))
+    words = split_words(make_candidate("Retry GET only"))
+    assert is_same_learning(words, split_words(make_candidate("retry get only")))
+    assert not is_same_learning(words, split_words(make_candidate("Pin the compiler")))

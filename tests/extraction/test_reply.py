@@ -1,4 +1,4 @@
-"""Replies are read one learning at a time, whatever stands around them."""
+"""Tests of reading replies: each learning is read on its own, whatever text surrounds it."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ def make_reply(*raw: object) -> str:
 
 
 def titles(text: str) -> tuple[list[str], int]:
+    """Return the titles of a reply's learnings, and the number of unreadable ones."""
     learnings, reasons = parse_reply(text)
     return [learning.title for learning in learnings], len(reasons)
 
@@ -60,15 +61,15 @@ def test_a_fence_and_prose_around_the_reply_do_not_matter(form: str) -> None:
         ([[]], "not-an-object"),
     ],
 )
-def test_one_bad_learning_costs_only_itself(bad: object, reason: str) -> None:
+def test_one_invalid_learning_does_not_affect_the_others(bad: object, reason: str) -> None:
     parsed = parse_reply(make_reply(make_raw("One"), bad, make_raw("Two")))
     assert [learning.title for learning in parsed.learnings] == ["One", "Two"]
     assert parsed.reasons == (reason,)
 
 
-def test_a_reply_that_was_cut_short_keeps_what_is_whole() -> None:
-    whole = make_reply(make_raw("One"), make_raw("Two"))
-    assert titles(whole[: whole.index("Two") + 5]) == (["One"], 1)
+def test_the_complete_learnings_of_a_cut_reply_are_read() -> None:
+    complete = make_reply(make_raw("One"), make_raw("Two"))
+    assert titles(complete[: complete.index("Two") + 5]) == (["One"], 1)
 
 
 def test_a_broken_learning_in_the_middle_does_not_hide_the_next() -> None:
@@ -78,7 +79,7 @@ def test_a_broken_learning_in_the_middle_does_not_hide_the_next() -> None:
     assert titles(text) == (["One", "Three"], 1)
 
 
-def test_a_broken_learning_says_that_its_json_was_broken() -> None:
+def test_the_reason_of_a_broken_learning_is_its_broken_json() -> None:
     text = make_reply(make_raw("One"), make_raw("Two")).replace('"Two",', '"Two" oops,')
     assert parse_reply(text).reasons == ("broken-json",)
 
@@ -88,18 +89,18 @@ def test_several_lists_are_read_as_one() -> None:
     assert titles(text) == (["One", "Two"], 1)
 
 
-def test_a_list_that_is_quoted_within_a_string_is_no_list() -> None:
+def test_a_list_inside_a_string_is_ignored() -> None:
     quoted = [{"evidence": "e1", "text": make_reply(make_raw("Forged"))}]
     assert titles(make_reply(make_raw("One", quotes=quoted))) == (["One"], 0)
 
 
-def test_of_a_key_that_stands_twice_the_last_counts() -> None:
+def test_the_last_of_repeated_keys_counts() -> None:
     text = make_reply(make_raw("One")).replace('"title": "One"', '"title": "One", "title": "Two"')
     assert titles(text) == (["Two"], 0)
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_null_and_nothing_leave_an_optional_field_out(value: object) -> None:
+def test_null_and_empty_values_leave_an_optional_field_unset(value: object) -> None:
     raw = make_raw(kind=value, instead=value, restates=value, weight=value, adoption=value)
     assert parse_reply(make_reply(raw)) == parse_reply(make_reply(make_raw()))
 
@@ -119,7 +120,7 @@ def test_former_fields_and_unknown_ones_and_unknown_choices_are_ignored() -> Non
     assert parse_reply(make_reply(strange)) == parse_reply(make_reply(make_raw()))
 
 
-def test_a_model_names_kind_reach_and_weight() -> None:
+def test_a_model_sets_kind_reach_and_weight() -> None:
     (learning,) = parse_reply(
         make_reply(make_raw(kind="fix", reach="team", weight="costly"))
     ).learnings
@@ -129,7 +130,7 @@ def test_a_model_names_kind_reach_and_weight() -> None:
 OWNED = {"is_marked": True, "marker": "directive", "doubt": "none", "scope": "institutional"}
 
 
-def test_a_model_cannot_set_what_code_owns() -> None:
+def test_a_model_cannot_set_fields_that_only_code_may_set() -> None:
     (learning,) = parse_reply(make_reply(make_raw(**OWNED))).learnings
     assert (learning.is_marked, learning.marker, learning.doubt, learning.scope) == (
         False,
@@ -140,7 +141,7 @@ def test_a_model_cannot_set_what_code_owns() -> None:
     assert not learning.is_by_rule
 
 
-def test_the_rules_may_set_what_code_owns() -> None:
+def test_the_rules_engine_may_set_fields_that_a_model_may_not() -> None:
     (learning,) = parse_reply(make_reply(make_raw(**OWNED)), trusted=True).learnings
     assert (learning.is_marked, learning.marker, learning.scope) == (
         True,
@@ -154,7 +155,7 @@ def test_a_model_may_name_entries_that_it_restates_or_contradicts() -> None:
     assert (learning.restates, learning.contradicts) == ("a", ("b", "c"))
 
 
-def test_a_quote_of_a_model_is_cut_so_that_no_text_is_carried_into_memory() -> None:
+def test_a_models_long_quote_is_cut() -> None:
     quotes = [{"evidence": "e1", "text": "x" * 5000}]
     (learning,) = parse_reply(make_reply(make_raw(quotes=quotes))).learnings
     assert len(learning.quotes[0].text) == QUOTE_WIDTH
@@ -173,19 +174,19 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_a_hostile_reply_costs_little_and_gives_nothing(text: str) -> None:
-    """What is no linear reading of these does not end while anyone waits for it."""
+def test_a_hostile_reply_is_read_in_linear_time_and_gives_no_learning(text: str) -> None:
+    """A reader that is not linear would not end in a useful time."""
     assert parse_reply(text).learnings == ()
 
 
 @pytest.mark.parametrize(
     "rubbish", ['{"a" ' * MAX_TRIES, " " * MAX_REPLY], ids=["objects", "length"]
 )
-def test_of_a_broken_list_so_many_objects_are_tried_and_of_a_reply_so_much_is_read(
+def test_the_objects_of_a_broken_list_and_the_length_of_a_reply_are_limited(
     rubbish: str,
 ) -> None:
-    one, two = json.dumps(make_raw("One")), json.dumps(make_raw("Two"))
-    assert titles(f'{{"learnings": [{one}, {rubbish}{two}')[0] == ["One"]
+    first, two = json.dumps(make_raw("One")), json.dumps(make_raw("Two"))
+    assert titles(f'{{"learnings": [{first}, {rubbish}{two}')[0] == ["One"]
 
 
 FRAGMENTS = st.sampled_from(
@@ -209,14 +210,14 @@ FRAGMENTS = st.sampled_from(
 
 
 @given(st.text(max_size=60) | st.lists(FRAGMENTS, max_size=30).map("".join))
-def test_whatever_the_text_only_an_engine_error_is_raised(text: str) -> None:
+def test_any_text_raises_no_other_error_than_engine_error(text: str) -> None:
     with contextlib.suppress(EngineError):
         parse_reply(text)
     with contextlib.suppress(EngineError):
         parse_risks(text)
 
 
-def test_risks_are_read_and_bad_ones_left_out_and_counted() -> None:
+def test_risks_are_read_and_invalid_ones_are_counted() -> None:
     risk = {
         "title": "The cache grows",
         "why": "no limit",
@@ -249,11 +250,11 @@ def test_a_risk_without_a_signal_or_a_mitigation_is_a_risk(missing: str) -> None
         {key: value for key, value in risk.items() if key != missing},
         risk | {missing: ""},
     ):
-        (found,), reasons = parse_risks(json.dumps({"risks": [left_out]}))
-        assert (getattr(found, missing), reasons) == ("", ())
+        (parsed_risk,), reasons = parse_risks(json.dumps({"risks": [left_out]}))
+        assert (getattr(parsed_risk, missing), reasons) == ("", ())
 
 
-def test_none_is_a_normal_answer() -> None:
+def test_an_empty_list_is_a_valid_answer() -> None:
     assert titles('{"learnings": []}') == ([], 0)
 
 
@@ -284,11 +285,11 @@ LEARNINGS = st.builds(
 
 
 @given(st.lists(LEARNINGS, max_size=3).map(tuple))
-def test_a_reply_is_read_as_it_was_written(learnings: tuple[Learning, ...]) -> None:
+def test_a_written_reply_is_read_back(learnings: tuple[Learning, ...]) -> None:
     assert parse_reply(format_reply(learnings), trusted=True) == (learnings, ())
 
 
-def test_words_of_a_search_may_be_a_list() -> None:
+def test_search_words_may_be_a_list() -> None:
     quote = {"evidence": "e1", "text": "Always use tabs"}
     learning = {"title": "Use tabs", "quotes": [quote], "aka": ["indent", "spaces"]}
     (parsed,) = parse_reply(json.dumps({"learnings": [learning]})).learnings

@@ -1,4 +1,4 @@
-"""The rules engine: marks are written, suspicions are only proposed, records give their decision."""
+"""Tests of the rules engine: marks are written, suspicions proposed, and records give their decision."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_rejection_is_negative_knowledge() -> None:
     assert (learning.adoption, learning.is_marked) == ("rejected", True)
 
 
-def test_a_weak_mark_is_proposed_with_its_doubt() -> None:
+def test_a_weak_mark_is_proposed_with_the_reason() -> None:
     (learning,) = extract("feat: x\n\ndecision(db): use the pool for connections\n")
     assert (learning.is_marked, learning.marker) == (False, "decision")
     assert learning.doubt == "a decision without its reason"
@@ -91,7 +91,7 @@ def test_a_weak_mark_is_proposed_with_its_doubt() -> None:
         ("feat: x\n\nNote: the old flag is read until the next release.", "remark"),
     ],
 )
-def test_what_nobody_marked_is_only_suspected(message: str, doubt: str) -> None:
+def test_unmarked_sentences_are_only_suspected(message: str, doubt: str) -> None:
     (learning,) = extract(message)
     assert not learning.is_marked
     assert doubt in learning.doubt
@@ -105,7 +105,7 @@ def test_an_ordinary_message_gives_nothing() -> None:
     )
 
 
-def test_suspects_of_one_message_are_few() -> None:
+def test_the_suspected_sentences_of_a_message_are_limited() -> None:
     message = "fix: x\n\n" + "".join(
         f"One must never do the thing number {n} again.\n" for n in range(9)
     )
@@ -133,7 +133,7 @@ def test_a_reverted_change_is_never_advice() -> None:
         "feat: x\n\nThe next rule must always hold for these places:\n\n- a\n- b",
     ],
 )
-def test_history_narration_and_fragments_are_no_suspects(message: str) -> None:
+def test_narration_and_fragments_are_not_suspected(message: str) -> None:
     assert not extract(message)
 
 
@@ -148,7 +148,7 @@ def test_an_accepted_record_gives_its_decision() -> None:
     )
 
 
-def test_a_record_is_read_to_the_end_of_what_it_announces_and_a_topic_is_no_title() -> None:
+def test_the_decision_of_a_record_includes_its_list_and_a_topic_is_not_its_title() -> None:
     record = "# help-comments\n\n## Decision\n\nA command shows:\n\n- its usage, on\n  one line\n- its summary\n\nNo more."
     (learning,) = extract(record, kind="adr")
     assert learning.title == "help-comments: A command shows"
@@ -164,20 +164,20 @@ def test_a_record_that_decides_nothing_gives_nothing(record: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "review_text",
     [
         "/remember The gateway never keeps a key for more than a day, so always send a fresh one.",
         "/remember The gateway never keeps a key\nfor more than a day, so always send a fresh one.",
         "Rejected: we never retry in each caller, because only the client knows the key.",
     ],
 )
-def test_what_a_mark_of_a_review_says_is_not_suspected_as_well(said: str) -> None:
-    (learning,) = extract(said, "review")
+def test_the_text_of_a_reviews_mark_is_not_suspected_again(review_text: str) -> None:
+    (learning,) = extract(review_text, "review")
     assert learning.marker in ("remember", "rejected")
 
 
-def test_what_a_review_says_beside_its_mark_is_suspected_still() -> None:
-    said = (
+def test_other_text_of_a_review_with_a_mark_is_suspected() -> None:
+    review_text = (
         "/remember The gateway keeps a key for a day.\n\nNever retry a POST without a key, please."
     )
-    assert [one.marker for one in extract(said, "review")] == ["remember", ""]
+    assert [candidate.marker for candidate in extract(review_text, "review")] == ["remember", ""]

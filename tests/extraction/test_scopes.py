@@ -1,4 +1,4 @@
-"""Each scope is derived from what it is about, and writes where it should."""
+"""Tests of scopes: each is derived from the learning and decides which file is written."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_the_scope_of_a_learning_follows_from_its_kind_its_reach_and_what_it_quo
     assert derive_extraction_scope(kind, reach, quoted) == scope
 
 
-def test_the_cases_speak_of_every_scope() -> None:
+def test_the_cases_include_every_scope() -> None:
     assert {scope for *_, scope in CASES} == set(MEMORY_SCOPES)
 
 
@@ -69,7 +69,9 @@ def test_the_cases_speak_of_every_scope() -> None:
         ((TURN, piece("text", 2, session="codex:77")), "project everyone"),
     ],
 )
-def test_a_reach_is_offered_where_the_change_has_such_a_place(pieces: Pieces, reaches: str) -> None:
+def test_a_reach_is_offered_only_if_the_change_has_such_a_scope(
+    pieces: Pieces, reaches: str
+) -> None:
     assert list_reaches(pieces) == tuple(reaches.split())
 
 
@@ -105,13 +107,13 @@ def test_a_team_is_the_deepest_directory_that_all_changed_files_share(
         (None, "project"),
     ],
 )
-def test_a_job_is_the_last_part_of_its_session_safe_in_a_path(
+def test_the_name_of_a_job_is_the_last_part_of_its_session_made_safe_for_paths(
     session: str | None, target: str
 ) -> None:
     assert find_memory_scope("session", (piece("text", session=session),)) == target
 
 
-def test_the_other_scopes_write_where_their_row_says() -> None:
+def test_the_other_scopes_write_to_the_file_in_the_table() -> None:
     targets = {
         name: find_memory_scope(name, (TURN,))
         for name in MEMORY_SCOPES

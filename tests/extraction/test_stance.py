@@ -1,4 +1,4 @@
-"""Titles that say the opposite of a quote, and titles that agree with it, in each language of the tables."""
+"""Tests of stance: titles that contradict their quote are found, and titles that agree pass, in each language."""
 
 from __future__ import annotations
 
@@ -199,16 +199,12 @@ def test_there_are_thirty_pairs_each_way_from_every_language() -> None:
 
 
 @pytest.mark.parametrize(("language", "title", "quote"), list_pairs(OPPOSITE))
-def test_a_title_that_says_the_opposite_of_its_quote_is_found(
-    language: str, title: str, quote: str
-) -> None:
+def test_a_title_that_contradicts_its_quote_is_found(language: str, title: str, quote: str) -> None:
     assert is_opposite(title, [quote])
 
 
 @pytest.mark.parametrize(("language", "title", "quote"), list_pairs(OPPOSITE))
-def test_what_a_title_opposes_it_also_opposes_the_other_way_round(
-    language: str, title: str, quote: str
-) -> None:
+def test_contradiction_is_symmetric(language: str, title: str, quote: str) -> None:
     assert is_opposite(quote, [title])
 
 
@@ -237,9 +233,9 @@ def test_a_sentence_that_agrees_outweighs_one_that_opposes() -> None:
         ("コミットの前に", "ja"),
     ],
 )
-def test_the_language_of_a_text_is_that_of_its_small_words(text: str, language: str) -> None:
+def test_the_language_of_a_text_is_found_by_its_function_words(text: str, language: str) -> None:
     assert find_language(text) == language
 
 
-def test_a_long_text_is_read_in_bounded_time() -> None:
+def test_a_long_text_is_read_in_linear_time() -> None:
     assert not is_opposite("Use npm", ["never use pnpm before " * 100_000])

@@ -1,4 +1,4 @@
-"""Suggestions: which of the sentences that nobody marked a person is asked about, and in what order."""
+"""Tests of suggestions: which unmarked sentences a person is asked about, and in which order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ORDER = "a person says what not to do, not marked as a learning"
 KEPT = "The parser must not share a buffer because two threads read it"
 
 
-def judged(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
+def judge_text(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
     candidate = Candidate(
         title=text,
         body="",
@@ -57,30 +57,37 @@ def judged(text: str, reason: str = ORDER, change: str = "#1") -> Judged:
         "Always generates a report of the run even when the check of the limit fails",
     ],
 )
-def test_what_is_about_the_work_at_hand_is_not_suggested(text: str) -> None:
-    assert list_suggestions([judged(text)]) == []
+def test_a_sentence_about_the_current_work_is_not_suggested(text: str) -> None:
+    assert list_suggestions([judge_text(text)]) == []
 
 
-def test_what_follows_and_must_hold_is_suggested() -> None:
+def test_consequences_and_invariants_are_suggested() -> None:
     text = "The offset can be ahead of the log or behind it, so it must never move the cursor"
-    assert [one.candidate.title for one in list_suggestions([judged(text)])] == [text]
+    assert [suggestion.candidate.title for suggestion in list_suggestions([judge_text(text)])] == [
+        text
+    ]
 
 
 def test_a_norm_about_the_work_process_comes_before_one_about_code() -> None:
-    norm = judged("Always run the tests of a package before you push a branch because CI is slow")
-    found = list_suggestions([judged(KEPT, FIX), norm])
-    assert [one.candidate.title for one in found] == [norm.candidate.title, KEPT]
+    norm = judge_text(
+        "Always run the tests of a package before you push a branch because CI is slow"
+    )
+    suggestions = list_suggestions([judge_text(KEPT, FIX), norm])
+    assert [suggestion.candidate.title for suggestion in suggestions] == [
+        norm.candidate.title,
+        KEPT,
+    ]
 
 
 def test_an_order_without_a_reason_is_suggested_when_three_changes_give_it() -> None:
     order = "Do not write to the index of a person who has it open elsewhere"
     for count in (1, 2, 3):
-        items = [judged(order, change=f"#{number}") for number in range(count)]
+        items = [judge_text(order, change=f"#{number}") for number in range(count)]
         assert bool(list_suggestions(items)) is (count == 3)
 
 
-def test_the_cause_of_a_repaired_bug_is_not_suggested() -> None:
-    item = judged(KEPT, "tells of the past alone")
+def test_the_cause_of_a_fixed_bug_is_not_suggested() -> None:
+    item = judge_text(KEPT, "tells of the past alone")
     cause = replace(item, candidate=replace(item.candidate, marker="root cause"))
     assert list_suggestions([cause]) == []
 
@@ -93,15 +100,15 @@ def test_the_cause_of_a_repaired_bug_is_not_suggested() -> None:
         "Fixes: 0123456789ab (fix: always move the cursor down on close)",
     ],
 )
-def test_what_a_message_lists_as_done_is_not_suggested(text: str) -> None:
-    assert list_suggestions([judged(text, FIX)]) == []
+def test_completed_work_in_a_message_is_not_suggested(text: str) -> None:
+    assert list_suggestions([judge_text(text, FIX)]) == []
 
 
 WISH_QUESTION = "Why do we still build the whole image twice on each push?"
 
 
 def judged_turn(text: str, change: str) -> Judged:
-    item = judged(text, "a person asks why something is still so", change)
+    item = judge_text(text, "a person asks why something is still so", change)
     return replace(item, candidate=replace(item.candidate, session="claude:1"))
 
 
@@ -112,7 +119,9 @@ def test_a_question_that_wishes_is_suggested_when_two_changes_ask_it() -> None:
     )
     assert suggestion.changes == ("#1", "#2")
     assert (
-        list_suggestions([judged(WISH_QUESTION, change="#1"), judged(WISH_QUESTION, change="#2")])
+        list_suggestions(
+            [judge_text(WISH_QUESTION, change="#1"), judge_text(WISH_QUESTION, change="#2")]
+        )
         == []
     )
 
@@ -129,15 +138,15 @@ def test_an_order_counts_with_and_without_its_apostrophe(word: str) -> None:
     assert suggestion.candidate.title == text
 
 
-def test_what_is_repeated_is_listed_however_much_else_there_is(
+def test_repeated_requests_are_always_listed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("memory_ci.extraction.suggestions.MAX_COMPARED", 1)
     day = date(2026, 1, 1)
     repetition = Repetition(kind="request", sessions=3, people=1, first=day, last=day, when="start")
-    asked = judged("Open a draft PR when you are done with it", "asked in 3 sessions")
+    request = judge_text("Open a draft PR when you are done with it", "asked in 3 sessions")
     repeated = replace(
-        asked, candidate=replace(asked.candidate, repetition=repetition, engine="repetition")
+        request, candidate=replace(request.candidate, repetition=repetition, engine="repetition")
     )
-    first, second = list_suggestions([judged(KEPT, FIX), repeated])
+    first, second = list_suggestions([judge_text(KEPT, FIX), repeated])
     assert (first.candidate.repetition, second.candidate.title) == (repetition, KEPT)

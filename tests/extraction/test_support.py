@@ -1,4 +1,4 @@
-"""What the words quoted do not carry is proposed, not written."""
+"""Tests of support: a learning that its quotes do not support is proposed, not written."""
 
 from __future__ import annotations
 
@@ -60,7 +60,8 @@ UNCARRIED = [
 ]
 
 
-def find(title: str, quote: str, text: str | None = None, **fields: Any) -> str | None:
+def find_reason(title: str, quote: str, text: str | None = None, **fields: Any) -> str | None:
+    """Return why a title is not supported by its quote, or None."""
     piece = make_piece(text or quote, kind="text")
     return find_unsupported(
         Learning(title=title, quotes=(RawQuote("e1", quote),), **fields), {"e1": piece}
@@ -68,10 +69,10 @@ def find(title: str, quote: str, text: str | None = None, **fields: Any) -> str 
 
 
 @pytest.mark.parametrize(("title", "quote", "text", "reason"), UNCARRIED)
-def test_what_its_quotes_do_not_carry_says_why(
+def test_an_unsupported_title_has_a_reason(
     title: str, quote: str, text: str | None, reason: str
 ) -> None:
-    assert find(title, quote, text) == reason
+    assert find_reason(title, quote, text) == reason
 
 
 @pytest.mark.parametrize(
@@ -100,17 +101,17 @@ def test_what_its_quotes_do_not_carry_says_why(
         ),
     ],
 )
-def test_what_its_quotes_carry_is_kept(title: str, quote: str) -> None:
-    assert find(title, quote) is None
+def test_a_title_supported_by_its_quotes_is_kept(title: str, quote: str) -> None:
+    assert find_reason(title, quote) is None
 
 
-def test_the_name_of_what_was_rejected_is_no_order_to_do_it() -> None:
+def test_the_name_of_a_rejected_option_is_not_an_order() -> None:
     title, quote = "Amending commits", "don't amend commits, it breaks the link"
-    assert find(title, quote, adoption="rejected") is None
-    assert find("Amend commits", quote) == "opposite-of-the-quotes"
+    assert find_reason(title, quote, adoption="rejected") is None
+    assert find_reason("Amend commits", quote) == "opposite-of-the-quotes"
 
 
-def test_a_question_does_not_matter_where_something_else_is_quoted() -> None:
+def test_a_question_is_ignored_if_another_text_is_quoted() -> None:
     pieces = {"e1": make_piece("why is there no link?", 1), "e2": make_piece("link the request", 2)}
     quotes = (RawQuote("e1", "why is there no link?"), RawQuote("e2", "link the request"))
     assert find_unsupported(Learning(title="Link the request", quotes=quotes), pieces) is None
@@ -124,12 +125,14 @@ def test_a_question_does_not_matter_where_something_else_is_quoted() -> None:
         ((), "commit", False),
     ],
 )
-def test_what_a_change_of_documents_says_stands_in_them(
+def test_learnings_of_a_documentation_change_are_documented(
     paths: tuple[str, ...], kind: Any, is_known: bool
 ) -> None:
-    said = "Amending a commit drops its trailer"
-    piece = make_piece(said, kind=kind, paths=paths)
-    reason = find_unsupported(Learning(title=said, quotes=(RawQuote("e1", said),)), {"e1": piece})
+    statement = "Amending a commit drops its trailer"
+    piece = make_piece(statement, kind=kind, paths=paths)
+    reason = find_unsupported(
+        Learning(title=statement, quotes=(RawQuote("e1", statement),)), {"e1": piece}
+    )
     assert (reason or "").startswith("restates-document") is is_known
 
 
@@ -142,15 +145,15 @@ def judge(title: str, quote: str, document: str | None = None) -> Judged:
     ).judged[0]
 
 
-def test_what_is_not_carried_or_documented_is_proposed_with_its_reason() -> None:
-    said = "Send a key with each charge."
-    assert (judge("Use gRPC", said).verdict, judge("Use gRPC", said).reason) == (
+def test_unsupported_and_documented_learnings_are_proposed_with_a_reason() -> None:
+    existing_text = "Send a key with each charge."
+    assert (judge("Use gRPC", existing_text).verdict, judge("Use gRPC", existing_text).reason) == (
         "suspected",
         "not-in-the-quotes",
     )
-    assert judge("Send a key with a charge", said).verdict == "written"
-    known = judge("Send a key with a charge", said, "README.md")
-    assert (known.verdict, known.reason) == ("suspected", "restates-document: README.md")
+    assert judge("Send a key with a charge", existing_text).verdict == "written"
+    judgement = judge("Send a key with a charge", existing_text, "README.md")
+    assert (judgement.verdict, judgement.reason) == ("suspected", "restates-document: README.md")
 
 
 DOCUMENT = """# Shop
@@ -201,7 +204,7 @@ make lint   # checks names and types
         "make lint checks names and types",
     ],
 )
-def test_a_document_says_what_a_heading_an_item_or_a_row_says_with_what_it_stands_under(
+def test_headings_items_and_rows_of_a_document_count_together_with_their_parents(
     title: str,
 ) -> None:
     assert find_restating_document(title, list_paragraphs("README.md", DOCUMENT)) == "README.md"
@@ -216,7 +219,7 @@ def test_a_document_says_what_a_heading_an_item_or_a_row_says_with_what_it_stand
         "Branching tests must use releases",
     ],
 )
-def test_labels_of_a_drawing_and_mere_headings_say_nothing(title: str) -> None:
+def test_labels_of_drawings_and_single_headings_document_nothing(title: str) -> None:
     assert find_restating_document(title, list_paragraphs("README.md", DOCUMENT)) is None
 
 
@@ -231,7 +234,7 @@ def test_labels_of_a_drawing_and_mere_headings_say_nothing(title: str) -> None:
         ("web/node_modules/left-pad/README.md", False),
     ],
 )
-def test_the_readme_of_what_was_taken_in_is_no_document_of_the_project(
+def test_the_readme_of_vendored_code_is_not_a_document_of_the_project(
     path: str, is_read: bool
 ) -> None:
     assert is_document(path) is is_read

@@ -1,4 +1,4 @@
-"""Marks that are written, and marks that only serve their own change."""
+"""Tests of weak marks, which help only their own change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.extraction.make import make_mark
         "Added note on the order of steps",
     ],
 )
-def test_a_title_that_tells_an_edit_is_only_proposed(text: str) -> None:
+def test_a_title_that_describes_an_edit_is_only_proposed(text: str) -> None:
     mark = make_mark(text)._replace(is_trailer=True)
     assert find_weakness(mark) == "tells an edit, not what holds"
 

@@ -1,4 +1,4 @@
-"""Titles that read well alone, and bodies that carry the rest."""
+"""Tests of wording: titles that are clear alone, and bodies with the remaining text."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from memory_ci.extraction.wording import (
 from tests.extraction.make import make_mark
 
 
-def test_a_short_statement_is_title_and_no_body() -> None:
+def test_a_short_statement_becomes_a_title_without_a_body() -> None:
     assert compose_wording(make_mark("never retry a POST without a key.")) == (
         "Never retry a POST without a key",
         "",
     )
 
 
-def test_the_scope_names_the_subject_unless_the_text_does() -> None:
+def test_the_scope_is_the_subject_unless_the_text_names_it() -> None:
     assert (
         compose_wording(make_mark("the slow part was the lookup", scope="where"))[0]
         == "where: the slow part was the lookup"
@@ -56,11 +56,11 @@ def test_an_identifier_keeps_its_case(text: str) -> None:
         ("a live lookup, since `x | y` is slow", "prefix: a live lookup", None),
     ],
 )
-def test_the_title_of_a_rejection_names_what_was_rejected_alone(
+def test_the_title_of_a_rejection_names_only_the_rejected_option(
     text: str, title: str, body: str | None
 ) -> None:
-    found = compose_wording(make_mark(text, marker="rejected", scope="prefix"))
-    assert found == (title, found[1] if body is None else body)
+    title_and_body = compose_wording(make_mark(text, marker="rejected", scope="prefix"))
+    assert title_and_body == (title, title_and_body[1] if body is None else body)
 
 
 @pytest.mark.parametrize(
@@ -74,16 +74,18 @@ def test_the_title_of_a_rejection_names_what_was_rejected_alone(
         ("Prevent SessionStart hook errors on launch", "Check it.", "Prevent SessionStart hook errors on launch"),
     ],
 )  # fmt: skip
-def test_a_title_never_states_a_repaired_fault_as_a_fact(
+def test_a_title_does_not_state_a_fixed_fault_as_a_fact(
     subject: str, fix: str, title: str | None
 ) -> None:
-    found, _ = compose_wording(
+    actual_title, _ = compose_wording(
         make_mark("the group was never read", "root cause", subject=subject, fix=fix)
     )
-    assert found == (title or "Prevent: workspace members with conflicts have empty export output")
+    assert actual_title == (
+        title or "Prevent: workspace members with conflicts have empty export output"
+    )
 
 
-def test_the_title_is_the_first_sentence_and_the_body_what_follows() -> None:
+def test_the_title_is_the_first_sentence_and_the_body_the_others() -> None:
     title, body = compose_wording(
         make_mark("Pools leak. They do so when a worker dies, since nobody closes them.")
     )
@@ -138,12 +140,10 @@ def test_a_sentence_longer_than_any_title_is_only_proposed_and_is_not_cut_with_d
         ("call `f(x; y)` twice", "Call `f(x; y)` twice"),
     ],
 )
-def test_a_title_has_neither_a_broken_beginning_nor_half_of_some_code(
-    text: str, title: str
-) -> None:
-    found = compose_wording(make_mark(text))
-    assert found[0] == title
-    assert title not in found[1]
+def test_a_title_starts_and_ends_with_whole_words_and_whole_code(text: str, title: str) -> None:
+    title_and_body = compose_wording(make_mark(text))
+    assert title_and_body[0] == title
+    assert title not in title_and_body[1]
 
 
 def test_a_body_ends_before_a_code_block_that_would_be_cut() -> None:
@@ -151,7 +151,7 @@ def test_a_body_ends_before_a_code_block_that_would_be_cut() -> None:
     assert body == "Do this:"
 
 
-def test_a_root_cause_says_cause_and_fix() -> None:
+def test_a_root_cause_contains_cause_and_fix() -> None:
     mark = make_mark(
         "the lock was held twice.", "root cause", subject="fix(db): hang on close (GH#12) (#13)"
     )
@@ -162,7 +162,7 @@ def test_a_root_cause_says_cause_and_fix() -> None:
     assert compose_wording(mark._replace(fix="- release it"))[1].endswith("Fix:\n- release it")
 
 
-def test_the_subject_of_a_fix_is_the_better_title_when_it_says_enough() -> None:
+def test_the_subject_of_a_fix_is_the_title_if_it_is_specific() -> None:
     mark = make_mark(
         "one transaction wrapped all batches",
         "root cause",
@@ -171,7 +171,7 @@ def test_the_subject_of_a_fix_is_the_better_title_when_it_says_enough() -> None:
     assert compose_wording(mark)[0] == "Commit per batch to avoid a timeout"
 
 
-def test_letters_are_composed_and_compatibility_forms_stay() -> None:
+def test_accents_are_composed_and_compatibility_forms_are_kept() -> None:
     assert (
         compose_wording(make_mark("wait for\u00a0the cafe\u0301 \u2026 CO\u2082"))[0]
         == "Wait for the caf\u00e9 \u2026 CO\u2082"
@@ -179,14 +179,14 @@ def test_letters_are_composed_and_compatibility_forms_stay() -> None:
 
 
 @given(st.text(min_size=1), st.integers(min_value=4, max_value=60))
-def test_a_cut_is_a_beginning_that_fits(text: str, width: int) -> None:
+def test_a_cut_text_is_a_beginning_that_fits(text: str, width: int) -> None:
     for short in (cut(text, width), cut_at_sentence(text, width)):
         assert len(short) <= width
         assert text.startswith(short)
 
 
 @given(st.text(alphabet="abc .,;:\n-\u00e9", min_size=1, max_size=900))
-def test_no_statement_breaks_the_limits(text: str) -> None:
+def test_any_statement_keeps_the_limits(text: str) -> None:
     title, body = compose_wording(make_mark(text, fix=text, marker="root cause"))
     assert len(title) <= MARKED_TITLE_WIDTH
     assert len(body) <= BODY_WIDTH

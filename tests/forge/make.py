@@ -1,4 +1,4 @@
-"""Makers of what GitHub and GitLab say, in the true shapes of their REST APIs, and of clients that do not wait."""
+"""Functions that make responses of GitHub and GitLab in the form of their REST APIs, and clients that do not wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class FakeTime:
-    """A clock that only goes on while somebody sleeps."""
+    """A clock that only sleeping moves on."""
 
     def __init__(self) -> None:
         self.now = 0.0

@@ -1,4 +1,4 @@
-"""GitLab's REST API (v4) as it is: what of a merge request becomes which record."""
+"""Tests of reading GitLab's REST API (v4): the records of a merge request."""
 
 from __future__ import annotations
 
@@ -68,15 +68,16 @@ EMPTY: Mapping[str, Answer | Handler] = {
 
 
 def read(tmp_path: Path, routes: Mapping[str, Answer | Handler]) -> tuple[PullRequest, list[str]]:
+    """Read merge request 7 from a server with these routes; return it and the requested paths."""
     with serve(by_path({**EMPTY, **routes})) as server:
-        found = GitLab(make_client(server.url, tmp_path), "42").find_pull_request(7)
-    assert found is not None
-    return found, server.paths()
+        request = GitLab(make_client(server.url, tmp_path), "42").find_pull_request(7)
+    assert request is not None
+    return request, server.paths()
 
 
 def test_a_merge_request_is_read_whole(tmp_path: Path) -> None:
-    found, _ = read(tmp_path, {})
-    assert found == PullRequest(
+    request, _ = read(tmp_path, {})
+    assert request == PullRequest(
         number=7,
         title="Retry only with a key",
         body="A POST was sent twice.",
@@ -111,16 +112,19 @@ def test_threads_and_decisions_are_read_and_other_system_notes_are_not(tmp_path:
         {"id": "a", "notes": thread},
         *({"id": "b", "notes": [note]} for note in [*system, last]),
     ]
-    found, asked = read(tmp_path, {f"{REQUEST}/discussions": json_answer(discussions)})
-    assert [(one.id, one.state, one.in_reply_to, one.is_resolved) for one in found.reviews] == [
+    request, paths = read(tmp_path, {f"{REQUEST}/discussions": json_answer(discussions)})
+    assert [
+        (review.id, review.state, review.in_reply_to, review.is_resolved)
+        for review in request.reviews
+    ] == [
         ("n1", "commented", "", True),
         ("n2", "commented", "n1", True),
         ("n3", "changes_requested", "", None),
         ("n5", "approved", "", None),
     ]
-    assert (found.reviews[0].path, found.reviews[0].line) == ("src/client.py", 40)
-    assert [one.permission for one in found.reviews] == ["read", "write", "read", "read"]
-    assert len([path for path in asked if "members" in path]) == 2
+    assert (request.reviews[0].path, request.reviews[0].line) == ("src/client.py", 40)
+    assert [review.permission for review in request.reviews] == ["read", "write", "read", "read"]
+    assert len([path for path in paths if "members" in path]) == 2
 
 
 @pytest.mark.parametrize(
@@ -133,25 +137,25 @@ def test_threads_and_decisions_are_read_and_other_system_notes_are_not(tmp_path:
         (json_answer({"message": "401 Unauthorized"}, 401), "unknown"),
     ],
 )
-def test_who_may_push_is_a_developer_or_more(
+def test_developers_and_higher_roles_may_write(
     answer: Answer, permission: str, tmp_path: Path
 ) -> None:
-    found, _ = read(tmp_path, {f"{ROOT}/members/all/1": answer})
-    assert found.permission == permission
-    assert bool(found.problems) == (permission == "unknown")
+    request, _ = read(tmp_path, {f"{ROOT}/members/all/1": answer})
+    assert request.permission == permission
+    assert bool(request.problems) == (permission == "unknown")
 
 
 def test_the_user_of_an_access_token_is_a_bot(tmp_path: Path) -> None:
     bot = {"id": 9, "username": "project_42_bot_3f", "name": "renovate"}
-    found, _ = read(tmp_path, {REQUEST: json_answer(make_request(author=bot))})
-    assert found.is_bot
+    request, _ = read(tmp_path, {REQUEST: json_answer(make_request(author=bot))})
+    assert request.is_bot
 
 
 def test_a_request_of_another_project_is_a_fork(tmp_path: Path) -> None:
-    found, _ = read(
+    request, _ = read(
         tmp_path, {REQUEST: json_answer(make_request(source_project_id=99, state="closed"))}
     )
-    assert (found.is_fork, found.state, found.merge_sha) == (True, "closed", "")
+    assert (request.is_fork, request.state, request.merge_sha) == (True, "closed", "")
 
 
 def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> None:
@@ -159,8 +163,8 @@ def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> N
         {"id": SHAS[1], "committed_date": "2026-09-01T11:45:00.000+00:00"},
         {"id": SHAS[0], "committed_date": "2026-09-01T09:00:00.000+00:00"},
     ]
-    done = {"finished_at": "2026-09-01T12:00:00.000Z"}
-    failed = {"name": "test", "status": "failed", "failure_reason": "script_failure", **done}
+    end_time = {"finished_at": "2026-09-01T12:00:00.000Z"}
+    failed = {"name": "test", "status": "failed", "failure_reason": "script_failure", **end_time}
     routes = {
         f"{REQUEST}/commits": json_answer(commits),
         f"{REQUEST}/pipelines": json_answer(
@@ -169,23 +173,25 @@ def test_commits_are_oldest_first_and_jobs_are_their_checks(tmp_path: Path) -> N
         f"{ROOT}/pipelines/10/jobs": json_answer(
             [failed, {"name": "deploy", "status": "manual", "finished_at": None}]
         ),
-        f"{ROOT}/pipelines/11/jobs": json_answer([{"name": "test", "status": "success", **done}]),
+        f"{ROOT}/pipelines/11/jobs": json_answer(
+            [{"name": "test", "status": "success", **end_time}]
+        ),
     }
-    found, _ = read(tmp_path, routes)
+    request, _ = read(tmp_path, routes)
     noon = datetime(2026, 9, 1, 12, tzinfo=UTC)
-    assert found.commits == SHAS[:2]
-    assert found.last_commit_at == datetime(2026, 9, 1, 11, 45, tzinfo=UTC)
-    assert found.checks == (
+    assert request.commits == SHAS[:2]
+    assert request.last_commit_at == datetime(2026, 9, 1, 11, 45, tzinfo=UTC)
+    assert request.checks == (
         Check(name="test", sha=SHAS[0], is_success=False, at=noon, summary="script failure"),
         Check(name="test", sha=SHAS[1], is_success=True, at=noon),
     )
 
 
-def test_a_part_that_a_job_token_may_not_read_is_a_problem(tmp_path: Path) -> None:
-    found, _ = read(
+def test_a_part_that_a_job_token_cannot_read_is_a_problem(tmp_path: Path) -> None:
+    request, _ = read(
         tmp_path, {f"{REQUEST}/discussions": json_answer({"message": "401 Unauthorized"}, 401)}
     )
-    assert found.problems == ("127.0.0.1 does not accept the token",)
+    assert request.problems == ("127.0.0.1 does not accept the token",)
 
 
 def test_a_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
@@ -197,28 +203,28 @@ def test_a_request_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
 
 
 def test_the_merged_request_of_a_commit_is_found_by_its_sha(tmp_path: Path) -> None:
-    found = json_answer([make_request(iid=6, state="closed"), make_request()])
-    with serve(by_path({f"{ROOT}/repository/commits/{MERGE}/merge_requests": found})) as server:
+    answer = json_answer([make_request(iid=6, state="closed"), make_request()])
+    with serve(by_path({f"{ROOT}/repository/commits/{MERGE}/merge_requests": answer})) as server:
         assert GitLab(make_client(server.url, tmp_path), "42").find_number(MERGE) == 7
 
 
-def test_closed_requests_are_asked_for_by_time(tmp_path: Path) -> None:
+def test_closed_requests_are_listed_since_a_time(tmp_path: Path) -> None:
     routes = {
         **EMPTY,
         f"{ROOT}/merge_requests": json_answer([make_request(state="closed", merged_at=None)]),
     }
     with serve(by_path(routes)) as server:
-        found = GitLab(make_client(server.url, tmp_path), "42").list_closed(
+        listing = GitLab(make_client(server.url, tmp_path), "42").list_closed(
             datetime(2026, 9, 1, tzinfo=UTC)
         )
-    assert [(one.number, one.state, one.permission) for one in found.items] == [
+    assert [(request.number, request.state, request.permission) for request in listing.items] == [
         (7, "closed", "unknown")
     ]
-    assert server.asked[0].query["updated_after"] == "2026-09-01T00:00:00Z"
+    assert server.requests[0].query["updated_after"] == "2026-09-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(("author", "commits"), [(ANN, SHAS[:1]), (BOB, ())])
-def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
+def test_the_comments_of_a_closed_request_are_read_except_for_strangers(
     author: dict[str, Any], commits: tuple[str, ...], tmp_path: Path
 ) -> None:
     routes = {
@@ -232,10 +238,10 @@ def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
     }
     with serve(by_path({**EMPTY, **routes})) as server:
         forge = GitLab(make_client(server.url, tmp_path), "42")
-        (found,) = forge.complete_closed(
+        (request,) = forge.complete_closed(
             forge.list_closed(datetime(2026, 9, 1, tzinfo=UTC)).items
         ).items
-    assert (found.commits, found.problems, [one.body for one in found.reviews]) == (
+    assert (request.commits, request.problems, [review.body for review in request.reviews]) == (
         commits,
         (),
         ["No."],
@@ -243,24 +249,24 @@ def test_of_a_closed_request_what_was_said_is_asked_and_of_a_stranger_no_more(
     assert not [path for path in server.paths() if "pipelines" in path]
 
 
-def test_from_the_root_a_time_is_asked_for_that_can_be_written(tmp_path: Path) -> None:
+def test_the_earliest_time_is_valid_in_a_query(tmp_path: Path) -> None:
     with serve(by_path({f"{ROOT}/merge_requests": json_answer([])})) as server:
         GitLab(make_client(server.url, tmp_path), "42").list_closed(
             datetime.min.replace(tzinfo=UTC)
         )
-    assert server.asked[0].query["updated_after"] == "2000-01-01T00:00:00Z"
+    assert server.requests[0].query["updated_after"] == "2000-01-01T00:00:00Z"
 
 
-def test_who_comes_from_a_fork_has_shown_no_right_by_a_list_alone(tmp_path: Path) -> None:
+def test_the_author_of_a_fork_has_read_permission_in_a_list(tmp_path: Path) -> None:
     fork = make_request(state="closed", merged_at=None, source_project_id=43)
     with serve(by_path({f"{ROOT}/merge_requests": json_answer([fork])})) as server:
-        found = GitLab(make_client(server.url, tmp_path), "42").list_closed(
+        listing = GitLab(make_client(server.url, tmp_path), "42").list_closed(
             datetime(2026, 9, 1, tzinfo=UTC)
         )
-    assert found.items[0].permission == "read"
+    assert listing.items[0].permission == "read"
 
 
-def test_a_project_named_by_its_path_is_one_part_of_the_address(tmp_path: Path) -> None:
+def test_the_path_of_a_project_is_escaped_in_the_address(tmp_path: Path) -> None:
     with serve(by_path({})) as server:
         assert GitLab(make_client(server.url, tmp_path), "acme/shop").find_pull_request(7) is None
     assert server.paths() == ["/projects/acme%2Fshop/merge_requests/7"]

@@ -1,4 +1,4 @@
-"""The repositories of an organisation, page by page, from doubles of GitHub and GitLab on loopback."""
+"""Tests of listing the repositories of an organisation page by page, with doubles of GitHub and GitLab."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from memory_ci.errors import EngineError
 from memory_ci.forge.selection import open_forges
 from tests.forge.make import TOKEN
-from tests.servers import Answer, Asked, by_path, json_answer, serve
+from tests.servers import Answer, HttpRequest, by_path, json_answer, serve
 
 
 def make_github(number: int, **fields: Any) -> dict[str, Any]:
@@ -42,23 +42,23 @@ def make_gitlab(number: int, **fields: Any) -> dict[str, Any]:
 
 
 def test_all_pages_of_an_organisation_are_read(tmp_path: Path) -> None:
-    def repositories(asked: Asked) -> Answer:
-        page = int(asked.query.get("page", "1"))
-        made = [
+    def repositories(request: HttpRequest) -> Answer:
+        page = int(request.query.get("page", "1"))
+        page_items = [
             make_github(number)
             for number in range(100 * page, 100 * page + (100 if page < 25 else 3))
         ]
         link = f'<{server.url}/orgs/acme/repos?page={page + 1}>; rel="next"' if page < 25 else ""
-        return json_answer(made, link=link)
+        return json_answer(page_items, link=link)
 
     with serve(by_path({"/orgs/acme/repos": repositories})) as server:
         github, _ = open_forges({"GITHUB_API_URL": server.url, "GITHUB_TOKEN": TOKEN}, tmp_path)
         listing = github.list_repositories("acme")
-    assert (len(listing.items), listing.problem, len(server.asked)) == (2_403, "", 25)
+    assert (len(listing.items), listing.problem, len(server.requests)) == (2_403, "", 25)
     assert listing.items[0].id == "github.com#100"
     assert listing.items[0].stamp == "2026-09-01T10:00:00Z main"
-    assert server.asked[0].headers["authorization"] == f"Bearer {TOKEN}"
-    assert server.asked[0].query == {"type": "all", "per_page": "100"}
+    assert server.requests[0].headers["authorization"] == f"Bearer {TOKEN}"
+    assert server.requests[0].query == {"type": "all", "per_page": "100"}
 
 
 @pytest.mark.parametrize(
@@ -71,15 +71,15 @@ def test_all_pages_of_an_organisation_are_read(tmp_path: Path) -> None:
         ({"visibility": None}, "public"),
     ],
 )
-def test_who_sees_a_repository_of_github(
+def test_the_visibility_of_a_github_repository_is_read(
     tmp_path: Path, fields: dict[str, Any], visibility: str
 ) -> None:
     with serve(by_path({"/repos/acme/r1": json_answer(make_github(1, **fields))})) as server:
         github, _ = open_forges({"GITHUB_API_URL": server.url}, tmp_path)
-        found = github.find_repository("acme/r1")
+        repository = github.find_repository("acme/r1")
         assert github.find_repository("acme/none") is None
-    assert found is not None
-    assert found.visibility == visibility
+    assert repository is not None
+    assert repository.visibility == visibility
 
 
 def test_a_group_of_gitlab_is_listed_with_its_subgroups(tmp_path: Path) -> None:
@@ -97,19 +97,19 @@ def test_a_group_of_gitlab_is_listed_with_its_subgroups(tmp_path: Path) -> None:
         }
         _, gitlab = open_forges(environ, tmp_path)
         listing = gitlab.list_repositories("acme/sub")
-        found = gitlab.find_repository("acme/sub/p1")
-    assert [(one.id, one.visibility) for one in listing.items] == [
+        repository = gitlab.find_repository("acme/sub/p1")
+    assert [(repository.id, repository.visibility) for repository in listing.items] == [
         ("git.example#1", "internal"),
         ("git.example#2", "private"),
     ]
-    assert found == listing.items[0]
-    assert server.asked[0].query["include_subgroups"] == "true"
-    assert server.asked[0].headers["private-token"] == TOKEN
+    assert repository == listing.items[0]
+    assert server.requests[0].query["include_subgroups"] == "true"
+    assert server.requests[0].headers["private-token"] == TOKEN
 
 
-def test_a_list_that_breaks_off_says_so_and_one_that_is_refused_raises(tmp_path: Path) -> None:
-    def broken(asked: Asked) -> Answer:
-        if "page" in asked.query:
+def test_an_incomplete_list_has_a_problem_and_a_refused_list_raises(tmp_path: Path) -> None:
+    def broken(request: HttpRequest) -> Answer:
+        if "page" in request.query:
             return json_answer({"message": "Not Found"}, 404)
         return json_answer(
             [make_github(1)], link=f'<{server.url}/orgs/acme/repos?page=2>; rel="next"'

@@ -1,4 +1,4 @@
-"""Which forge a job may ask; and what is known when it may ask none."""
+"""Tests of selecting the forge of a job, and of reading the CI event without a forge."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ AUGUST = datetime(2026, 8, 1, tzinfo=UTC)
         ),
     ],
 )
-def test_the_environment_decides_and_the_reason_is_told(
+def test_the_environment_selects_the_forge_with_a_reason(
     name: Any,
     environ: dict[str, str],
     kind: str,
@@ -93,7 +93,7 @@ def test_the_environment_decides_and_the_reason_is_told(
         ({**LAB, **JOB}, "private-token", TOKEN),
     ],
 )
-def test_the_token_goes_where_the_environment_says_in_the_header_of_the_forge(
+def test_the_token_is_sent_to_the_configured_address_in_the_forges_header(
     environ: dict[str, str], header: str, value: str, tmp_path: Path
 ) -> None:
     with serve(by_path({})) as server:
@@ -101,21 +101,21 @@ def test_the_token_goes_where_the_environment_says_in_the_header_of_the_forge(
         forge, _ = choose_forge(ForgeConfig(), environ | urls, tmp_path, make_budget())
         assert forge is not None
         assert forge.find_pull_request(12) is None
-    (asked,) = server.asked
-    assert asked.headers[header] == value
-    assert asked.path.startswith("/api/v")
-    assert "//" not in asked.path
-    assert TOKEN not in asked.target
+    (request,) = server.requests
+    assert request.headers[header] == value
+    assert request.path.startswith("/api/v")
+    assert "//" not in request.path
+    assert TOKEN not in request.target
 
 
-def test_an_open_line_to_another_machine_is_refused(tmp_path: Path) -> None:
+def test_plain_http_to_another_machine_is_refused(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="only https"):
         choose_forge(
             ForgeConfig(), {**HUB, "GITHUB_API_URL": "http://github.example/api/v3"}, tmp_path
         )
 
 
-def test_the_budget_that_is_handed_in_is_the_one_that_is_spent(tmp_path: Path) -> None:
+def test_the_given_budget_is_used(tmp_path: Path) -> None:
     with serve(lambda _: json_answer({})) as server:
         environ = {**HUB, "GITHUB_API_URL": server.url}
         forge, _ = choose_forge(ForgeConfig(), environ, tmp_path, make_budget(requests=0))
@@ -123,7 +123,7 @@ def test_the_budget_that_is_handed_in_is_the_one_that_is_spent(tmp_path: Path) -
         with pytest.raises(EngineError) as caught:
             forge.find_pull_request(1)
     assert caught.value.slug == "forge-budget-spent"
-    assert server.asked == []
+    assert server.requests == []
 
 
 # -- offline
@@ -135,11 +135,11 @@ def read_event(tmp_path: Path, event: object) -> EventReader:
     return EventReader(path)
 
 
-def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
+def test_a_pull_request_is_read_from_the_event(tmp_path: Path) -> None:
     forge = read_event(tmp_path, {"action": "closed", "number": 12, "pull_request": make_pull()})
-    found = forge.find_pull_request(12)
-    assert found is not None
-    assert (found.title, found.permission, found.problems) == (
+    request = forge.find_pull_request(12)
+    assert request is not None
+    assert (request.title, request.permission, request.problems) == (
         "Retry only with a key",
         "unknown",
         (EVENT_PROBLEM,),
@@ -149,10 +149,10 @@ def test_the_event_of_a_pull_request_is_known_offline(tmp_path: Path) -> None:
     assert forge.list_closed(AUGUST).items == ()
 
 
-def test_a_request_closed_in_the_event_is_known_offline(tmp_path: Path) -> None:
+def test_a_closed_request_is_read_from_the_event(tmp_path: Path) -> None:
     forge = read_event(tmp_path, {"pull_request": make_pull(merged_at=None)})
     listed = forge.list_closed(AUGUST)
-    assert [one.number for one in listed.items] == [12]
+    assert [request.number for request in listed.items] == [12]
     assert forge.complete_closed(listed.items) == listed
     assert forge.list_closed(datetime(2026, 10, 1, tzinfo=UTC)).items == ()
 
@@ -164,15 +164,15 @@ def test_a_request_closed_in_the_event_is_known_offline(tmp_path: Path) -> None:
         ({"comment": make_comment()}, ("c17", "commented")),
     ],
 )
-def test_the_review_of_an_event_is_known_offline(
+def test_a_review_is_read_from_the_event(
     part: dict[str, Any], expected: tuple[str, str], tmp_path: Path
 ) -> None:
-    found = read_event(tmp_path, {"pull_request": make_pull(), **part}).find_pull_request(12)
-    assert found is not None
-    assert [(one.id, one.state) for one in found.reviews] == [expected]
+    request = read_event(tmp_path, {"pull_request": make_pull(), **part}).find_pull_request(12)
+    assert request is not None
+    assert [(review.id, review.state) for review in request.reviews] == [expected]
 
 
-def test_a_merge_queue_names_the_request_in_its_branch(tmp_path: Path) -> None:
+def test_the_branch_of_a_merge_queue_names_the_request(tmp_path: Path) -> None:
     group = {
         "head_sha": MERGE,
         "head_ref": f"refs/heads/gh-readonly-queue/main/pr-104-{'b' * 40}",
@@ -183,7 +183,7 @@ def test_a_merge_queue_names_the_request_in_its_branch(tmp_path: Path) -> None:
     assert forge.find_number("0" * 40) is None
 
 
-def test_a_push_knows_of_no_request(tmp_path: Path) -> None:
+def test_a_push_event_has_no_request(tmp_path: Path) -> None:
     forge = read_event(
         tmp_path,
         {"ref": "refs/heads/main", "after": MERGE, "commits": [], "pusher": {"name": "ann"}},
@@ -214,29 +214,29 @@ EVENTS = (
 
 
 def make_event(parts: dict[str, Any]) -> dict[str, Any]:
-    """A true pull request into which `parts` were written."""
+    """Return the event of a pull request with some parts replaced."""
     pull = parts.get("pull_request")
     return {**parts, "pull_request": {**make_pull(), **(pull if isinstance(pull, dict) else {})}}
 
 
-def test_a_request_that_does_not_say_where_its_branch_lies_is_taken_for_a_fork(
+def test_a_request_without_a_branch_repository_counts_as_a_fork(
     tmp_path: Path,
 ) -> None:
-    found = read_event(tmp_path, {"pull_request": make_pull(head={}, base={})}).find_pull_request(
+    request = read_event(tmp_path, {"pull_request": make_pull(head={}, base={})}).find_pull_request(
         12
     )
-    assert found is not None
-    assert found.is_fork
+    assert request is not None
+    assert request.is_fork
 
 
-def test_a_time_without_a_zone_is_no_shape_of_github(tmp_path: Path) -> None:
+def test_a_time_without_a_zone_is_invalid(tmp_path: Path) -> None:
     naive = make_pull(merged_at=None, closed_at="2026-09-02T12:00:00")
     assert read_event(tmp_path, {"pull_request": naive}).list_closed(AUGUST).items == ()
 
 
 @examples(60)
 @given(event=EVENTS)
-def test_no_shape_of_an_event_is_an_error(
+def test_an_event_of_any_shape_raises_no_error(
     event: object, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     forge = read_event(tmp_path_factory.mktemp("event"), event)
@@ -246,7 +246,7 @@ def test_no_shape_of_an_event_is_an_error(
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 200_000, b'"text"', None])
-def test_no_file_and_no_json_are_an_event_that_knows_nothing(
+def test_a_missing_or_invalid_event_file_gives_no_request(
     data: bytes | None, tmp_path: Path
 ) -> None:
     path = tmp_path / "event.json"

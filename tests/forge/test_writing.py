@@ -1,4 +1,4 @@
-"""Writing to a forge: requests and commits in the shapes of its API, sent once, refusals told from failures."""
+"""Tests of writing to a forge: requests and commits are sent once, and refusals are distinguished from failures."""
 
 from __future__ import annotations
 
@@ -35,23 +35,23 @@ HEAD = "1" * 40
 def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
     root = "/repos/acme/shop/pulls"
     routes: dict[str, Answer | Handler] = {
-        root: lambda asked: json_answer(
-            [PULL] if asked.method == "GET" else PULL, 200 if asked.method == "GET" else 201
+        root: lambda request: json_answer(
+            [PULL] if request.method == "GET" else PULL, 200 if request.method == "GET" else 201
         ),
         f"{root}/7": json_answer(PULL),
     }
     with serve(by_path(routes)) as server:
         forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop")
-        found = forge.find("memory-ci/update", "main")
+        proposal = forge.find("memory-ci/update", "main")
         assert (
             forge.open("memory-ci/update", "main", "T", "B")
-            == found
+            == proposal
             == Proposal(7, PULL["html_url"])
         )
-        forge.update(found, "T2", "B2")
-        forge.close(found)
-    asked, opened, updated, closed = server.asked
-    assert asked.query == {"state": "open", "head": "acme:memory-ci/update", "base": "main"}
+        forge.update(proposal, "T2", "B2")
+        forge.close(proposal)
+    search, opened, updated, closed = server.requests
+    assert search.query == {"state": "open", "head": "acme:memory-ci/update", "base": "main"}
     assert (opened.method, opened.json["head"], opened.json["base"]) == (
         "POST",
         "memory-ci/update",
@@ -64,21 +64,21 @@ def test_github_opens_updates_and_closes(tmp_path: Path) -> None:
 def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
     root = "/projects/42/merge_requests"
     routes: dict[str, Answer | Handler] = {
-        root: lambda asked: json_answer([REQUEST] if asked.method == "GET" else REQUEST),
+        root: lambda request: json_answer([REQUEST] if request.method == "GET" else REQUEST),
         f"{root}/3": json_answer(REQUEST),
     }
     with serve(by_path(routes)) as server:
         forge = GitLabProposals(make_client(server.url, tmp_path), "42")
-        found = forge.find("memory-ci/update", "main")
+        proposal = forge.find("memory-ci/update", "main")
         assert (
             forge.open("memory-ci/update", "main", "T", "B")
-            == found
+            == proposal
             == Proposal(3, REQUEST["web_url"])
         )
-        forge.update(found, "T2", "B2")
-        forge.close(found)
-    asked, opened, updated, closed = server.asked
-    assert asked.query == {
+        forge.update(proposal, "T2", "B2")
+        forge.close(proposal)
+    search, opened, updated, closed = server.requests
+    assert search.query == {
         "state": "opened",
         "source_branch": "memory-ci/update",
         "target_branch": "main",
@@ -89,22 +89,22 @@ def test_gitlab_opens_updates_and_closes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "is_merged"),
+    ("listed", "is_merged"),
     [([], None), ([{}], False), ([{"merged_at": "2026-11-21T12:00:00Z"}, {}], True)],
 )
 def test_github_names_the_newest_closed_request_and_whether_it_was_merged(
-    tmp_path: Path, found: list[dict[str, str]], is_merged: bool | None
+    tmp_path: Path, listed: list[dict[str, str]], is_merged: bool | None
 ) -> None:
     pulls = [
         {"number": 7 - age, "body": None, "merged_at": None, **pull}
-        for age, pull in enumerate(found)
+        for age, pull in enumerate(listed)
     ]
     with serve(lambda _: json_answer(pulls)) as server:
         closed = GitHubProposals(make_client(server.url, tmp_path), "acme/shop").find_closed(
             "m", "main"
         )
     assert closed == (None if is_merged is None else Proposal(7, "", "", is_merged))
-    assert server.asked[0].query == {"state": "closed", "head": "acme:m", "base": "main"}
+    assert server.requests[0].query == {"state": "closed", "head": "acme:m", "base": "main"}
 
 
 @pytest.mark.parametrize(
@@ -128,11 +128,11 @@ def test_gitlab_names_the_newest_closed_request_and_whether_it_was_merged(
         closed = GitLabProposals(make_client(server.url, tmp_path), "42").find_closed("m", "main")
     is_merged = states[:1] == ("merged",)
     assert closed == (None if number is None else Proposal(number, "", "held", is_merged))
-    assert server.asked[0].query["target_branch"] == "main"
+    assert server.requests[0].query["target_branch"] == "main"
 
 
 @pytest.mark.parametrize("whose", [FORKED, {}])
-def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(
+def test_a_merge_request_of_a_fork_with_our_branch_name_is_ignored(
     tmp_path: Path, whose: dict[str, Any]
 ) -> None:
     keys = "memory-ci-keys: 0123456789ab"
@@ -146,7 +146,7 @@ def test_a_merge_request_of_a_fork_with_a_branch_of_our_name_is_not_ours(
         assert forge.find_closed("memory-ci/update", "main") is None
 
 
-def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
+def test_github_sets_labels_and_reviewers_and_enables_auto_merge(tmp_path: Path) -> None:
     routes: dict[str, Answer | Handler] = {
         "/repos/acme/shop/pulls": json_answer({**PULL, "node_id": "PR_7"}, 201),
         "/repos/acme/shop/issues/7/labels": json_answer([]),
@@ -163,20 +163,20 @@ def test_github_dresses_a_request_and_asks_to_merge_it(tmp_path: Path) -> None:
         forge.label(opened, ["memory"])
         forge.request_reviews(opened, ["ann", "acme/platform"])
         forge.merge_when_ready(opened, "squash")
-    _, labels, reviewers, merging = (asked.json for asked in server.asked)
+    _, labels, reviewers, merging = (request.json for request in server.requests)
     assert labels == {"labels": ["memory"]}
     assert reviewers == {"reviewers": ["ann"], "team_reviewers": ["platform"]}
     assert merging["variables"]["input"] == {"pullRequestId": "PR_7", "mergeMethod": "SQUASH"}
 
 
-def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
+def test_gitlab_sets_labels_and_reviewers_and_keeps_a_draft(tmp_path: Path) -> None:
     root = "/projects/42/merge_requests"
     routes: dict[str, Answer | Handler] = {
         root: json_answer({**REQUEST, "draft": True}, 201),
         f"{root}/3": json_answer(REQUEST),
         f"{root}/3/merge": json_answer(REQUEST),
-        "/users": lambda asked: json_answer(
-            [{"id": 5}] if asked.query["username"] == "ann" else []
+        "/users": lambda request: json_answer(
+            [{"id": 5}] if request.query["username"] == "ann" else []
         ),
     }
     with serve(by_path(routes)) as server:
@@ -188,13 +188,13 @@ def test_gitlab_dresses_a_request_and_a_draft_stays_one(tmp_path: Path) -> None:
         forge.merge_when_ready(opened, "squash")
         with pytest.raises(EngineError, match="there is no user nobody"):
             forge.request_reviews(opened, ["nobody"])
-    written = [asked.json for asked in server.asked if asked.method != "GET"]
-    assert [one.get("title") for one in written[:2]] == ["T", "Draft: T2"]
+    written = [request.json for request in server.requests if request.method != "GET"]
+    assert [fields.get("title") for fields in written[:2]] == ["T", "Draft: T2"]
     assert written[2:4] == [{"add_labels": "memory,bot"}, {"reviewer_ids": [5]}]
     assert written[4]["squash"] is written[4]["merge_when_pipeline_succeeds"] is True
 
 
-def test_a_refusal_quotes_the_forge_and_names_the_setting(tmp_path: Path) -> None:
+def test_the_error_of_a_refusal_quotes_the_forge_and_names_the_setting(tmp_path: Path) -> None:
     words = "GitHub Actions is not permitted to create or approve pull requests."
     with (
         serve(
@@ -227,7 +227,7 @@ def _reviewer(state: str, username: str = "ann") -> dict[str, Any]:
         ([_reviewer("")], [_reviewer("requested_changes", "bob")], "approved"),
     ],
 )
-def test_gitlab_says_whether_a_request_is_under_review(
+def test_gitlab_reports_whether_a_request_is_under_review(
     tmp_path: Path, approved: list[Any], reviewers: list[Any], review: str
 ) -> None:
     root = "/projects/42/merge_requests/3"
@@ -252,16 +252,14 @@ def test_gitlab_says_whether_a_request_is_under_review(
         (502, "forge-unreachable"),
     ],
 )
-def test_what_is_written_is_sent_once_whatever_the_answer(
-    tmp_path: Path, status: int, slug: str
-) -> None:
+def test_a_write_is_sent_once_whatever_the_answer(tmp_path: Path, status: int, slug: str) -> None:
     with (
         serve(lambda _: json_answer({"message": "No"}, status)) as server,
         pytest.raises(EngineError) as caught,
     ):
         GitHubProposals(make_client(server.url, tmp_path), "acme/shop").open("a", "b", "T", "B")
     assert caught.value.slug == slug
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert TOKEN not in f"{caught.value!r}"
 
 
@@ -277,8 +275,8 @@ def test_a_commit_names_the_tip_it_expects_and_carries_its_files(tmp_path: Path)
             "main", HEAD, files, "memory: fold\n\nBody\n"
         )
     assert created.oid == "2" * 40
-    (asked,) = server.asked
-    assert asked.json["variables"]["input"] == {
+    (request,) = server.requests
+    assert request.json["variables"]["input"] == {
         "branch": {"repositoryNameWithOwner": "acme/shop", "branchName": "main"},
         "expectedHeadOid": HEAD,
         "message": {"headline": "memory: fold", "body": "Body"},
@@ -315,10 +313,10 @@ def test_more_than_the_limit_is_not_sent(tmp_path: Path) -> None:
             "main", HEAD, {"MEMORY.md": b"x" * (MAX_BYTES + 1)}, "m"
         )
     assert created.reason == "more than 256 KB in one commit"
-    assert server.asked == []
+    assert server.requests == []
 
 
-def test_who_may_be_written_to_is_said_by_the_environment(tmp_path: Path) -> None:
+def test_the_environment_selects_the_forge_for_writing(tmp_path: Path) -> None:
     on_github = {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "acme/shop"}
     on_gitlab = {"GITLAB_TOKEN": TOKEN, "CI_PROJECT_ID": "42"}
     assert isinstance(choose_proposals(ForgeConfig(), on_github, tmp_path), GitHubProposals)

@@ -1,4 +1,4 @@
-"""Fixtures of the git floor: a repository, a git that counts its starts, and a watch over what is left behind."""
+"""Fixtures for tests of gitrepo: a repository, a log of git calls, and a check for files left behind."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ def builder_template(tmp_path_factory: pytest.TempPathFactory) -> RepoBuilder:
 
 @pytest.fixture
 def builder(builder_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
-    """A repository on `main` with one commit."""
+    """Return a repository on `main` with one commit."""
     return builder_template.copy(tmp_path / "repo")
 
 
 @pytest.fixture
 def repo(builder: RepoBuilder) -> Repository:
-    """The same repository, as the code sees it."""
+    """Open the repository with the package's own class."""
     return find_repository(builder.path)
 
 
 @pytest.fixture
 def wrap_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """`wrap_git(script)` puts a git on PATH that runs a shell script, in which $GIT is the real one, and then git."""
+    """Replace git on PATH: `wrap_git(script)` runs a shell script ($GIT is the real git) and then git."""
     return make_git_wrapper(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def git_calls(tmp_path: Path, wrap_git: Callable[[str], None]) -> Callable[[], list[str]]:
-    """The command lines that git was started with since the test began."""
+    """Return a function that lists the arguments of all git calls since the test began."""
     log = tmp_path / "calls"
     log.touch()
     wrap_git(f'echo "$@" >> {log}')
@@ -49,7 +49,7 @@ def git_calls(tmp_path: Path, wrap_git: Callable[[str], None]) -> Callable[[], l
 
 @pytest.fixture
 def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A temporary directory of its own, so that a test can ask what was left in it."""
+    """Let `tempfile` use an empty directory, so that a test can see which files were left."""
     path = tmp_path / "scratch"
     path.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(path))
@@ -57,8 +57,8 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def nothing_is_left_behind(tmp_path: Path, scratch: Path) -> object:
-    """After each test: no temporary file, no lock, and sound repositories."""
+def check_nothing_left_behind(tmp_path: Path, scratch: Path) -> object:
+    """Check after the test that no temporary file or lock is left, and that the repositories are valid."""
     yield
     assert list(scratch.iterdir()) == []
     assert list(tmp_path.glob("**/sharedindex.*")) == []

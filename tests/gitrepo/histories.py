@@ -1,4 +1,4 @@
-"""Histories with many merges, and the merged changes in them."""
+"""Functions that make long histories, and describe the merged changes in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def changes(repo: Repository, since: str | None = None, until: str = "HEAD") -> 
 def shape(
     repo: Repository, since: str | None = None, until: str = "HEAD"
 ) -> list[tuple[str, int | None, list[str]]]:
-    """Kind, number and subjects of each change."""
+    """Return the kind, the number and the commit subjects of each change."""
     return [
         (c.kind, c.number, [commit.subject for commit in c.commits])
         for c in changes(repo, since, until)
@@ -23,7 +23,7 @@ def shape(
 
 
 def write_long_history(builder: RepoBuilder, merges: int) -> None:
-    """`merges` true merges of a branch of one commit, by fast-import: twice as many commits and the first one."""
+    """Write `merges` merge commits of one-commit branches by fast-import: in all `2 * merges + 1` commits."""
     lines = [
         "reset refs/heads/main",
         "commit refs/heads/main",

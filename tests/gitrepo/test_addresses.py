@@ -1,4 +1,4 @@
-"""Addresses of the parts of a repository on the web, by its host."""
+"""Tests of web addresses of the parts of a repository, by its host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GITLAB = "https://gitlab.acme.dev/acme/github-tools"
         (GITLAB, "-/merge_requests/5", "-/commit/", "-/blob/"),
     ],
 )
-def test_the_host_decides_where_a_part_of_a_repository_is(
+def test_the_address_of_a_part_depends_on_the_host(
     address: str, request_path: str, commit_path: str, file_path: str
 ) -> None:
     links = RepositoryLinks(address, SHA)
@@ -46,5 +46,5 @@ def test_a_repository_without_an_address_has_no_links() -> None:
         ("/srv/gitlab/shop.git", False),
     ],
 )
-def test_the_host_of_a_remote_tells_the_forge(remote: str, is_gitlab: bool) -> None:
+def test_the_forge_is_recognised_by_the_host_of_a_remote(remote: str, is_gitlab: bool) -> None:
     assert is_on_gitlab(remote) is is_gitlab

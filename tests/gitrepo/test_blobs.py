@@ -1,3 +1,5 @@
+"""Tests of listing and reading the files of commits, the index and the work tree."""
+
 from __future__ import annotations
 
 import os
@@ -62,16 +64,16 @@ def paths(files: tuple[TreeFile, ...]) -> list[str]:
 
 
 @pytest.mark.parametrize("pathspecs", PATHSPECS)
-def test_pathspecs_mean_what_git_means_by_them(
+def test_pathspecs_select_the_same_files_as_in_git(
     builder: RepoBuilder, repo: Repository, pathspecs: tuple[str, ...]
 ) -> None:
     builder.commit("Files", dict.fromkeys(FILES, "text\n"))
-    meant = builder.git("ls-files", "--", *pathspecs).splitlines()
-    assert paths(Tree(repo, "HEAD").select(pathspecs)) == meant
-    assert paths(list_staged(repo, pathspecs)) == paths(list_worktree(repo, pathspecs)) == meant
+    expected = builder.git("ls-files", "--", *pathspecs).splitlines()
+    assert paths(Tree(repo, "HEAD").select(pathspecs)) == expected
+    assert paths(list_staged(repo, pathspecs)) == paths(list_worktree(repo, pathspecs)) == expected
     assert sorted(
         path for path in (*FILES, "README.md") if matches_pathspecs(path, pathspecs)
-    ) == sorted(meant)
+    ) == sorted(expected)
 
 
 def test_odd_paths_are_listed_and_read_everywhere(builder: RepoBuilder, repo: Repository) -> None:
@@ -134,22 +136,22 @@ def test_the_index_is_listed_and_not_the_work_tree(builder: RepoBuilder, repo: R
 def test_a_hook_may_name_another_index(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = tmp_path / "next-index"
+    other_index = tmp_path / "next-index"
     builder.commit("Memory", {"MEMORY.md": "old\n"})
     builder.write("MEMORY.md", "new\n")
     # `git commit -a` builds another index and names it to its hooks.
     (builder.path / ".git" / "hooks").mkdir()
     hook = builder.path / ".git" / "hooks" / "pre-commit"
-    hook.write_text(f'#!/bin/sh\ncp "$GIT_INDEX_FILE" {other}\nexit 1\n')
+    hook.write_text(f'#!/bin/sh\ncp "$GIT_INDEX_FILE" {other_index}\nexit 1\n')
     hook.chmod(0o755)
     with pytest.raises(AssertionError):
         builder.git("commit", "-a", "-m", "never made")
-    monkeypatch.setenv("GIT_INDEX_FILE", str(other))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other_index))
     assert [content.data for content in read_files(repo, list_staged(repo, MEMORY), 100)] == [
         b"old\n"
     ]
     assert [
-        content.data for content in read_files(repo, list_staged(repo, MEMORY, other), 100)
+        content.data for content in read_files(repo, list_staged(repo, MEMORY, other_index), 100)
     ] == [b"new\n"]
 
 
@@ -180,7 +182,7 @@ def test_an_unmerged_file_is_listed_once_with_our_side_if_there_is_one(
     ]
 
 
-def test_an_unmerged_file_of_the_work_tree_is_what_stands_on_disk(
+def test_an_unmerged_file_of_the_work_tree_is_read_from_disk(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     conflict(builder, "ours\n", "theirs\n")
@@ -191,7 +193,7 @@ def test_an_unmerged_file_of_the_work_tree_is_what_stands_on_disk(
 
 
 @pytest.mark.parametrize("object_format", ["sha1", "sha256"])
-def test_the_work_tree_is_listed_as_it_stands(tmp_path: Path, object_format: str) -> None:
+def test_the_work_tree_is_listed_with_its_local_changes(tmp_path: Path, object_format: str) -> None:
     builder = make_repo(tmp_path / "repo", object_format)
     builder.commit(
         "Memory",
@@ -215,7 +217,7 @@ def test_the_work_tree_is_listed_as_it_stands(tmp_path: Path, object_format: str
     assert paths(listed) == sorted(paths(listed))
 
 
-def test_a_file_that_was_staged_and_then_changed_back_counts_as_it_stands(
+def test_a_file_that_was_staged_and_then_changed_back_is_read_from_disk(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.commit("Memory", {"MEMORY.md": "committed\n"})
@@ -227,7 +229,7 @@ def test_a_file_that_was_staged_and_then_changed_back_counts_as_it_stands(
     ]
 
 
-def test_a_link_in_the_place_of_a_file_and_a_file_in_the_place_of_a_link(
+def test_a_link_that_replaces_a_file_and_a_file_that_replaces_a_link(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     (builder.path / "link").mkdir()
@@ -253,7 +255,7 @@ def test_a_file_outside_of_a_sparse_checkout_is_still_listed(
     ]
 
 
-def test_a_work_tree_costs_one_process_when_clean_and_two_when_not(
+def test_listing_a_work_tree_takes_one_process_if_clean_and_two_if_not(
     builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
 ) -> None:
     list_worktree(repo, ["*.md"])
@@ -282,7 +284,7 @@ def test_an_unreadable_file_is_kept_and_is_a_problem_when_read(
     ]
 
 
-def test_contents_come_in_the_order_asked_for_from_one_process(
+def test_contents_are_read_by_one_process_in_the_requested_order(
     builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
 ) -> None:
     builder.commit("Files", {f"f{number:03}.md": f"text {number}\n" for number in range(200)})
@@ -327,15 +329,15 @@ def test_a_missing_object_a_vanished_file_and_a_tree_are_problems_not_crashes(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     gone, tree = TreeFile("gone.md", "1" * 40), TreeFile("tree", builder.sha("HEAD^{tree}"))
-    vanished, there = (
+    vanished, present = (
         TreeFile("vanished.md", "2" * 40, on_disk=True),
         TreeFile("x", builder.sha("HEAD:README.md")),
     )
-    assert list(read_files(repo, (gone, vanished, tree, there), 100)) == [
+    assert list(read_files(repo, (gone, vanished, tree, present), 100)) == [
         FileContent(gone, None, f"is missing from the repository (object {'1' * 40})"),
         FileContent(vanished, None, "cannot be read: No such file or directory"),
         FileContent(tree, None, "is a tree, not a file"),
-        FileContent(there, b"hello\n"),
+        FileContent(present, b"hello\n"),
     ]
 
 
@@ -348,7 +350,7 @@ def add_special(builder: RepoBuilder) -> None:
     builder.commit("Links")
 
 
-def test_all_that_a_tree_holds_is_listed_with_its_mode(
+def test_everything_in_a_tree_is_listed_with_its_mode(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     add_special(builder)
@@ -383,7 +385,7 @@ def test_only_a_plain_file_below_plain_directories_can_be_written(
     assert {path: find_obstacle(path, modes) for path in OBSTACLES} == OBSTACLES
 
 
-def test_a_scope_whose_file_is_a_link_or_lies_below_one_has_no_file(builder: RepoBuilder) -> None:
+def test_a_scope_whose_file_is_a_link_or_below_a_link_has_no_file(builder: RepoBuilder) -> None:
     add_special(builder)
     workspace = open_workspace(builder.path)
     draft = Draft(workspace.at("HEAD"))

@@ -1,4 +1,4 @@
-"""How far memory has come: the cursor in the commits of `record`."""
+"""Tests of the cursor: how far `record` has read the history, as its commits state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.repos import RepoBuilder, make_repo
 
 
 def record(builder: RepoBuilder, trailers: str, path: str = "MEMORY.md") -> str:
-    """A commit as a record run makes one: it says its step, and it changes memory."""
+    """Make a commit like those of a record run: it names its step and changes memory."""
     message = f"memory: extract\n\nMemory-CI-Step: extract\n{trailers}\n"
     return builder.commit(message, {path: f"{builder.clock.now}\n"})
 
@@ -35,7 +35,7 @@ def test_the_cursor_is_that_of_the_newest_run(builder: RepoBuilder, repo: Reposi
     assert find_cursor(repo, f"{commit}~1") == Cursor(first, older)
 
 
-def test_words_about_the_cursor_are_not_the_cursor(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_mention_of_the_cursor_is_not_the_cursor(builder: RepoBuilder, repo: Repository) -> None:
     first = builder.sha()
     commit = record(builder, f"Memory-CI-Source: {first}")
     record(builder, f"The trailer Memory-CI-Source: {commit} is the cursor.")
@@ -70,16 +70,14 @@ def test_the_caller_decides_which_paths_are_memory(builder: RepoBuilder, repo: R
     assert list_counted_commits(repo, "HEAD") == {first, commit}
 
 
-def test_only_what_was_counted_after_a_commit_is_searched_for(
-    builder: RepoBuilder, repo: Repository
-) -> None:
+def test_only_counts_after_a_commit_are_searched(builder: RepoBuilder, repo: Repository) -> None:
     first = builder.sha()
     older = record(builder, f"Memory-CI-Counted: {first}")
     record(builder, f"Memory-CI-Counted: {older}")
     assert list_counted_commits(repo, "HEAD", since=older) == {older}
 
 
-def test_a_source_outside_of_the_history_of_its_commit_is_passed_over(
+def test_a_source_outside_the_history_of_its_commit_is_ignored(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     first = builder.sha()
@@ -107,18 +105,15 @@ def test_a_squash_of_record_commits_gives_the_newest_source(
 
 
 def merge_memory(builder: RepoBuilder, source: str, path: str = "MEMORY.md") -> str:
-    """A record commit on a branch of its own, brought to main by a merge commit; the record commit."""
+    """Merge a branch with a record commit into main, and return the sha of the record commit."""
     builder.branch("memory", source)
     commit = record(builder, f"Memory-CI-Source: {source}", path)
-    builder.checkout("main")
-    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.merge_back("memory", message="Merge pull request #7 from acme/memory")
     builder.git("branch", "-q", "-D", "memory")
     return commit
 
 
-def test_a_merge_commit_that_brought_memory_alone_brings_its_cursor(
-    builder: RepoBuilder, repo: Repository
-) -> None:
+def test_a_merge_of_memory_only_moves_the_cursor(builder: RepoBuilder, repo: Repository) -> None:
     first = builder.sha()
     older = merge_memory(builder, first)
     assert find_cursor(repo, "HEAD") == Cursor(first, older)
@@ -140,20 +135,19 @@ def test_a_merged_cursor_that_is_not_further_than_that_of_the_main_line_does_not
         assert find_cursor(repo, "HEAD") == Cursor(covered, commit)
 
 
-def test_a_cursor_that_a_change_of_code_brings_does_not_count(
+def test_a_cursor_in_a_merge_with_code_does_not_count(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     first = builder.sha()
     builder.branch("topic")
     record(builder, f"Memory-CI-Source: {first}")
     builder.commit("Work", {"a.txt": "a"})
-    builder.checkout("main")
-    builder.merge("topic")
+    builder.merge_back("topic")
     assert find_cursor(repo, "HEAD") is None
 
 
 @pytest.mark.parametrize("how", ["merge", "rebase"])
-def test_a_note_of_a_stranger_brings_no_cursor_however_it_is_merged(
+def test_a_strangers_note_moves_no_cursor_however_it_is_merged(
     builder: RepoBuilder, repo: Repository, how: str
 ) -> None:
     first = builder.sha()
@@ -174,7 +168,7 @@ def test_a_note_of_a_stranger_brings_no_cursor_however_it_is_merged(
         {".memory/inbox/note.md": None},
         {".memory/inbox/note.md": "mended\n", "MEMORY.md": "x\n"},
     ],
-    ids=["mended", "taken away", "mended with memory"],
+    ids=["changed", "deleted", "changed with memory"],
 )
 def test_notes_edited_by_a_stranger_move_no_cursor_and_count_nothing(
     builder: RepoBuilder, repo: Repository, files: dict[str, str | None]
@@ -191,14 +185,13 @@ def test_a_merged_branch_with_a_cursor_of_its_own_does_not_count(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.branch("topic")
-    own = builder.commit("Words", {"notes.md": "n"})
-    record(builder, f"Memory-CI-Source: {own}")
-    builder.checkout("main")
-    builder.merge("topic")
+    branch_commit = builder.commit("Words", {"notes.md": "n"})
+    record(builder, f"Memory-CI-Source: {branch_commit}")
+    builder.merge_back("topic")
     assert find_cursor(repo, "HEAD") is None
 
 
-def test_a_memory_branch_that_main_was_merged_into_keeps_its_cursor(
+def test_a_memory_branch_with_a_merge_of_main_keeps_its_cursor(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     first = builder.sha()
@@ -208,12 +201,11 @@ def test_a_memory_branch_that_main_was_merged_into_keeps_its_cursor(
     builder.commit("Meanwhile", {"a.txt": "a"})
     builder.checkout("memory")
     builder.merge("main", message="Merge main into memory")
-    builder.checkout("main")
-    builder.merge("memory", message="Merge pull request #7 from acme/memory")
+    builder.merge_back("memory", message="Merge pull request #7 from acme/memory")
     assert find_cursor(repo, "HEAD") == Cursor(first, commit)
 
 
-def test_the_cursor_of_a_long_history_costs_few_processes_however_it_came_there(
+def test_finding_the_cursor_of_a_long_history_takes_few_processes(
     tmp_path: Path, git_calls: Callable[[], list[str]]
 ) -> None:
     builder = make_repo(tmp_path / "long")
@@ -248,11 +240,11 @@ def test_a_lost_cursor_is_the_newest_whose_source_is_not_in_the_history(
     assert search_cursors(repo, "HEAD~1").lost == Cursor("a" * 40, lost)
     newest = builder.sha()
     assert search_cursors(repo, "HEAD").lost == Cursor("b" * 40, newest)
-    again = record(builder, f"Memory-CI-Source: {newest}")
-    assert search_cursors(repo, "HEAD") == CursorSearch(Cursor(newest, again), lost=None)
+    record_commit = record(builder, f"Memory-CI-Source: {newest}")
+    assert search_cursors(repo, "HEAD") == CursorSearch(Cursor(newest, record_commit), lost=None)
 
 
-def test_a_cursor_that_was_overtaken_is_not_lost(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_cursor_with_a_newer_one_is_not_lost(builder: RepoBuilder, repo: Repository) -> None:
     first = builder.sha()
     covered = builder.commit("Work", {"a.txt": "a"})
     record(builder, f"Memory-CI-Source: {first}")

@@ -1,4 +1,4 @@
-"""The lines that a change adds, whatever the settings of a user."""
+"""Tests of reading the lines that a change adds, whatever the user's settings."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PATCH = b"""\
 
 
 @pytest.mark.in_project
-def test_hunks_that_a_user_joins_are_read(project: Project) -> None:
+def test_hunks_that_a_setting_joins_are_read(project: Project) -> None:
     start = project.commit("Numbers", {"a.py": "1\n2\n3\n", "b.py": "1\n"})
     end = project.commit("Words", {"a.py": "one\n2\nthree\n", "b.py": "one\n"})
     project.git("config", "diff.interHunkContext", "5")
@@ -51,7 +51,7 @@ def test_a_line_of_context_counts_on_both_sides() -> None:
 
 
 @pytest.mark.in_project
-def test_a_line_that_the_change_removes_elsewhere_is_moved(project: Project) -> None:
+def test_an_added_line_that_the_change_removes_elsewhere_is_moved(project: Project) -> None:
     start = project.commit("Call", {"a.py": "print(1)\n", "b.py": "x = 1\n"})
     files = {"a.py": "y = 1\n", "b.py": "x = 1\n    print(1)\nprint(2)\n"}
     end = project.commit("Move the call", files)

@@ -1,4 +1,4 @@
-"""Which commit changed a place last."""
+"""Tests of finding the last commit that changed a place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def repo(tmp_path: Path) -> RepoBuilder:
     return built
 
 
-def last(repo: RepoBuilder, spot: Spot, rev: str | None = "HEAD") -> LastEdit | None:
+def find_last(repo: RepoBuilder, spot: Spot, rev: str | None = "HEAD") -> LastEdit | None:
     return find_last_edits(find_repository(repo.path), rev, [spot]).get(spot)
 
 
@@ -32,20 +32,20 @@ def test_lines_are_followed_through_edits_above_and_below_them(repo: RepoBuilder
     shifted = CODE.replace("y()", "yy()").replace("import a\n", "import a\nimport b\nimport c\n")
     repo.commit("Above", {"a.py": shifted})
     repo.commit("Below", {"a.py": shifted.replace("z()", "zz()")})
-    assert last(repo, Spot("a.py", "a.py", 6, 8)) == LastEdit(sha, "Edit (#5)\n")
+    assert find_last(repo, Spot("a.py", "a.py", 6, 8)) == LastEdit(sha, "Edit (#5)\n")
 
 
 @pytest.mark.parametrize(
     ("gone", "is_touched"), [("    y()\n", True), ("\n\ndef two():\n    z()\n", False)]
 )
-def test_a_tail_that_was_cut_off_is_an_edit_and_a_neighbour_that_went_is_none(
+def test_removing_the_end_of_a_place_is_an_edit_and_removing_a_neighbour_is_not(
     repo: RepoBuilder, gone: str, *, is_touched: bool
 ) -> None:
     before = repo.commit("Edit", {"a.py": CODE.replace("x()", "xx()")})
     sha = repo.commit("Cut", {"a.py": CODE.replace("x()", "xx()").replace(gone, "")})
-    found = last(repo, Spot("a.py", "a.py", 4, 5 if is_touched else 6))
-    assert found is not None
-    assert found.sha == (sha if is_touched else before)
+    edit = find_last(repo, Spot("a.py", "a.py", 4, 5 if is_touched else 6))
+    assert edit is not None
+    assert edit.sha == (sha if is_touched else before)
 
 
 def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(
@@ -56,37 +56,37 @@ def test_a_message_without_an_end_and_content_that_looks_like_a_patch_are_read(
     tree = repo.git("rev-parse", "HEAD^{tree}")
     repo.git("reset", "-q", "--hard", repo.git("commit-tree", tree, "-p", "HEAD", input=b"no end"))
     repo.commit("Below", {"a.py": hostile.replace("z()", "zz()")})
-    found = last(repo, Spot("a.py", "a.py", 4, 10))
-    assert found is not None
-    assert found.sha == sha
+    edit = find_last(repo, Spot("a.py", "a.py", 4, 10))
+    assert edit is not None
+    assert edit.sha == sha
 
 
-def test_a_path_is_taken_as_it_is_written(repo: RepoBuilder) -> None:
+def test_a_path_is_not_a_pattern(repo: RepoBuilder) -> None:
     sha = repo.commit("Odd", {"über *?[x] b.py": CODE})
     edit = repo.commit("Edit", {"über *?[x] b.py": "x\n"})
-    assert last(repo, Spot("über *?[x] b.py", "über *?[x] b.py")) == LastEdit(edit, "Edit\n")
+    assert find_last(repo, Spot("über *?[x] b.py", "über *?[x] b.py")) == LastEdit(edit, "Edit\n")
     assert sha != edit
 
 
-def test_the_commit_at_which_a_shallow_clone_ends_is_not_taken_for_the_edit(
+def test_the_boundary_commit_of_a_shallow_clone_is_not_the_edit(
     repo: RepoBuilder, tmp_path: Path
 ) -> None:
     repo.commit("Edit", {"a.py": CODE.replace("y()", "yy()")})
     repo.commit("Other", {"README": "y\n"})
     repo.git("clone", "-q", "--depth=1", f"file://{repo.path}", str(tmp_path / "shallow"))
-    assert last(RepoBuilder(tmp_path / "shallow"), Spot("a.py", "a.py", 4, 6)) is None
+    assert find_last(RepoBuilder(tmp_path / "shallow"), Spot("a.py", "a.py", 4, 6)) is None
 
 
-def test_a_line_of_a_commit_out_of_the_calendar_has_the_first_day(repo: RepoBuilder) -> None:
+def test_an_edit_by_a_commit_with_an_impossible_date_has_the_first_day(repo: RepoBuilder) -> None:
     repo.commit("Late", {"b.py": "x\n"})
     commit = repo.git("cat-file", "commit", "HEAD") + "\n"
-    late = re.sub(r"(?m)^(committer .*>) \d+", r"\1 999999999999999", commit)
-    sha = repo.git("hash-object", "-t", "commit", "-w", "--stdin", input=late.encode())
+    late_commit = re.sub(r"(?m)^(committer .*>) \d+", r"\1 999999999999999", commit)
+    sha = repo.git("hash-object", "-t", "commit", "-w", "--stdin", input=late_commit.encode())
     (line,) = blame_lines(find_repository(repo.path), "b.py", None, sha)
     assert line.day == date(1970, 1, 1)
 
 
-def test_a_line_separator_in_a_line_of_a_file_ends_no_line(repo: RepoBuilder) -> None:
+def test_a_unicode_line_separator_does_not_end_a_line(repo: RepoBuilder) -> None:
     repo.commit("Line", {"b.py": f"a\u2028{'0' * 40} 1 1 1\n"})
     (line,) = blame_lines(find_repository(repo.path), "b.py", None, "HEAD")
     assert line.subject == "Line"

@@ -1,3 +1,5 @@
+"""Tests of the environment of git processes, and of the modules that are imported."""
+
 from __future__ import annotations
 
 import contextlib
@@ -56,7 +58,7 @@ def test_only_variables_about_transport_configuration_and_tracing_pass(
     assert (clean_environment().get(name) == "a value") is passes
 
 
-def test_what_we_need_wins_over_what_we_inherit_and_what_is_asked_for_over_both(
+def test_our_variables_override_inherited_ones_and_requested_ones_override_both(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
@@ -67,7 +69,9 @@ def test_what_we_need_wins_over_what_we_inherit_and_what_is_asked_for_over_both(
     assert environment["GIT_TERMINAL_PROMPT"] == "0"
 
 
-def test_hook_variables_are_gone_for_a_while_and_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hook_variables_are_removed_for_a_block_and_restored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("GIT_DIR", "/theirs")
     with contextlib.suppress(KeyError), without_hook_variables():
         assert "GIT_DIR" not in os.environ
@@ -75,17 +79,17 @@ def test_hook_variables_are_gone_for_a_while_and_come_back(monkeypatch: pytest.M
     assert os.environ["GIT_DIR"] == "/theirs"
 
 
-def test_of_the_configuration_in_the_environment_only_safe_directories_pass(
+def test_only_safe_directories_pass_from_the_configuration_in_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    given = [
+    settings = [
         ("user.name", "Eve"),
         ("safe.directory", "/a"),
         ("core.pager", "x"),
         ("Safe.Directory", "/b c"),
     ]
-    monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(given)))
-    for number, (key, value) in enumerate(given):
+    monkeypatch.setenv("GIT_CONFIG_COUNT", str(len(settings)))
+    for number, (key, value) in enumerate(settings):
         monkeypatch.setenv(f"GIT_CONFIG_KEY_{number}", key)
         monkeypatch.setenv(f"GIT_CONFIG_VALUE_{number}", value)
     passed = {
@@ -103,7 +107,9 @@ def test_of_the_configuration_in_the_environment_only_safe_directories_pass(
 
 
 @pytest.mark.parametrize("count", ["", "-1", "two", "9" * 30, "999999999", "\u00b2"])
-def test_a_mad_count_of_settings_is_no_failure(count: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_count_of_settings_is_ignored(
+    count: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("KEY_0", "VALUE_0", "KEY_1", "VALUE_1"):
         monkeypatch.delenv(f"GIT_CONFIG_{name}")
     monkeypatch.setenv("GIT_CONFIG_COUNT", count)
@@ -115,13 +121,14 @@ HEAVY = ("git", "yaml", "click", "sqlite3", "tempfile", "hashlib", "asyncio")
 
 
 def loaded_by(*modules: str) -> set[str]:
+    """Return the modules that importing these modules loads."""
     imports = "; ".join(f"import memory_ci.gitrepo.{module}" for module in modules)
     # -S: a site-packages with start-up files of its own loads modules that are none of our doing.
     program = f"import sys; sys.path[:] = {sys.path!r}; {imports}; print(*sys.modules)"
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-S", "-c", program], capture_output=True, text=True, check=True
     )
-    return set(done.stdout.split())
+    return set(completed.stdout.split())
 
 
 def test_the_read_path_loads_nothing_heavy() -> None:
@@ -134,7 +141,7 @@ def test_the_write_path_does_load_gitpython() -> None:
     assert "git" in loaded_by("writer")
 
 
-def test_git_may_neither_fetch_lazily_nor_use_a_protocol_unless_it_asks_a_remote(
+def test_git_neither_fetches_lazily_nor_uses_a_protocol_unless_a_remote_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert clean_environment().items() >= OFFLINE.items()

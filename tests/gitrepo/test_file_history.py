@@ -1,4 +1,4 @@
-"""When files and lines were added, changed and removed."""
+"""Tests of finding when files and lines were added, changed and removed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ def test_the_addition_of_a_file_is_the_first_one_on_the_main_line(
     assert find_addition(repo, "HEAD", path) is None
     builder.branch("topic")
     builder.commit("Add on a branch", {path: "1"})
-    builder.checkout("main")
-    merged = builder.merge("topic")
+    merged = builder.merge_back("topic")
     builder.commit("Change", {path: "2"})
     builder.commit("Delete", {path: None})
     builder.commit("Add again", {path: "3"})
     assert find_addition(repo, "HEAD", path) == merged
 
 
-def test_the_versions_of_files_come_newest_first(builder: RepoBuilder, repo: Repository) -> None:
+def test_the_versions_of_files_are_listed_newest_first(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Add", {"MEMORY.md": "1", "other.txt": "x"})
     builder.branch("topic")
     builder.commit("Change on a branch", {"a/MEMORY.md": "2"})
@@ -60,14 +61,11 @@ def test_a_renamed_file_is_deleted_and_added(builder: RepoBuilder, repo: Reposit
     assert moved == [("MEMORY.md", None), ("b.md", oid), ("MEMORY.md", oid)]
 
 
-def test_lines_that_were_ever_added_are_listed_also_when_they_are_gone(
-    builder: RepoBuilder, repo: Repository
-) -> None:
+def test_all_lines_that_were_ever_added_are_listed(builder: RepoBuilder, repo: Repository) -> None:
     builder.commit("Add", {"MEMORY.md": "id: 1\nother: x\n", "x.md": "id: 9\n"})
     builder.branch("side")
     builder.commit("More", {"src/MEMORY.md": "id: 2\n"})
-    builder.checkout("main")
-    builder.merge("side")
+    builder.merge_back("side")
     builder.commit("Remove", {"MEMORY.md": "", "src/MEMORY.md": None})
     pathspecs = ("MEMORY.md", "*/MEMORY.md")
     assert list_added_lines(repo, "HEAD", pathspecs, "id: ") == {"id: 1", "id: 2"}

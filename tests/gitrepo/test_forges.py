@@ -1,3 +1,5 @@
+"""Tests of the number and the title in merge messages of forges."""
+
 from __future__ import annotations
 
 import pytest
@@ -68,20 +70,20 @@ def test_number_and_title_are_those_of_the_merged_change(case: str) -> None:
         "Retry\n\nSee merge request a/b!{}",
     ],
 )
-def test_a_number_that_no_forge_has_is_none(message: str) -> None:
+def test_an_impossible_number_is_ignored(message: str) -> None:
     assert find_number(message.format("123456789")) == 123456789
     assert find_number(message.format("1" * 5000)) is None
     assert find_title(message.format("1" * 5000))
 
 
 @pytest.mark.parametrize("number", ["0", "012", "\u0661\u0662\u0663", "1\u0662"])
-def test_what_no_forge_writes_is_no_number(number: str) -> None:
+def test_numbers_in_other_forms_are_ignored(number: str) -> None:
     assert find_number(f"Retry (#{number})") is None
     assert find_number(f"Merge pull request #{number} from a/b") is None
     assert find_number(f"Retry\n\nSee merge request a/b!{number}") is None
 
 
-def test_only_the_beginning_of_a_subject_is_looked_at() -> None:
+def test_only_the_beginning_of_a_subject_is_read() -> None:
     assert find_number("x" * 990 + " (#12)") == 12
     blanks = "x" + " \t" * 50_000
     assert find_number(f"{blanks}(#12)") is None

@@ -1,4 +1,4 @@
-"""Ranges that cannot be read whole, and what a long history costs."""
+"""Tests of incomplete ranges of commits, and of the processes for a long history."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.gitrepo.histories import changes, shape, write_long_history
 from tests.repos import RepoBuilder, make_repo
 
 
-def test_a_bare_sha256_repository_is_read_as_well(tmp_path: Path) -> None:
+def test_a_bare_sha256_repository_is_read(tmp_path: Path) -> None:
     builder = make_repo(tmp_path / "repo", "sha256")
     builder.commit("Begin", {"a.md": "a"})
     trailers = f"Memory-CI-Step: fold\nMemory-CI-Source: {builder.sha()}"
@@ -47,7 +47,7 @@ def shallow_clone(builder: RepoBuilder, path: Path, depth: int) -> Repository:
     return find_repository(path)
 
 
-def test_a_range_that_a_shallow_clone_cuts_is_an_error_and_not_a_part(
+def test_a_range_that_a_shallow_clone_cuts_is_an_error(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     first = builder.sha()
@@ -66,7 +66,7 @@ def test_a_range_that_a_shallow_clone_cuts_is_an_error_and_not_a_part(
     ]
 
 
-def test_a_shallow_clone_that_cuts_only_a_side_branch_is_an_error_too(
+def test_a_shallow_clone_that_cuts_only_a_side_branch_is_an_error(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     builder.branch("topic")
@@ -81,7 +81,9 @@ def test_a_shallow_clone_that_cuts_only_a_side_branch_is_an_error_too(
     assert failure.value.slug == "shallow-clone"
 
 
-def test_a_shallow_clone_that_holds_all_is_enough(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_shallow_clone_that_contains_the_whole_range_is_enough(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     builder.commit("Second")
     assert len(changes(shallow_clone(builder, tmp_path / "clone", 50))) == 2
 
@@ -126,7 +128,7 @@ def test_the_newest_changes_of_a_shallow_clone_are_read_if_it_has_them(
     assert failure.value.slug == "shallow-clone"
 
 
-def test_a_long_history_costs_one_process_to_plan_its_range_and_one_to_read_it(
+def test_a_long_history_takes_one_process_to_plan_its_range_and_one_to_read_it(
     tmp_path: Path, git_calls: Callable[[], list[str]]
 ) -> None:
     builder = make_repo(tmp_path / "long")

@@ -1,4 +1,4 @@
-"""A run that is killed between writing its files and moving the branch: the next command takes the files back."""
+"""Tests of the journal: after a run is killed before its branch moves, the next command restores the files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memory_ci.gitrepo import journal
 from memory_ci.gitrepo.journal import Move, find_unfinished, journaled, undo_move
 from memory_ci.gitrepo.repo import JOURNAL, Repository, find_repository, resolve_commit
 from memory_ci.gitrepo.writer import Identity, PlannedCommit, commit_series
-from memory_ci.memory.workspace import open_committed
+from memory_ci.memory.workspace import open_unconfigured
 from tests.gitrepo.wrapped_git import make_git_wrapper
 from tests.repos import RepoBuilder
 
@@ -36,7 +36,7 @@ commit_series(repo, ref="refs/heads/main", expected=resolve_commit(repo, "refs/h
     commits=[PlannedCommit(files, "memory")], identity=Identity("a", "b"), when=datetime(2026, 1, 1, tzinfo=UTC))
 """
 OF_THE_USER = 'case "$GIT_INDEX_FILE $*" in " "*'
-"""Begins a case of the commands that use the index of the work tree, not one of our own."""
+"""Starts a shell `case` for git commands that use the index of the work tree, not a temporary index."""
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def add_memory(builder: RepoBuilder) -> None:
     builder.commit("Memory", {"MEMORY.md": "old\n", "b/old.md": "old\n"})
 
 
-def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """A run that writes one file, makes one and removes one, as a process that leads its own group."""
+def run_writer(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a process, as leader of its own group, that writes one file, adds one and removes one."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", WRITE, str(cwd or builder.path)]
     return subprocess.run(
@@ -63,8 +63,8 @@ def write(builder: RepoBuilder, cwd: Path | None = None) -> subprocess.Completed
     )
 
 
-def write_here(builder: RepoBuilder) -> None:
-    """The same run in this process, which is sooner; nothing may kill it."""
+def run_writer_in_process(builder: RepoBuilder) -> None:
+    """Do the same run in this process, which is faster; it must not be killed."""
     repo = find_repository(builder.path)
     commit_series(
         repo,
@@ -78,23 +78,24 @@ def write_here(builder: RepoBuilder) -> None:
     )
 
 
-def is_done(builder: RepoBuilder) -> bool:
-    """Whether index and work tree are at the run's commit, and nothing is left of the journal."""
+def is_completed(builder: RepoBuilder) -> bool:
+    """Return whether index and work tree are at the run's commit and the journal is removed."""
     assert builder.show("main", "MEMORY.md") == "new\n"
     assert not (builder.path / ".git" / JOURNAL).exists()
     builder.git("fsck", "--strict", "--no-dangling")
     return builder.git("status", "--porcelain") == "" and (builder.path / "a/new.md").exists()
 
 
-def killed(
+def kill_run(
     builder: RepoBuilder,
     wrap_git: Callable[[str], None],
     script: str,
     *,
     waits_for_git: bool = True,
 ) -> None:
+    """Run the writer with a script of git that kills it, and wait until that git has ended."""
     wrap_git(script)
-    assert write(builder).returncode == -signal.SIGKILL
+    assert run_writer(builder).returncode == -signal.SIGKILL
     wrap_git("")
     if waits_for_git:  # the git that killed the run holds the journal until it has ended
         with (builder.path / ".git" / JOURNAL).open() as held:
@@ -137,8 +138,8 @@ def test_a_journal_that_no_run_of_ours_wrote_is_not_followed(
     assert decoy.read_text(encoding="utf-8") == "mine\n"
 
 
-def is_taken_back(builder: RepoBuilder) -> bool:
-    """Whether branch, index and work tree are as before the run, and nothing is left of the journal."""
+def is_restored(builder: RepoBuilder) -> bool:
+    """Return whether branch, index and work tree are as before the run and the journal is removed."""
     assert builder.show("main", "MEMORY.md") == "old\n"
     assert not (builder.path / ".git" / JOURNAL).exists()
     builder.git("fsck", "--strict", "--no-dangling")
@@ -149,7 +150,7 @@ def is_taken_back(builder: RepoBuilder) -> bool:
 def killed_by(
     builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[[str, Path], RepoBuilder]:
-    """`killed_by(script, path)` is a copy at `path` of a repository whose run the script of git has killed."""
+    """Return a function: `killed_by(script, path)` copies a repository whose run was killed by a script of git."""
     templates: dict[str, RepoBuilder] = {}
 
     def copy(script: str, path: Path) -> RepoBuilder:
@@ -158,7 +159,7 @@ def killed_by(
             template = builder_template.copy(folder / "repo")
             add_memory(template)
             with pytest.MonkeyPatch.context() as patch:
-                killed(template, make_git_wrapper(folder, patch), script)
+                kill_run(template, make_git_wrapper(folder, patch), script)
             templates[script] = template
         return templates[script].copy(path)
 
@@ -166,24 +167,24 @@ def killed_by(
 
 
 @pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
-def test_what_a_killed_run_wrote_and_did_not_commit_is_taken_back_by_the_next_command(
+def test_the_next_command_restores_files_that_a_killed_run_wrote_but_did_not_commit(
     killed_by: Callable[[str, Path], RepoBuilder], tmp_path: Path, script: str
 ) -> None:
     builder = killed_by(script, tmp_path / "killed")
     assert find_unfinished(find_repository(builder.path)) is not None
-    assert open_committed(builder.path).findings == ()
-    assert is_taken_back(builder)
-    write_here(builder)
-    assert is_done(builder)
+    assert open_unconfigured(builder.path).findings == ()
+    assert is_restored(builder)
+    run_writer_in_process(builder)
+    assert is_completed(builder)
 
 
-def test_a_run_that_is_killed_after_its_branch_moved_is_done(
+def test_a_run_that_is_killed_after_its_branch_moved_is_completed(
     builder: RepoBuilder, wrap_git: Callable[[str], None]
 ) -> None:
-    killed(builder, wrap_git, AFTER_THE_BRANCH)
+    kill_run(builder, wrap_git, AFTER_THE_BRANCH)
     assert builder.git("status", "--porcelain") == ""
-    assert open_committed(builder.path).findings == ()
-    assert is_done(builder)
+    assert open_unconfigured(builder.path).findings == ()
+    assert is_completed(builder)
 
 
 NEXT_STEPS = {
@@ -206,29 +207,29 @@ NEXT_STEPS = {
 
 @pytest.mark.parametrize("script", KILLS.values(), ids=KILLS)
 @pytest.mark.parametrize("steps", NEXT_STEPS.values(), ids=NEXT_STEPS)
-def test_whatever_a_person_does_after_a_kill_the_next_run_commits_what_it_has_to_say(
+def test_the_next_run_commits_its_changes_whatever_a_person_does_after_a_kill(
     killed_by: Callable[[str, Path], RepoBuilder],
     tmp_path: Path,
     script: str,
     steps: list[tuple[str, ...]],
 ) -> None:
-    """Nothing counts as committed that is not, so that no later step can take it out unawares."""
+    """Uncommitted changes never count as committed, so that no later step removes them unnoticed."""
     builder = killed_by(script, tmp_path / "killed")
     for step in steps:
         with suppress(
             AssertionError
         ):  # git refuses some: nothing to stash, files in the way of a rebase
             builder.git(*step)
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert builder.git("status", "--porcelain") == ""
     builder.git("switch", "-q", "main")
     assert builder.git("status", "--porcelain") == ""
-    write_here(builder)
-    assert is_done(builder)
+    run_writer_in_process(builder)
+    assert is_completed(builder)
 
 
 class StoppedClock:
-    """Who looks at it waits for ever; a git that hangs goes on once somebody waits."""
+    """A clock that does not advance; the first sleep lets a hanging git continue."""
 
     def __init__(self, may_go_on: Path) -> None:
         self._may_go_on = may_go_on
@@ -242,49 +243,49 @@ class StoppedClock:
             self._may_go_on.unlink()
 
 
-def test_a_git_that_outlives_its_run_is_waited_for(
+def test_a_git_process_that_outlives_its_run_is_waited_for(
     builder: RepoBuilder,
     wrap_git: Callable[[str], None],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the journal would be thrown away for a branch that has not moved, and that moves a moment later."""
+    """Otherwise the journal would be removed although the branch moves a moment later."""
     may_go_on = tmp_path / "may-go-on"
     os.mkfifo(may_go_on)
     hangs = f'case "$*" in *update-ref*) kill -KILL $PPID; read -r _ <"{may_go_on}";; esac'
-    killed(builder, wrap_git, hangs, waits_for_git=False)
+    kill_run(builder, wrap_git, hangs, waits_for_git=False)
     assert builder.show("main", "MEMORY.md") == "old\n"
     monkeypatch.setattr(journal, "time", StoppedClock(may_go_on))
-    open_committed(builder.path)
-    assert is_done(builder)
+    open_unconfigured(builder.path)
+    assert is_completed(builder)
 
 
 @pytest.mark.parametrize("stage", [True, False])
-def test_a_file_that_was_changed_since_is_left_alone_and_named_until_it_is_settled(
+def test_a_file_changed_since_the_kill_is_kept_and_reported_until_it_is_resolved(
     builder: RepoBuilder, wrap_git: Callable[[str], None], *, stage: bool
 ) -> None:
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     builder.write("MEMORY.md", "old\nmine\n")
     if stage:
         builder.git("add", "MEMORY.md")
     for _ in range(2):
-        (finding,) = open_committed(builder.path).findings
+        (finding,) = open_unconfigured(builder.path).findings
         assert (finding.path, finding.code) == (str(builder.path / "MEMORY.md"), "interrupted-run")
     assert (builder.path / "MEMORY.md").read_text() == "old\nmine\n"
     assert builder.git("status", "--porcelain").split() == ["M" if stage else "MM", "MEMORY.md"]
     builder.git("checkout", "-q", "HEAD", "--", "MEMORY.md")
-    assert open_committed(builder.path).findings == ()
-    assert is_taken_back(builder)
+    assert open_unconfigured(builder.path).findings == ()
+    assert is_restored(builder)
 
 
-def test_the_files_of_a_linked_work_tree_are_taken_back_from_the_main_one(
+def test_the_files_of_a_linked_work_tree_are_restored_from_the_main_one(
     builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path
 ) -> None:
     builder.branch("work")
     linked = builder.worktree(tmp_path / "linked", "main")
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     assert linked.git("status", "--porcelain") != ""
-    open_committed(builder.path)
+    open_unconfigured(builder.path)
     assert linked.git("status", "--porcelain") == builder.git("status", "--porcelain") == ""
     assert (
         (linked.path / "MEMORY.md").read_text()
@@ -294,7 +295,7 @@ def test_the_files_of_a_linked_work_tree_are_taken_back_from_the_main_one(
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
-def test_a_journal_that_is_no_regular_file_is_not_opened(
+def test_a_journal_that_is_not_a_regular_file_is_not_opened(
     builder: RepoBuilder, tmp_path: Path, kind: str
 ) -> None:
     journal = builder.path / ".git" / JOURNAL
@@ -306,18 +307,18 @@ def test_a_journal_that_is_no_regular_file_is_not_opened(
     else:
         journal.mkdir()
     assert undo_move(find_repository(builder.path)) == ()
-    assert write(builder).returncode == 1
+    assert run_writer(builder).returncode == 1
     assert not (tmp_path / "target").exists()
     assert builder.git("status", "--porcelain") == ""
 
 
-def test_the_files_of_a_repository_that_was_moved_since_are_taken_back(
+def test_the_files_are_restored_after_the_repository_was_moved(
     builder: RepoBuilder, wrap_git: Callable[[str], None], tmp_path: Path
 ) -> None:
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     moved = RepoBuilder(builder.path.rename(tmp_path / "moved"), builder.clock)
-    assert open_committed(moved.path).findings == ()
-    assert is_taken_back(moved)
+    assert open_unconfigured(moved.path).findings == ()
+    assert is_restored(moved)
 
 
 ENDS = {"INT": 130, "TERM": -signal.SIGTERM, "HUP": -signal.SIGHUP}
@@ -325,12 +326,12 @@ ENDS = {"INT": 130, "TERM": -signal.SIGTERM, "HUP": -signal.SIGHUP}
 
 @pytest.mark.parametrize(("name", "status"), ENDS.items())
 @pytest.mark.parametrize("step", ["update-ref", "checkout-index"])
-def test_a_signal_to_all_processes_of_a_run_waits_for_its_files(
+def test_a_signal_to_the_process_group_is_handled_after_the_files_are_restored(
     builder: RepoBuilder, wrap_git: Callable[[str], None], step: str, name: str, status: int
 ) -> None:
     wrap_git(f'case "$*" in *{step}*) kill -{name} -$PPID; "$GIT" "$@"; exit;; esac')
-    assert write(builder).returncode == status
-    assert is_done(builder)
+    assert run_writer(builder).returncode == status
+    assert is_completed(builder)
 
 
 def test_a_signal_that_is_ignored_stays_so(
@@ -339,13 +340,13 @@ def test_a_signal_that_is_ignored_stays_so(
     wrap_git('case "$*" in *update-ref*) kill -HUP -$PPID;; esac')
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        assert write(builder).returncode == 0
+        assert run_writer(builder).returncode == 0
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert is_done(builder)
+    assert is_completed(builder)
 
 
-def test_the_journal_of_a_run_at_work_is_its_own(
+def test_the_journal_of_a_running_process_is_not_used_by_another(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journal, "MAX_UNDO_WAIT", 0.0)
@@ -360,10 +361,10 @@ def test_the_journal_of_a_run_at_work_is_its_own(
     assert not (builder.path / ".git" / JOURNAL).exists()
 
 
-def test_a_run_takes_back_what_another_left_before_it_writes_its_own_journal(
+def test_a_run_restores_the_files_of_a_killed_run_before_writing_its_own_journal(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
-    killed(builder, wrap_git, BEFORE_THE_BRANCH)
+    kill_run(builder, wrap_git, BEFORE_THE_BRANCH)
     with journaled(repo, Move("refs/heads/other", builder.sha(), builder.sha())):
         assert builder.git("status", "--porcelain") == ""
-    assert is_taken_back(builder)
+    assert is_restored(builder)

@@ -1,3 +1,5 @@
+"""Tests of reading commits, and of searching words in the work tree."""
+
 from __future__ import annotations
 
 import os
@@ -42,7 +44,7 @@ def test_a_commit_is_read_whole(builder: RepoBuilder, repo: Repository) -> None:
     assert authors == ["Ann Author", "Zoë"]
 
 
-def test_the_first_commit_has_all_its_files_whatever_log_show_root_says(
+def test_the_first_commit_has_all_its_files_whatever_the_setting_log_showroot(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.git("config", "log.showRoot", "false")
@@ -60,14 +62,14 @@ def test_exact_renames_are_renames_and_deletions_have_no_object(
     assert oids == ("0" * 40, builder.sha("HEAD:new.md"))
 
 
-def test_a_file_that_moved_and_changed_is_no_rename(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_moved_and_changed_file_is_not_a_rename(builder: RepoBuilder, repo: Repository) -> None:
     lines = "".join(f"line {number}\n" for number in range(99))
     builder.commit("Add", {"old.md": lines})
     builder.commit("Move", {"old.md": None, "new.md": f"{lines}another\n"})
     assert newest(repo).files == (FileChange("A", "new.md"), FileChange("D", "old.md"))
 
 
-def test_a_merge_has_the_files_it_brought_to_its_first_parent(
+def test_a_merge_has_the_files_that_differ_from_its_first_parent(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.branch("topic")
@@ -78,7 +80,7 @@ def test_a_merge_has_the_files_it_brought_to_its_first_parent(
     assert newest(repo).files == (FileChange("A", "topic.md"),)
 
 
-def test_odd_paths_in_a_commit_survive(builder: RepoBuilder, repo: Repository) -> None:
+def test_odd_paths_in_a_commit_are_read(builder: RepoBuilder, repo: Repository) -> None:
     odd = ('quo"te', "new\nline", "tab\t", "café", os.fsdecode(b"latin\xe9"))
     builder.commit("Odd", dict.fromkeys(odd, "x"))
     assert {file.path for file in newest(repo).files} == set(odd)
@@ -93,7 +95,7 @@ def test_a_message_in_a_declared_encoding_is_converted(
     assert newest(repo).message == "Café"
 
 
-def test_a_message_that_is_not_what_it_says_does_not_crash(
+def test_a_message_with_a_wrong_encoding_raises_no_error(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.git("config", "i18n.commitEncoding", "no-such-encoding")
@@ -116,7 +118,9 @@ def test_an_empty_message_and_an_empty_commit_are_read(
     assert newest(repo).files == ()
 
 
-def test_the_taste_of_the_user_does_not_show(builder: RepoBuilder, repo: Repository) -> None:
+def test_settings_of_the_user_do_not_change_the_result(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Move", {"README.md": None, "b.md": "hello\n"})
     headers, _, message = builder.git("cat-file", "commit", "HEAD").partition("\n\n")
     signed = f"{headers}\ngpgsig -----BEGIN PGP SIGNATURE-----\n -----END PGP SIGNATURE-----\n\n{message}\n"
@@ -167,7 +171,7 @@ DATES = {
 
 
 @pytest.mark.parametrize("raw", DATES)
-def test_dates_keep_their_zone_and_mad_ones_do_not_crash(raw: str) -> None:
+def test_dates_keep_their_zone_and_impossible_dates_raise_no_error(raw: str) -> None:
     assert parse_date(raw) == DATES[raw]
     assert parse_date(raw).utcoffset() == DATES[raw].utcoffset()
 
@@ -189,48 +193,50 @@ WORDS = (
 )
 
 
-def test_words_are_found_as_a_pattern_for_each_would_find_them(
-    builder: RepoBuilder, repo: Repository
-) -> None:
+def test_words_are_found_like_with_one_pattern_each(builder: RepoBuilder, repo: Repository) -> None:
     chance = random.Random(5)  # noqa: S311 - no secret
     glue = (" ", ".", "s", "-", "(", "\t")
     for name in ("a.txt", "b/c.txt"):
         lines = ("".join(chance.choice((*WORDS, *glue)) for _ in range(12)) for _ in range(60))
         builder.write(name, "\n".join(lines))
     builder.commit("Words", {"other.txt": "nothing\n"})
-    for asked in (WORDS, WORDS[:2], WORDS[3:]):
-        patterns = [part for word in asked for part in ("-e", word)]
-        told = builder.git("grep", "-o", "-w", "-F", "--untracked", *patterns, "--").splitlines()
-        expected = {(path, word) for path, _, word in (line.partition(":") for line in told)}
-        assert find_words(repo, None, asked) == expected
+    for words in (WORDS, WORDS[:2], WORDS[3:]):
+        patterns = [part for word in words for part in ("-e", word)]
+        grep_lines = builder.git(
+            "grep", "-o", "-w", "-F", "--untracked", *patterns, "--"
+        ).splitlines()
+        expected = {(path, word) for path, _, word in (line.partition(":") for line in grep_lines)}
+        assert find_words(repo, None, words) == expected
     assert {path for path, _ in find_words(repo, None, WORDS, ["b/*"])} == {"a.txt"}
 
 
-def test_a_hundred_words_are_one_pattern(repo: Repository, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
+def test_a_hundred_words_are_searched_by_one_pattern(
+    repo: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searched_patterns: list[str] = []
 
     def run_git(cwd: Path, *args: str, ok: tuple[int, ...]) -> bytes:
-        asked.extend(args)
+        searched_patterns.extend(args)
         return b""
 
     monkeypatch.setattr(log, "run_git", run_git)
     find_words(repo, None, [f"name_{number:02}" for number in range(100)])
-    assert len([part for part in asked if part.startswith("-e")]) == 1, (
+    assert len([part for part in searched_patterns if part.startswith("-e")]) == 1, (
         "a pattern each takes seconds where all stand"
     )
 
 
-def test_a_credential_is_not_sought_as_a_name(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_credential_is_not_searched(builder: RepoBuilder, repo: Repository) -> None:
     key = "AKIA" + "Q7XW3PLM5RTZ2NKB"
     builder.commit("Names", {"a.py": f"{key}\nread_name\n"})
     assert find_words(repo, "HEAD", (key, "read_name")) == {("a.py", "read_name")}
 
 
 @given(st.sets(st.text("ab_", min_size=1, max_size=5), max_size=30))
-def test_no_word_of_a_group_begins_with_another(words: set[str]) -> None:
+def test_no_word_of_a_group_is_a_prefix_of_another(words: set[str]) -> None:
     groups = log.group_without_prefixes(sorted(words))
     assert sorted(word for group in groups for word in group) == sorted(words)
     for group in groups:
-        pairs = [(word, other) for word in group for other in group if word != other]
-        assert not any(word.startswith(other) for word, other in pairs)
+        pairs = [(word, longer) for word in group for longer in group if word != longer]
+        assert not any(word.startswith(longer) for word, longer in pairs)
     assert all(groups)

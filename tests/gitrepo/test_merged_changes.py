@@ -1,4 +1,4 @@
-"""Merged changes of a range: merges, squashes, rebases and unrelated histories."""
+"""Tests of the merged changes of a range: merges, squashes, rebases and unrelated histories."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def test_the_whole_history_starts_with_the_first_commit(
     assert changes(repo)[0].commits[0].files == (FileChange("A", "README.md"),)
 
 
-def test_a_range_holds_the_commits_after_its_start(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_range_contains_the_commits_after_its_start(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("Covered")
     builder.commit("New")
     assert shape(repo, "HEAD~1", "main") == [("direct", None, ["New"])]
@@ -50,7 +52,9 @@ def test_an_empty_range_has_no_changes_and_starts_no_log(
     assert len(git_calls()) == started
 
 
-def test_a_merge_brings_its_branch_oldest_first(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_merge_has_the_commits_of_its_branch_oldest_first(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.branch("topic")
     builder.commit("One", {"a": "1"})
     builder.commit("Two", {"b": "2"})
@@ -66,7 +70,9 @@ def test_a_merge_brings_its_branch_oldest_first(builder: RepoBuilder, repo: Repo
     assert [file.path for file in change.tip.files] == ["a", "b"]
 
 
-def test_squash_and_direct_commits_stand_alone(builder: RepoBuilder, repo: Repository) -> None:
+def test_squash_and_direct_commits_are_changes_of_one_commit(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     for subject in ("Retry (#1)", "Fix", "Again (#2)"):
         builder.commit(subject)
     assert shape(repo)[1:] == [
@@ -92,7 +98,9 @@ def test_adjacent_commits_with_one_request_number_are_a_rebase(
     assert changes(repo)[-1].tip.subject == "G (#3)"
 
 
-def test_an_octopus_brings_all_its_branches(builder: RepoBuilder, repo: Repository) -> None:
+def test_an_octopus_has_the_commits_of_all_its_branches(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     for name in ("a", "b", "c"):
         builder.branch(name, "main")
         builder.commit(f"On {name}", {name: name})
@@ -115,15 +123,14 @@ def test_a_branch_that_merged_main_has_only_its_own_commits(
     builder.checkout("topic")
     builder.merge("main", message="Catch up")
     builder.commit("Topic 2", {"t": "2"})
-    builder.checkout("main")
-    builder.merge("topic", message="Merge topic")
+    builder.merge_back("topic", message="Merge topic")
     assert shape(repo)[1:] == [
         ("direct", None, ["Main 1"]),
         ("merge", None, ["Topic 1", "Catch up", "Topic 2", "Merge topic"]),
     ]
 
 
-def test_criss_cross_merges_bring_each_commit_once(builder: RepoBuilder, repo: Repository) -> None:
+def test_criss_cross_merges_have_each_commit_once(builder: RepoBuilder, repo: Repository) -> None:
     builder.branch("topic")
     builder.commit("Topic", {"t": "1"})
     builder.checkout("main")
@@ -132,8 +139,7 @@ def test_criss_cross_merges_bring_each_commit_once(builder: RepoBuilder, repo: R
     builder.merge(topic, message="Topic into main")
     builder.checkout("topic")
     builder.merge(main, message="Main into topic")
-    builder.checkout("main")
-    builder.merge("topic", message="Merge again")
+    builder.merge_back("topic", message="Merge again")
     assert shape(repo)[1:] == [
         ("direct", None, ["Main"]),
         ("merge", None, ["Topic", "Topic into main"]),
@@ -150,8 +156,7 @@ def test_a_branch_merged_into_a_branch_is_part_of_the_same_change(
     builder.commit("Deeper", {"d": "1"})
     builder.checkout("topic")
     builder.merge("deeper", message="Merge deeper")
-    builder.checkout("main")
-    builder.merge("topic", message="Merge topic")
+    builder.merge_back("topic", message="Merge topic")
     assert shape(repo)[1:] == [("merge", None, ["Topic", "Deeper", "Merge deeper", "Merge topic"])]
 
 
@@ -190,7 +195,7 @@ def test_a_detached_head_has_a_history_and_an_unborn_branch_has_none(
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[dict[str, tuple[str, ...]], str]:
-    """Commits with up to three parents each among the older ones, children before parents, and the tip."""
+    """Draw commits with up to three older parents each, children before parents, and return them with the tip."""
     size = draw(st.integers(1, 25))
     parents: dict[str, tuple[str, ...]] = {}
     for number in range(size):

@@ -1,4 +1,4 @@
-"""Where a trailer goes in a commit message: what git itself reads there afterwards is the judge."""
+"""Tests of adding a trailer to a commit message: git itself must read it afterwards."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def test_the_trailer_comes_after_the_text_and_before_the_comments(case: str) -> 
 
 
 @pytest.mark.parametrize("case", PLACES)
-def test_git_finds_the_trailer_and_all_that_it_found_before(
-    case: str, builder: RepoBuilder
-) -> None:
+def test_git_finds_the_trailer_and_all_earlier_trailers(case: str, builder: RepoBuilder) -> None:
     def trailers(message: str) -> list[str]:
         args = (
             "commit",
@@ -71,7 +69,7 @@ def test_git_finds_the_trailer_and_all_that_it_found_before(
     assert [line for line in trailers(after) if line] == [*filter(None, before), f"{KEY}: a1"]
 
 
-def test_ids_join_those_of_an_earlier_trailer() -> None:
+def test_ids_are_added_to_those_of_an_earlier_trailer() -> None:
     cut = add_ids(f"Do it\n\n{KEY}: a1,\n# c\n b2\n", KEY, ("c3",), HASH)
     assert cut == f"Do it\n\n# c\n{KEY}: a1, b2, c3\n", (
         "git takes comments out before it reads trailers"
@@ -89,7 +87,7 @@ def test_a_message_without_text_gets_no_trailer(message: str) -> None:
     assert add_ids(message, KEY, ("a1",), HASH) is None
 
 
-def test_comments_begin_as_the_configuration_says() -> None:
+def test_comments_start_with_the_configured_sign() -> None:
     assert add_ids("; c\n", KEY, ("a1",), (";",)) is None
     assert add_ids(f"// {SCISSORS}\ntext\n", KEY, ("a1",), ("//",)) is None
     assert add_ids("# text\n; c\n", KEY, ("a1",), (";",)) == f"# text\n\n{KEY}: a1\n; c\n"
@@ -111,10 +109,10 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(LINES, max_size=8))
-def test_nothing_of_a_message_is_lost_and_twice_is_once(lines: list[str]) -> None:
+def test_adding_a_trailer_loses_no_text_and_is_idempotent(lines: list[str]) -> None:
     message = "\n".join(lines)
     once = add_ids(message, KEY, ("a1",), HASH)
     if once is not None:
         assert add_ids(once, KEY, ("a1",), HASH) == once
-        kept = [line for line in once.split("\n") if line and not line.startswith((KEY, " "))]
-        assert kept == [line for line in lines if line and not line.startswith((KEY, " "))]
+        kept_lines = [line for line in once.split("\n") if line and not line.startswith((KEY, " "))]
+        assert kept_lines == [line for line in lines if line and not line.startswith((KEY, " "))]

@@ -1,4 +1,4 @@
-"""Objects are asked of one process that is kept, and of another where that breaks off."""
+"""Tests of reading objects with one long-lived git process, which is replaced when it ends."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Processes = list[subprocess.Popen[bytes]]
 
 @pytest.fixture
 def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
-    """The processes that were started since the test began."""
+    """Record the git processes that are started from now on."""
     begun: Processes = []
     start = subprocess.Popen.__init__
 
@@ -44,26 +44,26 @@ def started(git_calls: Callable[[], list[str]]) -> int:
     return sum("cat-file" in line for line in git_calls())
 
 
-def test_names_and_contents_are_asked_of_one_process(
+def test_names_and_contents_are_read_by_one_process(
     builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
 ) -> None:
     objects.close_all()
     sha = builder.commit("One", {"a.txt": "one\n", "empty": ""})
     before = started(git_calls)
     assert find_commit(repo, "HEAD") == sha
-    found = find_objects(repo, ["HEAD:a.txt", "HEAD:none", "HEAD:empty"])
+    object_ids = find_objects(repo, ["HEAD:a.txt", "HEAD:none", "HEAD:empty"])
     files = [
-        TreeFile("a.txt", found[0] or ""),
+        TreeFile("a.txt", object_ids[0] or ""),
         TreeFile("gone", "0" * 40),
-        TreeFile("empty", found[2] or ""),
+        TreeFile("empty", object_ids[2] or ""),
     ]
-    assert [one.data for one in read_files(repo, files, 100)] == [b"one\n", None, b""]
+    assert [content.data for content in read_files(repo, files, 100)] == [b"one\n", None, b""]
     newer = builder.commit("Two", {"a.txt": "two\n"})
     assert find_commit(repo, "HEAD") == newer, "what a name stands for is never kept"
     assert started(git_calls) - before == 1
 
 
-def test_where_the_process_is_gone_another_answers(
+def test_a_process_that_ended_is_replaced(
     builder: RepoBuilder, repo: Repository, processes: Processes
 ) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
@@ -73,10 +73,12 @@ def test_where_the_process_is_gone_another_answers(
     process.wait()
     (oid,) = find_objects(repo, ["main:a.txt"])
     assert oid
-    assert [one.data for one in read_files(repo, [TreeFile("a.txt", oid)], 100)] == [b"one\n"]
+    assert [content.data for content in read_files(repo, [TreeFile("a.txt", oid)], 100)] == [
+        b"one\n"
+    ]
 
 
-def test_a_git_without_the_command_answers_too(
+def test_a_git_version_without_the_command_is_supported(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
@@ -86,24 +88,26 @@ def test_a_git_without_the_command_answers_too(
     (oid, none) = find_objects(repo, ["main:a.txt", "main:b.txt"])
     assert none is None
     files = [TreeFile("a.txt", oid or ""), TreeFile("gone", "0" * 40)]
-    assert [one.data for one in read_files(repo, files, 100)] == [b"one\n", None]
+    assert [content.data for content in read_files(repo, files, 100)] == [b"one\n", None]
 
 
-def test_more_is_asked_than_a_pipe_holds(builder: RepoBuilder, repo: Repository) -> None:
+def test_requests_larger_than_a_pipe_buffer_are_answered(
+    builder: RepoBuilder, repo: Repository
+) -> None:
     builder.commit("One", {f"{number}.txt": f"{number}\n" * 9_000 for number in range(70)})
     names = [f"HEAD:{number % 71}.txt" for number in range(5_000)]
-    found = find_objects(repo, names)
-    assert [name for name, oid in zip(names, found, strict=True) if oid is None] == [
+    object_ids = find_objects(repo, names)
+    assert [name for name, oid in zip(names, object_ids, strict=True) if oid is None] == [
         "HEAD:70.txt"
     ] * (5_000 // 71)
-    files = [TreeFile(name, oid) for name, oid in zip(names, found, strict=True) if oid][:200]
+    files = [TreeFile(name, oid) for name, oid in zip(names, object_ids, strict=True) if oid][:200]
     assert all(
-        (one.data or b"").startswith(one.file.path[5:].removesuffix(".txt").encode())
-        for one in read_files(repo, files, 1 << 20)
+        (content.data or b"").startswith(content.file.path[5:].removesuffix(".txt").encode())
+        for content in read_files(repo, files, 1 << 20)
     )
 
 
-def test_another_environment_and_another_repository_at_the_same_place_have_their_own(
+def test_another_environment_or_another_repository_at_the_path_has_its_own_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: Processes
 ) -> None:
     builder = make_repo(tmp_path / "repo")
@@ -112,13 +116,13 @@ def test_another_environment_and_another_repository_at_the_same_place_have_their
     monkeypatch.setenv("GIT_TRACE_SETUP", "0")
     assert find_commit(repo, "main") == sha
     shutil.rmtree(builder.path)
-    again = make_repo(tmp_path / "repo")
-    other = again.commit("Other", {"a": "2"})
-    assert find_commit(repo, "main") == other
+    second_repo = make_repo(tmp_path / "repo")
+    other_commit = second_repo.commit("Other", {"a": "2"})
+    assert find_commit(repo, "main") == other_commit
     assert sum(process.poll() is None for process in processes) <= objects.MAX_OPEN
 
 
-def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer(
+def test_a_name_that_crashes_git_is_an_error_and_the_next_request_is_answered(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     sha = builder.commit("One", {"a.txt": "one\n"})
@@ -127,7 +131,7 @@ def test_a_name_that_git_ends_at_is_an_error_and_the_next_question_has_an_answer
     assert find_commit(repo, "main") == sha
 
 
-def test_a_process_that_does_not_answer_ends_with_the_question(
+def test_an_interrupted_request_ends_its_process(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(_: IO[bytes]) -> None:
@@ -147,16 +151,16 @@ def test_a_process_that_does_not_answer_ends_with_the_question(
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="only there a pipe is made smaller"
 )
-def test_pipes_may_be_as_small_as_a_page(
+def test_pipes_of_one_page_are_enough(
     builder: RepoBuilder, repo: Repository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl
 
-    kept: list[subprocess.Popen[bytes]] = []
+    processes: list[subprocess.Popen[bytes]] = []
 
     def start(*args: Any, **options: Any) -> subprocess.Popen[bytes]:
         process = begin(*args, **options)
-        kept.append(process)
+        processes.append(process)
         for pipe in (process.stdin, process.stdout):
             assert pipe
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 4_096)
@@ -166,9 +170,9 @@ def test_pipes_may_be_as_small_as_a_page(
     begin = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", start)
     objects.close_all()
-    stuck = threading.Timer(600, lambda: kept[0].kill())
+    stuck = threading.Timer(600, lambda: processes[0].kill())
     stuck.start()
     assert set(find_objects(repo, ["HEAD:a"] * 3_000)) != {None}
     stuck.cancel()
-    assert kept[0].poll() is None
+    assert processes[0].poll() is None
     objects.close_all()

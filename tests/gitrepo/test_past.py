@@ -1,4 +1,4 @@
-"""Earlier states: which commit a day or a name stands for, and where two histories met."""
+"""Tests of earlier states: the commit of a day or a name, and the merge base of two histories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.repos import RepoBuilder, make_repo
 
 @pytest.fixture
 def builder(tmp_path: Path) -> RepoBuilder:
-    """Commits of 10 and 20 January 2026, late in the day."""
+    """Return a repository with commits of 10 and 20 January 2026, late in the day."""
     repo = make_repo(tmp_path / "repo")
     for day in (10, 20):
         repo.at(datetime(2026, 1, day, 23, 30, tzinfo=UTC)).commit(f"Day {day}", {"a": str(day)})
@@ -50,11 +50,11 @@ def shallow(builder: RepoBuilder, path: Path) -> Repository:
         (date(1, 1, 1), None),
     ],
 )
-def test_a_day_stands_for_the_last_commit_until_its_end(
+def test_the_commit_of_a_day_is_the_last_one_until_its_end(
     builder: RepoBuilder, day: date, expected: str | None
 ) -> None:
-    found = find_commit_of_day(opened(builder), "HEAD", day)
-    assert found == (builder.sha(expected) if expected else None)
+    commit_sha = find_commit_of_day(opened(builder), "HEAD", day)
+    assert commit_sha == (builder.sha(expected) if expected else None)
 
 
 def test_one_walk_finds_the_commits_of_many_days(builder: RepoBuilder) -> None:
@@ -62,11 +62,11 @@ def test_one_walk_finds_the_commits_of_many_days(builder: RepoBuilder) -> None:
     repo = opened(builder)
     days = [*(date(2026, 1, number) for number in range(8, 25)), date(1969, 12, 31)]
     expected = {day: find_commit_of_day(repo, "HEAD", day) for day in days}
-    found = {day: sha for day, sha in expected.items() if sha}
-    assert find_commits_of_days(repo, "HEAD", days) == found
+    expected_commits = {day: sha for day, sha in expected.items() if sha}
+    assert find_commits_of_days(repo, "HEAD", days) == expected_commits
 
 
-def test_of_a_shallow_clone_days_before_its_history_have_no_commit(
+def test_days_before_the_history_of_a_shallow_clone_have_no_commit(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     repo = shallow(builder, tmp_path / "clone")
@@ -74,7 +74,7 @@ def test_of_a_shallow_clone_days_before_its_history_have_no_commit(
     assert find_commits_of_days(repo, "HEAD", days) == {days[0]: builder.sha()}
 
 
-def test_only_first_parents_count(builder: RepoBuilder) -> None:
+def test_only_first_parents_are_searched(builder: RepoBuilder) -> None:
     main = builder.sha()
     builder.branch("topic", "HEAD~1")
     builder.at(datetime(2026, 1, 25, tzinfo=UTC)).commit("Topic", {"b": "b"})
@@ -83,15 +83,17 @@ def test_only_first_parents_count(builder: RepoBuilder) -> None:
     assert find_commit_of_day(opened(builder), "HEAD", date(2026, 1, 26)) == main
 
 
-def test_without_a_commit_there_is_none(tmp_path: Path) -> None:
+def test_an_empty_repository_has_no_commit_of_a_day(tmp_path: Path) -> None:
     assert find_commit_of_day(opened(make_repo(tmp_path / "new")), "HEAD", date(2026, 1, 1)) is None
 
 
-def test_a_commit_has_a_day(builder: RepoBuilder) -> None:
+def test_the_day_of_a_commit(builder: RepoBuilder) -> None:
     assert read_commit_time(opened(builder), builder.sha()).date() == date(2026, 1, 20)
 
 
-def test_a_shallow_clone_says_what_to_fetch(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_the_error_for_a_shallow_clone_names_what_to_fetch(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
     repo, old = shallow(builder, tmp_path / "clone"), builder.sha("HEAD~1")
     assert find_commit_of_day(repo, "HEAD", date(2026, 1, 20)) == builder.sha()
     asks: list[Callable[[], object]] = [
@@ -106,7 +108,7 @@ def test_a_shallow_clone_says_what_to_fetch(builder: RepoBuilder, tmp_path: Path
         assert "git fetch --unshallow" in raised.value.hint
 
 
-def test_histories_meet_or_are_unrelated(builder: RepoBuilder) -> None:
+def test_two_histories_have_a_merge_base_or_none(builder: RepoBuilder) -> None:
     base = builder.sha()
     builder.branch("topic")
     builder.commit("Topic")
@@ -118,17 +120,24 @@ def test_histories_meet_or_are_unrelated(builder: RepoBuilder) -> None:
     assert raised.value.slug == "unrelated-histories"
 
 
-def test_a_name_of_nothing_is_unknown(builder: RepoBuilder) -> None:
+def test_an_unknown_name_is_an_error(builder: RepoBuilder) -> None:
     with pytest.raises(RepositoryError) as raised:
         resolve_past(opened(builder), "nowhere")
     assert raised.value.slug == "unknown-revision"
 
 
-def test_a_time_out_of_the_calendar_is_later_than_all_days(builder: RepoBuilder) -> None:
+def test_an_impossible_time_is_later_than_all_days(builder: RepoBuilder) -> None:
     last = builder.sha()
     tree = builder.git("rev-parse", "HEAD^{tree}")
-    late = "A <a@b.c> 999999999999999 +0000"
-    lines = (f"tree {tree}", f"parent {last}", f"author {late}", f"committer {late}", "", "Late\n")
+    late_identity = "A <a@b.c> 999999999999999 +0000"
+    lines = (
+        f"tree {tree}",
+        f"parent {last}",
+        f"author {late_identity}",
+        f"committer {late_identity}",
+        "",
+        "Late\n",
+    )
     data = "\n".join(lines).encode()
     sha = builder.git("hash-object", "-t", "commit", "-w", "--stdin", input=data)
     days = [date(2026, 1, 20), date(9999, 12, 31)]

@@ -1,4 +1,4 @@
-"""Ids of patches: of which pairs of commits they are, and which patches have none."""
+"""Tests of patch ids: for pairs of commits, and patches without an id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LINES = "".join(f"line {number}\n" for number in range(40))
 
 @pytest.fixture
 def builder(builder_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
-    """`main` with a file, and a branch `topic` of two commits on it."""
+    """Return a repository with a file on `main` and a branch `topic` with two more commits."""
     builder = builder_template.copy(tmp_path / "repo")
     builder.commit("Code", {"app.py": LINES})
     builder.branch("topic")
@@ -25,8 +25,8 @@ def builder(builder_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
     return builder
 
 
-def test_ids_are_of_the_patches_asked_for(builder: RepoBuilder) -> None:
-    """One commit against several, an empty patch between others, more than one batch."""
+def test_the_ids_are_those_of_the_requested_patches(builder: RepoBuilder) -> None:
+    """Cases: one commit against several, an empty patch between others, more than one batch."""
     repo = find_repository(builder.path)
     tip, middle, start = (builder.sha(rev) for rev in ("topic", "topic~1", "main"))
     pairs = [(tip, tip), (tip, start), (tip, middle), (tip, tip), (middle, start), (middle, middle)]

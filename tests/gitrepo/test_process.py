@@ -1,3 +1,5 @@
+"""Tests of running git: failures, exit statuses, input and output, and streams."""
+
 from __future__ import annotations
 
 import os
@@ -11,25 +13,27 @@ from memory_ci.gitrepo.process import ask_git, decode_path, encode_path, run_git
 from tests.repos import RepoBuilder
 
 
-def test_a_failure_says_which_command_failed_and_what_git_said(builder: RepoBuilder) -> None:
+def test_a_failure_names_the_command_and_quotes_git(builder: RepoBuilder) -> None:
     with pytest.raises(RepositoryError) as failure:
         run_git(builder.path, "-c", "core.quotePath=false", "rev-list", "no-such-branch", "--")
     assert failure.value.slug == "git-failed"
     assert failure.value.message == "git rev-list failed: fatal: bad revision 'no-such-branch'"
 
 
-def test_an_exit_status_that_is_expected_is_no_failure(builder: RepoBuilder) -> None:
+def test_an_expected_exit_status_is_not_a_failure(builder: RepoBuilder) -> None:
     assert run_git(builder.path, "config", "no.such.key", ok=(0, 1)) == b""
 
 
-def test_input_reaches_git_and_output_comes_back_as_bytes(builder: RepoBuilder) -> None:
+def test_input_and_output_are_bytes(builder: RepoBuilder) -> None:
     oid = (
         run_git(builder.path, "hash-object", "-w", "--stdin", input=b"\xff\x00\n").strip().decode()
     )
     assert run_git(builder.path, "cat-file", "blob", oid) == b"\xff\x00\n"
 
 
-def test_a_machine_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_without_git_says_that_git_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(RepositoryError) as failure:
         run_git(tmp_path, "version")
@@ -39,13 +43,13 @@ def test_a_machine_without_git_is_told_so(tmp_path: Path, monkeypatch: pytest.Mo
     assert failure.value.slug == "git-missing"
 
 
-def test_a_directory_that_is_gone_is_not_blamed_on_git(tmp_path: Path) -> None:
+def test_a_missing_directory_is_not_reported_as_missing_git(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError, match="gone: No such file or directory") as failure:
         run_git(tmp_path / "gone", "version")
     assert failure.value.slug == "git-failed"
 
 
-def test_a_question_has_three_answers(builder: RepoBuilder) -> None:
+def test_a_yes_no_command_gives_true_false_or_an_error(builder: RepoBuilder) -> None:
     builder.commit("More")
     assert ask_git(builder.path, "merge-base", "--is-ancestor", "HEAD~1", "HEAD")
     assert not ask_git(builder.path, "merge-base", "--is-ancestor", "HEAD", "HEAD~1")
@@ -61,20 +65,20 @@ def test_a_stream_that_fails_at_its_end_raises(builder: RepoBuilder) -> None:
         assert stream.read() == b""
 
 
-def test_much_input_and_much_output_do_not_wait_for_each_other(builder: RepoBuilder) -> None:
+def test_large_input_and_large_output_do_not_deadlock(builder: RepoBuilder) -> None:
     oid = builder.git("rev-parse", "HEAD:README.md")
-    asked = f"{oid}\n".encode() * 5_000
-    with stream_git(builder.path, "cat-file", "--batch", input=asked) as stream:
+    requests = f"{oid}\n".encode() * 5_000
+    with stream_git(builder.path, "cat-file", "--batch", input=requests) as stream:
         assert stream.read().count(b"hello") == 5_000
 
 
-def test_a_stream_may_be_left_before_git_has_read_its_input(builder: RepoBuilder) -> None:
-    asked = b"HEAD:README.md\n" * 100_000
-    with stream_git(builder.path, "cat-file", "--batch", input=asked) as stream:
+def test_a_stream_may_be_closed_before_git_has_read_its_input(builder: RepoBuilder) -> None:
+    requests = b"HEAD:README.md\n" * 100_000
+    with stream_git(builder.path, "cat-file", "--batch", input=requests) as stream:
         assert stream.readline().endswith(b" blob 6\n")
 
 
-def test_much_said_on_standard_error_does_not_stop_the_stream(
+def test_large_output_on_standard_error_does_not_block_the_stream(
     builder: RepoBuilder, wrap_git: Callable[[str], None]
 ) -> None:
     wrap_git("head -c 300000 /dev/zero >&2")
@@ -86,7 +90,7 @@ ENDLESS = 'test "$1" = endless && { echo $$ > pid; exec yes; }'
 
 
 @pytest.mark.parametrize("way_out", ["break", "raise"])
-def test_a_stream_that_is_left_early_ends_git_without_an_error(
+def test_closing_a_stream_early_ends_git_without_an_error(
     builder: RepoBuilder, wrap_git: Callable[[str], None], way_out: str
 ) -> None:
     wrap_git(ENDLESS)
@@ -102,5 +106,5 @@ def test_a_stream_that_is_left_early_ends_git_without_an_error(
         os.kill(pid, 0)
 
 
-def test_a_path_that_is_not_utf_8_survives_the_round_trip() -> None:
+def test_a_path_that_is_not_utf_8_is_passed_and_read_unchanged() -> None:
     assert encode_path(decode_path(b"caf\xe9/\xff")) == b"caf\xe9/\xff"

@@ -1,4 +1,4 @@
-"""Pushing with compare-and-swap: a lost race, a refusal and a failure are told apart; the token stays in its place."""
+"""Tests of pushing with compare-and-swap: a lost race, a refusal and a failure are distinguished."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def repo(place: RepoBuilder) -> Repository:
         ("fatal: Authentication failed for 'https://x/'", None),
     ],
 )
-def test_what_a_remote_says_is_a_lost_race_a_refusal_or_neither(
+def test_the_message_of_a_remote_is_a_lost_race_a_refusal_or_a_failure(
     errors: str, state: str | None
 ) -> None:
     outcome = classify_rejection(
@@ -76,18 +76,16 @@ def test_what_a_remote_says_is_a_lost_race_a_refusal_or_neither(
     assert outcome is None or "To https" not in outcome.detail
 
 
-def test_a_branch_moves_only_from_where_it_was_expected(
-    place: RepoBuilder, repo: Repository
-) -> None:
+def test_a_branch_moves_only_from_its_expected_commit(place: RepoBuilder, repo: Repository) -> None:
     start, remote = place.sha(), connect("origin", {})
-    one = place.commit("One")
-    assert push_tip(repo, remote, "main", one, start).state == "done"
+    commit_sha = place.commit("One")
+    assert push_tip(repo, remote, "main", commit_sha, start).state == "done"
     two = place.commit("Two")
     assert push_tip(repo, remote, "main", two, start).state == "moved"
-    assert find_remote_tip(repo, remote, "main") == one
+    assert find_remote_tip(repo, remote, "main") == commit_sha
 
 
-def test_a_branch_is_made_only_where_there_is_none_and_goes_away_again(
+def test_a_branch_is_created_only_if_it_is_missing_and_can_be_deleted(
     place: RepoBuilder, repo: Repository
 ) -> None:
     remote, tip = connect("origin", {}), place.sha()
@@ -122,7 +120,7 @@ def settings_of(remote: Remote) -> list[tuple[str, str]]:
     ]
 
 
-def test_the_token_is_for_its_server_alone_and_replaces_what_was_set_for_it() -> None:
+def test_the_token_is_sent_to_its_server_only_and_replaces_configured_headers() -> None:
     remote = connect(
         "origin", {"GITHUB_TOKEN": TOKEN, "GITHUB_SERVER_URL": "https://git.example.com"}
     )
@@ -140,40 +138,40 @@ def test_the_token_is_for_its_server_alone_and_replaces_what_was_set_for_it() ->
         {"GITHUB_TOKEN": TOKEN, "GITHUB_SERVER_URL": "http://git.example.com"},
     ],
 )
-def test_no_token_is_sent_where_there_is_none_or_where_others_could_read_it(
+def test_no_token_is_sent_if_it_is_missing_or_could_be_exposed(
     environ: dict[str, str],
 ) -> None:
     assert not any("extraheader" in key for key, _ in settings_of(connect("origin", environ)))
 
 
-def test_gitlab_has_a_token_of_its_own() -> None:
+def test_gitlab_uses_its_own_token() -> None:
     keys = [key for key, _ in settings_of(connect("origin", {"GITLAB_TOKEN": TOKEN}))]
     assert "http.https://gitlab.com/.extraheader" in keys
 
 
-def test_a_branch_follows_ahead_only(place: RepoBuilder, repo: Repository) -> None:
+def test_a_local_branch_is_only_fast_forwarded(place: RepoBuilder, repo: Repository) -> None:
     start = place.sha()
     tip = place.commit("Ahead", {"b.txt": "b"})
     place.git("reset", "-q", "--hard", start)
     assert fast_forward(repo, "refs/heads/main", tip)
     assert (place.path / "b.txt").exists()
     place.git("reset", "-q", "--hard", start)
-    mine = place.commit("Mine")
+    local_commit = place.commit("Mine")
     assert not fast_forward(repo, "refs/heads/main", tip)
     assert not fast_forward(repo, "refs/heads/unknown", tip)
-    assert place.sha() == mine
+    assert place.sha() == local_commit
 
 
-def test_a_branch_that_is_checked_out_nowhere_loses_no_commit_either(
+def test_a_branch_that_is_not_checked_out_loses_no_commit(
     place: RepoBuilder, repo: Repository
 ) -> None:
     start = place.sha()
     tip = place.commit("Ahead")
     place.branch("other", start)
-    mine = place.commit("Mine")
+    local_commit = place.commit("Mine")
     place.checkout("main")
     assert not fast_forward(repo, "refs/heads/other", tip)
-    assert place.sha("other") == mine
+    assert place.sha("other") == local_commit
 
 
 def test_a_branch_stays_while_a_merge_is_underway(place: RepoBuilder, repo: Repository) -> None:

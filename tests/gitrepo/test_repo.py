@@ -1,3 +1,5 @@
+"""Tests of finding a repository, its commits, its work trees and its HEAD."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -32,13 +34,13 @@ def test_a_repository_is_found_from_its_root_and_from_below(builder: RepoBuilder
 
 def test_a_bare_repository_has_no_root(builder: RepoBuilder, tmp_path: Path) -> None:
     bare = builder.bare(tmp_path / "bare.git").path
-    found = find_repository(bare, is_named=True)
-    assert found == Repository(None, bare, bare)
-    assert found.cwd == bare
+    repository = find_repository(bare, is_named=True)
+    assert repository == Repository(None, bare, bare)
+    assert repository.cwd == bare
 
 
 @pytest.mark.parametrize("place", [".", "refs"])
-def test_a_bare_repository_that_nobody_named_is_refused(
+def test_a_bare_repository_that_is_not_named_is_refused(
     builder: RepoBuilder, tmp_path: Path, place: str
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git").path
@@ -99,7 +101,7 @@ def test_a_linked_work_tree_has_its_own_git_dir_and_shares_the_common_one(
     )
 
 
-def test_a_symlinked_way_in_leads_to_the_real_root(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_symlinked_path_gives_the_real_root(builder: RepoBuilder, tmp_path: Path) -> None:
     (builder.path / "sub").mkdir()
     (tmp_path / "way").symlink_to(builder.path / "sub")
     assert find_repository(tmp_path / "way").root == builder.path
@@ -112,16 +114,16 @@ def test_a_repository_is_found_with_one_process(
     assert len(git_calls()) == 1
 
 
-def test_the_repository_of_a_hook_that_started_us_is_not_taken_for_ours(
+def test_git_dir_of_a_calling_hook_is_ignored(
     builder: RepoBuilder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = make_repo(tmp_path / "other")
-    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other.path))
+    other_repo = make_repo(tmp_path / "other")
+    monkeypatch.setenv("GIT_DIR", str(other_repo.path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other_repo.path))
     assert find_repository(builder.path).root == builder.path
 
 
-def test_outside_of_a_repository_the_error_says_what_to_do(tmp_path: Path) -> None:
+def test_the_error_outside_of_a_repository_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(RepositoryError) as failure:
         find_repository(tmp_path)
     assert failure.value.slug == "not-a-repository"
@@ -129,7 +131,7 @@ def test_outside_of_a_repository_the_error_says_what_to_do(tmp_path: Path) -> No
     assert "git init" in failure.value.hint
 
 
-def test_a_repository_of_another_owner_is_refused_in_the_words_of_git(
+def test_a_repository_of_another_owner_is_refused_with_gits_message(
     builder: RepoBuilder, wrap_git: Callable[[str], None]
 ) -> None:
     wrap_git("export GIT_TEST_ASSUME_DIFFERENT_OWNER=1")
@@ -138,7 +140,7 @@ def test_a_repository_of_another_owner_is_refused_in_the_words_of_git(
     assert "safe.directory" in failure.value.message
 
 
-def test_a_commit_is_found_by_every_name(builder: RepoBuilder) -> None:
+def test_a_commit_is_found_by_every_kind_of_name(builder: RepoBuilder) -> None:
     builder.git("tag", "-a", "v1", "-m", "one")
     repo, sha = find_repository(builder.path), builder.sha()
     assert {
@@ -149,7 +151,7 @@ def test_a_commit_is_found_by_every_name(builder: RepoBuilder) -> None:
 @pytest.mark.parametrize(
     "rev", ["nowhere", "--all", "-x", "^HEAD", "HEAD:README.md", "HEAD..HEAD", "", "a\0b", "0" * 40]
 )
-def test_what_names_no_commit_is_an_unknown_revision(repo: Repository, rev: str) -> None:
+def test_a_name_of_no_commit_is_an_unknown_revision(repo: Repository, rev: str) -> None:
     assert find_commit(repo, rev) is None
     with pytest.raises(RepositoryError) as failure:
         resolve_commit(repo, rev)
@@ -207,14 +209,14 @@ def test_a_bare_repository_is_listed_as_such(builder: RepoBuilder, tmp_path: Pat
     )
 
 
-def test_a_separate_git_directory_is_not_taken_for_the_work_tree(tmp_path: Path) -> None:
+def test_a_separate_git_directory_is_not_the_work_tree(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     RepoBuilder(work).git("init", "-q", "-b", "main", f"--separate-git-dir={tmp_path / 'store'}")
     assert list_worktrees(find_repository(work)) == (Worktree(work, "refs/heads/main", False),)
 
 
-def test_a_safe_directory_of_the_environment_is_as_good_as_one_of_a_file(
+def test_a_safe_directory_in_the_environment_is_accepted(
     builder: RepoBuilder, wrap_git: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wrap_git("export GIT_TEST_ASSUME_DIFFERENT_OWNER=1")
@@ -241,7 +243,7 @@ def test_a_safe_directory_of_the_environment_is_as_good_as_one_of_a_file(
 # -- what is kept of git's answers
 
 
-def test_what_a_name_stands_for_is_asked_each_time(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_name_is_resolved_again_each_time(builder: RepoBuilder, repo: Repository) -> None:
     old = builder.sha()
     assert (find_commit(repo, "HEAD"), is_ancestor(repo, "HEAD", old)) == (old, True)
     new = builder.commit("Move on")
@@ -250,23 +252,23 @@ def test_what_a_name_stands_for_is_asked_each_time(builder: RepoBuilder, repo: R
     assert repo.ancestor_pairs == {(old, new)}
 
 
-def test_a_commit_that_was_not_there_is_asked_for_again(
+def test_a_missing_commit_is_searched_again(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
-    other = make_repo(tmp_path / "other")
-    sha = other.commit("Elsewhere")
+    other_repo = make_repo(tmp_path / "other")
+    sha = other_repo.commit("Elsewhere")
     assert find_commit(repo, sha) is None
-    builder.git("fetch", "-q", str(other.path), "main")
+    builder.git("fetch", "-q", str(other_repo.path), "main")
     assert find_commit(repo, sha) == sha
 
 
-def test_contents_are_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_contents_are_cached_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_ci.gitrepo.repo.MAX_KEPT", 100)
     contents = Contents()
     for number in range(50):
-        contents.keep(f"{number}", b"x" * 20)
+        contents.add(f"{number}", b"x" * 20)
         assert sum(map(len, contents.values())) <= 100
-    contents.keep("large", b"x" * 26)
+    contents.add("large", b"x" * 26)
     assert "large" not in contents
 
 
@@ -289,7 +291,7 @@ def test_head_is_read_without_a_process(
     assert find_commit(repo, "HEAD") == expected
 
 
-def test_head_is_asked_of_git_where_its_branch_is_packed(builder: RepoBuilder) -> None:
+def test_head_on_a_packed_branch_is_read_by_git(builder: RepoBuilder) -> None:
     expected = builder.sha()
     builder.git("pack-refs", "--all")
     assert not list((builder.path / ".git/refs/heads").iterdir())

@@ -1,4 +1,4 @@
-"""Sessions kept as refs: nothing of the user's is touched, the same is stored once, a remote gets what it lacks."""
+"""Tests of sessions stored as refs: the user's data is untouched, each session is stored once, remotes get new ones."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ HOSTILE = [
 ]
 
 
-def put(
+def store_session(
     repo: Repository, session_id: str = "s1", data: bytes = b"one\n", when: datetime = WHEN
 ) -> str:
     return store(repo, "claude-code", session_id, {"digest.jsonl": data}, when).oid
 
 
-def refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
+def list_refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
     return builder.git("for-each-ref", "--format=%(refname)", pattern).splitlines()
 
 
-def test_a_session_is_a_commit_without_parents_by_nobody_else(
+def test_a_session_is_a_commit_without_parents_by_memory_ci(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     stored = store(repo, "codex", "s1", {"digest.jsonl": b"one\n", "transcript": b"all\n"}, WHEN)
@@ -70,7 +70,7 @@ def test_a_session_is_a_commit_without_parents_by_nobody_else(
     ]
 
 
-def test_index_work_tree_and_branches_stay_and_no_hook_runs(
+def test_index_work_tree_and_branches_are_unchanged_and_no_hook_runs(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.write("README.md", "changed\n")
@@ -80,48 +80,54 @@ def test_index_work_tree_and_branches_stay_and_no_hook_runs(
     hook = builder.write(".git/hooks/reference-transaction", "#!/bin/sh\nexit 1\n")
     hook.chmod(0o755)
     index, head = (builder.path / ".git" / "index").read_bytes(), builder.sha()
-    put(repo)
+    store_session(repo)
     assert (builder.path / ".git" / "index").read_bytes() == index
     assert (builder.sha(), builder.git("status", "--porcelain")) == (head, "M  README.md")
     delete(repo, list_stored(repo))
-    assert refs(builder) == ["refs/heads/main"]
+    assert list_refs(builder) == ["refs/heads/main"]
 
 
-def test_the_same_session_is_stored_once_and_anywhere_under_the_same_id(
+def test_a_session_is_stored_once_with_the_same_id_in_every_repository(
     repo: Repository, tmp_path: Path
 ) -> None:
     first = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
-    again = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
+    stored_again = store(repo, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN)
     elsewhere = find_repository(make_repo(tmp_path / "other").path)
-    other = store(elsewhere, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN.astimezone())
-    assert (again.is_new, again.oid, other.oid) == (False, first.oid, first.oid)
+    elsewhere_stored = store(
+        elsewhere, "codex", "s1", {"digest.jsonl": b"one\n"}, WHEN.astimezone()
+    )
+    assert (stored_again.is_new, stored_again.oid, elsewhere_stored.oid) == (
+        False,
+        first.oid,
+        first.oid,
+    )
 
 
-def test_a_grown_session_replaces_its_older_self_and_never_the_other_way_round(
+def test_a_longer_session_replaces_a_shorter_one_and_never_the_reverse(
     repo: Repository,
 ) -> None:
-    put(repo)
-    grown = put(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
-    late = store(repo, "claude-code", "s1", {"digest.jsonl": b"one\n"}, WHEN)
-    assert (late.oid, late.is_new) == (grown, False)
+    store_session(repo)
+    grown = store_session(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
+    stored_later = store(repo, "claude-code", "s1", {"digest.jsonl": b"one\n"}, WHEN)
+    assert (stored_later.oid, stored_later.is_new) == (grown, False)
     assert [stored.oid for stored in list_stored(repo)] == [grown]
 
 
-def test_of_two_captures_at_once_the_slower_is_told(
+def test_the_slower_of_two_concurrent_captures_gets_an_error(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
-    other = builder.sha()
+    other_commit = builder.sha()
     wrap_git(
-        f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other};; esac'
+        f'case "$*" in *update-ref*) "$GIT" update-ref {SESSIONS}claude-code/s1 {other_commit};; esac'
     )
     with pytest.raises(RepositoryError) as caught:
-        put(repo)
+        store_session(repo)
     assert caught.value.slug == "ref-moved"
-    assert builder.sha(f"{SESSIONS}claude-code/s1") == other
+    assert builder.sha(f"{SESSIONS}claude-code/s1") == other_commit
 
 
 @pytest.mark.parametrize("session_id", HOSTILE)
-def test_a_hostile_id_names_one_ref_below_its_agent_and_nothing_else(
+def test_a_hostile_id_gives_one_ref_below_its_agent(
     builder: RepoBuilder, repo: Repository, session_id: str
 ) -> None:
     ref = session_ref(session_id, session_id)
@@ -130,19 +136,19 @@ def test_a_hostile_id_names_one_ref_below_its_agent_and_nothing_else(
     builder.git("check-ref-format", ref)
     head = builder.sha("main")
     store(repo, session_id, session_id, {"digest.jsonl": b"x\n"}, WHEN)
-    assert sorted(refs(builder)) == sorted(["refs/heads/main", ref])
+    assert sorted(list_refs(builder)) == sorted(["refs/heads/main", ref])
     assert builder.sha("main") == head
 
 
-def test_two_ids_that_look_alike_stay_two() -> None:
+def test_similar_ids_have_different_refs() -> None:
     assert len({session_ref("a", name) for name in ("x.y", "x y", "x-y", "x/y", "x:y")}) == 5
 
 
 def test_digests_are_read_by_one_process_within_a_limit(
     repo: Repository, git_calls: Callable[[], list[str]]
 ) -> None:
-    put(repo, "a", b"one\n")
-    put(repo, "b", b"x" * 100)
+    store_session(repo, "a", b"one\n")
+    store_session(repo, "b", b"x" * 100)
     store(repo, "codex", "no-digest", {"transcript": b"all\n"}, WHEN)
     stored = list_stored(repo)
     before = len(git_calls())
@@ -152,18 +158,18 @@ def test_digests_are_read_by_one_process_within_a_limit(
     assert len(git_calls()) == before + 1
 
 
-def test_sessions_survive_a_collection_of_garbage(builder: RepoBuilder, repo: Repository) -> None:
-    put(repo)
+def test_sessions_survive_garbage_collection(builder: RepoBuilder, repo: Repository) -> None:
+    store_session(repo)
     builder.git("gc", "-q", "--prune=now")
     assert [data for _, data in read_stored(repo, list_stored(repo))] == [b"one\n"]
 
 
-def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
+def test_only_sessions_that_a_remote_lacks_are_pushed(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, git_calls: Callable[[], list[str]]
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     builder.git("remote", "add", "origin", str(bare.path))
-    put(repo)
+    store_session(repo)
     push(repo, "origin", list_unpushed(repo, "origin"))
     assert list_remote(repo, "origin") == {
         session_ref("claude-code", "s1"): builder.sha(f"{SESSIONS}claude-code/s1")
@@ -172,53 +178,51 @@ def test_a_remote_is_sent_what_it_lacks_and_then_nothing(
     assert list_unpushed(repo, "origin") == ()
     assert [call.split()[0] for call in git_calls()[before:]] == ["for-each-ref"]
     assert len(list_unpushed(repo, "elsewhere")) == 1
-    grown = put(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
+    grown = store_session(repo, data=b"one\ntwo\n", when=WHEN + timedelta(minutes=5))
     push(repo, "origin", list_unpushed(repo, "origin"))
     assert bare.sha(f"{SESSIONS}claude-code/s1") == grown
-    assert not [ref for ref in refs(bare) if ref.startswith(PUSHED)]
+    assert not [ref for ref in list_refs(bare) if ref.startswith(PUSHED)]
 
 
-def test_what_a_remote_has_is_fetched_but_never_over_what_is_here(
+def test_fetching_sessions_never_overwrites_local_ones(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
-    put(bare, "a", b"theirs, older\n")
-    put(bare, "b", b"theirs\n")
+    store_session(bare, "a", b"theirs, older\n")
+    store_session(bare, "b", b"theirs\n")
     builder.git("remote", "add", "origin", str(bare.git_dir))
     repo = find_repository(builder.path)
-    mine = put(repo, "a", b"mine\n", WHEN + timedelta(hours=1))
+    local_session = store_session(repo, "a", b"mine\n", WHEN + timedelta(hours=1))
     assert fetch(repo, "origin") == (session_ref("claude-code", "b"),)
-    assert builder.sha(f"{SESSIONS}claude-code/a") == mine
+    assert builder.sha(f"{SESSIONS}claude-code/a") == local_session
     assert [stored.key for stored in list_unpushed(repo, "origin")] == ["claude-code:a"]
     assert fetch(repo, "origin") == ()
     assert not (builder.path / ".git" / "FETCH_HEAD").exists()
 
 
-def test_what_is_deleted_is_gone_here_or_there(
+def test_a_session_is_deleted_locally_or_on_a_remote(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     builder.git("remote", "add", "origin", str(bare.path))
-    put(repo, "a")
-    put(repo, "b")
+    store_session(repo, "a")
+    store_session(repo, "b")
     push(repo, "origin", list_stored(repo))
     delete(repo, [stored for stored in list_stored(repo) if stored.key.endswith(":a")])
-    assert [ref.rpartition("/")[2] for ref in refs(builder, "refs/memory-ci/")] == ["b", "b"]
+    assert [ref.rpartition("/")[2] for ref in list_refs(builder, "refs/memory-ci/")] == ["b", "b"]
     delete_remote(repo, "origin", [session_ref("claude-code", "a"), "refs/heads/main"])
-    assert refs(bare) == ["refs/heads/main", session_ref("claude-code", "b")]
+    assert list_refs(bare) == ["refs/heads/main", session_ref("claude-code", "b")]
 
 
-def test_a_remote_that_is_not_there_is_an_error_that_may_pass(
-    repo: Repository, tmp_path: Path
-) -> None:
-    put(repo)
+def test_an_unreachable_remote_is_a_temporary_error(repo: Repository, tmp_path: Path) -> None:
+    store_session(repo)
     with pytest.raises(EngineError) as caught:
         push(repo, str(tmp_path / "nowhere"), list_stored(repo))
     assert caught.value.slug == "remote-failed"
     assert len(list_unpushed(repo, str(tmp_path / "nowhere"))) == 1
 
 
-def test_a_remote_that_nobody_knows_is_named_with_the_reason(repo: Repository) -> None:
+def test_the_error_for_an_unknown_remote_names_it(repo: Repository) -> None:
     with pytest.raises(EngineError) as caught:
         list_remote(repo, "nope")
     expected = "the remote 'nope' cannot be used: 'nope' does not appear to be a git repository"
@@ -226,7 +230,7 @@ def test_a_remote_that_nobody_knows_is_named_with_the_reason(repo: Repository) -
     assert "`git remote -v`" in caught.value.hint
 
 
-def test_what_a_remote_and_its_helpers_say_is_one_line_without_a_credential(
+def test_messages_of_a_remote_are_one_line_without_credentials(
     repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     wrap_git(
@@ -242,7 +246,7 @@ def test_what_a_remote_and_its_helpers_say_is_one_line_without_a_credential(
     assert "hunter2" not in caught.value.message
 
 
-def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
+def test_a_remote_that_does_not_answer_is_aborted_with_all_started_processes(
     repo: Repository,
     tmp_path: Path,
     wrap_git: Callable[[str], None],
@@ -271,26 +275,26 @@ def test_a_remote_that_does_not_answer_is_left_with_all_that_was_started(
 
 
 @pytest.mark.parametrize("date", ["253402300800", "99999999999999999", "-5"])
-def test_a_commit_of_a_mad_date_counts_as_old_as_can_be(
+def test_a_commit_with_an_impossible_date_counts_as_the_oldest(
     builder: RepoBuilder, repo: Repository, date: str
 ) -> None:
-    put(repo)
+    store_session(repo)
     tree = builder.git("rev-parse", f"{SESSIONS}claude-code/s1^{{tree}}")
     by = f"a <a@b.example> {date} +0000"
     path = builder.write("commit.txt", f"tree {tree}\nauthor {by}\ncommitter {by}\n\nmad\n")
     oid = builder.git("hash-object", "-t", "commit", "-w", "--literally", str(path))
     builder.git("update-ref", f"{SESSIONS}claude-code/s2", oid)
-    assert [stored.at.year for stored in list_stored(repo)] == [2026, 1970]
+    assert [stored.ended_at.year for stored in list_stored(repo)] == [2026, 1970]
 
 
-def test_a_session_that_ended_before_1970_is_kept_under_the_first_date_of_git(
+def test_a_session_that_ended_before_1970_has_the_first_date_of_git(
     repo: Repository,
 ) -> None:
-    put(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
-    assert [stored.at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
+    store_session(repo, when=datetime(1931, 5, 1, tzinfo=UTC))
+    assert [stored.ended_at for stored in list_stored(repo)] == [datetime(1970, 1, 1, tzinfo=UTC)]
 
 
-def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(
+def test_a_ref_that_is_not_a_session_is_neither_listed_nor_fetched(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = builder.bare(tmp_path / "bare.git")
@@ -301,7 +305,7 @@ def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(
         str(bare.path),
         *(f"{head}:{SESSIONS}{name}" for name in ("codex", "a/b/c", "a/x.y", "é/s")),
     )
-    put(find_repository(bare.path, is_named=True))
+    store_session(find_repository(bare.path, is_named=True))
     repo = find_repository(builder.path)
     assert list(list_remote(repo, str(bare.path))) == [session_ref("claude-code", "s1")]
     assert fetch(repo, str(bare.path)) == (session_ref("claude-code", "s1"),)
@@ -309,11 +313,11 @@ def test_a_ref_that_no_session_has_is_neither_listed_nor_fetched(
     assert [stored.key for stored in list_stored(repo)] == ["claude-code:s1"]
 
 
-def test_a_session_that_git_cannot_put_here_keeps_no_other_away(
+def test_a_session_that_cannot_be_fetched_does_not_block_others(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     bare = find_repository(builder.bare(tmp_path / "bare.git").path, is_named=True)
-    put(bare)
+    store_session(bare)
     store(bare, "codex", "s2", {"digest.jsonl": b"two\n"}, WHEN)
     repo = find_repository(builder.path)
     builder.git(

@@ -1,4 +1,4 @@
-"""Buried trailers: a squash or a rebase is joined with the commits that it was made from, and with no others."""
+"""Tests of buried trailers: a squash or rebase is matched with the commits it was made from, and with no others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Calls = Callable[[], list[str]]
 
 @pytest.fixture
 def builder(topic_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
-    """`main` with a file, and a branch `topic` of two commits on it, of which the first has trailers."""
+    """Return a repository with a file on `main` and a branch `topic` of two commits; the first has trailers."""
     return topic_template.copy(tmp_path / "repo")
 
 
@@ -31,6 +31,7 @@ def builder(topic_template: RepoBuilder, tmp_path: Path) -> RepoBuilder:
 def topic_template(
     builder_template: RepoBuilder, tmp_path_factory: pytest.TempPathFactory
 ) -> RepoBuilder:
+    """Make a repository with a branch `topic` of two commits; the first has trailers."""
     builder = builder_template.copy(tmp_path_factory.mktemp("topic") / "repo")
     builder.commit("Code", {"app.py": LINES})
     builder.branch("topic")
@@ -46,7 +47,7 @@ def squash(builder: RepoBuilder, branch: str = "topic", message: str = "Retry ch
 
 
 def move_on(builder: RepoBuilder) -> None:
-    """Main moves on, in another part of the same file and in one of its own."""
+    """Commit to main: a change of another part of the same file, and a new file."""
     builder.commit(
         "Meanwhile", {"app.py": LINES.replace("line 35\n", "other\n"), "other.py": "1\n"}
     )
@@ -62,25 +63,27 @@ def search(builder: RepoBuilder) -> BuriedTrailers:
 
 
 def find(builder: RepoBuilder, request: Collection[str] = ()) -> tuple[OriginalCommit, ...]:
-    """What is found for the newest change of main."""
+    """Return the commits that are matched with the newest change of main."""
     return search(builder).find(list_changes(builder)[-1], request)
 
 
 # -- ways to join
 
 
-def test_a_squash_is_joined_by_its_tree(builder: RepoBuilder) -> None:
+def test_a_squash_is_matched_by_its_tree(builder: RepoBuilder) -> None:
     squash(builder)
     assert find(builder) == (OriginalCommit(builder.sha("topic~1"), "tree", (GIVEN, USED)),)
 
 
-def test_a_squash_on_a_branch_that_moved_on_is_joined_by_its_patch(builder: RepoBuilder) -> None:
+def test_a_squash_after_other_commits_is_matched_by_its_patch(builder: RepoBuilder) -> None:
     move_on(builder)
     squash(builder)
     assert find(builder) == (OriginalCommit(builder.sha("topic~1"), "patch-id", (GIVEN, USED)),)
 
 
-def test_a_branch_that_took_main_in_is_known_by_its_patch_against_it(builder: RepoBuilder) -> None:
+def test_a_branch_that_merged_main_is_matched_by_its_patch_against_main(
+    builder: RepoBuilder,
+) -> None:
     move_on(builder)
     builder.checkout("topic")
     builder.merge("main")
@@ -90,7 +93,7 @@ def test_a_branch_that_took_main_in_is_known_by_its_patch_against_it(builder: Re
     assert find(builder) == (OriginalCommit(builder.sha("topic~2"), "patch-id", (GIVEN, USED)),)
 
 
-def test_all_commits_of_a_branch_that_have_trailers_count_oldest_first(
+def test_all_commits_with_trailers_of_a_branch_count_oldest_first(
     builder: RepoBuilder,
 ) -> None:
     builder.checkout("topic")
@@ -104,8 +107,8 @@ def test_all_commits_of_a_branch_that_have_trailers_count_oldest_first(
     )
 
 
-def test_commits_of_a_rebase_are_joined_one_by_one(builder: RepoBuilder) -> None:
-    """As a forge does that words them anew; the second one was changed on the way."""
+def test_commits_of_a_rebase_are_matched_one_by_one(builder: RepoBuilder) -> None:
+    """A forge may reword the commits of a rebase. The second commit is changed, too."""
     builder.checkout("topic")
     builder.commit(f"Log it\n\n{TRAILERS}", {"log.py": "1\n"})
     builder.commit(f"Say it\n\n{TRAILERS}", {"say.py": "1\n"})
@@ -115,29 +118,31 @@ def test_commits_of_a_rebase_are_joined_one_by_one(builder: RepoBuilder) -> None
         builder.git("cherry-pick", "-n", commit)
         builder.commit(f"Part {number} (#1)", {"log.py": "2\n"} if commit == "topic~1" else None)
     assert list_changes(builder)[-1].kind == "rebase"
-    assert [(one.sha, one.how) for one in find(builder)] == [
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [
         (builder.sha("topic~3"), "patch-id"),
         (builder.sha("topic"), "patch-id"),
     ]
 
 
-def test_a_commit_that_was_picked_onto_main_is_joined_alone(builder: RepoBuilder) -> None:
+def test_a_cherry_picked_commit_is_matched_alone(builder: RepoBuilder) -> None:
     builder.checkout("topic")
     builder.commit(f"Log it\n\n{TRAILERS}", {"log.py": "1\n"})
     builder.checkout("main")
     builder.git("cherry-pick", "-n", "topic~2")
     builder.commit("Retry, as on the topic")
-    assert [(one.sha, one.how) for one in find(builder)] == [(builder.sha("topic~2"), "patch-id")]
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [
+        (builder.sha("topic~2"), "patch-id")
+    ]
 
 
-def test_a_binary_file_is_known_by_what_it_holds(builder: RepoBuilder) -> None:
+def test_a_binary_file_is_matched_by_its_content(builder: RepoBuilder) -> None:
     for name, data in (("one", b"\0one"), ("two", b"\0two")):
         builder.branch(name, "main")
         builder.commit(f"Icon {name}\n\n{TRAILERS}", {"icon.png": data, "icon.txt": "icon\n"})
     builder.checkout("main")
     move_on(builder)
     squash(builder, "one")
-    assert [one.sha for one in find(builder)] == [builder.sha("one")]
+    assert [commit.sha for commit in find(builder)] == [builder.sha("one")]
     builder.git("branch", "-D", "one")
     assert find(builder) == ()
 
@@ -156,15 +161,17 @@ def test_a_request_names_commits_that_no_branch_holds(builder: RepoBuilder) -> N
     assert find(builder, listed) == (OriginalCommit(listed[0], "pull request", (GIVEN, USED)),)
 
 
-def test_a_request_goes_before_what_is_merely_alike(builder: RepoBuilder) -> None:
+def test_commits_of_the_request_precede_similar_commits(builder: RepoBuilder) -> None:
     builder.branch("other")
     listed = builder.commit(f"Other\n\n{TRAILERS}", {"other.py": "1\n"})
     builder.checkout("main")
     squash(builder)
-    assert [(one.sha, one.how) for one in find(builder, [listed])] == [(listed, "pull request")]
+    assert [(commit.sha, commit.how) for commit in find(builder, [listed])] == [
+        (listed, "pull request")
+    ]
 
 
-def test_what_a_request_lists_and_main_holds_belongs_to_another_change(
+def test_commits_of_a_request_that_are_on_main_belong_to_another_change(
     builder: RepoBuilder,
 ) -> None:
     builder.git("merge", "-q", "--ff-only", "topic")
@@ -175,43 +182,43 @@ def test_what_a_request_lists_and_main_holds_belongs_to_another_change(
 @pytest.mark.parametrize(
     "ref", ["refs/pull/1/head", "refs/merge-requests/1/head", "refs/remotes/origin/pr/1"]
 )
-def test_the_ref_of_a_request_stands_for_its_branch(builder: RepoBuilder, ref: str) -> None:
+def test_the_ref_of_a_request_is_searched_like_its_branch(builder: RepoBuilder, ref: str) -> None:
     commit = builder.sha("topic~1")
     builder.git("update-ref", ref, "topic")
     builder.git("branch", "-D", "topic")
     builder.git("merge", "-q", "--squash", ref)
     builder.commit("Retry charges (#1)")
-    assert [(one.sha, one.how) for one in find(builder)] == [(commit, "tree")]
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [(commit, "tree")]
 
 
 @pytest.mark.parametrize("message", ["Retry charges (#2)", "Retry charges"])
-def test_the_ref_of_another_request_proves_nothing(builder: RepoBuilder, message: str) -> None:
-    """Anybody may open a request with the same content and trailers of their liking."""
+def test_the_ref_of_another_request_is_ignored(builder: RepoBuilder, message: str) -> None:
+    """Anybody can open a request with the same content and any trailers."""
     squash(builder, message=message)
     builder.git("update-ref", "refs/pull/1/head", "topic")
     builder.git("branch", "-D", "topic")
     assert find(builder) == ()
 
 
-def test_a_remote_branch_is_a_branch(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_remote_branches_are_searched(builder: RepoBuilder, tmp_path: Path) -> None:
     squash(builder)
     builder.git("clone", "-q", ".", str(tmp_path / "clone"))
-    assert [one.how for one in find(RepoBuilder(tmp_path / "clone", builder.clock))] == ["tree"]
+    assert [commit.how for commit in find(RepoBuilder(tmp_path / "clone", builder.clock))] == [
+        "tree"
+    ]
 
 
 # -- what is not joined
 
 
-def test_a_branch_that_does_something_else_is_not_joined(builder: RepoBuilder) -> None:
+def test_a_branch_with_other_changes_is_not_matched(builder: RepoBuilder) -> None:
     builder.commit("Retry otherwise (#1)", {"app.py": LINES.replace("line 3\n", "try again\n")})
     assert find(builder) == ()
 
 
 @pytest.mark.parametrize("texts", [[None], ["away\n", LINES]])
-def test_what_changes_nothing_is_joined_with_nothing(
-    builder: RepoBuilder, texts: list[str | None]
-) -> None:
-    """Neither with an empty commit, nor with a branch that ends where main stands anyway."""
+def test_an_empty_change_matches_nothing(builder: RepoBuilder, texts: list[str | None]) -> None:
+    """Neither an empty commit matches, nor a branch whose tree equals that of main."""
     builder.git("branch", "-D", "topic")
     builder.branch("empty")
     builder.commit(f"Nothing\n\n{TRAILERS}")
@@ -223,7 +230,7 @@ def test_what_changes_nothing_is_joined_with_nothing(
     assert find(builder) == ()
 
 
-def test_a_branch_without_changes_is_not_joined_with_a_return_to_its_tree(
+def test_a_branch_without_changes_does_not_match_a_commit_that_restores_its_tree(
     builder: RepoBuilder,
 ) -> None:
     builder.git("branch", "-D", "topic")
@@ -236,22 +243,21 @@ def test_a_branch_without_changes_is_not_joined_with_a_return_to_its_tree(
     assert find(builder) == ()
 
 
-def test_a_merge_brings_its_commits_along(builder: RepoBuilder) -> None:
+def test_a_merge_has_its_own_commits(builder: RepoBuilder) -> None:
     builder.merge("topic", message="Merge pull request #1 from ann/topic")
     assert find(builder) == (OriginalCommit(builder.sha("topic~1"), "commit", (GIVEN, USED)),)
 
 
-def test_a_merge_is_not_searched_for(builder: RepoBuilder) -> None:
+def test_merges_are_not_searched(builder: RepoBuilder) -> None:
     builder.branch("plain")
     squash(builder, message="Without trailers")
-    builder.checkout("main")
-    builder.merge("plain", message="Merge pull request #1 from ann/plain")
+    builder.merge_back("plain", message="Merge pull request #1 from ann/plain")
     assert find(builder) == ()
-    assert [one.how for one in find(builder, [builder.sha("topic~1")])] == ["pull request"]
+    assert [commit.how for commit in find(builder, [builder.sha("topic~1")])] == ["pull request"]
 
 
-def test_a_merge_of_main_into_a_branch_is_not_what_main_did(builder: RepoBuilder) -> None:
-    """Against its first parent it is the same patch as that of main, and a hook gives it the branch's trailers."""
+def test_a_merge_of_main_into_a_branch_does_not_match_changes_of_main(builder: RepoBuilder) -> None:
+    """Its patch against the first parent equals that of main, and a hook adds the branch's trailers to it."""
     builder.commit("Of others (#1)", {"other.py": "1\n"})
     builder.checkout("topic")
     builder.merge("main", message=f"Merge branch 'main' into topic\n\n{TRAILERS}")
@@ -259,21 +265,23 @@ def test_a_merge_of_main_into_a_branch_is_not_what_main_did(builder: RepoBuilder
     assert find(builder) == ()
 
 
-def test_the_first_commit_of_all_is_joined_with_nothing(builder: RepoBuilder) -> None:
+def test_the_root_commit_matches_nothing(builder: RepoBuilder) -> None:
     builder.checkout("topic")
     builder.commit(f"Greet\n\n{TRAILERS}", {"README.md": "hi\n"})
     builder.checkout("main")
     assert search(builder).find(list_changes(builder)[0]) == ()
 
 
-def test_a_deleted_branch_gives_nothing(builder: RepoBuilder) -> None:
+def test_a_deleted_branch_is_not_found(builder: RepoBuilder) -> None:
     squash(builder)
     builder.git("branch", "-D", "topic")
     assert find(builder, ["1" * 40]) == ()
 
 
-def test_a_shallow_clone_gives_what_it_holds(builder: RepoBuilder, tmp_path: Path) -> None:
-    """No branch begins anywhere there, so that neither its tree nor its patch says what it did."""
+def test_a_shallow_clone_matches_only_complete_commits(
+    builder: RepoBuilder, tmp_path: Path
+) -> None:
+    """The start of a branch is missing there, so neither its tree nor its patch can be compared."""
     start = builder.sha("main")
     squash(builder)
     path = tmp_path / "clone"
@@ -283,38 +291,38 @@ def test_a_shallow_clone_gives_what_it_holds(builder: RepoBuilder, tmp_path: Pat
     clone = RepoBuilder(path, builder.clock)
     (change,) = list_changes(builder, start)
     assert search(clone).find(change) == ()
-    assert [one.how for one in search(clone).find(change, [builder.sha("topic~1")])] == [
+    assert [commit.how for commit in search(clone).find(change, [builder.sha("topic~1")])] == [
         "pull request"
     ]
 
 
-def test_a_ref_to_what_is_not_there_is_passed_over(builder: RepoBuilder) -> None:
+def test_a_ref_to_a_missing_object_is_ignored(builder: RepoBuilder) -> None:
     squash(builder)
     (builder.path / ".git" / "refs" / "heads" / "broken").write_text("1" * 40 + "\n")
-    assert [one.how for one in find(builder)] == ["tree"]
+    assert [commit.how for commit in find(builder)] == ["tree"]
 
 
-def test_unrelated_histories_are_passed_over(builder: RepoBuilder) -> None:
+def test_unrelated_histories_are_ignored(builder: RepoBuilder) -> None:
     builder.git("checkout", "-q", "--orphan", "other", "topic")
     builder.commit(f"All at once\n\n{TRAILERS}")
     builder.checkout("main")
     squash(builder)
-    assert [one.sha for one in find(builder)] == [builder.sha("topic~1")]
+    assert [commit.sha for commit in find(builder)] == [builder.sha("topic~1")]
 
 
 # -- which of several
 
 
-def test_of_two_branches_with_one_tree_the_newest_counts(builder: RepoBuilder) -> None:
+def test_of_two_branches_with_equal_trees_the_newest_counts(builder: RepoBuilder) -> None:
     builder.branch("again", "topic~2")
     builder.git("checkout", "-q", "topic", "--", ".")
     newest = builder.commit(f"Retry, in one commit\n\n{TRAILERS}")
     builder.checkout("main")
     squash(builder)
-    assert [one.sha for one in find(builder)] == [newest]
+    assert [commit.sha for commit in find(builder)] == [newest]
 
 
-def test_a_commit_is_given_to_one_change(builder: RepoBuilder) -> None:
+def test_a_commit_is_matched_with_one_change_only(builder: RepoBuilder) -> None:
     squash(builder)
     builder.git("revert", "--no-edit", "main")
     builder.git("revert", "--no-edit", "main")
@@ -322,22 +330,22 @@ def test_a_commit_is_given_to_one_change(builder: RepoBuilder) -> None:
     assert [len(finder.find(change)) for change in list_changes(builder)] == [0, 0, 1, 0, 0]
 
 
-def test_own_trailers_end_the_search_if_they_say_what_was_given(
+def test_a_squash_with_its_own_trailer_of_served_entries_is_not_searched(
     builder: RepoBuilder, git_calls: Calls
 ) -> None:
-    own = squash(builder, message=f"Retry charges (#1)\n\n* Retry\n\n  {TRAILERS}")
+    squash_commit = squash(builder, message=f"Retry charges (#1)\n\n* Retry\n\n  {TRAILERS}")
     (change,) = list_changes(builder)[-1:]
     finder, started = search(builder), len(git_calls())
     assert finder.find(change, [builder.sha("topic~1")]) == (
-        OriginalCommit(own, "commit", (GIVEN, USED)),
+        OriginalCommit(squash_commit, "commit", (GIVEN, USED)),
     )
     assert len(git_calls()) == started + 1, "the test's own"
 
 
-def test_other_trailers_of_its_own_come_first(builder: RepoBuilder) -> None:
-    own = squash(builder, message="Retry charges (#1)\n\nMemory-Used: k1\n")
-    assert [(one.sha, one.how) for one in find(builder)] == [
-        (own, "commit"),
+def test_other_trailers_of_the_squash_come_first(builder: RepoBuilder) -> None:
+    squash_commit = squash(builder, message="Retry charges (#1)\n\nMemory-Used: k1\n")
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [
+        (squash_commit, "commit"),
         (builder.sha("topic~1"), "tree"),
     ]
 
@@ -345,7 +353,7 @@ def test_other_trailers_of_its_own_come_first(builder: RepoBuilder) -> None:
 # -- what it costs, and what may not disturb it
 
 
-def test_without_candidates_git_is_asked_once(builder: RepoBuilder, git_calls: Calls) -> None:
+def test_without_candidates_git_is_called_once(builder: RepoBuilder, git_calls: Calls) -> None:
     squash(builder)
     move_on(builder)
     builder.git("branch", "-D", "topic")
@@ -357,7 +365,7 @@ def test_without_candidates_git_is_asked_once(builder: RepoBuilder, git_calls: C
     assert "-n2000" in call
 
 
-def test_a_search_asks_for_few_things_and_never_twice(
+def test_a_search_takes_few_git_calls_and_repeats_none(
     builder: RepoBuilder, git_calls: Calls
 ) -> None:
     move_on(builder)
@@ -377,15 +385,13 @@ def test_a_search_asks_for_few_things_and_never_twice(
 COMMANDS = ("log", "for-each-ref", "cat-file", "diff-tree", "patch-id", "merge-base")
 
 
-def test_patches_are_not_asked_for_where_paths_differ(
-    builder: RepoBuilder, git_calls: Calls
-) -> None:
+def test_patches_are_not_computed_if_paths_differ(builder: RepoBuilder, git_calls: Calls) -> None:
     builder.commit("Another (#1)", {"other.py": "1\n"})
     assert find(builder) == ()
     assert not any("diff-tree" in line for line in git_calls())
 
 
-def test_the_newest_200_branches_are_looked_through(builder: RepoBuilder) -> None:
+def test_the_newest_200_branches_are_searched(builder: RepoBuilder) -> None:
     squash(builder)
     start, old = builder.sha("main~1"), builder.sha("topic~1")
     branches = "".join(
@@ -396,10 +402,10 @@ def test_the_newest_200_branches_are_looked_through(builder: RepoBuilder) -> Non
     builder.git("fast-import", "--quiet", input=branches.encode())
     assert find(builder) == ()
     builder.git("branch", "-q", "-D", "b200")
-    assert [one.sha for one in find(builder)] == [old]
+    assert [commit.sha for commit in find(builder)] == [old]
 
 
-def test_the_settings_of_a_user_change_nothing(builder: RepoBuilder) -> None:
+def test_settings_of_the_user_do_not_change_the_result(builder: RepoBuilder) -> None:
     builder.commit(
         "Blank lines", {"app.py": LINES.replace("line 4\n", "\n").replace("line 1\n", "\n")}
     )
@@ -449,10 +455,10 @@ def test_the_settings_of_a_user_change_nothing(builder: RepoBuilder) -> None:
         )
         == plain
     )
-    assert [one.how for one in find(builder)] == ["patch-id"]
+    assert [commit.how for commit in find(builder)] == ["patch-id"]
 
 
-def test_hostile_names_and_messages_do_no_harm(builder: RepoBuilder) -> None:
+def test_hostile_names_and_messages_are_handled(builder: RepoBuilder) -> None:
     hostile = (
         "Retry\n\n\x1b[31mcommit 1234\ndiff --git a/x b/x\nMemory-Retrieved: $(touch x) --all\n"
     )
@@ -462,12 +468,12 @@ def test_hostile_names_and_messages_do_no_harm(builder: RepoBuilder) -> None:
     builder.checkout("main")
     move_on(builder)
     squash(builder, builder.sha("refs/heads/x;$(touch${IFS}y)`z`"))
-    found = find(builder)
-    assert [one.sha for one in found] == [builder.sha("refs/heads/topic~1"), newest]
-    assert found[-1].trailers == (("Memory-Retrieved", "$(touch x) --all"),)
+    commits = find(builder)
+    assert [commit.sha for commit in commits] == [builder.sha("refs/heads/topic~1"), newest]
+    assert commits[-1].trailers == (("Memory-Retrieved", "$(touch x) --all"),)
 
 
-def test_a_squash_is_joined_by_its_patch_in_a_repository_of_long_ids(tmp_path: Path) -> None:
+def test_a_squash_is_matched_by_its_patch_in_a_sha256_repository(tmp_path: Path) -> None:
     builder = make_repo(tmp_path / "long", "sha256")
     builder.commit("Begin", {"a": "a\n"})
     builder.branch("topic")
@@ -475,4 +481,4 @@ def test_a_squash_is_joined_by_its_patch_in_a_repository_of_long_ids(tmp_path: P
     builder.checkout("main")
     builder.commit("Meanwhile", {"b": "b\n"})
     squash(builder)
-    assert [(one.sha, one.how) for one in find(builder)] == [(commit, "patch-id")]
+    assert [(commit.sha, commit.how) for commit in find(builder)] == [(commit, "patch-id")]

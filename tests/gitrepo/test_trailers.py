@@ -1,3 +1,5 @@
+"""Tests of reading and formatting trailers."""
+
 from __future__ import annotations
 
 import pytest
@@ -84,12 +86,12 @@ pairs = st.lists(st.tuples(st.sampled_from(KEYS), st.text("abc.-é1", min_size=1
 
 
 @given(pairs)
-def test_what_is_formatted_is_found_again(pairs: tuple[tuple[str, str], ...]) -> None:
+def test_a_formatted_trailer_is_read_back(pairs: tuple[tuple[str, str], ...]) -> None:
     assert find_trailers(f"Subject\n\n{format_trailers(pairs)}\n", KEYS) == pairs
 
 
 @given(st.text())
-def test_any_message_can_be_read(message: str) -> None:
+def test_any_message_is_read_without_an_error(message: str) -> None:
     for key, value in find_trailers(message, KEYS):
         assert key in KEYS
         assert value
@@ -101,6 +103,6 @@ def test_a_value_of_several_lines_is_folded_into_one() -> None:
     )
 
 
-def test_ids_are_split_at_commas_and_spaces_and_come_once() -> None:
+def test_ids_are_split_at_commas_and_spaces_and_are_unique() -> None:
     assert split_ids("a, b  c,,a") == ("a", "b", "c")
     assert split_ids(" ") == ()

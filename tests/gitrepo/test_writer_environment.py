@@ -1,4 +1,4 @@
-"""No hook, setting or variable of the user takes part."""
+"""Tests of the commit writer: no hook, setting or variable of the user takes effect."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from memory_ci.gitrepo.writer import PlannedCommit
 from tests.gitrepo.writing import WHEN, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
-def test_no_hook_no_signature_and_no_setting_of_the_user_takes_part(
+def test_hooks_signatures_and_settings_of_the_user_have_no_effect(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
     hooks = builder.path / ".git" / "hooks"
@@ -49,15 +49,15 @@ def test_no_hook_no_signature_and_no_setting_of_the_user_takes_part(
 def test_git_variables_of_a_calling_hook_are_ignored(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = make_repo(tmp_path / "other")
-    other.commit("Theirs", {"theirs.md": "t\n"})
-    theirs = state(other)
-    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
-    monkeypatch.setenv("GIT_WORK_TREE", str(other.path))
-    monkeypatch.setenv("GIT_INDEX_FILE", str(other.path / ".git" / "index"))
-    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other.path / ".git" / "objects"))
+    other_repo = make_repo(tmp_path / "other")
+    other_repo.commit("Theirs", {"theirs.md": "t\n"})
+    theirs = state(other_repo)
+    monkeypatch.setenv("GIT_DIR", str(other_repo.path / ".git"))
+    monkeypatch.setenv("GIT_WORK_TREE", str(other_repo.path))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(other_repo.path / ".git" / "index"))
+    monkeypatch.setenv("GIT_OBJECT_DIRECTORY", str(other_repo.path / ".git" / "objects"))
     monkeypatch.setenv("GIT_AUTHOR_DATE", "@1 +0000")
     tip = write(repo, series({"MEMORY.md": b"m\n"}))
     assert builder.git("log", "-1", "--format=%at", tip) == str(int(WHEN.timestamp()))
     assert builder.git("status", "--porcelain") == ""
-    assert state(other) == theirs
+    assert state(other_repo) == theirs

@@ -1,4 +1,4 @@
-"""A branch that moves, a full disk, and paths that git does not take leave all as it was."""
+"""Tests of failures of the commit writer: a moved branch, a full disk and refused paths change nothing."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ import pytest
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.repo import Repository, find_repository
-from memory_ci.memory.workspace import open_committed
+from memory_ci.memory.workspace import open_unconfigured
 from tests.gitrepo.writing import MAIN, refused, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
-def test_an_expectation_that_is_out_of_date_is_refused(
-    builder: RepoBuilder, repo: Repository
-) -> None:
+def test_an_outdated_expected_commit_is_refused(builder: RepoBuilder, repo: Repository) -> None:
     old = builder.sha()
     builder.commit("Someone else", {"MEMORY.md": "theirs\n"})
     assert refused(repo, series({"MEMORY.md": b"m\n"}), expected=old).slug == "ref-moved"
@@ -70,7 +68,7 @@ def test_one_of_two_concurrent_writers_succeeds_and_the_other_gets_an_error(
 @pytest.mark.parametrize(
     "step", ["hash-object", "read-tree", "update-index", "write-tree", "commit-tree", "update-ref"]
 )
-def test_a_step_that_fails_leaves_all_as_it_was(
+def test_a_failing_step_changes_nothing(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None], step: str
 ) -> None:
     wrap_git(
@@ -105,7 +103,7 @@ except RepositoryError as error:
 
 
 @pytest.mark.parametrize(("limit", "slug"), [(1000, "write-failed"), (6000, "git-failed")])
-def test_a_full_disk_leaves_all_as_it_was(
+def test_a_full_disk_changes_nothing(
     builder: RepoBuilder, scratch: Path, monkeypatch: pytest.MonkeyPatch, limit: int, slug: str
 ) -> None:
     builder.commit("Many", {f"a-name-to-fill-the-index-{number}": "x" for number in range(100)})
@@ -113,19 +111,19 @@ def test_a_full_disk_leaves_all_as_it_was(
     monkeypatch.setenv("TMPDIR", str(scratch))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", LIMITED, str(builder.path), str(limit)],
         capture_output=True,
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == slug
+    assert completed.stdout.strip() == slug
     assert state(builder) == before
     assert list(builder.path.glob(".git/*.lock")) == []
 
 
 @pytest.mark.parametrize("step", ["checkout-index", "update-index"])
-def test_where_the_files_cannot_be_written_nothing_is_committed(
+def test_nothing_is_committed_if_the_files_cannot_be_written(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None], step: str
 ) -> None:
     builder.commit("Memory", {"MEMORY.md": "m\n", "old name.md": "o\n"})
@@ -135,11 +133,11 @@ def test_where_the_files_cannot_be_written_nothing_is_committed(
         write(repo, series({"MEMORY.md": b"n\n", "old name.md": None}))
     assert failure.value.slug == "write-failed"
     wrap_git("")
-    assert open_committed(builder.path).findings == ()
+    assert open_unconfigured(builder.path).findings == ()
     assert state(builder) == before
 
 
-def test_a_branch_that_cannot_move_leaves_the_files_as_they_were(
+def test_the_files_are_unchanged_if_the_branch_cannot_move(
     builder: RepoBuilder, repo: Repository, wrap_git: Callable[[str], None]
 ) -> None:
     builder.commit("Memory", {"MEMORY.md": "m\n", "old name.md": "o\n"})
@@ -151,7 +149,7 @@ def test_a_branch_that_cannot_move_leaves_the_files_as_they_were(
 
 
 def special(builder: RepoBuilder, path: Path) -> None:
-    """A link to a file, a link to a directory, a submodule and an executable, committed."""
+    """Commit a link to a file, a link to a directory, a submodule and an executable."""
     module = make_repo(path / "module")
     module.commit("Module", {"x.md": "x\n"})
     builder.git("update-index", "--add", "--cacheinfo", f"160000,{module.sha()},module")
@@ -198,7 +196,7 @@ def test_a_path_that_git_refuses_is_an_error(
     assert repr(path) in error.message
 
 
-def test_two_files_of_one_commit_that_exclude_each_other_are_an_error(
+def test_two_conflicting_paths_of_one_commit_are_an_error(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     assert refused(repo, series({"a": b"1\n", "a/b.md": b"2\n"})).slug == "git-failed"

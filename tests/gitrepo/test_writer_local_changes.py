@@ -1,4 +1,4 @@
-"""Local changes, merges and busy work trees stop the writer first."""
+"""Tests of the commit writer: local changes, merges and busy work trees stop it before it writes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from memory_ci.gitrepo.repo import Repository
 from tests.gitrepo.writing import refused, series, write
 from tests.repos import RepoBuilder
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
-def test_other_staged_modified_and_untracked_files_stay_as_they_are(
+def test_other_staged_modified_and_untracked_files_are_unchanged(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.commit(
@@ -109,7 +109,7 @@ def test_a_local_change_of_a_file_to_be_written_stops_the_run_first(
     assert builder.git("count-objects", "-v") == objects
 
 
-def test_an_unmerged_file_stops_the_run_as_does_any_merge_in_progress(
+def test_an_unmerged_file_or_a_merge_in_progress_stops_the_run(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.branch("topic")

@@ -1,4 +1,4 @@
-"""Linked, bare, detached and removed work trees."""
+"""Tests of the commit writer with linked, bare, detached and removed work trees."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.writing import MAIN, refused, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
-def test_a_branch_that_is_checked_out_elsewhere_is_brought_along_there(
+def test_a_branch_that_is_checked_out_in_another_work_tree_is_updated_there(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
     linked = builder.worktree(tmp_path / "linked", "memory")
@@ -27,7 +27,7 @@ def test_a_branch_that_is_checked_out_elsewhere_is_brought_along_there(
     assert state(builder)[1:] == before
 
 
-def test_a_local_change_in_another_work_tree_stops_the_run_as_well(
+def test_a_local_change_in_another_work_tree_stops_the_run(
     builder: RepoBuilder, repo: Repository, tmp_path: Path
 ) -> None:
     linked = builder.worktree(tmp_path / "linked", "memory")
@@ -38,12 +38,12 @@ def test_a_local_change_in_another_work_tree_stops_the_run_as_well(
     linked.write("MEMORY.md", "mine\n").unlink()
 
 
-def test_a_write_may_start_from_a_linked_work_tree_and_from_a_directory_that_is_gone(
+def test_a_write_may_start_from_a_linked_work_tree_and_from_a_removed_directory(
     builder: RepoBuilder, tmp_path: Path
 ) -> None:
     linked = builder.worktree(tmp_path / "linked", "memory")
-    gone = builder.worktree(tmp_path / "gone", "gone")
-    subprocess.run(["rm", "-r", gone.path], check=True)
+    removed_tree = builder.worktree(tmp_path / "gone", "gone")
+    subprocess.run(["rm", "-r", removed_tree.path], check=True)
     write(find_repository(linked.path), series({"MEMORY.md": b"m\n"}))
     write(find_repository(linked.path), series({"MEMORY.md": b"g\n"}), ref="refs/heads/gone")
     assert (builder.path / "MEMORY.md").read_text() == "m\n"
@@ -51,21 +51,21 @@ def test_a_write_may_start_from_a_linked_work_tree_and_from_a_directory_that_is_
     assert not (linked.path / "MEMORY.md").exists()
 
 
-def test_a_bare_repository_is_written_as_well(builder: RepoBuilder, tmp_path: Path) -> None:
+def test_a_bare_repository_is_written(builder: RepoBuilder, tmp_path: Path) -> None:
     bare = builder.bare(tmp_path / "bare.git")
     write(find_repository(bare.path, is_named=True), series({"a/MEMORY.md": b"m\n"}))
     assert bare.show("main", "a/MEMORY.md") == "m\n"
     assert not (bare.path / "index").exists()
 
 
-def test_a_detached_work_tree_is_left_alone(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_detached_work_tree_is_unchanged(builder: RepoBuilder, repo: Repository) -> None:
     builder.git("checkout", "-q", "--detach")
     before = state(builder)[1:]
     write(repo, series({"MEMORY.md": b"m\n"}))
     assert state(builder)[1:] == before
 
 
-def test_a_symbolic_branch_moves_its_target_and_the_work_tree_of_that(
+def test_writing_to_a_symbolic_branch_moves_its_target_and_updates_its_work_tree(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.git("symbolic-ref", "refs/heads/master", MAIN)
@@ -77,7 +77,7 @@ def test_a_symbolic_branch_moves_its_target_and_the_work_tree_of_that(
 
 
 @pytest.mark.parametrize("inside", [".", "theirs", "ours"])
-def test_a_directory_made_anew_where_a_work_tree_was_is_left_alone(
+def test_a_new_directory_at_the_path_of_a_removed_work_tree_is_unchanged(
     builder: RepoBuilder, repo: Repository, tmp_path: Path, inside: str
 ) -> None:
     theirs = make_repo(tmp_path / "theirs")

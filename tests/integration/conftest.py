@@ -1,4 +1,4 @@
-"""A project with honest work, and who attacks it."""
+"""Fixtures for attacks: a project with honest work, and an attacker of a copy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.project import Project, copy_project, make_project
 
 @pytest.fixture(scope="session")
 def scene(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """A project with a marked learning and a session that are honest, and nothing recorded yet."""
+    """Make a project with a marked commit and a session, both honest, from which nothing is recorded yet."""
     folder = tmp_path_factory.mktemp("scene")
     project = make_project(folder / "shop")
     do_honest_work(project, folder)

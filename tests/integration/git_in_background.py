@@ -1,4 +1,4 @@
-"""Commands of git, and runs in the background that stop where a test wants."""
+"""Functions that run git commands, and pause runs in the background."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from tests.project import Project
 
 
 class Done(NamedTuple):
-    """What git made of a command: its exit status and all that was printed."""
+    """The result of a git command: exit status and output."""
 
     status: int
     printed: str
 
 
 def run_git(place: Path, command: str, **options: object) -> Done:
-    done = subprocess.run(
+    """Run a git command and return its result."""
+    completed = subprocess.run(
         ["git", *command.split()],
         cwd=place,
         capture_output=True,
         check=False,
         **options,  # type: ignore[call-overload] # named by the test
     )
-    return Done(done.returncode, (done.stdout + done.stderr).decode())
+    return Done(completed.returncode, (completed.stdout + completed.stderr).decode())
 
 
 PAUSING = """#!{python}
@@ -52,16 +53,16 @@ def pause(*args):
     return connection
 
 database.connect = pause
-prewarm.detach.__defaults__ = (3600,)
+prewarm.detach_process.__defaults__ = (3600,)
 sys.argv = ["memory-ci", *sys.argv[4:]]
 from memory_ci.__main__ import main
 main()
 """
-"""A Python whose first run in the background stops at the index, says so in one named pipe, and goes on by another."""
+"""A Python that pauses the first background run at the index: one named pipe reports it, another continues it."""
 
 
 class Paused(NamedTuple):
-    """Where a run stops: `await_run` gives its number once it is there."""
+    """A run that is paused; `await_run` returns its process id once it is paused."""
 
     started: Path
     ready: Path
@@ -76,7 +77,7 @@ class Paused(NamedTuple):
 
 @contextmanager
 def pausing(project: Project, tmp_path: Path) -> Iterator[Paused]:
-    """Let the next run in the background stop at the index until the end of the block."""
+    """Pause the next background run at the index until the end of the block."""
     paused = Paused(*(tmp_path / name for name in Paused._fields))
     os.mkfifo(paused.ready)
     os.mkfifo(paused.go)

@@ -1,6 +1,6 @@
-"""The part of a GitHub runner that our composite actions need: expressions in `env:`, bash steps, outputs.
+"""The parts of a GitHub runner that our composite actions need: expressions in `env:`, bash steps, outputs.
 
-Steps with `uses:` are passed over, as those of a cache without a hit.
+Steps with `uses:` are skipped, like those of a cache without a hit.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ EXPRESSION = re.compile(r"\$\{\{ *(.+?) *\}\}")
 
 
 class Finished(NamedTuple):
-    """How an action ended: its outputs and what it printed."""
+    """The result of an action: its outputs and its printed text."""
 
     outputs: Mapping[str, str]
     printed: str
 
 
 def load_yaml(path: Path) -> dict[str, Any]:
-    """The last document of a file; `on` stays a word, which YAML 1.1 takes for a truth value."""
+    """Return the last document of a file; `on` stays a string, which YAML 1.1 reads as true."""
     documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader))
     loaded: dict[str, Any] = documents[-1]
     return loaded
 
 
 class ActionRunner:
-    """Runs actions in a work tree, with the environment that a runner gives."""
+    """Runs actions in a work tree with the environment of a runner."""
 
     def __init__(self, work: Path, scratch: Path, env: Mapping[str, str]) -> None:
         self.work, self.scratch, self.env = work, scratch, env
@@ -40,34 +40,36 @@ class ActionRunner:
         self.temp.mkdir()
 
     def run(self, action: Path, **inputs: str) -> Finished:
-        """Run `action`/action.yml; an input's name has `_` for `-`. A step that fails raises AssertionError."""
+        """Run `action`/action.yml; `_` in an input's name becomes `-`. A failing step raises AssertionError."""
         described = load_yaml(action / "action.yml")
-        given = {name.replace("_", "-"): value for name, value in inputs.items()}
-        assert given.keys() <= described["inputs"].keys()
-        known = {
-            name: given.get(name, one.get("default", ""))
-            for name, one in described["inputs"].items()
+        given_inputs = {name.replace("_", "-"): value for name, value in inputs.items()}
+        assert given_inputs.keys() <= described["inputs"].keys()
+        input_values = {
+            name: given_inputs.get(name, description.get("default", ""))
+            for name, description in described["inputs"].items()
         }
-        context = {f"inputs.{name}": self._evaluate(value, {}) for name, value in known.items()}
+        context = {
+            f"inputs.{name}": self._evaluate(value, {}) for name, value in input_values.items()
+        }
         printed = ""
         for step in described["runs"]["steps"]:
             if "run" in step:
-                outputs, said = self._step(action, step, context)
-                printed += said
+                outputs, step_output = self._step(action, step, context)
+                printed += step_output
                 context |= {
                     f"steps.{step.get('id')}.outputs.{name}": value
                     for name, value in outputs.items()
                 }
-        wanted = {
-            name: self._evaluate(one["value"], context)
-            for name, one in described["outputs"].items()
+        output_values = {
+            name: self._evaluate(description["value"], context)
+            for name, description in described["outputs"].items()
         }
-        return Finished(wanted, printed)
+        return Finished(output_values, printed)
 
     def _step(
         self, action: Path, step: Mapping[str, Any], context: Mapping[str, str]
     ) -> tuple[dict[str, str], str]:
-        """As the runner does it: a script file, `bash --noprofile --norc -eo pipefail` (docs.github.com, `shell`)."""
+        """Run a step like the runner: a script file with `bash --noprofile --norc -eo pipefail` (docs.github.com, `shell`)."""
         script, outputs = self.scratch / "step.sh", self.scratch / "outputs"
         script.write_text(step["run"], encoding="utf-8")
         outputs.write_text("", encoding="utf-8")
@@ -79,20 +81,22 @@ class ActionRunner:
             "GITHUB_ACTIONS": "true",
             "CI": "true",
         }
-        asked = {
+        step_env = {
             name: self._evaluate(value, context) for name, value in step.get("env", {}).items()
         }
         assert step["shell"] == "bash"
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)]
-        env = {**os.environ, **variables, **self.env, **asked}
-        done = subprocess.run(
+        env = {**os.environ, **variables, **self.env, **step_env}
+        completed = subprocess.run(
             command, cwd=self.work, env=env, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, f"{step['name']}: {done.stdout}{done.stderr}"
-        return read_outputs(outputs.read_text(encoding="utf-8")), done.stdout + done.stderr
+        assert completed.returncode == 0, f"{step['name']}: {completed.stdout}{completed.stderr}"
+        return read_outputs(
+            outputs.read_text(encoding="utf-8")
+        ), completed.stdout + completed.stderr
 
     def _evaluate(self, text: str, context: Mapping[str, str]) -> str:
-        """Expressions that name a value; of `a || b` the first that is not empty."""
+        """Replace expressions that name a value; `a || b` gives the first that is not empty."""
 
         def value(match: re.Match[str]) -> str:
             return next(
@@ -103,8 +107,8 @@ class ActionRunner:
 
 
 def read_outputs(text: str) -> dict[str, str]:
-    """As a runner reads GITHUB_OUTPUT: `name<<delimiter`, lines, the delimiter."""
-    found: dict[str, str] = {}
+    """Read GITHUB_OUTPUT like a runner: `name<<delimiter`, lines, the delimiter."""
+    outputs: dict[str, str] = {}
     lines = iter(text.splitlines())
     for line in lines:
         name, mark, delimiter = line.partition("<<")
@@ -112,5 +116,5 @@ def read_outputs(text: str) -> dict[str, str]:
         value: list[str] = []
         while (line := next(lines)) != delimiter:
             value.append(line)
-        found[name] = "\n".join(value)
-    return found
+        outputs[name] = "\n".join(value)
+    return outputs

@@ -1,4 +1,4 @@
-"""The Action, the workflow and the GitLab component: their rules, and their shell steps run by a real bash."""
+"""Tests of the Action, the workflow and the GitLab component: their rules, and their shell steps in a real bash."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def list_steps(steps: list[dict[str, Any]]) -> list[str]:
 def test_every_input_and_output_is_described_and_every_input_is_used(action: Path) -> None:
     described = load_yaml(action / "action.yml")
     text = (action / "action.yml").read_text(encoding="utf-8")
-    for name, one in {**described["inputs"], **described["outputs"]}.items():
-        assert one["description"], name
+    for name, description in {**described["inputs"], **described["outputs"]}.items():
+        assert description["description"], name
     unused = [
         name for name in described["inputs"] if not re.search(rf"\binputs\.{name}\b(?!-)", text)
     ]
@@ -63,7 +63,7 @@ def test_no_script_touches_the_path_or_the_environment_of_later_steps() -> None:
         assert "${{" not in text
 
 
-def test_what_others_wrote_is_pinned_to_a_commit() -> None:
+def test_actions_of_others_are_pinned_to_a_commit() -> None:
     places = [*(path / "action.yml" for path in ACTIONS), WORKFLOW]
     used = [
         name
@@ -74,7 +74,7 @@ def test_what_others_wrote_is_pinned_to_a_commit() -> None:
     assert [name for name in used if not PINNED.fullmatch(name) and not OURS.fullmatch(name)] == []
 
 
-def test_the_workflow_gives_each_job_the_least() -> None:
+def test_the_workflow_gives_each_job_minimal_permissions() -> None:
     workflow = load_yaml(WORKFLOW)
     jobs = workflow["jobs"]
     assert workflow["permissions"] == {}
@@ -93,7 +93,7 @@ def test_the_workflow_gives_each_job_the_least() -> None:
     assert all("timeout-minutes" in job for job in jobs.values())
 
 
-def test_the_workflow_asks_the_actions_for_what_they_have() -> None:
+def test_the_workflow_uses_only_inputs_and_outputs_that_the_actions_have() -> None:
     for job in load_yaml(WORKFLOW)["jobs"].values():
         for step in job["steps"]:
             if OURS.fullmatch(step["uses"]):
@@ -122,16 +122,16 @@ def test_the_component_has_the_same_three_jobs_and_pastes_no_input_into_a_script
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
-    """A project whose `origin` is a bare repository."""
-    made = make_project(tmp_path / "shop")
-    made.git("clone", "-q", "--bare", ".", str(tmp_path / "remote.git"))
-    made.git("remote", "add", "origin", str(tmp_path / "remote.git"))
-    return made
+    """Return a project whose `origin` is a bare repository."""
+    new_project = make_project(tmp_path / "shop")
+    new_project.git("clone", "-q", "--bare", ".", str(tmp_path / "remote.git"))
+    new_project.git("remote", "add", "origin", str(tmp_path / "remote.git"))
+    return new_project
 
 
 @pytest.fixture
 def runner(project: Project, tmp_path: Path) -> ActionRunner:
-    """A runner on whose PATH `memory-ci` is this checkout's: that is what `install: skip` is for."""
+    """Return a runner on whose PATH `memory-ci` is this checkout's, which `install: skip` requires."""
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
     command.write_text(
@@ -150,7 +150,7 @@ def runner(project: Project, tmp_path: Path) -> ActionRunner:
 
 
 def on_pull_request(runner: ActionRunner, project: Project, title: str = "") -> None:
-    """The event of a pull request against main."""
+    """Set the event of a pull request against main."""
     repo = {"full_name": "acme/shop"}
     request = {
         "title": title,
@@ -166,18 +166,18 @@ def on_pull_request(runner: ActionRunner, project: Project, title: str = "") -> 
     }
 
 
-def test_the_action_records_pushes_and_says_so(
+def test_the_action_records_pushes_and_reports_it(
     runner: ActionRunner, project: Project, tmp_path: Path
 ) -> None:
-    done = runner.run(ACTION, install="skip", engine="rules", push="push")
+    result = runner.run(ACTION, install="skip", engine="rules", push="push")
     remote = RepoBuilder(tmp_path / "remote.git")
     assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
-    assert (done.outputs["job"], done.outputs["learned"], done.outputs["tip"]) == (
+    assert (result.outputs["job"], result.outputs["learned"], result.outputs["tip"]) == (
         "record",
         "2",
         remote.sha("main"),
     )
-    assert done.outputs["index-key"].startswith("memory-ci-index-v")
+    assert result.outputs["index-key"].startswith("memory-ci-index-v")
     assert "## Memory: 2 learnings" in (tmp_path / "summary.md").read_text()
 
 
@@ -187,14 +187,14 @@ def test_one_job_extracts_and_another_applies(
     before, plan = project.sha(), tmp_path / "plan.json"
     assert runner.run(ACTION, install="skip", extract=str(plan)).outputs["commits"] == "0"
     assert project.sha() == before
-    done = runner.run(
+    result = runner.run(
         ACTION, install="skip", apply=str(plan), push="none", engine="command"
     )  # one that cannot be had
-    assert done.outputs["commits"] == "1"
+    assert result.outputs["commits"] == "1"
     assert project.sha() != before
 
 
-def test_a_report_is_written_where_it_is_asked_for_and_its_fault_fails_nothing(
+def test_a_report_is_written_to_the_requested_path_and_its_failure_fails_no_job(
     runner: ActionRunner, project: Project, tmp_path: Path
 ) -> None:
     page = runner.temp / "memory-report.html"
@@ -216,7 +216,7 @@ def test_a_dry_run_changes_nothing(runner: ActionRunner, project: Project) -> No
     assert project.git("for-each-ref") == before
 
 
-def test_verify_needs_no_secret_and_fails_on_what_it_finds(
+def test_verify_needs_no_secret_and_fails_on_findings(
     runner: ActionRunner, project: Project
 ) -> None:
     project.branch("topic")
@@ -228,16 +228,16 @@ def test_verify_needs_no_secret_and_fails_on_what_it_finds(
         runner.run(ACTION / "verify", install="skip")
 
 
-def test_a_job_is_given_what_fits_its_task_and_its_commits_say_so(
+def test_a_job_is_served_entries_for_its_task_and_its_commits_name_them(
     runner: ActionRunner, project: Project
 ) -> None:
     project.record()
     hostile = "retry a failed charge in the client\n$(touch pwned) `touch pwned` --help"
-    done = runner.run(ACTION / "retrieve", install="skip", task=hostile)
-    assert "Retries live in src/client.py" in done.outputs["memory"]
-    assert "the old form" not in done.printed
-    assert Path(done.outputs["file"]).read_text().strip() == done.outputs["memory"].strip()
-    ids = done.outputs["ids"].split()
+    result = runner.run(ACTION / "retrieve", install="skip", task=hostile)
+    assert "Retries live in src/client.py" in result.outputs["memory"]
+    assert "the old form" not in result.printed
+    assert Path(result.outputs["file"]).read_text().strip() == result.outputs["memory"].strip()
+    ids = result.outputs["ids"].split()
     assert ids
     project.write("src/client.py", "two\n")
     project.git("-c", "user.name=Agent", "commit", "-q", "-a", "-m", "Retry less")
@@ -245,11 +245,11 @@ def test_a_job_is_given_what_fits_its_task_and_its_commits_say_so(
     assert "Memory-Retrieved:" in project.git("log", "-1", "--format=%B")
 
 
-def test_a_task_that_memory_knows_nothing_of_gives_empty_outputs(
+def test_a_task_without_matching_entries_gives_empty_outputs(
     runner: ActionRunner, project: Project
 ) -> None:
-    done = runner.run(ACTION / "retrieve", install="skip", task="zebra")
-    assert (done.outputs["memory"].strip(), done.outputs["ids"]) == ("", "")
+    result = runner.run(ACTION / "retrieve", install="skip", task="zebra")
+    assert (result.outputs["memory"].strip(), result.outputs["ids"]) == ("", "")
 
 
 FAKE_PYTHON = """#!/bin/sh
@@ -259,7 +259,7 @@ printf '#!/bin/sh\\necho "$@" >> "%s/pip"\\n' "$RUNNER_TEMP" > "$3/bin/python"
 ln -s "$MEMORY_CI" "$3/bin/memory-ci"
 chmod +x "$3/bin/python"
 """
-"""A python3 without a pip, which makes the environment of the action, and refuses all else."""
+"""A python3 without pip that makes the action's virtual environment and refuses everything else."""
 
 
 def test_memory_ci_is_installed_from_the_source_of_the_action_and_by_hashes(
@@ -282,7 +282,7 @@ def test_memory_ci_is_installed_from_the_source_of_the_action_and_by_hashes(
     assert ours.endswith(f"--no-build-isolation {ROOT}")
 
 
-def test_without_a_memory_ci_on_the_path_skip_says_so(
+def test_install_skip_without_memory_ci_on_the_path_is_an_error(
     runner: ActionRunner, project: Project, tmp_path: Path
 ) -> None:
     (tmp_path / "bin" / "memory-ci").unlink()

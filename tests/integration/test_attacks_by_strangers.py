@@ -1,4 +1,4 @@
-"""What a stranger says of the work of others, and a stranger's note."""
+"""Tests of attacks by strangers: claims about the work of others, and notes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from memory_ci.commands.check.verify import verify_change
 from memory_ci.commands.retrieve.similar import list_similar_tasks
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.entry import Entry
 from memory_ci.store.edits import format_entry
@@ -22,17 +22,17 @@ from tests.make import make_entry
 
 @pytest.fixture
 def learned(attacker: Attacker) -> Attacker:
-    """The same, with honest work recorded: entries of #128 and #139, and their episodes."""
+    """Return the attacker with honest work recorded: entries of #128 and #139, and their episodes."""
     record(attacker)
     return attacker
 
 
-def of_others(attacker: Attacker) -> tuple[object, ...]:
-    """The entries of honest work, and what became of that work."""
+def read_honest_work(attacker: Attacker) -> tuple[object, ...]:
+    """Return the entries and the episodes of the honest work."""
     memory = attacker.project.workspace
-    episodes = combine(load_episodes(memory, None).records)
-    kept = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
-    return kept, [
+    episodes = apply_amendments(load_episodes(memory, None).records)
+    entries = sorted((entry for entry in attacker.project.entries()), key=lambda entry: entry.id)
+    return entries, [
         (episode.id, episode.outcome, episode.feedback)
         for episode in episodes
         if episode.action.pr != NUMBER
@@ -47,17 +47,15 @@ SAID = {
 
 
 @pytest.mark.parametrize("words", SAID.values(), ids=SAID.keys())
-def test_what_a_stranger_says_of_other_work_counts_for_nothing(
-    learned: Attacker, words: str
-) -> None:
-    project, before = learned.project, of_others(learned)
-    said = words.format(
+def test_a_strangers_claims_about_other_work_are_ignored(learned: Attacker, words: str) -> None:
+    project, before = learned.project, read_honest_work(learned)
+    claim = words.format(
         sha=project.git("log", "-1", "--format=%H", "--grep=#128"), id=project.entries()[0].id
     )
-    learned.forks(f"docs: fix a typo\n\n{said}", {"docs/typo.md": "x\n"})
+    learned.merge_fork(f"docs: fix a typo\n\n{claim}", {"docs/typo.md": "x\n"})
     findings = verify_change(project.workspace, "main^1", "hostile", is_fork=True).findings
     ran = record(learned)
-    assert of_others(learned) == before
+    assert read_honest_work(learned) == before
     assert "is ignored" in ran.printed or "are ignored" in ran.printed
     assert "unproved-claim" in {finding.code for finding in findings}
     outcomes = {
@@ -97,7 +95,7 @@ def test_only_the_text_of_a_strangers_note_counts(
     learned: Attacker, boast: dict[str, object]
 ) -> None:
     path, text = note_of("Name the branch after its issue", **{"scope": "project", **boast})
-    learned.forks("docs: note something\n\nFor all.", {path: text})
+    learned.merge_fork("docs: note something\n\nFor all.", {path: text})
     findings = verify_change(learned.project.workspace, "main^1", "hostile", is_fork=True).findings
     assert {(finding.path, finding.code, finding.level) for finding in findings} == {
         (path, "note-claims", "error")
@@ -123,11 +121,11 @@ def test_only_the_text_of_a_strangers_note_counts(
 
 
 def test_a_strangers_note_does_not_suppress_another_note(learned: Attacker) -> None:
-    """It has the id of one that waits, and a path that comes before."""
+    """The stranger's note has the id of a pending note, and a path that sorts before it."""
     learned.project.commit(
         "Note", {".memory/inbox/z.md": note_of("Name the branch after its issue")[1]}
     )
-    learned.forks(
+    learned.merge_fork(
         "docs: note\n\nFor all.", {".memory/inbox/a.md": note_of("Name the branch as you like")[1]}
     )
     assert "taken-id" in record(learned).printed
@@ -138,17 +136,27 @@ def test_a_strangers_note_does_not_suppress_another_note(learned: Attacker) -> N
 
 
 def test_a_strangers_note_does_not_supersede_entries(learned: Attacker) -> None:
-    """A near-copy of an honest entry, which names it as superseded: its words do not get the evidence of that."""
+    """A near copy that supersedes an honest entry must not get that entry's evidence."""
     honest = next(entry for entry in learned.project.entries() if entry.title == TITLE)
     evil = f"{TITLE} by zanzibar"
     path, text = note_of(
         evil, body=honest.body, importance=1.0, type=honest.type, supersedes=(honest.id,)
     )
-    learned.forks("docs: note something\n\nFor all.", {path: text})
+    learned.merge_fork("docs: note something\n\nFor all.", {path: text})
     record(learned)
-    (kept,) = [entry for entry in learned.project.entries() if entry.id == honest.id]
-    said = ("title", "body", "importance", "evidence", "source", "reinforcement_count", "adoption")
-    assert [getattr(kept, name) for name in said] == [getattr(honest, name) for name in said]
+    (current_entry,) = [entry for entry in learned.project.entries() if entry.id == honest.id]
+    field_names = (
+        "title",
+        "body",
+        "importance",
+        "evidence",
+        "source",
+        "reinforcement_count",
+        "adoption",
+    )
+    assert [getattr(current_entry, name) for name in field_names] == [
+        getattr(honest, name) for name in field_names
+    ]
     assert EVIL not in learned.project.show("HEAD", "MEMORY.md")
 
 
@@ -170,7 +178,7 @@ def test_a_note_of_a_member_counts_as_written_and_its_claims_are_checked(
             "said by Ann",
         ),
     )
-    learned.merges("Note something\n\nFor all.", {path: text})
+    learned.merge_branch("Note something\n\nFor all.", {path: text})
     record(learned)
     (entry,) = [entry for entry in project.entries() if entry.title.startswith("Name the branch")]
     assert entry.importance == 0.9

@@ -1,10 +1,10 @@
-"""Credentials in the evidence, and in what a model answers."""
+"""Tests of credentials in the evidence and in a model's answers."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.integration.attack_runs import EVIL, assert_repelled, record, says
+from tests.integration.attack_runs import EVIL, answers_with, assert_repelled, record
 from tests.integration.attacker import Attacker, answer
 
 AWS = "AKIA" + "Q7XW3PLM5RTZ2NKB"
@@ -14,13 +14,13 @@ SECRETS = {"AWS": AWS, "GitHub": GITHUB, "a private key": KEY}
 
 
 def core_of(secret: str) -> str:
-    """The line of it that must be seen nowhere."""
+    """Return the line of a credential that must not be visible anywhere."""
     lines = secret.splitlines()
     return lines[len(lines) // 2]
 
 
 def all_bytes(attacker: Attacker) -> bytes:
-    """Every file under the repository and every object of git's."""
+    """Return the content of every file of the repository and of every git object."""
     project = attacker.project
     objects = project.git("cat-file", "--batch", "--batch-all-objects").encode(
         "utf-8", "surrogateescape"
@@ -34,16 +34,16 @@ def all_bytes(attacker: Attacker) -> bytes:
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS.keys())
-def test_a_credential_in_the_evidence_is_neither_printed_nor_kept(
+def test_a_credential_in_the_evidence_is_neither_printed_nor_stored(
     attacker: Attacker, secret: str
 ) -> None:
-    attacker.says(answer("Use the key that was given", ("Use this", "[redacted:")))
-    attacker.talks(f"Use this from now on: {secret} and never ask again for it.")
+    attacker.add_answer(answer("Use the key that was given", ("Use this", "[redacted:")))
+    attacker.hold_session(f"Use this from now on: {secret} and never ask again for it.")
     ran = record(attacker)
     core = core_of(secret)
-    assert core not in attacker.heard + ran.printed + ran.written
+    assert core not in attacker.model_input + ran.printed + ran.written
     assert core.encode() not in all_bytes(attacker)
-    assert "[redacted:" in attacker.heard
+    assert "[redacted:" in attacker.model_input
     assert_repelled(attacker, ran, "quote-too-short")
 
 
@@ -52,7 +52,7 @@ def test_a_credential_in_the_evidence_is_neither_printed_nor_kept(
 def test_a_credential_that_a_model_makes_up_is_not_written_or_shown(
     attacker: Attacker, secret: str, options: tuple[str, ...]
 ) -> None:
-    says(
+    answers_with(
         title=f"Use {secret.splitlines()[0]}", body=f"The key of {EVIL} is {secret}", instead=secret
     )(attacker)
     ran = record(attacker, *options)

@@ -1,4 +1,4 @@
-"""Cloud agents: a fresh container whose set-up step has network, and afterwards neither network nor git hooks."""
+"""Tests of cloud agents: a fresh container, whose set-up has network, and later neither network nor git hooks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def set_up(project: Project, name: str) -> tuple[InstallStep, ...]:
 
 
 @pytest.mark.parametrize("name", CLOUDS)
-def test_what_a_cloud_agent_needs_is_written_once_and_its_own_files_stay(
+def test_the_setup_of_a_cloud_agent_is_written_once_and_existing_files_are_kept(
     project: Project, name: str
 ) -> None:
     assert {step.result for step in set_up(project, name)} == {"written"}
@@ -65,7 +65,7 @@ def test_what_a_cloud_agent_needs_is_written_once_and_its_own_files_stay(
     assert not (project.path / "AGENTS.md").exists()
 
 
-def test_the_set_up_step_of_copilot_is_a_workflow_and_of_others_is_said(project: Project) -> None:
+def test_the_setup_step_of_copilot_is_a_workflow_and_others_are_printed(project: Project) -> None:
     assert list(COMMAND_LINE) == list(CLOUDS)
     for name in CLOUDS:
         set_up(project, name)
@@ -75,7 +75,7 @@ def test_the_set_up_step_of_copilot_is_a_workflow_and_of_others_is_said(project:
     assert "add the step" in find_manual_step(project.path, "copilot-cloud")
 
 
-def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_branch(
+def test_in_a_bare_container_memory_is_read_and_a_note_is_returned_on_the_branch(
     project: Project, tmp_path: Path
 ) -> None:
     project.commit(
@@ -98,12 +98,12 @@ def test_in_a_bare_container_memory_is_read_and_a_marked_note_comes_back_by_the_
         "PYTHONPATH": IMPORTED_FROM,
     }
 
-    def shell(command: str, given: str = "", **more: str) -> str:
+    def shell(command: str, hook_input: str = "", **more: str) -> str:
         return subprocess.run(
             ["sh", "-c", command],
             cwd=box.path,
             env={**environ, **more},
-            input=given,
+            input=hook_input,
             text=True,
             check=True,
             capture_output=True,

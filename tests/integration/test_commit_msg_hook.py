@@ -1,4 +1,4 @@
-"""The native commit-msg hook: git refuses a commit that violates a check of level fail."""
+"""Tests of the native commit-msg hook, which refuses a commit that violates a check of level fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.in_project
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project with our hook, and a file that is staged."""
+    """Return a project with our hook and a staged file."""
     hook = project.path / ".git/hooks/commit-msg"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(hook_text("commit-msg", sys.executable))
@@ -36,6 +36,7 @@ def put_rule(shop: Project, level: CheckLevel, path: str = "MEMORY.md") -> None:
 
 
 def commit(shop: Project, message: str, path: str | None = None) -> tuple[int, str]:
+    """Commit a new file with a message, and return git's exit status and output."""
     shop.write("src/new.py", "x\n")
     shop.git("add", "src/new.py")
     env = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "PYTHONSAFEPATH": ""}
@@ -44,7 +45,7 @@ def commit(shop: Project, message: str, path: str | None = None) -> tuple[int, s
     git = shutil.which("git")
     assert git is not None
     author = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [git, *author, "commit", "-q", "-m", message],
         cwd=shop.path,
         env=env,
@@ -52,7 +53,7 @@ def commit(shop: Project, message: str, path: str | None = None) -> tuple[int, s
         text=True,
         check=False,
     )
-    return done.returncode, done.stderr
+    return completed.returncode, completed.stderr
 
 
 @pytest.mark.parametrize("path", ["MEMORY.md", "src/api/MEMORY.md", ".memory/inbox/1.md"])
@@ -89,7 +90,7 @@ def test_without_a_check_no_python_is_started(shop: Project) -> None:
     assert commit(shop, "Work") == (0, "")
 
 
-def test_without_our_python_the_commit_is_made(shop: Project, tmp_path: Path) -> None:
+def test_the_commit_is_made_if_our_python_is_missing(shop: Project, tmp_path: Path) -> None:
     put_rule(shop, "fail")
     hook = shop.path / ".git/hooks/commit-msg"
     hook.write_text(hook.read_text().replace(sys.executable, str(tmp_path / "missing")))

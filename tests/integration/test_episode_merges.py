@@ -1,4 +1,4 @@
-"""Episodes on two branches, merged by git itself: a month that one of them folded, or both."""
+"""Tests of merging branches with episodes by git, where one or both branches folded a month."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shop(template: Project, tmp_path: Path) -> Project:
 
 
 def make_episode(number: int, size: int = 1, text: str = "Done") -> Episode:
-    """An episode of January that is the longer the more files it names."""
+    """Return an episode of January, whose size depends on its number of files."""
     files = tuple(f"src/{number}/{n}/module.py" for n in range(size))
     return Episode(
         id=f"pr-{number}",
@@ -54,8 +54,8 @@ def make_episode(number: int, size: int = 1, text: str = "Done") -> Episode:
     )
 
 
-def tell(project: Project, *told: Episode) -> None:
-    for episode in told:
+def commit_record(project: Project, *record: Episode) -> None:
+    for episode in record:
         save_episode_record(project.workspace, episode)
     project.git("add", ".memory")
     project.commit("Tell")
@@ -67,87 +67,84 @@ def fold(project: Project) -> None:
     project.commit("Fold", join_months(files, BEFORE))
 
 
-def paths(project: Project) -> list[str]:
+def list_paths(project: Project) -> list[str]:
     return [
         file.path.removeprefix(f"{MONTH}/")
         for file in list_episode_files(project.workspace, "HEAD")
     ]
 
 
-def ids(project: Project) -> list[str]:
+def list_ids(project: Project) -> list[str]:
     episodes = load_episodes(project.workspace, "HEAD")
     assert episodes.findings == ()
-    return [told.id for told in episodes.records]
+    return [record.id for record in episodes.records]
 
 
-def part(project: Project, sizes: Sequence[int]) -> None:
-    """Two branches, `side` and `main` (checked out), that begin with episodes of these sizes, from 1 on."""
-    tell(project, *(make_episode(number, size) for number, size in enumerate(sizes, 1)))
+def make_branches(project: Project, sizes: Sequence[int]) -> None:
+    """Make two branches, `side` and `main` (checked out), that both contain episodes of these sizes."""
+    commit_record(project, *(make_episode(number, size) for number, size in enumerate(sizes, 1)))
     project.git("branch", "side")
 
 
 @pytest.mark.parametrize(
     "sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"]
 )
-def test_a_branch_that_adds_to_a_folded_month_merges_and_is_folded_in_later(
+def test_a_branch_that_adds_to_a_folded_month_is_merged_and_folded_later(
     shop: Project, sizes: list[int]
 ) -> None:
-    part(shop, sizes)
+    make_branches(shop, sizes)
     fold(shop)
     shop.checkout("side")
-    tell(shop, make_episode(20))
-    shop.checkout("main")
-    shop.merge("side")
+    commit_record(shop, make_episode(20))
+    shop.merge_back("side")
     expected = [f"pr-{number}" for number in [*range(1, len(sizes) + 1), 20]]
-    assert sorted(ids(shop)) == sorted(expected)
+    assert sorted(list_ids(shop)) == sorted(expected)
     if len(sizes) > 2:
-        assert paths(shop) == ["_all.md", "pr-20.md"]
+        assert list_paths(shop) == ["_all.md", "pr-20.md"]
         fold(shop)
-        assert paths(shop) == ["_all.md"]
-        assert ids(shop) == expected
+        assert list_paths(shop) == ["_all.md"]
+        assert list_ids(shop) == expected
 
 
 @pytest.mark.parametrize("late", [1, 200], ids=["small", "large"])
 @pytest.mark.parametrize(
     "sizes", [[1] * 12, [40, 1], [40, 30, 20], [1]], ids=["many", "two", "large", "single"]
 )
-def test_a_month_that_both_branches_folded_merges_to_the_documents_of_both(
+def test_a_month_that_both_branches_folded_merges_to_all_documents(
     shop: Project, sizes: list[int], late: int
 ) -> None:
-    part(shop, sizes)
+    make_branches(shop, sizes)
     fold(shop)
     shop.checkout("side")
-    tell(shop, make_episode(20, late), make_episode(21))
+    commit_record(shop, make_episode(20, late), make_episode(21))
     fold(shop)
-    shop.checkout("main")
-    shop.merge("side")
-    assert sorted(ids(shop)) == sorted(
+    shop.merge_back("side")
+    assert sorted(list_ids(shop)) == sorted(
         f"pr-{number}" for number in [*range(1, len(sizes) + 1), 20, 21]
     )
 
 
-def test_what_both_branches_folded_in_stands_once_and_in_order(shop: Project) -> None:
-    part(shop, [1] * 4)
+def test_a_document_that_both_branches_folded_is_there_once_and_in_order(shop: Project) -> None:
+    make_branches(shop, [1] * 4)
     fold(shop)
-    tell(shop, make_episode(9), make_episode(12))
+    commit_record(shop, make_episode(9), make_episode(12))
     fold(shop)
     shop.checkout("side")
-    tell(shop, make_episode(7), make_episode(9))
+    commit_record(shop, make_episode(7), make_episode(9))
     fold(shop)
-    shop.checkout("main")
-    shop.merge("side")
-    assert paths(shop) == ["_all.md"]
+    shop.merge_back("side")
+    assert list_paths(shop) == ["_all.md"]
     assert shop.show("HEAD", ALL) == "\n".join(
         format_episode_record(make_episode(number)).decode() for number in (1, 2, 3, 4, 7, 9, 12)
     )
 
 
-def test_two_stories_of_one_id_conflict_within_the_file_alone(shop: Project) -> None:
-    part(shop, [1] * 4)
-    tell(shop, make_episode(9, text="Ours"), make_episode(10))
+def test_two_documents_of_an_id_conflict_within_the_file(shop: Project) -> None:
+    make_branches(shop, [1] * 4)
+    commit_record(shop, make_episode(9, text="Ours"), make_episode(10))
     fold(shop)
     shop.checkout("side")
-    tell(shop, make_episode(9, text="Theirs"), make_episode(11))
+    commit_record(shop, make_episode(9, text="Theirs"), make_episode(11))
     fold(shop)
     shop.checkout("main")
     with pytest.raises(AssertionError, match=f"1 conflict left in {ALL}"):
@@ -162,47 +159,47 @@ def test_two_stories_of_one_id_conflict_within_the_file_alone(shop: Project) -> 
     )
 
 
-def test_new_episodes_that_are_like_folded_ones_merge_where_only_exact_renames_are_looked_for(
+def test_new_episodes_similar_to_folded_ones_merge_if_only_exact_renames_are_detected(
     shop: Project,
 ) -> None:
     like = [
         msgspec.structs.replace(make_episode(1, 40), id=f"pr-{number}") for number in range(1, 13)
     ]
-    tell(shop, *like[:6])
+    commit_record(shop, *like[:6])
     shop.git("branch", "side")
     for branch, new in (("main", like[6:9]), ("side", like[9:])):
         shop.checkout(branch)
         fold(shop)
-        tell(
+        commit_record(
             shop,
             *(
-                msgspec.structs.replace(one, occurred_at=datetime(2026, 11, 3, tzinfo=UTC))
-                for one in new
+                msgspec.structs.replace(episode, occurred_at=datetime(2026, 11, 3, tzinfo=UTC))
+                for episode in new
             ),
         )
     shop.git("merge", "-q", "--no-edit", "-X", "find-renames=100%", "main")
-    assert sorted(ids(shop)) == sorted(one.id for one in like)
+    assert sorted(list_ids(shop)) == sorted(episode.id for episode in like)
 
 
-def test_resolve_merges_episodes_where_nothing_is_installed(shop: Project) -> None:
+def test_resolve_merges_episodes_without_an_installed_driver(shop: Project) -> None:
     shop.git("config", "--remove-section", "merge.memory-ci")
     shop.commit("Without", {".gitattributes": None})
-    part(shop, [1] * 4)
+    make_branches(shop, [1] * 4)
     for branch, number in (("main", 9), ("side", 7)):
         shop.checkout(branch)
-        tell(shop, make_episode(number))
+        commit_record(shop, make_episode(number))
         fold(shop)
     resolve_branch(shop.workspace, sys.executable, "side", "main")
-    assert ids(shop) == ["pr-1", "pr-2", "pr-3", "pr-4", "pr-7", "pr-9"]
+    assert list_ids(shop) == ["pr-1", "pr-2", "pr-3", "pr-4", "pr-7", "pr-9"]
 
 
-def test_an_episode_that_both_branches_tell_differently_conflicts_in_its_own_file(
+def test_an_episode_that_both_branches_changed_conflicts_in_its_own_file(
     shop: Project,
 ) -> None:
     shop.git("branch", "side")
-    tell(shop, make_episode(9, text="Ours"))
+    commit_record(shop, make_episode(9, text="Ours"))
     shop.checkout("side")
-    tell(shop, make_episode(9, text="Theirs"))
+    commit_record(shop, make_episode(9, text="Theirs"))
     with pytest.raises(AssertionError, match="1 conflict left in"):
         shop.merge("main")
     assert (
@@ -222,5 +219,5 @@ def test_two_branches_that_recorded_merge_without_a_conflict(shop: Project) -> N
     shop.checkout("main")
     shop.record()
     shop.git("merge", "-q", "--no-edit", "other")
-    ids = {telling.id for telling in load_episodes(shop.workspace, "HEAD").records}
+    ids = {record.id for record in load_episodes(shop.workspace, "HEAD").records}
     assert {"pr-128", "pr-150", "pr-151"} <= ids

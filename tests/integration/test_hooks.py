@@ -1,4 +1,4 @@
-"""The doorbells: the native hook run by a real `git commit`, and the manifest that pre-commit reads."""
+"""Tests of the native hooks in a real `git commit`, and of the manifest for pre-commit."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ KEYS = {
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with our native hook, and a `memory-ci` on the PATH that is this checkout's."""
-    made = make_project(tmp_path / "shop")
-    hooks = made.path / ".git" / "hooks"
+    """Return a project with our native hook, and this checkout's `memory-ci` on the PATH."""
+    new_project = make_project(tmp_path / "shop")
+    hooks = new_project.path / ".git" / "hooks"
     hooks.mkdir(exist_ok=True)
     shutil.copy(ROOT / "hooks" / "prepare-commit-msg", hooks)
     command = tmp_path / "bin" / "memory-ci"
@@ -59,10 +59,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     )
     command.chmod(0o755)
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
-    return made
+    return new_project
 
 
-def test_a_commit_carries_what_its_work_was_given(project: Project) -> None:
+def test_a_commit_names_the_served_entries(project: Project) -> None:
     record_served(project.workspace, [make_id(1)], NOW)
     project.commit("Do it", {"x.txt": "x"})
     assert project.git(
@@ -88,7 +88,7 @@ def test_every_native_hook_can_be_run(project: Project) -> None:
         assert path.read_text().endswith("exit 0\n")
 
 
-def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exist() -> None:
+def test_every_hook_of_the_manifest_is_ours_with_valid_keys_and_stages() -> None:
     hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert [hook["id"] for hook in hooks] == [
         "memory-ci-check",
@@ -108,7 +108,7 @@ def test_every_hook_of_the_manifest_is_one_of_ours_with_keys_and_stages_that_exi
         assert main.get_command(main.make_context("memory-ci", ["list"]), command) is not None
 
 
-def test_the_index_is_built_after_git_moved_the_work_tree_and_nothing_is_said(
+def test_the_index_is_built_silently_after_git_moved_the_work_tree(
     project: Project,
 ) -> None:
     hook = project.path / ".git" / "hooks" / "post-checkout"
@@ -119,9 +119,9 @@ def test_the_index_is_built_after_git_moved_the_work_tree_and_nothing_is_said(
     assert (project.path / ".git" / "memory-ci" / "index.db").exists()
 
 
-def test_an_index_that_cannot_be_built_stops_nothing(project: Project, tmp_path: Path) -> None:
+def test_an_index_that_cannot_be_built_stops_no_command(project: Project, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     command = ["memory-ci", "hook", "sync"]
-    done = subprocess.run(command, cwd=outside, capture_output=True, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+    completed = subprocess.run(command, cwd=outside, capture_output=True, check=False)
+    assert (completed.returncode, completed.stdout, completed.stderr) == (0, b"", b"")

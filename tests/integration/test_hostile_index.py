@@ -1,4 +1,4 @@
-"""What lies where the index should be: retrieval neither waits for it, nor trusts it, nor ends in a traceback."""
+"""Tests of hostile files in place of the index: retrieval neither waits for, nor trusts, nor fails on them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from memory_ci.commands import former
 from memory_ci.commands.root import main
 from memory_ci.errors import RepositoryError
-from memory_ci.memory.forgotten import copy_path, tombstones_here
+from memory_ci.memory.forgotten import copy_path, read_tombstones_here
 from memory_ci.memory.index import build_index, verify_index
 from memory_ci.memory.workspace import index_path
 from memory_ci.sessions.served_ids import list_ids_without_trailer, record_path
@@ -40,7 +40,7 @@ def titles(project: Project) -> list[str]:
     return [hit.located.entry.title for hit in project.retrieve(TASK).hits]
 
 
-def test_a_schema_that_is_no_text_is_damage_like_any_other(project: Project) -> None:
+def test_a_schema_that_is_not_text_counts_as_damage(project: Project) -> None:
     before, path = titles(project), index_path(project.workspace)
     data = path.read_bytes()
     at = data.index(b"CREATE TABLE")
@@ -51,7 +51,7 @@ def test_a_schema_that_is_no_text_is_damage_like_any_other(project: Project) -> 
 @pytest.mark.parametrize(
     "name", ["index.db", "index.db.seal", "index.db-journal", "tasks.mpk", "episodes.mpk"]
 )
-def test_a_pipe_in_the_place_of_a_file_of_ours_holds_nobody_up(project: Project, name: str) -> None:
+def test_no_command_waits_for_a_pipe_in_place_of_our_files(project: Project, name: str) -> None:
     before = titles(project)
     place = index_path(project.workspace).with_name(name)
     place.unlink(missing_ok=True)
@@ -60,14 +60,14 @@ def test_a_pipe_in_the_place_of_a_file_of_ours_holds_nobody_up(project: Project,
     assert place.is_fifo()
 
 
-def test_a_row_of_vectors_of_another_type_is_none(project: Project) -> None:
+def test_a_row_of_vectors_with_a_wrong_type_is_ignored(project: Project) -> None:
     path = index_path(project.workspace)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("INSERT INTO vectors VALUES ('ollama:x', 'x', 'y', 'z')")
     assert titles(project) != []
 
 
-def test_verifying_tells_of_a_line_that_is_no_number(project: Project) -> None:
+def test_verify_reports_a_line_that_is_not_a_number(project: Project) -> None:
     with closing(
         sqlite3.connect(index_path(project.workspace), isolation_level=None)
     ) as connection:
@@ -77,20 +77,20 @@ def test_verifying_tells_of_a_line_that_is_no_number(project: Project) -> None:
     ]
 
 
-def test_a_tree_that_is_none_is_refused_whatever_the_entries_cite(project: Project) -> None:
+def test_an_invalid_tree_is_refused_whatever_the_entries_cite(project: Project) -> None:
     with pytest.raises(RepositoryError) as caught:
         project.retrieve(TASK, tree="garbage")
     assert caught.value.slug == "unknown-revision"
 
 
 @pytest.mark.parametrize("data", [b'\xef\xbb\xbf{"prompt": "%s"}', b'{"prompt": "\\ud800 %s"}'])
-def test_half_a_character_does_not_cost_an_agent_its_memory(
+def test_an_agents_hook_serves_memory_despite_a_lone_surrogate(
     project: Project, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project.path)
-    given = data.replace(b"%s", TASK.encode())
+    hook_input = data.replace(b"%s", TASK.encode())
     result = CliRunner().invoke(
-        main, list(former.RETRIEVE_HOOK), input=given, prog_name="memory-ci"
+        main, list(former.RETRIEVE_HOOK), input=hook_input, prog_name="memory-ci"
     )
     assert (result.exit_code, "recalled-memory" in result.stdout) == (0, True)
 
@@ -105,9 +105,9 @@ def test_the_seal_is_not_written_through_a_link(project: Project, tmp_path: Path
     assert private.read_text() == "mine\n"
 
 
-def test_a_pipe_in_the_place_of_what_was_forgotten_or_served_is_not_read(project: Project) -> None:
+def test_a_pipe_in_place_of_forgotten_or_served_ids_is_not_read(project: Project) -> None:
     for path in (copy_path(project.workspace), record_path(project.workspace)):
         path.unlink(missing_ok=True)
         os.mkfifo(path)
-    assert not tombstones_here(project.workspace)
+    assert not read_tombstones_here(project.workspace)
     assert list_ids_without_trailer(project.workspace) == ()

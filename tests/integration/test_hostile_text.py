@@ -1,4 +1,4 @@
-"""What others wrote reaches the terminal as text: nothing of it moves the cursor, hides or rings."""
+"""Tests of hostile text at the terminal: control characters are printed as escapes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHOWN = r"\x1b[2J"
 
 @pytest.fixture
 def hostile(project: Project) -> Project:
-    """An entry whose body clears the screen, in a commit whose subject does so too."""
+    """Return a project with an entry whose body clears the screen, in a commit whose subject does so, too."""
     entry = make_entry(1, title="Mind the bell", body="One\ttwo\n\nthree\x7f")
     project.commit(f"Add {ESCAPE} it", {"MEMORY.md": "# Memory\n\n" + format_entry(entry)})
     return project
@@ -32,20 +32,20 @@ def hostile(project: Project) -> Project:
 def test_show_prints_control_characters_as_escapes_and_keeps_lines_and_tabs(
     run: Run, hostile: Project
 ) -> None:
-    shown = run("show", make_id(1), "--at", "HEAD")
-    assert "One\ttwo\n\nthree\\x7f\n" in shown.stdout
+    result = run("show", make_id(1), "--at", "HEAD")
+    assert "One\ttwo\n\nthree\\x7f\n" in result.stdout
     assert json.loads(run("show", make_id(1), "--at", "HEAD", "--json").stdout)["located"]["entry"][
         "body"
     ].endswith("\x7f")
 
 
 def test_log_prints_a_subject_as_text(run: Run, hostile: Project) -> None:
-    shown = run("show", "--log", make_id(1))
-    assert f"Add {SHOWN} it" in shown.stdout
-    assert ESCAPE not in shown.stdout
+    result = run("show", "--log", make_id(1))
+    assert f"Add {SHOWN} it" in result.stdout
+    assert ESCAPE not in result.stdout
 
 
-def test_an_error_prints_what_it_names_as_text(
+def test_an_error_prints_names_as_text(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / f"no {ESCAPE} repository"
@@ -61,8 +61,8 @@ def test_add_names_a_known_place_as_text(run: Run, project: Project) -> None:
     project.commit(
         "Strange", {f"{turned}/MEMORY.md": format_entry(make_entry(1, title="Retry only GET"))}
     )
-    known = run("add", "Retry only GET", "--scope", f"team:{turned}")
-    assert "src/\\u202ecod/MEMORY.md; nothing written." in known.stdout
+    result = run("add", "Retry only GET", "--scope", f"team:{turned}")
+    assert "src/\\u202ecod/MEMORY.md; nothing written." in result.stdout
 
 
 def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> None:
@@ -76,24 +76,24 @@ def test_apply_and_record_print_subjects_as_text(run: Run, project: Project) -> 
     assert "on a\\u202eb, now at" in run("record", "--branch", "a\u202eb").stdout
 
 
-def test_nothing_on_standard_error_of_a_job_is_a_command_of_the_runner(project: Project) -> None:
+def test_standard_error_of_a_job_contains_no_runner_command(project: Project) -> None:
     for command in (
         "##[set-output name=job;]record",
         "x\n::set-env name=PATH::/tmp",
         "x\n \t::add-mask::x",
     ):
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "memory_ci", "add", "x", "--scope", command],
             env=os.environ | {"GITHUB_ACTIONS": "true"}, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        assert done.returncode == 2
-        assert "is not a scope" in done.stderr
-        assert "##[" not in done.stderr
-        assert not any(line.lstrip().startswith("::") for line in done.stderr.splitlines())
+        assert completed.returncode == 2
+        assert "is not a scope" in completed.stderr
+        assert "##[" not in completed.stderr
+        assert not any(line.lstrip().startswith("::") for line in completed.stderr.splitlines())
 
 
 PRINTING = [["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["doctor"], ["verify"]]
-"""Commands that print for people. What a runner obeys is known in one place: one runner tries them all."""
+"""Commands that print for people; all are tried with the syntax of one runner."""
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ PRINTING = [["list"], ["show", make_id(1)], ["check"], ["record", "--yes"], ["do
     ],
     ids=["actions", "azure", "teamcity"],
 )
-def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(
+def test_output_of_a_job_for_people_contains_no_runner_command(
     project: Project, runner: dict[str, str], hostile: str, commands: list[list[str]]
 ) -> None:
     entry = format_entry(
@@ -117,20 +117,18 @@ def test_nothing_that_a_job_prints_for_people_is_a_command_of_the_runner(
     )
     project.commit("Memory", {"MEMORY.md": entry, "memory-ci.yml": f"'{hostile}': 1\n"})
     for words in commands:
-        done = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-m", "memory_ci", *words],
             env=os.environ | runner, capture_output=True, text=True, check=False,
         )  # fmt: skip
-        printed = done.stdout + done.stderr
+        printed = completed.stdout + completed.stderr
         assert hostile.partition("[")[0] + "[" not in printed, words
         assert not any(line.lstrip().startswith("::set-env") for line in printed.splitlines()), (
             words
         )
 
 
-def test_json_is_printed_without_characters_that_a_terminal_obeys(
-    run: Run, project: Project
-) -> None:
+def test_json_is_printed_without_control_characters(run: Run, project: Project) -> None:
     body = "One \x7f\x9b2J \u202eowt"
     project.commit("Mind", {"MEMORY.md": format_entry(make_entry(1, body=body))})
     printed = run("show", make_id(1), "--at", "HEAD", "--json").stdout
@@ -168,5 +166,5 @@ def test_no_command_prints_a_credential_that_somebody_committed(
         f"fix: pay the bill\n\nDecision: bills are paid with {KEY} rather than by hand",
         {"src/pay.py": "1\n"},
     )
-    shown = run(*words)
-    assert KEY not in shown.stdout + shown.stderr
+    result = run(*words)
+    assert KEY not in result.stdout + result.stderr

@@ -1,4 +1,4 @@
-"""Ctrl-C: one word, the status that shells expect, and no traceback, wherever it comes."""
+"""Tests of Ctrl-C: a short message, the exit status that shells expect, and no traceback."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.project import IMPORTED_FROM, Project
 pytestmark = pytest.mark.in_project
 
 SECONDS = 300
-"""Bounds what must not hang; nothing here waits that long."""
+"""Seconds after which a hanging process fails the test."""
 
 AT_IMPORT = """
 import os, signal, sys
@@ -42,11 +42,11 @@ main()
         ("memory_ci.commands.retrieve.retrieve", ["retrieve", "charges"]),
     ],
 )
-def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
+def test_an_interrupt_prints_no_traceback_even_while_modules_are_loaded(
     project: Project, module: str, arguments: list[str]
 ) -> None:
     code = AT_IMPORT.format(module=module, arguments=arguments)
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code],
         cwd=project.path,
         capture_output=True,
@@ -54,11 +54,11 @@ def test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded(
         timeout=SECONDS,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+    assert (completed.returncode, completed.stderr) == (130, "Interrupted.\n")
 
 
-def test_these_tests_pass_also_where_the_signal_is_ignored_at_start() -> None:
-    one = f"{__file__}::test_an_interrupt_leaves_no_traceback_also_while_modules_are_loaded"
+def test_these_tests_pass_if_the_signal_is_ignored_at_start() -> None:
+    test_id = f"{__file__}::test_an_interrupt_prints_no_traceback_even_while_modules_are_loaded"
     ignoring = ["sh", "-c", 'trap "" INT HUP; exec "$@"', "sh"]  # as nohup and `&` do
     command = [
         *ignoring,
@@ -70,13 +70,15 @@ def test_these_tests_pass_also_where_the_signal_is_ignored_at_start() -> None:
         "no:cacheprovider",
         "-k",
         "shortcut",
-        one,
+        test_id,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    assert done.stdout.splitlines()[-1].startswith("1 passed"), done.stdout
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    assert completed.stdout.splitlines()[-1].startswith("1 passed"), completed.stdout
 
 
-def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_command(
+def test_every_command_names_a_file_that_changed_since_a_run_was_killed(
     run: Run, project: Project
 ) -> None:
     old = project.sha()
@@ -98,15 +100,15 @@ def test_a_file_that_was_changed_since_a_run_was_killed_is_named_by_every_comman
 @pytest.mark.parametrize("command", [["hook", "agent", "--for", "codex"], ["check"], ["record"]])
 def test_one_variable_ends_every_command_at_once(command: list[str], tmp_path: Path) -> None:
     environ = {**os.environ, "PYTHONPATH": IMPORTED_FROM, "MEMORY_CI": "off"}
-    asked = [sys.executable, "-m", "memory_ci", *command]
-    done = subprocess.run(
-        asked, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}"
+    command_line = [sys.executable, "-m", "memory_ci", *command]
+    completed = subprocess.run(
+        command_line, cwd=tmp_path, env=environ, capture_output=True, check=False, input=b"{}"
     )
-    assert (done.returncode, done.stdout) == (0, b"")
-    assert done.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"
+    assert (completed.returncode, completed.stdout) == (0, b"")
+    assert completed.stderr == b"memory-ci is off (MEMORY_CI=off): nothing was done.\n"
 
 
-def test_an_interrupt_leaves_nothing_of_a_line_of_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupt_clears_the_progress_line(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[bytes] = []
     monkeypatch.setattr("os.isatty", lambda _: True)
     monkeypatch.setattr("os.write", lambda _, data: written.append(data))

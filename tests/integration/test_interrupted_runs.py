@@ -1,4 +1,4 @@
-"""Signals aimed at the moment a run moves a branch: no learning is lost, no commit of the user undoes it.
+"""Tests of signals at the moment a run moves a branch: no learning is lost, no later commit undoes it.
 
 MEMORY_CI_SIGNALS=200 pytest tests/integration/test_interrupted_runs.py sends that many; -s prints the figures.
 """
@@ -44,19 +44,19 @@ COMMANDS = {
     "capture": (("sessions", "--capture", "../session.jsonl"), SESSIONS),
     "index": (("index",), INDEX),
 }
-"""Each command, and what moves when it does its work."""
+"""Each command, and the path that changes when it does its work."""
 
 ORDER = ("record", "compact", "promote", "record", "capture", "index")
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Merged work to learn from, and entries to compact and to promote."""
+    """Return a project with merged work to learn from, and entries to compact and promote."""
     project = make_project(tmp_path_factory.mktemp("template") / "shop")
-    near = [
+    near_duplicates = [
         make_entry(n, title="Retry with a key", body=f"{BODY}{' again' * (n - 1)}") for n in (1, 2)
     ]
-    project.commit("Near-duplicates", {"MEMORY.md": "\n".join(map(format_entry, near))})
+    project.commit("Near-duplicates", {"MEMORY.md": "\n".join(map(format_entry, near_duplicates))})
     lock = {
         n: make_entry(n, title="Lock before the queue is read", session=f"claude:{n}")
         for n in (3, 4, 5)
@@ -68,8 +68,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 
 def write_session(project: Project) -> None:
-    """A transcript of the project's own, beside it."""
-    said = {
+    """Write a transcript of the project next to it."""
+    fields = {
         "type": "user",
         "uuid": "u",
         "parentUuid": None,
@@ -81,7 +81,7 @@ def write_session(project: Project) -> None:
         "message": {"role": "user", "content": "Charge once."},
     }
     (project.path.parent / "session.jsonl").write_text(
-        json.dumps(said | when | {"cwd": str(project.path)}) + "\n"
+        json.dumps(fields | when | {"cwd": str(project.path)}) + "\n"
     )
 
 
@@ -114,12 +114,12 @@ sys.addaudithook(Aim())
 from memory_ci.__main__ import main
 main()
 """
-"""A command that sends a signal to its own group at a step after something moved: before it opens, renames or removes a
-file, or starts a program."""
+"""A command that signals its own process group at a step after a path changed. A step is the opening, renaming or
+removal of a file, or the start of a program."""
 
 
 def start(project: Project, *args: str, aim: Sequence[str] = ()) -> subprocess.Popen[bytes]:
-    """The command as a process that leads its own group."""
+    """Start the command as leader of its own process group."""
     command = [sys.executable, *(("-c", AIMED, *aim) if aim else ("-m", "memory_ci")), *args]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     quiet = subprocess.DEVNULL
@@ -134,16 +134,16 @@ def start(project: Project, *args: str, aim: Sequence[str] = ()) -> subprocess.P
 
 
 def state_of(path: Path) -> object:
-    """What is there: a directory changes when something is put into it, a file when it is written or replaced."""
+    """Return the state of a path, which changes when a directory gets a file, or a file is written or replaced."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
-def shoot(project: Project, name: str, number: int, steps: int) -> bool:
-    """Send a signal to the group of a command, `steps` steps after it moved something; whether it still had so many."""
+def send_signal(project: Project, name: str, number: int, steps: int) -> bool:
+    """Send a signal to a command's group `steps` steps after the change; return whether it got that far."""
     args, watched = COMMANDS[name]
     before = state_of(project.path / watched)
     process = start(project, *args, aim=(str(project.path / watched), str(number), str(steps)))
@@ -152,8 +152,8 @@ def shoot(project: Project, name: str, number: int, steps: int) -> bool:
     return status != 0
 
 
-def ids(project: Project) -> set[str]:
-    """The ids by which learnings are found in the last commit."""
+def list_ids(project: Project) -> set[str]:
+    """Return the ids in the last commit by which learnings are found."""
     paths = project.git("ls-files", "*MEMORY.md").splitlines()
     entries = [entry for path in paths for entry in project.entries(path)]
     return {name for entry in entries for name in (entry.id, *entry.supersedes)}
@@ -168,7 +168,7 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
         name, number = ORDER[at % len(ORDER)], SIGNALS[(at + at // len(ORDER)) % len(SIGNALS)]
         project = copy_project(template, tmp_path / f"shop-{at}")
         write_session(project)
-        is_alive = shoot(project, name, number, chance.choice((0, 0, 1, 2, 3, 5, 8)))
+        is_alive = send_signal(project, name, number, chance.choice((0, 0, 1, 2, 3, 5, 8)))
         what = f"{name} {number.name}"
         is_cut = (project.path / ".git" / JOURNAL).exists()
         hits[f"{what}{', cut short' if is_cut else '' if is_alive else ', over before'}"] += 1
@@ -185,5 +185,5 @@ def test_no_signal_loses_a_learning(template: Project, tmp_path: Path) -> None:
         assert project.git("diff", "--stat", tip, "HEAD") == "", what
         project.record()
         assert (project.titles(), project.status()) == (expected, ""), what
-        assert {make_id(n) for n in (1, 2, 3, 4, 5)} <= ids(project), what
+        assert {make_id(n) for n in (1, 2, 3, 4, 5)} <= list_ids(project), what
     sys.stdout.write("".join(f"{count:4d} {what}\n" for what, count in sorted(hits.items())))

@@ -1,7 +1,7 @@
-"""Isolation: what a session, a role or another repository must not be shown is shown by no door that agents use.
+"""Tests of isolation: interfaces for agents do not show entries that a session, role or other repository must not see.
 
-A door is a way to ask memory: a command in one of its forms, a tool or a resource of the MCP server. Each is tried by
-each caller. Doors for people (docs/agents.md) show everything, and that is tried as well.
+An interface (door) is a command in one of its forms, or a tool or resource of the MCP server. Each is tried by each
+caller. Interfaces for people (docs/agents.md) show everything, which is tested, too.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ MARKS = {
     OWN_EPISODE: "Kiwi",
     OTHER_EPISODE: "Galah",
 }
-"""A word that stands in one entry or episode only: who sees it has seen that one."""
+"""For each entry or episode a word that only it contains: output with the word has shown it."""
 
 CONFIG = """
 roles:
@@ -62,7 +62,7 @@ roles:
 
 
 class Who(NamedTuple):
-    """Who asks."""
+    """A caller."""
 
     session: str | None = None
     role: str | None = None
@@ -89,7 +89,7 @@ HIDDEN = {
     LEAD: ALWAYS,
     STRANGER: ALWAYS | {OWN, TEAM},
 }
-"""The entries that each must not be shown. Nobody is told of what is retired, of another repository or work tree."""
+"""The entries that each caller must not see. Nobody sees retired entries, or those of another repository or work tree."""
 
 
 def write_entry(number_id: str, **fields: Any) -> str:
@@ -100,7 +100,8 @@ def write_entry(number_id: str, **fields: Any) -> str:
 
 
 def write_files() -> dict[str, str]:
-    relations = tuple(f"supports {one}" for one in (OWN, OTHER, NOTED, TEAM, RETIRED, DRAFT))
+    """Return the files of memory, with an entry for each scope."""
+    relations = tuple(f"supports {mark}" for mark in (OWN, OTHER, NOTED, TEAM, RETIRED, DRAFT))
     return {
         ".memory-ci.yaml": CONFIG,
         "MEMORY.md": write_entry(SHARED, relations=relations)
@@ -115,6 +116,7 @@ def write_files() -> dict[str, str]:
 
 
 def note_episode(project: Project, name: str, session: str) -> None:
+    """Store an episode of a session, with the word that identifies it."""
     text = f"Zebra crossing light {MARKS[name]}"
     episode = Episode(
         id=name,
@@ -139,7 +141,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture(scope="session")
 def places(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The repository `zoo`, another, `elsewhere`, beside it, and a linked work tree, `draft`; all indexes are built."""
+    """Return the folder of the repository `zoo`, another repository `elsewhere`, and a linked work tree `draft`, all indexed."""
     folder = tmp_path_factory.mktemp("places")
     elsewhere = make_project(folder / "elsewhere")
     elsewhere.write("MEMORY.md", write_entry(ELSEWHERE))
@@ -147,15 +149,15 @@ def places(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     draft.write(fragment_path(DRAFT), write_entry(DRAFT))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SOURCE_DATE_EPOCH", "1795262400")
-        for other in (elsewhere, draft):
-            patch.chdir(other.path)
+        for directory in (elsewhere, draft):
+            patch.chdir(directory.path)
             invoke("retrieve", ASK)
     return folder
 
 
 @pytest.fixture
 def zoo(places: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """The repository that is asked, with another beside it and a linked work tree; the current directory."""
+    """Return the repository that is queried, as current directory; another repository and a linked work tree are beside it."""
     shutil.copytree(places, tmp_path, symlinks=True, dirs_exist_ok=True)
     project = Project(tmp_path / "zoo")
     project.git("worktree", "repair", str(tmp_path / "draft"))
@@ -165,7 +167,7 @@ def zoo(places: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Projec
 
 
 def invoke(*args: str, stdin: str | None = None) -> str:
-    """All that a command prints; a traceback fails the test."""
+    """Return the output of a command; a traceback fails the test."""
     result = CliRunner().invoke(main, args, input=stdin)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -182,8 +184,8 @@ def retrieve_door(*options: str) -> Door:
 
 
 def hook_door(who: Who) -> str:
-    said = {"prompt": ASK, "session_id": who.session, "hook_event_name": "UserPromptSubmit"}
-    answer = invoke(*former.RETRIEVE_HOOK, stdin=json.dumps(said))
+    hook_input = {"prompt": ASK, "session_id": who.session, "hook_event_name": "UserPromptSubmit"}
+    answer = invoke(*former.RETRIEVE_HOOK, stdin=json.dumps(hook_input))
     shutil.rmtree(
         ".git/memory-ci/given", ignore_errors=True
     )  # another door is not to leave out what this one gave
@@ -206,7 +208,7 @@ COMMANDS: dict[str, Door] = {
     "path": retrieve_door("--path", "src/api/zebra.py", "--json"),
     "similar": lambda who: invoke("recall", "--tasks", ASK, "--json"),
 }
-"""Ways to `retrieve`, and `similar`."""
+"""The forms of `retrieve` and `similar`."""
 
 RECALLS = {
     f"recall {ranking} {' '.join(options)}".rstrip(): (ranking, options)
@@ -215,11 +217,11 @@ RECALLS = {
 }
 
 SAYS_LITTLE = {"ids", "similar", "little"}
-"""Doors that print no words of the entry that all may see."""
+"""Interfaces that print no words of the entry that everyone may see."""
 
 
 @pytest.mark.parametrize("who", HIDDEN, ids=str)
-def test_no_form_of_retrieve_shows_what_is_hidden(zoo: Project, who: Who) -> None:
+def test_no_form_of_retrieve_shows_hidden_entries(zoo: Project, who: Who) -> None:
     for name, door in COMMANDS.items():
         if name == "hook" and who.role:
             continue  # the hook of an agent takes no role
@@ -227,12 +229,12 @@ def test_no_form_of_retrieve_shows_what_is_hidden(zoo: Project, who: Who) -> Non
 
 
 def find_leaks(text: str, hidden: set[str]) -> list[str]:
-    """The words in a text of entries and episodes that are hidden."""
+    """Return the words of hidden entries and episodes in a text."""
     return [mark for name in sorted(hidden) if (mark := MARKS[name]) in text]
 
 
-def test_each_door_shows_what_all_may_see(zoo: Project) -> None:
-    """Else the test above would prove nothing."""
+def test_each_interface_shows_entries_that_everyone_may_see(zoo: Project) -> None:
+    """Otherwise the test above would prove nothing."""
     for name in COMMANDS.keys() - SAYS_LITTLE:
         assert MARKS[SHARED] in COMMANDS[name](ONE), name
 
@@ -244,7 +246,7 @@ def test_ids_alone_are_filtered_too(zoo: Project) -> None:
         assert not ids & hidden
 
 
-def test_who_may_see_more_is_shown_more(zoo: Project) -> None:
+def test_a_caller_with_more_rights_sees_more(zoo: Project) -> None:
     assert MARKS[OWN] in COMMANDS["text"](ONE)
     assert MARKS[TEAM] in COMMANDS["text"](LEAD)
     assert MARKS[NORM] in COMMANDS["text"](STRANGER), "institutional memory holds for every role"
@@ -254,10 +256,10 @@ def test_recall_shows_a_session_its_own_episodes_only(zoo: Project) -> None:
     config = (zoo.path / ".memory-ci.yaml").read_text()
     for name, (ranking, options) in RECALLS.items():
         zoo.write(".memory-ci.yaml", f"{config}\nepisodes:\n  ranking: {ranking}\n")
-        asked = ("recall", ASK, *options)
+        arguments = ("recall", ASK, *options)
         both = {OWN_EPISODE, OTHER_EPISODE}
-        assert find_leaks(invoke(*asked), both) == [], name
-        assert find_leaks(invoke(*asked, "--session", "job-1"), both) == ["Kiwi"], name
+        assert find_leaks(invoke(*arguments), both) == [], name
+        assert find_leaks(invoke(*arguments, "--session", "job-1"), both) == ["Kiwi"], name
 
 
 def test_similar_tasks_are_not_those_of_a_session(zoo: Project) -> None:
@@ -274,7 +276,7 @@ def test_similar_tasks_are_not_those_of_a_session(zoo: Project) -> None:
 
 
 def visit(project: Project, who: Who, calls: list[tuple[str, dict[str, Any]]]) -> list[str]:
-    """What each call gives: all of its result, or of the protocol's error."""
+    """Return the answer to each call: its complete result, or the protocol's error."""
     environ = {"MEMORY_CI_EMBEDDER": "none"}
     caller = Caller(
         start=project.path, clock=lambda: NOW, environ=environ, session=who.session, role=who.role
@@ -318,25 +320,27 @@ EPISODE_CALLS: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("who", HIDDEN, ids=str)
-def test_no_tool_and_no_resource_shows_what_is_hidden(zoo: Project, who: Who) -> None:
+def test_no_tool_and_no_resource_shows_hidden_entries(zoo: Project, who: Who) -> None:
     for (name, arguments), answer in zip(ENTRY_CALLS, visit(zoo, who, ENTRY_CALLS), strict=True):
         assert find_leaks(answer, HIDDEN[who]) == [], (name, arguments)
-        assert not [one for one in HIDDEN[who] if one in answer], (name, arguments)
+        assert not [mark for mark in HIDDEN[who] if mark in answer], (name, arguments)
 
 
 @pytest.mark.parametrize("who", HIDDEN, ids=str)
-def test_a_hidden_entry_is_as_unknown_as_one_that_does_not_exist(zoo: Project, who: Who) -> None:
+def test_a_hidden_entry_gives_the_same_error_as_a_missing_one(zoo: Project, who: Who) -> None:
     hidden = sorted(HIDDEN[who])
-    read = [("read", {"uri": f"memory://entry/{one}"}) for one in hidden]
-    feedback = [("record_feedback", {"id": one, "kind": "rejected"}) for one in hidden]
+    read = [("read", {"uri": f"memory://entry/{entry_id}"}) for entry_id in hidden]
+    feedback = [("record_feedback", {"id": entry_id, "kind": "rejected"}) for entry_id in hidden]
     answers = visit(zoo, who, [*read, *feedback])
     assert all("unknown-entry" in answer for answer in answers)
     assert find_leaks("".join(answers), HIDDEN[who]) == []
     assert zoo.status() == ""
 
 
-def test_a_visible_entry_is_known(zoo: Project) -> None:
-    reads = [("read", {"uri": f"memory://entry/{one}"}) for one in (SHARED, NORM, OWN, TEAM)]
+def test_a_visible_entry_is_found(zoo: Project) -> None:
+    reads = [
+        ("read", {"uri": f"memory://entry/{entry_id}"}) for entry_id in (SHARED, NORM, OWN, TEAM)
+    ]
     answers = visit(zoo, LEAD, reads)
     assert find_leaks("".join(answers), {SHARED, NORM, OWN, TEAM}) == [
         "Okapi",
@@ -357,16 +361,21 @@ def test_episodes_of_another_session_are_shown_by_no_tool(zoo: Project) -> None:
 
 
 def test_an_episode_of_another_session_cannot_be_marked(zoo: Project) -> None:
-    other, own = visit(
-        zoo, ONE, [("mark_important", {"episode_id": one}) for one in (OTHER_EPISODE, OWN_EPISODE)]
+    other_answer, own_answer = visit(
+        zoo,
+        ONE,
+        [
+            ("mark_important", {"episode_id": episode_id})
+            for episode_id in (OTHER_EPISODE, OWN_EPISODE)
+        ],
     )
-    assert "unknown-episode" in other
-    assert "unknown-episode" not in own
+    assert "unknown-episode" in other_answer
+    assert "unknown-episode" not in own_answer
 
 
-def test_a_learning_that_another_session_keeps_is_not_known(zoo: Project) -> None:
-    said = {"title": f"Zebra crossing light {MARKS[OTHER]}", "body": "zebra crossing light"}
-    (added,) = visit(zoo, ONE, [("add_learning", said)])
+def test_a_learning_of_another_session_does_not_count_as_known(zoo: Project) -> None:
+    learning = {"title": f"Zebra crossing light {MARKS[OTHER]}", "body": "zebra crossing light"}
+    (added,) = visit(zoo, ONE, [("add_learning", learning)])
     assert OTHER not in added
     assert MARKS[OTHER] in visit(zoo, ONE, [("retrieve", {"task": ASK})])[0]
 
@@ -374,7 +383,7 @@ def test_a_learning_that_another_session_keeps_is_not_known(zoo: Project) -> Non
 @pytest.mark.parametrize(
     "field", ["session", "role", "all_sessions", "statuses", "scopes", "base", "repo"]
 )
-def test_no_argument_of_a_tool_says_who_asks(zoo: Project, field: str) -> None:
+def test_no_argument_of_a_tool_sets_the_caller(zoo: Project, field: str) -> None:
     (answer,) = visit(zoo, ONE, [("retrieve", {"task": ASK, field: "job-2"})])
     assert f"unknown field `{field}`" in answer
 
@@ -393,17 +402,17 @@ PEOPLE: dict[str, tuple[list[str], set[str]]] = {
 
 
 @pytest.mark.parametrize("name", PEOPLE)
-def test_doors_for_people_show_every_session_and_scope_of_their_repository(
+def test_interfaces_for_people_show_every_session_and_scope_of_their_repository(
     zoo: Project, name: str
 ) -> None:
-    argv, seen = PEOPLE[name]
+    argv, visible = PEOPLE[name]
     text = invoke(*argv)
-    assert len(find_leaks(text, seen)) == len(seen)
+    assert len(find_leaks(text, visible)) == len(visible)
     assert find_leaks(text, {ELSEWHERE, DRAFT}) == []
 
 
-def test_the_manual_says_of_every_command_whose_door_it_is() -> None:
-    """And names each once; which claims hold is tried above."""
+def test_the_manual_states_for_every_command_who_may_use_it() -> None:
+    """It names each command once; the tests above check what is isolated."""
     rows = re.findall(
         r"^\| for (?:agents|people|writing) \| ([^|]+) \|",
         MANUAL.read_text(encoding="utf-8"),

@@ -1,4 +1,4 @@
-"""The merge driver, started by git itself; what happens without it; and the inbox, which needs none."""
+"""Tests of the merge driver run by git, of merges without it, and of the inbox, which needs none."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ def text_of(*entries: Entry) -> str:
     return "\n".join([INTRO, *map(format_entry, entries)])
 
 
-def ids(project: RepoBuilder, rev: str = "HEAD") -> list[str]:
+def list_ids(project: RepoBuilder, rev: str = "HEAD") -> list[str]:
     return [
         entry.id for entry in parse_memory_file("", project.show(rev, "MEMORY.md").encode()).entries
     ]
 
 
-def put(project: Project, *entries: Entry) -> str:
+def commit_entries(project: Project, *entries: Entry) -> str:
     return project.commit("Write", {"MEMORY.md": text_of(*entries)})
 
 
 def diverge(project: Project, base: int = 1) -> Project:
-    """Two branches, `main` (checked out) and `side`, that each add an entry and count entry 1 once."""
+    """Make two branches, `main` (checked out) and `side`, that each add an entry and reinforce entry 1 once."""
     before = [numbered(number) for number in range(1, base + 1)]
     counted = [numbered(1, reinforcement_count=1), *before[1:]]
-    put(project, *before)
+    commit_entries(project, *before)
     project.branch("side")
-    put(project, *counted, numbered(base + 2))
+    commit_entries(project, *counted, numbered(base + 2))
     project.checkout("main")
-    put(project, *counted, numbered(base + 1))
+    commit_entries(project, *counted, numbered(base + 1))
     return project
 
 
 def expected(base: int = 1) -> str:
-    """What `main` and `side` are together."""
+    """Return the merge of `main` and `side`."""
     numbers = range(2, base + 3)
     return text_of(numbered(1, reinforcement_count=2), *(numbered(number) for number in numbers))
 
@@ -66,7 +66,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def plain(template: Project, tmp_path: Path) -> Project:
-    """A clone in which nothing is installed."""
+    """Return a clone in which nothing is installed."""
     return copy_project(template, tmp_path / "shop")
 
 
@@ -87,22 +87,22 @@ def test_two_branches_that_add_to_one_file_merge_with_every_entry_intact(
     assert installed.check().is_ok
 
 
-def test_a_rebase_swaps_the_sides_and_gives_the_same_file(installed: Project) -> None:
+def test_a_rebase_gives_the_same_file_as_a_merge(installed: Project) -> None:
     diverge(installed).checkout("side")
     installed.git("rebase", "-q", "main")
     assert installed.show("HEAD", "MEMORY.md") == expected()
 
 
-def test_a_cherry_pick_brings_the_entry(installed: Project) -> None:
+def test_a_cherry_pick_adds_the_entry(installed: Project) -> None:
     diverge(installed).git("cherry-pick", "side")
     assert installed.show("HEAD", "MEMORY.md") == expected()
 
 
-def test_a_stash_is_popped_onto_a_file_that_went_on(installed: Project) -> None:
-    put(installed, numbered(1))
+def test_a_stash_is_popped_onto_a_file_that_has_changed(installed: Project) -> None:
+    commit_entries(installed, numbered(1))
     installed.write("MEMORY.md", text_of(numbered(1), numbered(3)))
     installed.git("stash", "-q")
-    put(installed, numbered(1), numbered(2))
+    commit_entries(installed, numbered(1), numbered(2))
     installed.git("stash", "pop", "-q")
     assert (installed.path / "MEMORY.md").read_text() == text_of(*map(numbered, (1, 2, 3)))
 
@@ -113,21 +113,21 @@ def test_a_merge_of_criss_cross_histories_adds_nothing_twice(installed: Project)
     installed.merge(side)
     installed.checkout("side")
     installed.merge(main)
-    put(installed, *installed.entries(), numbered(5))
+    commit_entries(installed, *installed.entries(), numbered(5))
     installed.checkout("main")
-    put(installed, *installed.entries(), numbered(4))
+    commit_entries(installed, *installed.entries(), numbered(4))
     installed.merge("side")
-    assert ids(installed) == [make_id(number) for number in (1, 2, 3, 4, 5)]
+    assert list_ids(installed) == [make_id(number) for number in (1, 2, 3, 4, 5)]
 
 
 def test_an_entry_that_both_changed_stops_the_merge_with_markers_around_it_alone(
     installed: Project,
 ) -> None:
-    put(installed, *map(numbered, (1, 2, 3)))
+    commit_entries(installed, *map(numbered, (1, 2, 3)))
     installed.branch("side")
-    put(installed, numbered(1), numbered(2, body="Theirs."), numbered(3))
+    commit_entries(installed, numbered(1), numbered(2, body="Theirs."), numbered(3))
     installed.checkout("main")
-    put(installed, numbered(1), numbered(2, body="Ours."), numbered(3))
+    commit_entries(installed, numbered(1), numbered(2, body="Ours."), numbered(3))
     with pytest.raises(AssertionError):
         installed.merge("side")
     text = (installed.path / "MEMORY.md").read_text()
@@ -137,7 +137,7 @@ def test_an_entry_that_both_changed_stops_the_merge_with_markers_around_it_alone
     assert {finding.code for finding in installed.check().findings} == {"conflict-marker"}
 
 
-def test_the_driver_imports_nothing_that_lies_in_the_merged_work_tree(installed: Project) -> None:
+def test_the_driver_imports_no_module_of_the_merged_work_tree(installed: Project) -> None:
     diverge(installed)
     for trap in ("memory_ci/__init__.py", "click.py", "msgspec.py"):
         installed.write(trap, "import pathlib\npathlib.Path('trapped').touch()\n")
@@ -160,7 +160,7 @@ def test_a_driver_that_cannot_start_leaves_the_merge_to_git(
     assert make_id(3) in text
 
 
-def test_the_driver_speaks_of_the_file_and_says_how_it_went(tmp_path: Path) -> None:
+def test_the_driver_prints_the_file_and_its_result(tmp_path: Path) -> None:
     for name, body in (("base", ""), ("ours", "a"), ("theirs", "b")):
         (tmp_path / name).write_text(text_of(numbered(1, body=body)))
     command = [
@@ -174,17 +174,17 @@ def test_the_driver_speaks_of_the_file_and_says_how_it_went(tmp_path: Path) -> N
         "theirs",
         "src/MEMORY.md",
     ]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, cwd=tmp_path, env=dict(os.environ), capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout, done.stderr) == (
+    assert (completed.returncode, completed.stdout, completed.stderr) == (
         1,
         "",
         "memory-ci: 1 conflict left in src/MEMORY.md\n",
     )
 
 
-def test_without_the_driver_check_finds_the_markers_that_were_committed(plain: Project) -> None:
+def test_without_the_driver_check_finds_committed_markers(plain: Project) -> None:
     diverge(plain)
     with pytest.raises(AssertionError):
         plain.merge("side")
@@ -193,22 +193,22 @@ def test_without_the_driver_check_finds_the_markers_that_were_committed(plain: P
     assert "conflict-marker" in {finding.code for finding in plain.check("HEAD").findings}
 
 
-def test_without_the_driver_check_finds_an_entry_that_a_clean_text_merge_doubled(
+def test_without_the_driver_check_finds_an_entry_duplicated_by_a_text_merge(
     plain: Project,
 ) -> None:
-    put(plain, *map(numbered, (1, 5)))
+    commit_entries(plain, *map(numbered, (1, 5)))
     plain.branch("side")
-    put(plain, *map(numbered, (1, 5, 9)))
+    commit_entries(plain, *map(numbered, (1, 5, 9)))
     plain.checkout("main")
-    put(plain, *map(numbered, (9, 1, 5)))
+    commit_entries(plain, *map(numbered, (9, 1, 5)))
     plain.merge("side")
     assert {finding.code for finding in plain.check("HEAD").findings} == {"duplicate-id"}
 
 
 def merge_on_server(bare: RepoBuilder, branch: str) -> None:
-    """Merge a branch into main as a forge does: in a bare repository, with neither work tree nor driver.
+    """Merge a branch into main like a forge: in a bare repository, without work tree and driver.
 
-    git merge-tree is from git 2.38 on; it exits with 1, and the helper raises, if anything conflicts.
+    git merge-tree needs git 2.38; it exits with 1, and the helper raises, if anything conflicts.
     """
     tree = bare.git("merge-tree", "--write-tree", "main", branch).splitlines()[0]
     commit = bare.git("commit-tree", tree, "-p", "main", "-p", branch, "-m", f"Merge {branch}")
@@ -216,7 +216,7 @@ def merge_on_server(bare: RepoBuilder, branch: str) -> None:
 
 
 def merge_in_scratch_clone(bare: RepoBuilder, branch: str, scratch: Path) -> None:
-    """The same for an older git: a clone without driver or attributes."""
+    """Merge like `merge_on_server` with an older git: in a clone without driver and attributes."""
     if not scratch.exists():
         bare.git("clone", "-q", str(bare.path), str(scratch))
     clone = RepoBuilder(scratch, bare.clock)
@@ -224,20 +224,22 @@ def merge_in_scratch_clone(bare: RepoBuilder, branch: str, scratch: Path) -> Non
     clone.git("push", "-q", "origin", "main")
 
 
-@pytest.mark.parametrize("each", [1, 5])
+@pytest.mark.parametrize("entries_per_branch", [1, 5])
 def test_twenty_branches_that_add_to_the_inbox_merge_through_a_bare_repository(
-    plain: Project, tmp_path: Path, each: int
+    plain: Project, tmp_path: Path, entries_per_branch: int
 ) -> None:
-    put(plain, *map(numbered, range(1, 11)))
+    commit_entries(plain, *map(numbered, range(1, 11)))
     names = [f"work-{number}" for number in range(20)]
-    numbers = range(100, 100 + 20 * each)
+    numbers = range(100, 100 + 20 * entries_per_branch)
     for place, name in enumerate(names):
         plain.branch(name, "main")
-        mine = [
+        branch_entries = [
             numbered(number, scope="project")
-            for number in numbers[place * each : (place + 1) * each]
+            for number in numbers[place * entries_per_branch : (place + 1) * entries_per_branch]
         ]
-        plain.commit("Note", {fragment_path(entry.id): format_entry(entry) for entry in mine})
+        plain.commit(
+            "Note", {fragment_path(entry.id): format_entry(entry) for entry in branch_entries}
+        )
     plain.checkout("main")
     bare = plain.bare(tmp_path / "hub.git")
     has_merge_tree = tuple(map(int, plain.git("version").split()[2].split(".")[:2])) >= (2, 38)
@@ -249,8 +251,8 @@ def test_twenty_branches_that_add_to_the_inbox_merge_through_a_bare_repository(
     plain.git("pull", "-q", str(bare.path), "main")
     assert plain.check("HEAD").findings == ()
     plain.record()
-    assert ids(plain)[:10] == [make_id(number) for number in range(1, 11)]
-    assert {make_id(number) for number in numbers} <= set(ids(plain))
+    assert list_ids(plain)[:10] == [make_id(number) for number in range(1, 11)]
+    assert {make_id(number) for number in numbers} <= set(list_ids(plain))
     assert plain.git("ls-tree", "-r", "--name-only", "HEAD", ".memory/inbox") == ""
 
 

@@ -1,4 +1,4 @@
-"""Optional features can be deleted: the rest imports, and the everyday commands run."""
+"""Tests of deleting optional features: the other modules can be imported, and everyday commands run."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def delete_feature(package: Path, feature: str) -> None:
 
 
 def delete_commands(package: Path, module: str) -> None:
-    """Delete the rows of the table of commands whose module begins so."""
+    """Delete the rows of the table of commands whose module starts with a name."""
     table = package / "commands" / "table.py"
     text = table.read_text("utf-8")
     lines = text.splitlines(keepends=True)

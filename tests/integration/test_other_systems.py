@@ -1,4 +1,4 @@
-"""Systems without what POSIX has: the same commands, and the same bytes in commits and index."""
+"""Tests on systems without POSIX functions: the same commands write the same bytes to commits and index."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ for name in "setsid killpg fork getuid geteuid pwrite fchmod O_NOFOLLOW O_CLOEXE
 for name in ("SIGHUP", "SIGALRM", "alarm", "pthread_sigmask"):
     delattr(signal, name)
 """
-"""For `sitecustomize`: Windows as far as modules and functions go; paths, shells and open files stay as they are."""
+"""Text of `sitecustomize` that hides modules and functions which Windows lacks; paths, shells and files are unchanged."""
 
 VERBS = (
     ("record",),
@@ -43,33 +43,34 @@ VERBS = (
 
 
 def run_verbs(project: Project, extra: dict[str, str]) -> list[str]:
+    """Run each command with more environment variables, and return their outputs."""
     env = {**os.environ, "SOURCE_DATE_EPOCH": "1800000000", "PYTHONPATH": IMPORTED_FROM, **extra}
-    said = []
+    outputs = []
     for verb in VERBS:
         command = [sys.executable, "-m", "memory_ci", *verb]
-        done = subprocess.run(
+        completed = subprocess.run(
             command, cwd=project.path, env=env, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, (verb, done.stderr)
-        said.append(done.stdout)
-    return said
+        assert completed.returncode == 0, (verb, completed.stderr)
+        outputs.append(completed.stdout)
+    return outputs
 
 
-def test_the_same_commands_give_the_same_commits_where_posix_is_missing(tmp_path: Path) -> None:
-    made = []
+def test_the_same_commands_give_the_same_commits_without_posix(tmp_path: Path) -> None:
+    commits = []
     (tmp_path / "sitecustomize.py").write_text(WITHOUT_POSIX)
     for name, extra in (
         ("here", {}),
         ("there", {"PYTHONPATH": f"{tmp_path}{os.pathsep}{IMPORTED_FROM}"}),
     ):
         project = make_project(tmp_path / name)
-        said = run_verbs(project, extra)
-        assert "retried a POST" in said[3]
-        made.append(project.sha())
-    assert made[0] == made[1]
+        outputs = run_verbs(project, extra)
+        assert "retried a POST" in outputs[3]
+        commits.append(project.sha())
+    assert commits[0] == commits[1]
 
 
-def test_a_lock_is_had_by_one(tmp_path: Path) -> None:
+def test_a_lock_is_exclusive(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
     first, second = os.open(path, os.O_RDWR), os.open(path, os.O_RDWR)

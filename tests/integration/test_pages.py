@@ -1,7 +1,7 @@
-"""The commands of README, the start page and the guides, run in order at a terminal: each prints what its page shows.
+"""Tests of the commands in README, the start page and the guides, run in order at a terminal: each prints what its page shows.
 
-Ids, dates and numbers of lines are another run's. What cannot be run here is of another kind than `console`, or its
-command is named below, with the reason.
+Ids, dates and line numbers may differ. Blocks that cannot be run here have another kind than `console`, or are listed
+below with the reason.
 """
 
 from __future__ import annotations
@@ -41,25 +41,25 @@ NOT_RUN = {
     "jq -r": "it needs jq, and the lines of many jobs",
     "MEMORY_CI_ORG_INDEX=postgresql": "it needs a server; tests/commands/org run one",
 }
-"""How each block or command begins that is not run, and what stands in the way."""
+"""The beginning of each block or command that is not run, with the reason."""
 COMMAND = re.compile(r"(?m)^(?:\$ |[A-Z_]+=\S+ )?(?:memory-ci|make|git|gh|jq|pip|pipx) ")
 
 
 class Shop:
-    """The repository of the pages, and someone who reads them there."""
+    """The repository of the pages, and a reader at its terminal."""
 
     def __init__(self, repo: RepoBuilder, root: Path, environ: dict[str, str]) -> None:
         self.repo, self.root = repo, root
         self.reader = TerminalReader(repo.path, root, environ)
 
     def edit(self, key: str) -> None:
-        """Change the code as the commit of a page says."""
+        """Change the code like the commit of a page."""
         self.repo.write(
             CLIENT, f'def charge(order):\n    return post("/v2/charge", order, key={key})\n'
         )
 
     def commit(self, message: str) -> None:
-        """Commit all changes with the message of a page. What hooks add to a message is not typed."""
+        """Commit all changes with the message of a page, without the lines that hooks add."""
         message = self.reader.translate(message)
         typed = re.sub(r"^Memory-Retrieved: .*\n", "", message, flags=re.MULTILINE)
         (self.repo.path / ".git/typed").write_text(typed)
@@ -68,20 +68,20 @@ class Shop:
         assert self.reader.run("git log -1 --format=%B") == lines
 
     def teach(self) -> None:
-        """Set memory up, and record a commit that taught two things."""
+        """Set memory up, and record a commit with two learnings."""
         self.reader.run("memory-ci init </dev/null && git add . && git commit -q -m 'Add memory'")
         self.edit("order.id")
         self.commit(TAUGHT)
         self.reader.run("memory-ci record")
 
     def change_what_was_taught(self) -> None:
-        """Record two things, then change the code that they are about."""
+        """Record two learnings, then change the code that they are about."""
         self.teach()
         self.edit('"shop-" + order.id')
         self.reader.run("git commit -q -a -m 'feat: give charges a prefix'")
 
     def break_memory(self) -> None:
-        """Write an entry by hand on a branch, without its front matter."""
+        """Write an entry without front matter by hand, on a branch."""
         self.teach()
         self.reader.run("git switch -q -c side")
         memory = (self.repo.path / "MEMORY.md").read_text("utf-8")
@@ -89,18 +89,18 @@ class Shop:
         self.reader.run("git commit -q -a -m 'Write by hand'")
 
     def be_steered(self) -> None:
-        """Let a person type the words of the page in a session of Claude Code, whose agent then runs the commands."""
+        """Write a session of Claude Code in which a person types the words of the page and the agent runs the commands."""
         self.reader.run("git add . && git commit -q -m 'Hook an agent in'")
         folder = re.sub(r"[^A-Za-z0-9]", "-", str(self.repo.path))
         place = Path.home() / ".claude" / "projects" / folder / f"{SESSION}.jsonl"
         place.parent.mkdir(parents=True)
-        said = make_user("Please never retry a charge in the caller.", cwd=str(self.repo.path))
-        place.write_bytes(make_lines(said))
+        turn = make_user("Please never retry a charge in the caller.", cwd=str(self.repo.path))
+        place.write_bytes(make_lines(turn))
         self.reader.run("memory-ci sessions --capture")
         self.reader.set("MEMORY_CI_SESSION", f"claude-code:{SESSION}")
 
     def write_policy(self) -> None:
-        """Write the policy of the page into a repository beside this one, and go there."""
+        """Write the policy of the page into a repository beside this one, and make it the current directory."""
         step = next(read_steps(read_blocks("docs/platform.md", "A policy")[0]["text"]))
         policy = make_repo(self.root / "policy")
         policy.commit("Policy", {"memory-ci-policy.yaml": "\n".join([*step.printed, ""])})
@@ -137,7 +137,7 @@ class Shop:
 
 @pytest.fixture
 def shop(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    """The shop of the tutorial, with `memory-ci` on PATH."""
+    """Return the repository of the tutorial, with `memory-ci` on the PATH."""
     repo = make_repo(tmp_path / "shop")
     repo.commit("Begin", {CLIENT: 'def charge(order):\n    return post("/v2/charge", order)\n'})
     programs = tmp_path / "bin"
@@ -150,7 +150,7 @@ def shop(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch
     return Shop(repo, tmp_path, dict(os.environ))
 
 
-def test_the_tutorial_does_what_it_says(shop: Shop) -> None:
+def test_the_commands_of_the_tutorial_print_what_it_shows(shop: Shop) -> None:
     works: dict[str, Callable[[], None]] = {
         "fix: charge a card once": lambda: shop.edit("order.id"),
         "feat: give charges a prefix": lambda: shop.edit('"shop-" + order.id'),
@@ -177,7 +177,7 @@ PREPARED: dict[tuple[str, str], Callable[[Shop], None]] = {
     ("platform", "memory-ci import --from claude-code"): Shop.write_claude_memory,
     ("platform", "memory-ci import --from legacy"): Shop.write_dated_section,
 }
-"""What is done before the first command of a page that begins so."""
+"""Steps before the first command of a page, by the beginning of that command."""
 
 
 @pytest.mark.parametrize("guide", GUIDES)
@@ -185,13 +185,13 @@ def test_each_command_of_a_guide_prints_what_the_guide_shows(shop: Shop, guide: 
     waiting = {command: prepare for (page, command), prepare in PREPARED.items() if page == guide}
     for block in read_blocks(f"docs/{guide}.md"):
         for step in read_steps(block["text"]) if block["kind"] == "console" else ():
-            for command in [one for one in waiting if step.command.startswith(one)]:
+            for command in [prefix for prefix in waiting if step.command.startswith(prefix)]:
                 waiting.pop(command)(shop)
             shop.reader.follow(step)
     assert not waiting
 
 
-def test_setting_up_as_the_readme_says_works(shop: Shop) -> None:
+def test_the_setup_commands_of_the_readme_work(shop: Shop) -> None:
     (block,) = read_blocks("README.md", "Set up")
     (setup,) = [step for step in read_steps(block["text"]) if step.command.startswith("memory-ci")]
     # What older work would give is another history's.
@@ -200,17 +200,17 @@ def test_setting_up_as_the_readme_says_works(shop: Shop) -> None:
     assert not [line for line in shop.reader.run("memory-ci doctor") if "OWNER" in line]
 
 
-def test_a_terminal_shows_what_the_readme_says_of_the_demo(shop: Shop) -> None:
-    """The repository is that of the demo, which stops where a person looks at what waits."""
+def test_the_commands_of_the_readme_about_the_demo_print_what_it_shows(shop: Shop) -> None:
+    """The demo's script stops where a person looks at the candidates."""
     script = (ROOT / "docs/demo.sh").read_text("utf-8")
-    kept = f"scratch={shop.root}/demo; mkdir $scratch"
-    script = re.sub(r"scratch=.*\ntrap .*", kept, script)
-    head, looks, rest = script.partition("run memory-ci review --candidates\n")
+    scratch_line = f"scratch={shop.root}/demo; mkdir $scratch"
+    script = re.sub(r"scratch=.*\ntrap .*", scratch_line, script)
+    head, looks, remainder = script.partition("run memory-ci review --candidates\n")
     assert looks
     setup = head.partition('\nsay "A repository')[0]
     (shop.root / "head.sh").write_text(head)
     (shop.root / "rest.sh").write_text(
-        f"{setup.replace('; mkdir $scratch', '')}\ncd $scratch/shop\n{rest}"
+        f"{setup.replace('; mkdir $scratch', '')}\ncd $scratch/shop\n{remainder}"
     )
     candidates, served = [
         step
@@ -229,7 +229,7 @@ PAGES = ("README.md", "docs/tutorial.md", *(f"docs/{guide}.md" for guide in GUID
 
 
 def list_blocks_not_run() -> list[tuple[str, str]]:
-    """Return the first lines of the blocks that hold commands, and are of another kind than `console`: (page, line)."""
+    """Return the first lines of blocks with commands that are not of kind `console`: (page, line)."""
     return [
         (page, block["text"].splitlines()[0])
         for page in PAGES
@@ -238,7 +238,7 @@ def list_blocks_not_run() -> list[tuple[str, str]]:
     ]
 
 
-def test_each_block_of_commands_is_run_or_says_why_not() -> None:
+def test_each_block_of_commands_is_run_or_listed_with_a_reason() -> None:
     reasons = [line for line in NOT_RUN if line not in ("pipx install .", "cd ../your-repository")]
     unlisted = [
         (page, line)
@@ -255,14 +255,14 @@ def test_each_block_of_commands_is_run_or_says_why_not() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_command_stands_in_an_indented_block(page: str) -> None:
-    """Such a block has no kind, so nobody would run it."""
+def test_no_indented_block_contains_a_command(page: str) -> None:
+    """Such a block has no kind, so no test would run it."""
     text = (ROOT / page).read_text("utf-8")
     assert re.findall(r"(?m)^ {4}(?:\$ )?memory-ci .*", text) == []
 
 
 def list_inline_commands() -> list[tuple[str, str]]:
-    """Return the commands between back quotes of all pages: (page, command)."""
+    """Return the commands in backquotes on all pages: (page, command)."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     return [
         (page.name, command)
@@ -271,7 +271,7 @@ def list_inline_commands() -> list[tuple[str, str]]:
     ]
 
 
-def test_each_command_in_the_text_has_a_command_and_options_that_there_are() -> None:
+def test_each_command_in_the_text_has_an_existing_name_and_options() -> None:
     unknown = []
     for page, line in list_inline_commands():
         words = line.replace("…", " ").split()[1:]
@@ -281,7 +281,7 @@ def test_each_command_in_the_text_has_a_command_and_options_that_there_are() -> 
         if command is None:
             unknown.append((page, line))
             continue
-        names = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}
+        names = {name for param in command.params for name in (*param.opts, *param.secondary_opts)}
         options = {
             word.partition("=")[0] for word in words if re.fullmatch(r"--[a-z][a-z-]*(=.*)?", word)
         }

@@ -1,4 +1,4 @@
-"""A note that an agent marked, and what git does before it is committed: nothing is lost, doubled or in the way."""
+"""Tests of an agent's note before it is committed: git commands do not lose, repeat or obstruct it."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ KEY = "claude-code:s1"
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    made = make_project(tmp_path_factory.mktemp("template") / "shop")
-    made.branch("beside")
-    made.commit("Beside", {"src/other.py": "other\n"})
-    made.checkout("main")
-    return made
+    new_project = make_project(tmp_path_factory.mktemp("template") / "shop")
+    new_project.branch("beside")
+    new_project.commit("Beside", {"src/other.py": "other\n"})
+    new_project.checkout("main")
+    return new_project
 
 
 @pytest.fixture
 def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with our hooks, in which a session was taught something, and edited the client."""
-    made = copy_project(template, tmp_path / "shop")
-    (made.path / ".git/hooks").mkdir(exist_ok=True)
+    """Return a project with our hooks and a session that made a note and edited the client."""
+    new_project = copy_project(template, tmp_path / "shop")
+    (new_project.path / ".git/hooks").mkdir(exist_ok=True)
     for hook in ("pre-commit", "prepare-commit-msg"):
-        shutil.copy(ROOT / "hooks" / hook, made.path / ".git/hooks")
+        shutil.copy(ROOT / "hooks" / hook, new_project.path / ".git/hooks")
     command = tmp_path / "bin" / "memory-ci"
     command.parent.mkdir()
     command.write_text(
@@ -55,11 +55,12 @@ def project(template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", f"{command.parent}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("SOURCE_DATE_EPOCH", str(int(NOW.timestamp())))
     monkeypatch.setenv("GIT_EDITOR", "true")
-    teach(made)
-    return made
+    teach(new_project)
+    return new_project
 
 
 def teach(project: Project, number: int = 1, path: str = CLIENT) -> None:
+    """Record that the agent's session edited a file, and add its note."""
     where = project.workspace
     sign = SessionActivity(
         agent="claude-code", session="s1", at=NOW - timedelta(hours=1), head=project.sha()
@@ -82,82 +83,91 @@ def teach(project: Project, number: int = 1, path: str = CLIENT) -> None:
     assert (added.is_new, added.is_pending, ".git/" in added.path) == (True, True, True)
 
 
-def holds(project: Project, rev: str = "HEAD") -> int:
+def count_entries(project: Project, rev: str = "HEAD") -> int:
     return project.git("log", "--format=", "--name-only", rev).split("\n").count(NOTE)
 
 
-def test_it_leaves_the_work_tree_and_the_index_alone_and_is_listed(project: Project) -> None:
+def test_a_pending_note_changes_neither_work_tree_nor_index_and_is_listed(project: Project) -> None:
     assert project.status() == f" M {CLIENT}"
     assert project.git("ls-files", ".memory/inbox") == ""
     (place,) = load_pending(project.workspace)
     assert place.entry.id == make_id(1)
     assert Path(place.path).is_file()
-    shown = project.git("-c", "alias.m=!memory-ci list", "m")
-    assert make_id(1)[:8] in shown
+    output = project.git("-c", "alias.m=!memory-ci list", "m")
+    assert make_id(1)[:8] in output
 
 
 @pytest.mark.parametrize(
     "words", [["-am", "x"], ["-m", "x", "-i", CLIENT], ["-a", "-m", "x", "--signoff"]]
 )
-def test_a_commit_of_the_session_s_work_takes_it_along_once(
+def test_a_commit_of_the_sessions_work_includes_the_note_once(
     project: Project, words: list[str]
 ) -> None:
     project.git("commit", "-q", *words)
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
     assert "Memory-Session: claude-code:s1" in project.git("log", "-1", "--format=%B")
     assert read_pending(project.workspace) == {}
     project.write(CLIENT, "more\n")
     project.git("commit", "-qam", "More")
-    assert (holds(project), list((project.path / ".git/memory-ci/notes").iterdir())) == (1, [])
+    assert (count_entries(project), list((project.path / ".git/memory-ci/notes").iterdir())) == (
+        1,
+        [],
+    )
 
 
-def test_what_is_staged_by_hand_takes_it_along(project: Project) -> None:
+def test_a_commit_of_manually_staged_work_includes_the_note(project: Project) -> None:
     project.git("add", CLIENT)
     project.git("commit", "-qm", "x")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
-def test_a_commit_of_a_path_holds_that_path_alone(project: Project) -> None:
+def test_a_commit_of_a_path_contains_only_that_path(project: Project) -> None:
     project.git("commit", "-qm", "x", CLIENT)
-    assert (holds(project), project.status(), len(read_pending(project.workspace))) == (0, "", 1)
+    assert (count_entries(project), project.status(), len(read_pending(project.workspace))) == (
+        0,
+        "",
+        1,
+    )
     project.write(README, "more\n")
     project.git("commit", "-qam", "By hand")
-    assert holds(project) == 0, "other work does not take it along"
+    assert count_entries(project) == 0, "other work does not take it along"
     sign = SessionActivity(
         agent="claude-code", session="s1", at=NOW, edited=(CLIENT,), branch="refs/heads/main"
     )
     note_activity(project.workspace, sign)
     project.write(CLIENT, "more\n")
     project.git("commit", "-qam", "The session goes on")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
-def test_other_work_does_not_take_it_along(project: Project) -> None:
+def test_a_commit_of_other_work_does_not_include_the_note(project: Project) -> None:
     project.write(README, "by hand\n")
     project.git("add", README)
     project.git("commit", "-qm", "By hand")
-    assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (0, 1)
 
 
-def test_a_stash_leaves_it(project: Project) -> None:
+def test_a_stash_does_not_change_the_note(project: Project) -> None:
     project.git("stash")
     assert project.status() == ""
     project.git("stash", "pop")
     project.git("commit", "-qam", "x")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
-def test_a_rebase_leaves_it(project: Project) -> None:
+def test_a_rebase_does_not_change_the_note(project: Project) -> None:
     project.git("rebase", "-q", "--autostash", "beside")
     assert len(read_pending(project.workspace)) == 1
     project.git("commit", "-qam", "x")
     project.git("rebase", "-q", "HEAD~1")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
     assert read_pending(project.workspace) == {}
 
 
 @pytest.mark.parametrize("is_committed", [True, False])
-def test_pull_with_a_rebase_leaves_it(project: Project, tmp_path: Path, is_committed: bool) -> None:
+def test_pull_with_a_rebase_does_not_change_the_note(
+    project: Project, tmp_path: Path, is_committed: bool
+) -> None:
     remote = Project(project.bare(tmp_path / "remote.git").path)
     remote.git("update-ref", "refs/heads/main", "refs/heads/beside")
     project.git("remote", "add", "origin", str(remote.path))
@@ -167,20 +177,24 @@ def test_pull_with_a_rebase_leaves_it(project: Project, tmp_path: Path, is_commi
     assert len(read_pending(project.workspace)) == 1 - is_committed
     if not is_committed:
         project.git("commit", "-qam", "x")
-    assert (holds(project), project.status()) == (1, "")
+    assert (count_entries(project), project.status()) == (1, "")
 
 
-def test_an_amended_commit_has_it_once(project: Project) -> None:
+def test_an_amended_commit_has_the_note_once(project: Project) -> None:
     project.git("commit", "-qam", "x")
     project.write(CLIENT, "more\n")
     project.git("commit", "-qa", "--amend", "--no-edit")
     project.git("commit", "-q", "--amend", "-m", "Better words")
-    assert (holds(project), project.status(), read_pending(project.workspace)) == (1, "", {})
+    assert (count_entries(project), project.status(), read_pending(project.workspace)) == (
+        1,
+        "",
+        {},
+    )
 
 
-def test_to_amend_words_alone_takes_nothing_along(project: Project) -> None:
+def test_amending_only_the_message_does_not_include_the_note(project: Project) -> None:
     project.git("commit", "-q", "--amend", "-m", "Better words")
-    assert (holds(project), project.status(), len(read_pending(project.workspace))) == (
+    assert (count_entries(project), project.status(), len(read_pending(project.workspace))) == (
         0,
         f" M {CLIENT}",
         1,
@@ -189,7 +203,7 @@ def test_to_amend_words_alone_takes_nothing_along(project: Project) -> None:
 
 @pytest.mark.parametrize("is_all", [True, False])
 @pytest.mark.parametrize("after", ["commit", "stash", "agent"])
-def test_a_commit_that_is_given_up_loses_nothing(
+def test_an_aborted_commit_does_not_lose_the_note(
     project: Project, is_all: bool, after: str
 ) -> None:
     project.git("add", *([] if is_all else [CLIENT]))
@@ -204,52 +218,52 @@ def test_a_commit_that_is_given_up_loses_nothing(
         assert ("?? .memory" in project.status()) is False
     if after != "stash":
         project.git("commit", "-qam", "x")
-        assert (holds(project), project.status()) == (1, "")
+        assert (count_entries(project), project.status()) == (1, "")
         return
     project.write(CLIENT, "again\n")
     project.git("commit", "-qam", "x")
-    assert (holds(project), len(read_pending(project.workspace))) == (1, 0)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (1, 0)
 
 
-def test_without_hooks_it_waits(project: Project) -> None:
+def test_without_hooks_the_note_stays_pending(project: Project) -> None:
     project.git("commit", "-qam", "x", "--no-verify")
-    assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (0, 1)
 
 
-def test_what_was_committed_elsewhere_is_not_committed_again(project: Project) -> None:
+def test_a_note_that_was_committed_elsewhere_is_not_committed_again(project: Project) -> None:
     project.git("checkout", "-qb", "work")
     project.git("commit", "-qam", "x")
     project.git("checkout", "-q", "main")
     project.write(CLIENT, "otherwise\n")
     project.git("commit", "-qam", "Otherwise")
-    assert (holds(project), holds(project, "work")) == (0, 1)
+    assert (count_entries(project), count_entries(project, "work")) == (0, 1)
 
 
-def test_a_merge_takes_nothing_along(project: Project) -> None:
+def test_a_merge_does_not_include_the_note(project: Project) -> None:
     project.git("stash")
     project.git("merge", "-q", "--no-ff", "--no-commit", "beside")
     project.git("commit", "-qm", "Merge")
-    assert (holds(project), len(read_pending(project.workspace))) == (0, 1)
+    assert (count_entries(project), len(read_pending(project.workspace))) == (0, 1)
 
 
-def test_of_a_session_that_edited_nothing_any_commit_takes_it_along(project: Project) -> None:
+def test_any_commit_includes_the_note_of_a_session_without_edits(project: Project) -> None:
     project.git("checkout", CLIENT)
     shutil.rmtree(project.path / ".git/memory-ci/given")
     project.write(README, "by hand\n")
     project.git("commit", "-qam", "x")
-    assert holds(project) == 1
+    assert count_entries(project) == 1
 
 
-def test_a_linked_work_tree_has_notes_of_its_own(project: Project, tmp_path: Path) -> None:
+def test_a_linked_work_tree_has_its_own_notes(project: Project, tmp_path: Path) -> None:
     linked = Project(project.worktree(tmp_path / "linked", "side").path)
     teach(linked, 2)
     linked.git("commit", "-qam", "x")
-    assert (holds(linked), linked.status()) == (0, "")
+    assert (count_entries(linked), linked.status()) == (0, "")
     assert fragment_path(make_id(2)) in linked.git("ls-files")
     assert len(read_pending(project.workspace)) == 1
 
 
-def test_where_an_agent_may_not_write_to_the_git_directory_its_next_hook_does(
+def test_the_next_hook_writes_a_note_that_the_agent_could_not_write_to_the_git_directory(
     project: Project,
 ) -> None:
     place = project.path / ".git/memory-ci/notes"
@@ -271,14 +285,14 @@ def test_where_an_agent_may_not_write_to_the_git_directory_its_next_hook_does(
 # -- beside the captured session
 
 
-def transcript(project: Project, said: str = SAID) -> Path:
+def transcript(project: Project, text: str = SAID) -> Path:
     record = {"type": "user", "sessionId": "s1", "uuid": "u1", "timestamp": "2026-11-20T10:00:00Z"}
-    told = {**record, "cwd": str(project.path), "message": {"role": "user", "content": said}}
-    return project.write(".git/s1.jsonl", f"{json.dumps(told)}\n")
+    turn = {**record, "cwd": str(project.path), "message": {"role": "user", "content": text}}
+    return project.write(".git/s1.jsonl", f"{json.dumps(turn)}\n")
 
 
 @pytest.mark.parametrize("place", ["detached", "linked", "without hooks"])
-def test_a_note_that_no_commit_took_is_found_beside_the_captured_session(
+def test_a_note_in_no_commit_is_found_with_the_captured_session(
     project: Project, tmp_path: Path, place: str
 ) -> None:
     desk = project
@@ -299,7 +313,7 @@ def test_a_note_that_no_commit_took_is_found_beside_the_captured_session(
         "Charge once\n\nMemory-Session: claude-code:s1", {CLIENT: "by the agent\n"}
     )
     project.record()
-    assert [one.evidence for one in project.entries() if one.id == make_id(1)] == [
+    assert [entry.evidence for entry in project.entries() if entry.id == make_id(1)] == [
         (f"session:{KEY}#1 {SAID}",)
     ]
     project.at(NOW + timedelta(minutes=5)).commit(
@@ -313,15 +327,15 @@ def test_a_note_that_no_commit_took_is_found_beside_the_captured_session(
     )
 
 
-def test_what_is_committed_and_beside_the_session_is_one_learning(project: Project) -> None:
+def test_a_note_in_a_commit_and_with_the_session_is_one_learning(project: Project) -> None:
     capture(project.workspace, transcript(project), NOW)
     project.git("commit", "-qam", "x")
     project.record()
-    assert [one.id for one in project.entries()].count(make_id(1)) == 1
+    assert [entry.id for entry in project.entries()].count(make_id(1)) == 1
     assert project.git("ls-files", ".memory/inbox") == ""
 
 
-def test_words_that_the_session_does_not_prove_are_no_learning(project: Project) -> None:
+def test_a_note_whose_quote_the_session_does_not_prove_is_not_a_learning(project: Project) -> None:
     capture(project.workspace, transcript(project, "Retry it where you like."), NOW)
     project.at(NOW).commit("x\n\nMemory-Session: claude-code:s1", {README: "x\n"})
     plan = project.plan()
@@ -329,7 +343,7 @@ def test_words_that_the_session_does_not_prove_are_no_learning(project: Project)
     assert any("of the session claude-code:s1" in problem for problem in plan.problems)
 
 
-def test_a_thousand_notes_are_looked_through_at_once(project: Project) -> None:
+def test_a_thousand_notes_are_searched_with_few_git_calls(project: Project) -> None:
     first = next((project.path / ".git/memory-ci/notes").iterdir())
     for number in range(2, 1_002):
         name = first.name.replace(make_id(1), make_id(number))

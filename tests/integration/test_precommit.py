@@ -1,7 +1,7 @@
-"""Our manifest in the hands of pre-commit and prek: environments built from it, hooks that git really runs.
+"""Tests of our manifest with pre-commit and prek: environments built from it, and hooks run by git.
 
-What is released is this work tree, committed into a repository of its own with a tag. Each tool builds one environment,
-which takes seconds and a package index; without one these tests are skipped, with the tool's own words.
+The released version is this work tree, committed to a repository with a tag. Each tool builds one environment,
+which needs a package index; without one these tests are skipped with the tool's message.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RELEASED = (
     ".pre-commit-hooks.yaml",
 )
 TOOLS = {"pre-commit": "PRE_COMMIT_HOME", "prek": "PREK_HOME"}
-"""What each is called, and the variable that says where it keeps its environments."""
+"""The name of each tool, and the variable for the directory of its environments."""
 
 NO_INDEX = re.compile(
     r"No matching distribution|Could not find a version|NewConnectionError|Failed to fetch|error sending request"
@@ -73,7 +73,7 @@ BAD = {
 
 
 class Tool(NamedTuple):
-    """One of the two with its environments, and a project in which its hooks are installed."""
+    """A tool with its environments, and a project in which its hooks are installed."""
 
     name: str
     home: Mapping[str, str]
@@ -89,7 +89,7 @@ class Tool(NamedTuple):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What is released: this work tree as a repository with a tag."""
+    """Return the released version: this work tree as a repository with a tag."""
     path = tmp_path_factory.mktemp("source")
     for name in RELEASED:
         if (ROOT / name).is_dir():
@@ -108,10 +108,10 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tool(
     request: pytest.FixtureRequest, source: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Tool:
-    """The tool, its environment built once."""
+    """Return a tool whose environment is built."""
     home = tmp_path_factory.mktemp("home")
     template = make_project(tmp_path_factory.mktemp("template") / "shop")
-    made = Tool(
+    new_tool = Tool(
         request.param, {TOOLS[request.param]: str(home / "kept"), "HOME": str(home)}, template
     )
     template.commit(
@@ -121,13 +121,13 @@ def tool(
             "MEMORY.md": memory("Wait."),
         },
     )
-    built = made.run(template.path, "install", "--install-hooks")
+    built = new_tool.run(template.path, "install", "--install-hooks")
     if built.returncode and NO_INDEX.search(built.stdout + built.stderr):
         pytest.skip(
-            f"{made.name} cannot build an environment without a package index: {built.stderr[-300:]}"
+            f"{new_tool.name} cannot build an environment without a package index: {built.stderr[-300:]}"
         )
     assert built.returncode == 0, built.stdout + built.stderr
-    return made
+    return new_tool
 
 
 @pytest.fixture
@@ -145,19 +145,19 @@ def memory(body: str) -> str:
 
 @contextmanager
 def without_hooks(project: Project) -> Iterator[None]:
-    """What leads up to a test starts no hook: each start of a tool takes longer than all that git does."""
+    """Run the preparation of a test without hooks, because each start of a tool takes long."""
     project.git("config", "core.hooksPath", os.devnull)
     yield
     project.git("config", "--unset", "core.hooksPath")
 
 
 def trailers(project: Project, rev: str = "HEAD") -> list[str]:
-    found = project.git("log", "-1", "--format=%(trailers:only,unfold)", rev).splitlines()
-    return [line for line in found if line.startswith("Memory-")]
+    trailer_lines = project.git("log", "-1", "--format=%(trailers:only,unfold)", rev).splitlines()
+    return [line for line in trailer_lines if line.startswith("Memory-")]
 
 
 def refused(project: Project, *command: str) -> str:
-    """What is printed by a command of git that fails."""
+    """Return the output of a failing git command."""
     with pytest.raises(AssertionError) as caught:
         project.git(*command)
     return str(caught.value)
@@ -167,25 +167,25 @@ def refused(project: Project, *command: str) -> str:
 
 
 @pytest.mark.parametrize("code", BAD)
-def test_what_must_not_be_in_memory_is_refused_by_file_and_line(
+def test_text_that_is_forbidden_in_memory_is_refused_with_file_and_line(
     project: Project, code: str
 ) -> None:
-    """What counts is what is staged: the work tree is in order again."""
+    """Only the index counts: the work tree is valid again."""
     before = project.sha()
     project.write("MEMORY.md", memory(BAD[code]))
     project.git("add", "MEMORY.md")
     staged = project.git("ls-files", "-s")
     project.write("MEMORY.md", memory("In order."))
-    said = refused(project, "commit", "-m", "x")
-    assert re.search(rf"MEMORY\.md:\d+: .*{code}", said), said
-    assert re.search(r"Revoke it|Reword or remove it", said), "what to do"
-    assert TOKEN not in said
+    message = refused(project, "commit", "-m", "x")
+    assert re.search(rf"MEMORY\.md:\d+: .*{code}", message), message
+    assert re.search(r"Revoke it|Reword or remove it", message), "what to do"
+    assert TOKEN not in message
     assert project.sha() == before
     assert project.git("ls-files", "-s") == staged, "nothing is rewritten"
     assert (project.path / "MEMORY.md").read_text() == memory("In order.")
 
 
-def test_what_is_not_staged_stops_nothing_and_stays(project: Project) -> None:
+def test_unstaged_changes_do_not_stop_a_commit_and_are_kept(project: Project) -> None:
     project.write("MEMORY.md", memory("Staged."))
     project.git("add", "MEMORY.md")
     project.write("MEMORY.md", memory(BAD["credential"]))
@@ -201,7 +201,7 @@ def test_what_is_not_staged_stops_nothing_and_stays(project: Project) -> None:
     assert "MEMORY.md:" in refused(project, "commit", "-a", "--amend", "--no-edit")
 
 
-def test_a_merge_brings_nothing_in_that_a_commit_may_not(project: Project) -> None:
+def test_a_merge_is_checked_like_a_commit(project: Project) -> None:
     with without_hooks(project):
         project.branch("side")
         project.commit("x", {"MEMORY.md": memory(BAD["overrides-instructions"])})
@@ -213,22 +213,22 @@ def test_a_merge_brings_nothing_in_that_a_commit_may_not(project: Project) -> No
 # -- memory-ci-trailers and memory-ci-sync
 
 
-def test_a_commit_says_what_it_was_given_and_the_index_follows(
+def test_a_commit_names_the_served_entries_and_the_index_is_updated(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CODEX_THREAD_ID", "s1")
     record_served(project.workspace, [make_id(1)], NOW)
     project.write("MEMORY.md", memory("Changed."))
     project.git("commit", "-q", "-a", "-m", "x")
-    given = [f"Memory-Retrieved: {make_id(1)}", "Memory-Session: codex:s1"]
-    assert trailers(project) == given
+    expected_trailers = [f"Memory-Retrieved: {make_id(1)}", "Memory-Session: codex:s1"]
+    assert trailers(project) == expected_trailers
     assert warmed(project) == project.sha()
     project.git("commit", "-q", "--amend", "--allow-empty", "--no-edit")
-    assert trailers(project) == given, "once"
+    assert trailers(project) == expected_trailers, "once"
     assert warmed(project) == project.sha()
 
 
-def test_merge_and_rebase_go_their_way(project: Project) -> None:
+def test_merge_and_rebase_work(project: Project) -> None:
     with without_hooks(project):
         project.branch("side")
         project.commit("Side", {fragment_path(make_id(2)): format_entry(make_entry(2))})
@@ -259,7 +259,7 @@ def test_a_linked_work_tree_is_checked_by_its_own_index(project: Project, tmp_pa
 
 
 @pytest.mark.parametrize("fault", ["configuration", "record"])
-def test_trailers_never_stop_a_commit(project: Project, fault: str) -> None:
+def test_a_failing_trailer_hook_does_not_stop_a_commit(project: Project, fault: str) -> None:
     if fault == "record":
         record_path(project.workspace).mkdir(parents=True)
         record_path(project.workspace).with_name("warmed").mkdir()
@@ -275,7 +275,7 @@ def test_trailers_never_stop_a_commit(project: Project, fault: str) -> None:
 # -- memory-ci-push
 
 
-def test_a_push_takes_sessions_along(project: Project, tmp_path: Path) -> None:
+def test_a_push_includes_sessions(project: Project, tmp_path: Path) -> None:
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"x\n"}, NOW)
     with without_hooks(project):
@@ -287,7 +287,7 @@ def test_a_push_takes_sessions_along(project: Project, tmp_path: Path) -> None:
 # -- beside the native hooks
 
 
-def test_the_native_hooks_and_a_tool_live_together_whoever_comes_first(
+def test_native_hooks_and_a_tool_work_together_in_any_order_of_installation(
     project: Project, tool: Tool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)

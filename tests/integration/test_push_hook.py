@@ -1,4 +1,4 @@
-"""The doorbell of a push: captured sessions travel with it, and whatever happens to them, the push goes on."""
+"""Tests of the pre-push hook: captured sessions are pushed too, and their failures never stop the push."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SESSION = "refs/memory-ci/sessions/codex/s1"
 
 @pytest.fixture
 def project(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A project with our hooks, a bare remote, and a commit to push; our interpreter finds this checkout."""
-    made = make_project(tmp_path / "shop")
-    made.git("remote", "add", "origin", str(made.bare(tmp_path / "origin.git").path))
-    install(made.workspace, sys.executable)
+    """Return a project with our hooks, a bare remote, and a commit to push; our interpreter imports this checkout."""
+    new_project = make_project(tmp_path / "shop")
+    new_project.git("remote", "add", "origin", str(new_project.bare(tmp_path / "origin.git").path))
+    install(new_project.workspace, sys.executable)
     monkeypatch.setenv("PYTHONPATH", IMPORTED_FROM)
-    made.commit("Do it", {"x.txt": "x"})
-    return made
+    new_project.commit("Do it", {"x.txt": "x"})
+    return new_project
 
 
 def push_traced(project: Project, log: Path) -> list[str]:
-    """The git commands that a push started, its hooks' among them, as git itself noted them."""
+    """Push, and return the git commands that ran, including those of hooks, from git's trace."""
     environment = {**os.environ, "GIT_TRACE": str(log)}
     subprocess.run(
         ["git", "push", "-q", "origin", "main"], cwd=project.path, env=environment, check=True
@@ -57,14 +57,14 @@ def is_pushed(project: Project) -> bool:
     )
 
 
-def test_a_push_takes_the_sessions_along(project: Project) -> None:
+def test_a_push_includes_the_sessions(project: Project) -> None:
     capture(project)
     project.git("push", "-q", "origin", "main")
     assert is_pushed(project)
     assert SESSION in on_remote(project)
 
 
-def test_with_nothing_captured_the_hook_asks_what_is_kept_and_whether_memory_was_left_alone(
+def test_without_captured_sessions_the_hook_runs_few_git_commands(
     project: Project, tmp_path: Path
 ) -> None:
     hook = project.path / ".git" / "hooks" / "pre-push"
@@ -72,13 +72,13 @@ def test_with_nothing_captured_the_hook_asks_what_is_kept_and_whether_memory_was
     hook.unlink()
     project.commit("Do more", {"x.txt": "y"})
     without = push_traced(project, tmp_path / "without")
-    asked = ["rev-parse", "for-each-ref", "rev-parse", "log", "log"]
-    assert Counter(alone) - Counter(without) == Counter(asked), (
+    expected_commands = ["rev-parse", "for-each-ref", "rev-parse", "log", "log"]
+    assert Counter(alone) - Counter(without) == Counter(expected_commands), (
         "the second log is for the merges in between"
     )
 
 
-def test_what_was_pushed_is_not_pushed_again(project: Project, tmp_path: Path) -> None:
+def test_sessions_are_pushed_once(project: Project, tmp_path: Path) -> None:
     capture(project)
     assert push_traced(project, tmp_path / "first").count("push") == 2, (
         "the test's own, and ours without its hook"
@@ -87,7 +87,7 @@ def test_what_was_pushed_is_not_pushed_again(project: Project, tmp_path: Path) -
     assert push_traced(project, tmp_path / "second").count("push") == 1
 
 
-def test_sessions_stay_here_if_the_configuration_says_so(project: Project) -> None:
+def test_sessions_are_not_pushed_if_the_configuration_forbids_it(project: Project) -> None:
     project.write(".memory-ci.yaml", "sessions:\n  push: false\n")
     capture(project)
     project.git("push", "-q", "origin", "main")
@@ -112,9 +112,7 @@ def test_a_remote_that_refuses_sessions_still_gets_the_branch(
     assert SESSION in on_remote(project), "what failed is tried again"
 
 
-def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(
-    project: Project, tmp_path: Path
-) -> None:
+def test_an_existing_hook_gets_gits_input_and_can_refuse(project: Project, tmp_path: Path) -> None:
     capture(project)
     previous = project.write(
         f".git/hooks/{name_previous_hook('pre-push')}",
@@ -122,9 +120,9 @@ def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(
     )
     previous.chmod(0o755)
     project.git("push", "-q", "origin", "main")
-    seen = (tmp_path / "seen").read_text().splitlines()
-    assert seen[0] == "origin"
-    assert seen[1].startswith(f"refs/heads/main {project.sha()} refs/heads/main ")
+    hook_input = (tmp_path / "seen").read_text().splitlines()
+    assert hook_input[0] == "origin"
+    assert hook_input[1].startswith(f"refs/heads/main {project.sha()} refs/heads/main ")
     assert SESSION in on_remote(project)
     previous.write_text("#!/bin/sh\nexit 1\n")
     project.commit("Refused")
@@ -133,14 +131,14 @@ def test_a_hook_that_was_there_gets_what_git_says_and_can_refuse(
 
 
 def nudged(project: Project, *args: str) -> bool:
-    done = subprocess.run(
+    completed = subprocess.run(
         ["git", "push", "-q", "origin", *args], cwd=project.path, capture_output=True, check=True
     )
-    return b"since memory changed" in done.stderr
+    return b"since memory changed" in completed.stderr
 
 
 @pytest.mark.parametrize("has_previous", [False, True])
-def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(
+def test_pushing_a_tag_or_deleting_a_branch_gives_no_nudge(
     project: Project, has_previous: bool
 ) -> None:
     if has_previous:
@@ -159,7 +157,7 @@ def test_a_tag_and_a_branch_that_goes_are_no_reason_for_a_nudge(
     assert not nudged(project, "main"), "there is nothing to push"
 
 
-def test_a_captured_session_does_not_come_with_a_clone(project: Project, tmp_path: Path) -> None:
+def test_a_clone_contains_no_captured_session(project: Project, tmp_path: Path) -> None:
     capture(project)
     project.git("push", "-q", "origin", "main")
     project.git("clone", "-q", str(tmp_path / "origin.git"), str(tmp_path / "clone"))

@@ -1,4 +1,4 @@
-"""What a whole command asks of git: nothing twice, and not more than it needs."""
+"""Tests of the git processes of whole commands: none is repeated, and their number is limited."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ pytestmark = pytest.mark.in_project
 
 
 class Question(NamedTuple):
-    """A git process: its arguments, where it ran, with which index, and what it was given to read."""
+    """A git process: its arguments, its directory, its index file, and its input."""
 
     args: tuple[str, ...]
     cwd: str
     index_file: str
-    given: bytes
+    input: bytes
 
 
 class Questions:
-    """All that is asked of git from now on."""
+    """The git processes that are started from now on."""
 
     def __init__(self) -> None:
-        self.asked: list[Question] = []
+        self.questions: list[Question] = []
         self.streams: dict[int, int] = {}
 
     def start(
         self, started: subprocess.Popen[bytes], args: list[str], options: dict[str, Any]
     ) -> None:
         index = (options.get("env") or {}).get("GIT_INDEX_FILE", "")
-        self.streams[id(started.stdin)] = len(self.asked)
-        self.asked.append(Question(tuple(map(str, args)), str(options.get("cwd")), index, b""))
+        self.streams[id(started.stdin)] = len(self.questions)
+        self.questions.append(Question(tuple(map(str, args)), str(options.get("cwd")), index, b""))
 
     def give(self, stdin: object, data: bytes | None) -> None:
         number = self.streams[id(stdin)]
-        self.asked[number] = self.asked[number]._replace(given=data or b"")
+        self.questions[number] = self.questions[number]._replace(input=data or b"")
 
     def count(self) -> int:
-        return sum(question.args[0] == "git" for question in self.asked)
+        return sum(question.args[0] == "git" for question in self.questions)
 
     def twice(self, where: Path) -> list[Question]:
-        """What was asked more than once of the repository at `where`."""
-        counted = Counter(question for question in self.asked if question.cwd == str(where))
+        """Return the processes that ran more than once for the repository at `where`."""
+        counted = Counter(question for question in self.questions if question.cwd == str(where))
         return [question for question, count in counted.items() if count > 1]
 
 
 class OverheardPipe:
-    """The input of a program; what is written to it is noted."""
+    """The standard input of a process, which records what is written."""
 
     def __init__(self, pipe: IO[bytes], questions: Questions) -> None:
         self._pipe = pipe
@@ -77,27 +77,31 @@ class OverheardPipe:
 
 @pytest.fixture
 def questions(monkeypatch: pytest.MonkeyPatch) -> Questions:
-    found, start, talk = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate
+    """Record the git processes that are started from now on."""
+    recorded, start, talk = Questions(), subprocess.Popen.__init__, subprocess.Popen.communicate
 
-    def started(self: subprocess.Popen[bytes], args: list[str], *rest: Any, **options: Any) -> None:
-        start(self, args, *rest, **options)
+    def started(
+        self: subprocess.Popen[bytes], args: list[str], *extra_arguments: Any, **options: Any
+    ) -> None:
+        start(self, args, *extra_arguments, **options)
         if self.stdin and "--batch-command" not in args:  # that one is asked many times
-            self.stdin = OverheardPipe(self.stdin, found)  # type: ignore[assignment]
-        found.start(self, args, options)
+            self.stdin = OverheardPipe(self.stdin, recorded)  # type: ignore[assignment]
+        recorded.start(self, args, options)
 
     def talked(
         self: subprocess.Popen[bytes], input: bytes | None = None, timeout: float | None = None
     ) -> Any:
-        found.give(self.stdin, input)
+        recorded.give(self.stdin, input)
         return talk(self, input, timeout)
 
     monkeypatch.setattr(subprocess.Popen, "__init__", started)
     monkeypatch.setattr(subprocess.Popen, "communicate", talked)
-    return found
+    return recorded
 
 
 @pytest.fixture(scope="module")
 def toy_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Make a small history: code, entries that cite it, and the records of a run."""
     project = copy_project(project_template, tmp_path_factory.mktemp("toy") / "shop")
     cite = f"src/client.py@{project.sha()[:12]}"
     entries = [
@@ -112,7 +116,7 @@ def toy_template(project_template: Project, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
-    """A small history: code, a merged decision, entries that cite code, and what a run recorded of all that."""
+    """Return a small history: code, a merged decision, entries that cite code, and the records of a run."""
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
     copy = copy_project(toy_template, tmp_path / "shop")
     monkeypatch.chdir(copy.path)
@@ -133,7 +137,7 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ("list", 4),
     ],
 )
-def test_a_command_asks_git_nothing_twice(
+def test_a_command_runs_no_git_process_twice(
     toy: Project, run: Run, questions: Questions, command: str, most: int
 ) -> None:
     run(*command.split())
@@ -146,7 +150,7 @@ DIRECTORIES = 60
 
 @pytest.fixture
 def monorepo(toy: Project, run: Run) -> Project:
-    """The toy with many directories that have code and memory of their own, and an index."""
+    """Return the small history with many directories that have code and memory, and an index."""
     files = {}
     for number in range(DIRECTORIES):
         entry = make_entry(100 + number, title=f"Part {number} keeps its own cache")
@@ -166,26 +170,26 @@ def monorepo(toy: Project, run: Run) -> Project:
         ("record --dry-run", 19, DIRECTORIES + 15),
     ],
 )
-def test_many_directories_are_read_once_and_those_that_stay_not_at_all(
+def test_many_directories_are_read_once_and_unchanged_ones_not_at_all(
     monorepo: Project, run: Run, questions: Questions, command: str, processes: int, blobs: int
 ) -> None:
     memory = monorepo.show("HEAD", "parts/p07/MEMORY.md").replace(
         "its own cache", "a cache of its own"
     )
     monorepo.commit("Reword", {"parts/p07/MEMORY.md": memory})
-    questions.asked.clear()
+    questions.questions.clear()
     assert run(*command.split()).exit_code == 0
     read = [
         line
-        for question in questions.asked
+        for question in questions.questions
         if "--batch" in question.args
-        for line in question.given.splitlines()
+        for line in question.input.splitlines()
     ]
     assert questions.count() <= processes
     assert len(read) <= blobs
 
 
-def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(
+def test_learnings_of_a_directory_with_its_own_memory_are_written_there(
     monorepo: Project, run: Run
 ) -> None:
     because = "Decision: caches are per part rather than shared, because parts are deployed alone."
@@ -201,7 +205,7 @@ def test_what_is_learned_in_a_directory_with_memory_of_its_own_is_kept_there(
 
 @pytest.fixture
 def ruled(toy: Project) -> Project:
-    """The small history, with a check of files and one of text, and a branch that breaks both."""
+    """Return the small history with a check of files and a check of text, and a branch that violates both."""
     checks = (WithCheck(("src/**",), ("CHANGELOG.md",)), AbsentCheck(("src/**",), "print"))
     entries = [make_entry(number, check=check) for number, check in enumerate(checks, start=7)]
     toy.commit("Rules", {"team/MEMORY.md": "\n".join(map(format_entry, entries))})
@@ -219,7 +223,7 @@ def ruled(toy: Project) -> Project:
         ("hook commit-msg .git/COMMIT_EDITMSG", 12),
     ],
 )
-def test_checks_of_a_change_ask_git_nothing_twice(
+def test_checks_of_a_change_run_no_git_process_twice(
     ruled: Project, run: Run, questions: Questions, command: str, most: int
 ) -> None:
     ruled.write("src/b.py", "print(2)\n")

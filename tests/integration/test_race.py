@@ -1,4 +1,4 @@
-"""Several at once: record runs and people writing, in one repository, lose nothing."""
+"""Tests of concurrent record runs and people's commits in one repository: nothing is lost."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def start(project: Project, *args: str) -> subprocess.Popen[str]:
     )
 
 
-def test_runs_and_people_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_runs_and_commits_lose_nothing(tmp_path: Path) -> None:
     project = make_project(tmp_path / "shop")
     adds = [start(project, "add", f"Word{n} other{n} thing{n}") for n in range(6)]
     runs = [start(project, "record") for _ in range(3)]

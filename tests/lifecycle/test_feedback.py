@@ -1,4 +1,4 @@
-"""Commands in comments: what people say of entries, and what only looks like it."""
+"""Tests of commands in comments: feedback of people on entries, and text that only looks like a command."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from memory_ci.lifecycle.episodes import find_commands
 ID = "0f6f1f0e"
 
 
-def commands(text: str) -> list[tuple[str, str]]:
+def list_commands(text: str) -> list[tuple[str, str]]:
+    """Return the commands of a comment with their entry ids."""
     return list(find_commands(text))
 
 
@@ -23,8 +24,8 @@ def commands(text: str) -> list[tuple[str, str]]:
         f"/memory reject {ID}\n```\n/memory confirm 11111111",
     ],
 )
-def test_a_command_stands_at_the_start_of_a_line(text: str) -> None:
-    assert commands(text) == [("rejected", ID)]
+def test_a_command_is_read_at_the_start_of_a_line(text: str) -> None:
+    assert list_commands(text) == [("rejected", ID)]
 
 
 @pytest.mark.parametrize(
@@ -47,5 +48,5 @@ def test_a_command_stands_at_the_start_of_a_line(text: str) -> None:
         "/memory reject 0f6",
     ],
 )
-def test_what_is_shown_hidden_or_misspelt_is_no_command(text: str) -> None:
-    assert commands(text) == []
+def test_quoted_hidden_and_misspelt_commands_are_ignored(text: str) -> None:
+    assert list_commands(text) == []

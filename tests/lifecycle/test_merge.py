@@ -1,4 +1,4 @@
-"""Merging one entry: what needs no person, what does, and the algebra of it."""
+"""Tests of the three-way merge of an entry: automatic results, conflicts, and algebraic properties."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXTRA = st.dictionaries(
 
 @st.composite
 def versions(draw: st.DrawFn) -> Entry | None:
-    """Versions of one entry, close enough to each other that every rule is met."""
+    """Draw a version of one entry; versions differ in few fields, so that every rule of the merge applies."""
     if draw(st.integers(0, 5)) == 0:
         return None
     return make_entry(
@@ -55,18 +55,18 @@ def merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) ->
 
 
 @given(versions(), versions(), versions())
-def test_it_does_not_matter_which_side_is_ours(
+def test_the_merge_is_symmetric(
     base: Entry | None, ours: Entry | None, theirs: Entry | None
 ) -> None:
-    there, back = merge_entries(base, ours, theirs), merge_entries(base, theirs, ours)
-    if isinstance(there, Conflict) and isinstance(back, Conflict):
-        assert set(there.fields) == set(back.fields)
-        back = Conflict(there.fields, back.ours, back.theirs)
-    assert there == swap(back)
+    forward, back = merge_entries(base, ours, theirs), merge_entries(base, theirs, ours)
+    if isinstance(forward, Conflict) and isinstance(back, Conflict):
+        assert set(forward.fields) == set(back.fields)
+        back = Conflict(forward.fields, back.ours, back.theirs)
+    assert forward == swap(back)
 
 
 @given(versions(), versions())
-def test_a_side_that_changed_nothing_has_no_say(base: Entry | None, side: Entry | None) -> None:
+def test_an_unchanged_side_gives_the_other_side(base: Entry | None, side: Entry | None) -> None:
     assert merge_entries(base, side, base) == side
     assert merge_entries(base, base, side) == side
 
@@ -77,11 +77,15 @@ def test_a_conflict_differs_in_the_disputed_fields_alone(
 ) -> None:
     merged = merge_entries(base, ours, theirs)
     if isinstance(merged, Conflict):
-        known = [name for name in Entry.__struct_fields__ if name != "extra"]
+        field_names = [name for name in Entry.__struct_fields__ if name != "extra"]
         differing = {
-            name for name in known if getattr(merged.ours, name) != getattr(merged.theirs, name)
+            name
+            for name in field_names
+            if getattr(merged.ours, name) != getattr(merged.theirs, name)
         }
-        assert differing == {name for name in merged.fields if name in known and name != "title"}
+        assert differing == {
+            name for name in merged.fields if name in field_names and name != "title"
+        }
 
 
 def test_what_either_side_adds_is_kept() -> None:
@@ -105,8 +109,8 @@ def test_counters_add_up_and_never_fall_below_zero(ours: int, theirs: int, merge
 
 
 def test_the_same_entry_added_on_both_sides_counts_once() -> None:
-    one, two = make_entry(1, reinforcement_count=2), make_entry(1, reinforcement_count=3)
-    assert merge_entries(None, one, two) == two
+    first, two = make_entry(1, reinforcement_count=2), make_entry(1, reinforcement_count=3)
+    assert merge_entries(None, first, two) == two
 
 
 def test_the_later_reinforcement_and_the_earlier_creation_win() -> None:
@@ -129,7 +133,7 @@ def test_of_two_changed_statuses_the_stronger_wins(
     assert merge({"status": base}, {"status": ours}, {"status": theirs}).status == merged
 
 
-def test_lists_take_in_and_leave_out_what_each_side_did() -> None:
+def test_additions_and_removals_of_both_sides_apply_to_lists() -> None:
     merged = merge(
         {"evidence": ("a", "b", "c")},
         {"evidence": ("a", "c", "x")},
@@ -138,12 +142,12 @@ def test_lists_take_in_and_leave_out_what_each_side_did() -> None:
     assert merged.evidence == ("c", "w", "x")
 
 
-def test_fields_that_different_sides_changed_are_both_had() -> None:
+def test_changes_of_different_fields_are_both_kept() -> None:
     merged = merge({}, {"importance": 0.9}, {"body": "because", "extra": (("owner", " ada"),)})
     assert merged == make_entry(importance=0.9, body="because", extra=(("owner", " ada"),))
 
 
-def test_one_field_changed_differently_is_a_conflict_with_all_else_settled() -> None:
+def test_different_changes_of_a_field_conflict_and_other_fields_are_merged() -> None:
     merged = merge_entries(
         make_entry(), make_entry(title="A", importance=0.9), make_entry(title="B", body="because")
     )

@@ -1,4 +1,4 @@
-"""Overlap: what is found for a few is what comparing all pairs finds."""
+"""Tests of overlap: an index finds the same pairs of similar token sets as comparing all pairs."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ thresholds = st.sampled_from([Fraction(9, 20), Fraction(4, 5), Fraction(1, 8), F
 
 
 @given(st.lists(words, max_size=12), st.sets(st.integers(0, 11)), thresholds)
-def test_those_that_are_asked_have_the_partners_of_their_pairs(
-    texts: list[set[str]], asked: set[int], threshold: Fraction
+def test_the_partners_of_some_sets_are_those_of_comparing_all(
+    texts: list[set[str]], places_asked: set[int], threshold: Fraction
 ) -> None:
-    places = {at for at in asked if at < len(texts)}
-    found = {
-        frozenset((at, other))
+    places = {at for at in places_asked if at < len(texts)}
+    partner_pairs = {
+        frozenset((at, partner))
         for at, others in find_partners(texts, places, threshold)
-        for other in others
+        for partner in others
     }
     pairs = {frozenset(pair) for pair in similar_pairs(texts, threshold)}
-    assert found == {pair for pair in pairs if pair & places}
+    assert partner_pairs == {pair for pair in pairs if pair & places}
 
 
 def test_a_share_that_equals_the_threshold_is_not_above_it() -> None:
@@ -37,31 +37,35 @@ def test_a_share_that_equals_the_threshold_is_not_above_it() -> None:
 
 
 @given(st.lists(words, max_size=12), thresholds)
-def test_contained_sets_are_those_of_comparing_all(
+def test_contained_sets_are_those_that_comparing_all_finds(
     texts: list[set[str]], threshold: Fraction
 ) -> None:
     searches = dict(find_partners(texts, range(len(texts)), threshold))
     contained = dict(find_partners(texts, range(len(texts)), threshold, contained_only=True))
     for at, partners in searches.items():
         is_part = [
-            other for other in partners if texts[at] <= texts[other] or texts[other] <= texts[at]
+            partner
+            for partner in partners
+            if texts[at] <= texts[partner] or texts[partner] <= texts[at]
         ]
         assert list(contained[at]) == is_part
 
 
 class CountedSet(frozenset[str]):
-    """A set that counts the comparisons with it."""
+    """A set that counts its comparisons."""
 
     comparisons = 0
 
-    def __and__(self, other: object) -> frozenset[str]:
+    def __and__(self, other_set: object) -> frozenset[str]:
         CountedSet.comparisons += 1
-        return frozenset.__and__(self, other)  # type: ignore[operator]
+        return frozenset.__and__(self, other_set)  # type: ignore[operator]
 
 
 def test_thousands_of_sets_that_share_all_but_one_word_are_not_compared_in_pairs() -> None:
     CountedSet.comparisons = 0
     texts = [CountedSet({*"abcdef", f"only{number}"}) for number in range(200)]
-    found = [list(partners) for _, partners in find_partners(texts, range(200), Fraction(4, 5))]
-    assert found == [[]] * 200
+    partners_found = [
+        list(partners) for _, partners in find_partners(texts, range(200), Fraction(4, 5))
+    ]
+    assert partners_found == [[]] * 200
     assert CountedSet.comparisons == 0

@@ -1,4 +1,4 @@
-"""Prominence, exactly as in the seed: importance x decay x (1 + reinforcement)."""
+"""Tests of prominence: importance x decay x (1 + reinforcement)."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_a_pinned_entry_does_not_age(priority: Priority) -> None:
     assert recency(old, TODAY) == 1.0
 
 
-def test_prominence_is_the_product_of_the_seed() -> None:
+def test_prominence_is_the_documented_product() -> None:
     entry = make_entry(
         importance=0.8, reinforcement_count=3, last_reinforced=TODAY - timedelta(days=90)
     )
     assert prominence(entry, TODAY) == pytest.approx(0.8 * 0.5 * 4)
 
 
-def test_a_retired_entry_has_none_whatever_else_it_has() -> None:
+def test_a_retired_entry_has_no_prominence() -> None:
     entry = make_entry(
         status="retired", importance=1.0, reinforcement_count=99, priority="permanent"
     )
@@ -61,12 +61,12 @@ def test_a_priority_lifts_importance_to_its_floor(priority: Priority, floor: flo
 
 
 @given(st.integers(0, 10**6))
-def test_what_ranks_grows_with_reinforcement_but_stays_bounded(count: int) -> None:
+def test_the_ranking_factor_grows_with_reinforcement_up_to_a_bound(count: int) -> None:
     once = ranking_prominence(make_entry(reinforcement_count=count, last_reinforced=TODAY), TODAY)
-    more = ranking_prominence(
+    higher = ranking_prominence(
         make_entry(reinforcement_count=count + 1, last_reinforced=TODAY), TODAY
     )
-    assert once < more < 0.5 * 3.6
+    assert once < higher < 0.5 * 3.6
 
 
 def entry_of_age(days: int) -> Entry:

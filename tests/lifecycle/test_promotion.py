@@ -1,4 +1,4 @@
-"""Promotion: what recurs goes one scope up, once, with what it counts; what is personal or local stays."""
+"""Tests of promotion: recurring entries move one scope up, once; personal and local entries stay."""
 
 from __future__ import annotations
 
@@ -44,12 +44,13 @@ def plan(located: Sequence[Located], names: Sequence[str] = ("shop",)) -> Promot
     return plan_promotion(located, TODAY, path_of, names)
 
 
-def team(number: int, where: str | None = None, **fields: Any) -> Located:
+def make_team_entry(number: int, where: str | None = None, **fields: Any) -> Located:
     where = where or f"src/part{number}"
     return make_located(number, f"{where}/MEMORY.md", "team", where, **{"title": RULE} | fields)
 
 
-def recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:
+def make_recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:
+    """Return equal entries of three places."""
     path = path_of(ScopeOf(scope)) or FILES[scope]
     return [
         make_located(n, path, scope, session=f"claude:{n}", **{"title": RULE} | fields)
@@ -57,8 +58,8 @@ def recurring(scope: ScopeName = "project", **fields: Any) -> list[Located]:
     ]
 
 
-def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
-    """Memory after removals and additions; a removal of what is not there fails."""
+def apply_moves(located: Sequence[Located], changes: Sequence[Change]) -> list[Located]:
+    """Return the entries after removals and additions; fail if a removed entry is missing."""
     places = list(located)
     for change in changes:
         if change.kind == "remove":
@@ -71,17 +72,19 @@ def apply(located: Sequence[Located], changes: Sequence[Change]) -> list[Located
     return places
 
 
-def test_what_three_directories_learned_moves_to_the_project() -> None:
+def test_an_entry_of_three_directories_moves_to_the_project() -> None:
     places = [
-        team(1, importance=0.5, reinforcement_count=1, created_at=date(2026, 3, 1)),
-        team(
+        make_team_entry(1, importance=0.5, reinforcement_count=1, created_at=date(2026, 3, 1)),
+        make_team_entry(
             2,
             importance=0.9,
             reinforcement_count=2,
             created_at=date(2026, 2, 1),
             supersedes=(make_id(9),),
         ),
-        team(3, importance=0.5, reinforcement_count=4, last_reinforced=date(2026, 10, 1)),
+        make_team_entry(
+            3, importance=0.5, reinforcement_count=4, last_reinforced=date(2026, 10, 1)
+        ),
     ]
     changes, proposals = plan(places)
     assert not proposals
@@ -102,20 +105,20 @@ def test_what_three_directories_learned_moves_to_the_project() -> None:
     assert entry.supersedes == (make_id(1), make_id(3), make_id(9))
 
 
-def test_what_went_up_before_and_stands_below_still_is_removed() -> None:
-    """A person has committed what a killed run had written, with the files that it was about to remove."""
-    places = [team(1, importance=0.9), team(2), team(3)]
+def test_an_entry_that_was_promoted_before_is_removed_from_the_lower_scope() -> None:
+    """A run was killed between the addition and the removals, and a person committed its files."""
+    places = [make_team_entry(1, importance=0.9), make_team_entry(2), make_team_entry(3)]
     added = plan(places).changes[-1].entry
-    half = [*places, Located(added, "MEMORY.md", 1, ScopeOf("project"))]
-    changes, _ = plan(half)
+    half_promoted = [*places, Located(added, "MEMORY.md", 1, ScopeOf("project"))]
+    changes, _ = plan(half_promoted)
     assert {(change.kind, change.path) for change in changes} == {
         ("remove", f"src/part{number}/MEMORY.md") for number in (1, 2, 3)
     }
-    assert plan(apply(half, changes)).changes == ()
+    assert plan(apply_moves(half_promoted, changes)).changes == ()
 
 
-def test_two_are_not_enough() -> None:
-    assert plan([team(1), team(2)]) == Promotion((), ())
+def test_two_occurrences_are_not_promoted() -> None:
+    assert plan([make_team_entry(1), make_team_entry(2)]) == Promotion((), ())
 
 
 @pytest.mark.parametrize(
@@ -125,14 +128,16 @@ def test_two_are_not_enough() -> None:
         {"source": "pr:128 commit:aaaaaaaaaaaa"},
     ],
 )
-def test_one_session_counts_once_wherever_it_wrote(fields: dict[str, str]) -> None:
-    assert not plan([team(n, **fields) for n in (1, 2, 3)]).changes
-    assert plan([*(team(n, **fields) for n in (1, 2, 3)), team(4), team(5)]).changes
+def test_a_session_counts_once_in_whatever_directories_it_wrote(fields: dict[str, str]) -> None:
+    assert not plan([make_team_entry(n, **fields) for n in (1, 2, 3)]).changes
+    assert plan(
+        [*(make_team_entry(n, **fields) for n in (1, 2, 3)), make_team_entry(4), make_team_entry(5)]
+    ).changes
 
 
-def test_sessions_of_one_directory_count_each() -> None:
-    assert plan([team(n, "src", session=f"claude:{n}") for n in (1, 2, 3)]).changes
-    assert not plan([team(n, "src") for n in (1, 2, 3)]).changes
+def test_each_session_of_a_directory_counts() -> None:
+    assert plan([make_team_entry(n, "src", session=f"claude:{n}") for n in (1, 2, 3)]).changes
+    assert not plan([make_team_entry(n, "src") for n in (1, 2, 3)]).changes
 
 
 @pytest.mark.parametrize(
@@ -143,40 +148,56 @@ def test_sessions_of_one_directory_count_each() -> None:
         {"supersedes": (make_id(2), make_id(3))},
     ],
 )
-def test_one_entry_that_three_changes_said_recurs(fields: dict[str, Any]) -> None:
-    (_, added) = plan([team(1, **fields)]).changes
+def test_an_entry_with_three_occurrences_is_promoted(fields: dict[str, Any]) -> None:
+    (_, added) = plan([make_team_entry(1, **fields)]).changes
     assert added.path == "MEMORY.md"
-    assert not plan([team(1, **{name: value[:-1] for name, value in fields.items()})]).changes
+    assert not plan(
+        [make_team_entry(1, **{name: value[:-1] for name, value in fields.items()})]
+    ).changes
 
 
-def test_what_is_less_alike_does_not_recur() -> None:
-    alike = [team(1), team(2), team(3, title=f"{RULE} always")]
+def test_less_similar_entries_are_not_promoted() -> None:
+    alike = [make_team_entry(1), make_team_entry(2), make_team_entry(3, title=f"{RULE} always")]
     assert plan(alike).changes
     assert not plan(
-        [team(1), team(2), team(3, title="Retry an upload only with a fresh session token")]
+        [
+            make_team_entry(1),
+            make_team_entry(2),
+            make_team_entry(3, title="Retry an upload only with a fresh session token"),
+        ]
     ).changes
 
 
-def test_eight_words_of_ten_are_enough() -> None:
+def test_entries_that_share_eight_of_ten_words_are_promoted() -> None:
     words = "alpha beta gamma delta epsilon zeta theta kappa"
     assert plan(
-        [team(1, title=words), team(2, title=f"{words} sigma omega"), team(3, title=words)]
+        [
+            make_team_entry(1, title=words),
+            make_team_entry(2, title=f"{words} sigma omega"),
+            make_team_entry(3, title=words),
+        ]
     ).changes
-    assert not plan(
-        [team(1, title=words), team(2, title=f"{words} sigma omega psi"), team(3, title=words)]
-    ).changes
-
-
-def test_another_number_is_another_learning() -> None:
     assert not plan(
         [
-            team(n, title=f"Wait {n}0 seconds for every worker: {RULE}, whatever the proxy answers")
+            make_team_entry(1, title=words),
+            make_team_entry(2, title=f"{words} sigma omega psi"),
+            make_team_entry(3, title=words),
+        ]
+    ).changes
+
+
+def test_entries_with_different_numbers_are_not_promoted() -> None:
+    assert not plan(
+        [
+            make_team_entry(
+                n, title=f"Wait {n}0 seconds for every worker: {RULE}, whatever the proxy answers"
+            )
             for n in (1, 2, 3)
         ]
     ).changes
 
 
-def test_a_task_of_a_job_goes_up_to_its_session() -> None:
+def test_task_entries_of_a_job_move_to_its_session() -> None:
     places = [
         make_located(n, f"{where}/MEMORY.md", "team", where, title=RULE)
         for n in (1, 2, 3)
@@ -187,7 +208,7 @@ def test_a_task_of_a_job_goes_up_to_its_session() -> None:
     assert added.entry.promoted_from == "team:.teaparty/jobs/j7/tasks/t1/worktree"
 
 
-def test_tasks_of_different_jobs_meet_in_no_session() -> None:
+def test_task_entries_of_different_jobs_are_not_promoted() -> None:
     places = [
         make_located(n, f"{where}/MEMORY.md", "team", where, title=RULE)
         for n in (1, 2, 3)
@@ -196,7 +217,7 @@ def test_tasks_of_different_jobs_meet_in_no_session() -> None:
     assert not plan(places).changes
 
 
-def test_sessions_go_up_to_the_project() -> None:
+def test_session_entries_move_to_the_project() -> None:
     places = [
         make_located(n, f".teaparty/jobs/j{n}/institutional.md", "session", f"j{n}", title=RULE)
         for n in (1, 2, 3)
@@ -205,14 +226,17 @@ def test_sessions_go_up_to_the_project() -> None:
     assert (added.path, added.entry.promoted_from) == ("MEMORY.md", "session:j1")
 
 
-def test_what_the_wider_scope_says_already_stays() -> None:
-    assert not plan([*map(team, (1, 2, 3)), make_located(7, title=RULE)]).changes
+def test_entries_that_the_wider_scope_contains_stay() -> None:
+    assert not plan([*map(make_team_entry, (1, 2, 3)), make_located(7, title=RULE)]).changes
     assert not plan(
-        [*map(team, (1, 2, 3)), make_located(1, title="Another wording, under the same id")]
+        [
+            *map(make_team_entry, (1, 2, 3)),
+            make_located(1, title="Another wording, under the same id"),
+        ]
     ).changes
 
 
-def test_old_memory_is_read_only() -> None:
+def test_entries_of_old_memory_are_not_changed() -> None:
     places = [
         make_located(n, f"projects/a/.sessions/{n}/m.md", "team", f"a/{n}", title=RULE)
         for n in (1, 2, 3)
@@ -232,13 +256,13 @@ def test_old_memory_is_read_only() -> None:
         {"title": "The reviewer prefers short pull requests with one commit"},
     ],
 )
-def test_what_is_over_passing_disputed_or_personal_stays(fields: dict[str, Any]) -> None:
-    assert plan([team(n) for n in (1, 2, 3)]).changes
-    assert not plan([team(n, **fields) for n in (1, 2, 3)]).changes
+def test_ended_temporary_disputed_and_personal_entries_stay(fields: dict[str, Any]) -> None:
+    assert plan([make_team_entry(n) for n in (1, 2, 3)]).changes
+    assert not plan([make_team_entry(n, **fields) for n in (1, 2, 3)]).changes
 
 
 def test_institutional_memory_stays() -> None:
-    assert plan(recurring("institutional")) == Promotion((), ())
+    assert plan(make_recurring("institutional")) == Promotion((), ())
 
 
 @pytest.mark.parametrize(
@@ -256,17 +280,18 @@ def test_institutional_memory_stays() -> None:
         ("The queue wants a lock before it is read", False),
     ],
 )
-def test_a_preference_is_told_from_a_rule(text: str, expected: bool) -> None:
+def test_a_preference_is_distinguished_from_a_rule(text: str, expected: bool) -> None:
     assert is_personal(make_entry(title=text)) == expected
 
 
 def test_a_learning_that_holds_everywhere_is_proposed_for_global_memory() -> None:
-    changes, (proposal,) = plan(recurring())
+    changes, (proposal,) = plan(make_recurring())
     assert not changes
     assert (proposal.entry.promoted_from, proposal.entry.id) == ("project", make_id(1))
     assert [place.entry.id for place in proposal.merged] == [make_id(1), make_id(2), make_id(3)]
     assert (
-        plan([*recurring(), make_located(9, "/elsewhere.md", "global", title=RULE)]).proposals == ()
+        plan([*make_recurring(), make_located(9, "/elsewhere.md", "global", title=RULE)]).proposals
+        == ()
     )
 
 
@@ -289,11 +314,11 @@ def test_a_learning_that_holds_everywhere_is_proposed_for_global_memory() -> Non
         "Uploads of this repository need a key",
     ],
 )
-def test_what_names_a_thing_of_the_repository_is_not_proposed(text: str) -> None:
+def test_an_entry_that_names_code_of_the_repository_is_not_proposed(text: str) -> None:
     assert not is_repository_independent(
         make_entry(title="Upload", body=text), ("shop", "shop-worker")
     )
-    assert not plan(recurring(title=text), ("shop", "shop-worker")).proposals
+    assert not plan(make_recurring(title=text), ("shop", "shop-worker")).proposals
 
 
 def test_a_name_is_a_whole_word() -> None:
@@ -303,12 +328,12 @@ def test_a_name_is_a_whole_word() -> None:
 
 
 def test_without_a_file_for_the_wider_scope_nothing_moves() -> None:
-    assert not plan_promotion([*map(team, (1, 2, 3))], TODAY, lambda _: None, ()).changes
+    assert not plan_promotion([*map(make_team_entry, (1, 2, 3))], TODAY, lambda _: None, ()).changes
 
 
 memories = st.lists(
     st.builds(
-        lambda number, where, title, session, count: team(
+        lambda number, where, title, session, count: make_team_entry(
             number, where, title=title, session=session, reinforcement_count=count
         ),
         st.integers(1, 12),
@@ -324,14 +349,14 @@ memories = st.lists(
 
 @examples(80)
 @given(memories, st.randoms(use_true_random=False))
-def test_promotion_loses_nothing_is_idempotent_and_knows_no_order(
+def test_promotion_is_idempotent_independent_of_order_and_loses_no_id(
     located: list[Located], random: Any
 ) -> None:
     changes = plan(located).changes
     assert plan(random.sample(located, len(located))).changes == changes
-    after = apply(located, changes)
-    known = {name for place in after for name in (place.entry.id, *place.entry.supersedes)}
-    assert known == {place.entry.id for place in located}
+    after = apply_moves(located, changes)
+    ids_after = {name for place in after for name in (place.entry.id, *place.entry.supersedes)}
+    assert ids_after == {place.entry.id for place in located}
     assert sum(p.entry.reinforcement_count for p in after) == sum(
         p.entry.reinforcement_count for p in located
     )
@@ -354,16 +379,16 @@ FOLDERS = {f"pr:{number}": f"src/part{number % 4}" for number in range(1, 9)}
         ({"promoted_from": "team:src"}, True),
     ],
 )
-def test_a_directive_that_changes_of_three_directories_said_becomes_a_norm_once(
+def test_a_directive_of_three_directories_becomes_a_norm_once(
     fields: dict[str, Any], moves: bool
 ) -> None:
-    said = {
+    fields_of_rule = {
         "title": RULE,
         "type": "directive",
         "source": "pr:1 commit:3f2ab91aa5a1",
         "occurrences": ("pr:2", "pr:3"),
     }
-    place = make_located(1, "MEMORY.md", "project", **said | fields)
+    place = make_located(1, "MEMORY.md", "project", **fields_of_rule | fields)
     changes = plan_norm_promotion([place], TODAY, path_of, lambda: FOLDERS)
     assert [(change.kind, change.path) for change in changes] == (
         [("remove", "MEMORY.md"), ("add", "institutional.md")] if moves else []

@@ -1,4 +1,4 @@
-"""Reinforcement: once per merged change, for what was given to it."""
+"""Tests of reinforcement: a merged change counts once for the entries that it was served or touched."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_a_retired_entry_is_left_alone_and_a_compacted_one_is_not() -> None:
     assert [change.entry.id for change in changes] == [make_id(2)]
 
 
-def test_a_merge_before_the_last_reinforcement_does_not_turn_the_clock_back() -> None:
+def test_an_earlier_merge_does_not_lower_the_date_of_reinforcement() -> None:
     located = {make_id(1): make_located(1, last_reinforced=date(2026, 11, 1))}
     (change,) = plan_reinforcement([Use("#1", "pr:1", DAY, frozenset({make_id(1)}))], located)
     assert change.entry.last_reinforced == date(2026, 11, 1)
@@ -62,7 +62,7 @@ ENTRY = make_entry(
         (["docs/a.md"], "Rename it", "make_charge_key(order)", False),
     ],
 )
-def test_touched_is_what_two_of_three_facts_say(
+def test_an_entry_is_touched_if_two_of_three_signs_hold(
     paths: Collection[str], message: str, added: str, is_touched: bool
 ) -> None:
     assert bool(find_touched([ENTRY], [ENTRY], paths, message, lambda: added)) == is_touched

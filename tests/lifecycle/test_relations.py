@@ -1,4 +1,4 @@
-"""Relations: read as written, written in one form."""
+"""Tests of relations between entries: reading, and writing in one form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memory_ci.lifecycle.relations import (
     find_dangling,
     format_relation,
     parse_relation,
-    relations_of,
+    parse_relations,
     with_relation,
 )
 from tests.make import make_entry, make_id, make_located
@@ -23,7 +23,7 @@ relations = st.builds(
 
 
 @given(relations)
-def test_what_is_written_is_read_back(relation: Relation) -> None:
+def test_a_written_relation_is_read_back(relation: Relation) -> None:
     assert parse_relation(format_relation(relation)) == relation
 
 
@@ -34,11 +34,11 @@ def test_refutes_is_read_as_contradicts() -> None:
 @pytest.mark.parametrize(
     "line", ["", "similar 7a41", "supports", "supports 7a41 and more", "supportsx 7a41"]
 )
-def test_another_form_is_no_relation(line: str) -> None:
+def test_text_in_another_form_is_not_a_relation(line: str) -> None:
     assert parse_relation(line) is None
 
 
-def test_relations_stand_sorted_and_once_beside_what_cannot_be_read() -> None:
+def test_relations_are_sorted_and_unique_and_unreadable_text_is_kept() -> None:
     entry = make_entry(relations=("similar to nothing", "supports b"))
     for relation in (
         Relation("supports", "a"),
@@ -47,26 +47,26 @@ def test_relations_stand_sorted_and_once_beside_what_cannot_be_read() -> None:
     ):
         entry = with_relation(entry, relation)
     assert entry.relations == ("contradicts b", "similar to nothing", "supports a", "supports b")
-    assert relations_of(entry) == (
+    assert parse_relations(entry) == (
         Relation("contradicts", "b"),
         Relation("supports", "a"),
         Relation("supports", "b"),
     )
 
 
-def test_a_relation_that_is_there_in_other_words_changes_nothing() -> None:
+def test_adding_an_existing_relation_in_another_form_changes_nothing() -> None:
     entry = make_entry(relations=("supports z", "refutes B"))
     assert with_relation(entry, Relation("contradicts", "b")) is entry
 
 
 @given(st.lists(relations, max_size=5))
 def test_the_order_of_adding_does_not_matter(added: list[Relation]) -> None:
-    one = other = make_entry()
+    forward = backward = make_entry()
     for relation in added:
-        one = with_relation(one, relation)
+        forward = with_relation(forward, relation)
     for relation in reversed(added):
-        other = with_relation(other, relation)
-    assert one == other
+        backward = with_relation(backward, relation)
+    assert forward == backward
 
 
 def test_a_relation_to_an_id_that_no_entry_has_is_a_warning_at_the_entry() -> None:
@@ -84,7 +84,7 @@ def test_a_relation_to_an_id_that_no_entry_has_is_a_warning_at_the_entry() -> No
     assert f"supports {make_id(9)}" in finding.message
 
 
-def test_what_was_merged_away_is_no_dangling_target_and_may_be_superseded() -> None:
+def test_a_merged_entry_is_a_valid_target_and_can_be_superseded() -> None:
     places = [
         make_located(1, relations=(f"supports {make_id(9)}",)),
         make_located(2, supersedes=(make_id(9),)),
@@ -92,6 +92,6 @@ def test_what_was_merged_away_is_no_dangling_target_and_may_be_superseded() -> N
     assert list(find_dangling(places)) == []
 
 
-def test_an_id_that_is_cut_short_is_told_whole() -> None:
+def test_the_finding_for_a_shortened_id_contains_the_whole_id() -> None:
     (finding,) = find_dangling([make_located(1, relations=("supports 00000002",)), make_located(2)])
     assert make_id(2) in finding.hint

@@ -1,4 +1,4 @@
-"""Retirement at the end of a stage."""
+"""Tests of retirement at the end of a stage."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ def test_task_entries_of_the_ended_phase_retire_in_every_scope() -> None:
         make_located(phase="design", status="retired"),
     ],
 )
-def test_every_other_entry_is_left_as_it_is(place: Located) -> None:
+def test_other_entries_are_unchanged(place: Located) -> None:
     assert plan_stage_retirement([place], "design", TODAY) == ()
 
 
-def test_what_was_retired_is_not_retired_again() -> None:
+def test_a_retired_entry_is_not_retired_again() -> None:
     (change,) = plan_stage_retirement([make_located(phase="design")], "design", TODAY)
-    again = Located(change.entry, change.path, 1, make_located().scope)
-    assert plan_stage_retirement([again], "design", TODAY) == ()
+    retired = Located(change.entry, change.path, 1, make_located().scope)
+    assert plan_stage_retirement([retired], "design", TODAY) == ()

@@ -1,4 +1,4 @@
-"""An entry that sets something to one value is closed by a later one that changes it."""
+"""Tests of settings: a later entry with another value closes an earlier entry for the same setting."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ OLD = "Always start method names with 'a_'"
 NEW = "From now on, start method names with 'b_'"
 
 
-def make(number: int, title: str, scope: ScopeOf = PROJECT) -> Located:
-    """An entry of the day with its number."""
+def make_directive(number: int, title: str, scope: ScopeOf = PROJECT) -> Located:
+    """Return an entry of the day with its number."""
     day = date(2026, 10, number)
     entry = create_entry(
         f"{number}000", title, "", day, type_="directive", domain="team", importance=0.6
@@ -25,7 +25,8 @@ def make(number: int, title: str, scope: ScopeOf = PROJECT) -> Located:
     return Located(entry, f"{scope.target}.md", 1, scope)
 
 
-def plan(*places: Located) -> dict[str, Entry]:
+def plan_closed(*places: Located) -> dict[str, Entry]:
+    """Return the entries that are closed, by id."""
     return {change.entry.id: change.entry for change in plan_consolidation(places, TODAY)}
 
 
@@ -43,46 +44,56 @@ def plan(*places: Located) -> dict[str, Entry]:
         ("Method names contain 'ab'", set()),
     ],
 )
-def test_what_an_entry_sets(title: str, settings: set[SetValue]) -> None:
-    assert find_set_values(make(1, title).entry) == settings
+def test_the_setting_and_value_of_an_entry_are_read(title: str, settings: set[SetValue]) -> None:
+    assert find_set_values(make_directive(1, title).entry) == settings
 
 
-def test_a_later_entry_that_says_a_change_supersedes_the_earlier() -> None:
-    entries = plan(make(1, OLD), make(2, NEW))
+def test_a_later_entry_that_states_a_change_supersedes_the_earlier() -> None:
+    entries = plan_closed(make_directive(1, OLD), make_directive(2, NEW))
     assert entries["2000"].supersedes == ("1000",)
     assert entries["1000"].valid_until == date(2026, 10, 2)
 
 
-def test_the_order_in_memory_does_not_count() -> None:
-    assert plan(make(2, NEW), make(1, OLD)) == plan(make(1, OLD), make(2, NEW))
+def test_the_order_in_memory_does_not_matter() -> None:
+    assert plan_closed(make_directive(2, NEW), make_directive(1, OLD)) == plan_closed(
+        make_directive(1, OLD), make_directive(2, NEW)
+    )
 
 
 def test_a_second_run_changes_nothing() -> None:
-    places = [make(1, OLD), make(2, NEW)]
-    entries = plan(*places)
+    places = [make_directive(1, OLD), make_directive(2, NEW)]
+    entries = plan_closed(*places)
     after = [replace(place, entry=entries[place.entry.id]) for place in places]
-    assert plan(*after) == {}
+    assert plan_closed(*after) == {}
 
 
-def test_the_words_that_prove_an_entry_may_say_the_change() -> None:
-    quoted = make(2, "Start method names with 'b_'")
+def test_the_quotes_of_an_entry_may_state_the_change() -> None:
+    quoted = make_directive(2, "Start method names with 'b_'")
     quoted = replace(
         quoted, entry=replace(quoted.entry, evidence=("session:s going forward, use b_",))
     )
     assert says_change(quoted.entry)
-    assert plan(make(1, OLD), quoted)["1000"].valid_until
+    assert plan_closed(make_directive(1, OLD), quoted)["1000"].valid_until
 
 
 @pytest.mark.parametrize(
     ("older", "newer"),
     [
-        (make(1, OLD), make(2, "Start method names with 'b_'")),  # nobody says that it changes
-        (make(2, OLD), make(1, NEW)),
-        (make(1, OLD), replace(make(1, NEW), entry=replace(make(1, NEW).entry, id="2000"))),
+        (
+            make_directive(1, OLD),
+            make_directive(2, "Start method names with 'b_'"),
+        ),  # nobody says that it changes
+        (make_directive(2, OLD), make_directive(1, NEW)),
+        (
+            make_directive(1, OLD),
+            replace(make_directive(1, NEW), entry=replace(make_directive(1, NEW).entry, id="2000")),
+        ),
     ],
 )
-def test_what_is_not_said_to_change_is_for_a_person(older: Located, newer: Located) -> None:
-    entries = plan(older, newer)
+def test_different_values_without_a_stated_change_close_nothing(
+    older: Located, newer: Located
+) -> None:
+    entries = plan_closed(older, newer)
     assert not any(entry.valid_until or entry.supersedes for entry in entries.values())
     assert all(entry.relations for entry in entries.values())
     (contradiction,) = find_contradictions([older, newer])
@@ -90,15 +101,15 @@ def test_what_is_not_said_to_change_is_for_a_person(older: Located, newer: Locat
 
 
 def test_an_entry_with_a_priority_is_not_closed() -> None:
-    pinned = make(1, OLD)
+    pinned = make_directive(1, OLD)
     pinned = replace(pinned, entry=replace(pinned.entry, priority="pin"))
-    entries = plan(pinned, make(2, NEW))
+    entries = plan_closed(pinned, make_directive(2, NEW))
     assert entries["1000"].valid_until is None
     assert entries["1000"].relations == ("contradicts 2000",)
 
 
-def test_a_part_of_the_repository_may_have_names_of_its_own() -> None:
-    entries = plan(make(1, OLD), make(2, NEW, ScopeOf("team", "web")))
+def test_a_setting_of_a_directory_does_not_close_that_of_the_project() -> None:
+    entries = plan_closed(make_directive(1, OLD), make_directive(2, NEW, ScopeOf("team", "web")))
     assert all(entry.valid_until is None for entry in entries.values())
 
 
@@ -111,5 +122,5 @@ def test_a_part_of_the_repository_may_have_names_of_its_own() -> None:
         "From now on, start method names with 'a_'",
     ],
 )
-def test_other_rules_can_hold_beside_it(title: str) -> None:
-    assert plan(make(1, OLD), make(2, title)) == {}
+def test_rules_on_other_subjects_stay_open(title: str) -> None:
+    assert plan_closed(make_directive(1, OLD), make_directive(2, title)) == {}

@@ -1,4 +1,4 @@
-"""Similarity: which words are compared, and that no pair above the threshold is missed or made up."""
+"""Tests of similarity: which words are compared, and that the pairs are those of comparing all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from tests.make import make_entry
 WORDS = "retry charge client timeout cache index branch merge token parser".split()
 
 
-def said_of(title: str, body: str = "") -> frozenset[str]:
+def words_of(title: str, body: str = "") -> frozenset[str]:
+    """Return the words of an entry that are compared."""
     return parse_entry_words(make_entry(title=title, body=body)).words
 
 
@@ -25,27 +26,27 @@ def test_labels_dates_and_references_are_not_compared() -> None:
         "**Cause:** gateway timeout on 2026-11-20T10:00:00Z, as in #128.\n"
         "### Root cause\n- Fix: send the key (3 November 2026, 20.11.2026)"
     )
-    assert said_of("Charge", body) == {"charge", "gateway", "timeout", "send", "key"}
+    assert words_of("Charge", body) == {"charge", "gateway", "timeout", "send", "key"}
 
 
-def test_a_template_word_within_a_sentence_is_content() -> None:
-    assert said_of("The error is in the fix for why it broke") == {"error", "fix", "broke"}
+def test_a_label_within_a_sentence_is_compared() -> None:
+    assert words_of("The error is in the fix for why it broke") == {"error", "fix", "broke"}
 
 
-def test_a_version_is_no_date() -> None:
-    assert "3.11.20" in said_of("Needs 3.11.20 of it")
+def test_a_version_is_not_a_date() -> None:
+    assert "3.11.20" in words_of("Needs 3.11.20 of it")
 
 
-def test_the_title_counts() -> None:
-    one, other = (
-        said_of("Retry a POST only with a key", "Twice (#128)."),
-        said_of("Never log a token", "Twice (#141)."),
+def test_different_titles_lower_the_similarity() -> None:
+    first, second = (
+        words_of("Retry a POST only with a key", "Twice (#128)."),
+        words_of("Never log a token", "Twice (#141)."),
     )
-    assert jaccard(one, other) < 0.5
+    assert jaccard(first, second) < 0.5
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         ("Do retry a POST", "Do not retry a POST"),
         ("Clients should retry a POST", "Clients shouldn’t retry a POST"),  # noqa: RUF001 - as typed by people
@@ -57,19 +58,19 @@ def test_the_title_counts() -> None:
         ("Needs python3.11 here", "Needs python3.12 here"),
     ],
 )
-def test_a_negation_or_a_number_makes_another_claim(one: str, other: str) -> None:
+def test_a_negation_or_a_number_makes_a_different_claim(first: str, second: str) -> None:
     assert (
-        parse_entry_words(make_entry(title=one)).claims
-        != parse_entry_words(make_entry(title=other)).claims
+        parse_entry_words(make_entry(title=first)).claims
+        != parse_entry_words(make_entry(title=second)).claims
     )
 
 
 def test_two_wordings_of_one_negation_make_the_same_claim() -> None:
-    one, other = (
+    first, second = (
         parse_entry_words(make_entry(title="Never retry a POST")),
         parse_entry_words(make_entry(title="Don't retry the POST")),
     )
-    assert one == other
+    assert first == second
 
 
 def test_exactly_at_the_threshold_is_not_above_it() -> None:
@@ -79,7 +80,7 @@ def test_exactly_at_the_threshold_is_not_above_it() -> None:
     assert similar_pairs([five, set("abcdef")]) == ((0, 1),)
 
 
-def test_texts_without_words_are_like_nothing() -> None:
+def test_texts_without_words_are_similar_to_nothing() -> None:
     assert similar_pairs([set(), set(), {"a"}, {"a"}]) == ((2, 3),)
 
 
@@ -91,10 +92,10 @@ def test_the_pairs_are_those_of_comparing_all(
     texts: list[frozenset[str]], threshold: Fraction
 ) -> None:
     alike = [
-        (one, other)
-        for one, other in combinations(range(len(texts)), 2)
-        if (union := texts[one] | texts[other])
-        and Fraction(len(texts[one] & texts[other]), len(union)) > threshold
+        (first, second)
+        for first, second in combinations(range(len(texts)), 2)
+        if (union := texts[first] | texts[second])
+        and Fraction(len(texts[first] & texts[second]), len(union)) > threshold
     ]
     assert list(similar_pairs(texts, threshold)) == alike
 

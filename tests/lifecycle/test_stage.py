@@ -1,4 +1,4 @@
-"""Detecting the stage: what is stated clearly, and nothing else."""
+"""Tests of detecting the stage of a project from clear statements."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ TABLE = """
         ("Stage: design\n\n" + BOXES, "design"),
     ],
 )
-def test_a_stage_that_is_stated_is_read(text: str, phase: Phase) -> None:
-    found = find_stage(text)
-    assert found is not None
-    assert found.phase == phase
+def test_a_stated_stage_is_read(text: str, phase: Phase) -> None:
+    stage = find_stage(text)
+    assert stage is not None
+    assert stage.phase == phase
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_a_stage_that_is_stated_is_read(text: str, phase: Phase) -> None:
         "| Design | 100% |\n| Build | 40% |\n",
     ],
 )
-def test_what_is_unclear_or_contradicts_itself_is_no_stage(text: str) -> None:
+def test_unclear_or_contradictory_statements_are_not_a_stage(text: str) -> None:
     assert find_stage(text) is None
 
 
-def test_the_reading_names_the_line_that_says_it() -> None:
+def test_the_stage_has_the_line_of_its_statement() -> None:
     assert find_stage("# Intent\n\n## Stage\n\nDesign\n") == StatedPhase("design", 5)
     assert find_stage(BOXES) == StatedPhase("implementation", 3)
 
@@ -84,6 +84,6 @@ def test_a_name_is_a_phase_only_when_nothing_else_is_said() -> None:
 
 
 @given(st.text(st.sampled_from("Stage:designbuild -[x]\n#|*`()/")) | st.text())
-def test_any_text_is_read_without_an_error(text: str) -> None:
-    found = find_stage(text)
-    assert found is None or found.line > 0
+def test_reading_any_text_raises_no_error(text: str) -> None:
+    stage = find_stage(text)
+    assert stage is None or stage.line > 0

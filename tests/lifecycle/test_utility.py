@@ -1,4 +1,4 @@
-"""Utility: replayed from events in order of time, whatever order they are read in."""
+"""Tests of utility: it is computed from feedback in the order of time, whatever the order of reading."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from tests.make import ID, make_id
 WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 
 
-def say(kind: str, hours: int = 0, entry: str = ID, **fields: Any) -> Feedback:
+def make_feedback(kind: str, hours: int = 0, entry: str = ID, **fields: Any) -> Feedback:
+    """Return a feedback event."""
     return Feedback(
         id=entry, kind=cast("EventKind", kind), at=WHEN + timedelta(hours=hours), **fields
     )
 
 
-def value(*kinds: str, start: float = NO_FEEDBACK) -> float:
-    """The utility after events of these kinds, an hour apart."""
-    return compute_utilities([say(kind, hours) for hours, kind in enumerate(kinds)], start)[
-        ID
-    ].value
+def replay(*kinds: str, start: float = NO_FEEDBACK) -> float:
+    """Return the utility after events of these kinds, an hour apart."""
+    return compute_utilities(
+        [make_feedback(kind, hours) for hours, kind in enumerate(kinds)], start
+    )[ID].value
 
 
 @pytest.mark.parametrize(
@@ -39,69 +40,76 @@ def value(*kinds: str, start: float = NO_FEEDBACK) -> float:
     [("confirmed", 0.7), ("corrected", 0.4), ("rejected", 0.2), ("undone", 0.1), ("ignored", 0.45)],
 )
 def test_one_event_moves_the_utility_by_its_delta(kind: str, expected: float) -> None:
-    assert value(kind) == pytest.approx(expected)
+    assert replay(kind) == pytest.approx(expected)
 
 
-def test_the_order_of_events_matters_for_each_step_is_kept_in_bounds() -> None:
-    assert value("confirmed", "undone", start=0.9) == pytest.approx(0.6)
-    assert value("undone", "confirmed", start=0.9) == pytest.approx(0.7)
-    assert value("undone", "undone", "confirmed") == pytest.approx(0.2)
+def test_the_order_of_events_matters_because_each_step_is_bounded() -> None:
+    assert replay("confirmed", "undone", start=0.9) == pytest.approx(0.6)
+    assert replay("undone", "confirmed", start=0.9) == pytest.approx(0.7)
+    assert replay("undone", "undone", "confirmed") == pytest.approx(0.2)
 
 
-def test_time_decides_and_not_the_order_of_telling() -> None:
-    late_first = [say("undone", 2), say("confirmed", 1)]
+def test_events_count_in_the_order_of_time_not_of_records() -> None:
+    late_first = [make_feedback("undone", 2), make_feedback("confirmed", 1)]
     assert compute_utilities(late_first, 0.9)[ID].value == pytest.approx(0.6)
 
 
 def test_an_event_of_years_ago_counts_as_one_of_today() -> None:
-    old, new = (compute_utilities([say("rejected", hours)])[ID].value for hours in (0, 30_000))
+    old, new = (
+        compute_utilities([make_feedback("rejected", hours)])[ID].value for hours in (0, 30_000)
+    )
     assert old == new
 
 
-def test_one_event_told_by_many_counts_once() -> None:
-    said = [
-        say("confirmed", hours, by=name, ref="pr:1")
+def test_an_event_recorded_by_several_people_counts_once() -> None:
+    feedback = [
+        make_feedback("confirmed", hours, by=name, ref="pr:1")
         for hours, name in enumerate(["ada", "bob", "ada"])
     ]
-    assert compute_utilities(said) == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
+    assert compute_utilities(feedback) == {ID: Utility(pytest.approx(0.7), 1)}  # type: ignore[arg-type] # approx is no float
 
 
-def test_ten_that_one_job_ignored_share_one_price() -> None:
-    said = [say("ignored", entry=make_id(number), ref="pr:1") for number in range(10)]
-    utilities = compute_utilities(said).values()
+def test_ten_entries_that_one_job_ignored_share_the_penalty() -> None:
+    feedback = [make_feedback("ignored", entry=make_id(number), ref="pr:1") for number in range(10)]
+    utilities = compute_utilities(feedback).values()
     assert sum(NO_FEEDBACK - utility.value for utility in utilities) == pytest.approx(0.05)
 
 
-def test_what_another_job_ignored_has_its_own_price() -> None:
-    said = [
-        say("ignored", entry=make_id(1), ref="pr:1"),
-        say("ignored", entry=make_id(2), ref="pr:2"),
+def test_an_entry_that_another_job_ignored_has_its_own_penalty() -> None:
+    feedback = [
+        make_feedback("ignored", entry=make_id(1), ref="pr:1"),
+        make_feedback("ignored", entry=make_id(2), ref="pr:2"),
     ]
-    assert [found.value for found in compute_utilities(said).values()] == [pytest.approx(0.45)] * 2
+    assert [utility.value for utility in compute_utilities(feedback).values()] == [
+        pytest.approx(0.45)
+    ] * 2
 
 
-def test_a_price_is_shared_with_what_was_ignored_only() -> None:
-    said = [
-        say("ignored", entry=make_id(1), ref="pr:1"),
-        say("confirmed", entry=make_id(2), ref="pr:1"),
+def test_the_penalty_is_shared_among_ignored_entries_only() -> None:
+    feedback = [
+        make_feedback("ignored", entry=make_id(1), ref="pr:1"),
+        make_feedback("confirmed", entry=make_id(2), ref="pr:1"),
     ]
-    assert compute_utilities(said)[make_id(1)].value == pytest.approx(0.45)
+    assert compute_utilities(feedback)[make_id(1)].value == pytest.approx(0.45)
 
 
-def test_without_a_reference_a_job_is_who_and_when() -> None:
-    said = [say("ignored", entry=make_id(1), by="ada"), say("ignored", entry=make_id(2), by="ada")]
-    alone = say("ignored", 1, entry=make_id(3), by="ada")
-    values = compute_utilities([*said, alone])
+def test_jobs_without_a_reference_differ_by_author_and_time() -> None:
+    feedback = [
+        make_feedback("ignored", entry=make_id(1), by="ada"),
+        make_feedback("ignored", entry=make_id(2), by="ada"),
+    ]
+    alone = make_feedback("ignored", 1, entry=make_id(3), by="ada")
+    values = compute_utilities([*feedback, alone])
     assert [round(values[make_id(number)].value, 4) for number in (1, 2, 3)] == [0.475, 0.475, 0.45]
 
 
-def test_an_entry_of_which_nothing_was_said_is_not_there() -> None:
+def test_an_entry_without_feedback_has_no_utility() -> None:
     assert compute_utilities([]) == {}
 
 
 def test_an_unknown_kind_is_an_error_that_names_the_known_ones() -> None:
     with pytest.raises(UsageError) as raised:
-        compute_utilities([say("praised")])
+        compute_utilities([make_feedback("praised")])
     assert raised.value.slug == "unknown-feedback"
     assert "confirmed" in raised.value.hint
 
@@ -112,7 +120,7 @@ def test_every_kind_has_a_delta() -> None:
 
 EVENTS = st.lists(
     st.builds(
-        say,
+        make_feedback,
         st.sampled_from(get_args(EventKind)),
         st.integers(0, 5),
         entry=st.sampled_from([make_id(1), make_id(2)]),
@@ -123,23 +131,26 @@ EVENTS = st.lists(
 )
 
 
-ORDERS = EVENTS.flatmap(lambda said: st.tuples(st.just(said), st.permutations(said)))
+ORDERS = EVENTS.flatmap(lambda feedback: st.tuples(st.just(feedback), st.permutations(feedback)))
 
 
 @given(ORDERS)
 def test_any_order_of_reading_gives_exactly_one_result(
-    told: tuple[list[Feedback], list[Feedback]],
+    orders: tuple[list[Feedback], list[Feedback]],
 ) -> None:
-    one, other = (compute_utilities(said) for said in told)
-    assert one == other
-    assert all(0 <= found.value <= 1 and found.events + found.touched > 0 for found in one.values())
+    first, second = (compute_utilities(feedback) for feedback in orders)
+    assert first == second
+    assert all(
+        0 <= utility.value <= 1 and utility.events + utility.touched > 0
+        for utility in first.values()
+    )
 
 
-def test_files_read_in_100_random_orders_give_one_result() -> None:
+def test_files_read_in_random_orders_give_one_result() -> None:
     shuffler = random.Random(7)  # noqa: S311 - the same orders at each run
     kinds = get_args(EventKind)
     events = [
-        say(
+        make_feedback(
             shuffler.choice(kinds),
             shuffler.randrange(9),
             make_id(shuffler.randrange(4)),
@@ -147,14 +158,16 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
         )
         for n in range(60)
     ]
-    files = [format_episode_record(make_amendment(said.at, feedback=[said])) for said in events]
+    files = [format_episode_record(make_amendment(event.at, feedback=[event])) for event in events]
     results = []
-    for _ in range(100):
+    for _ in range(25):
         shuffler.shuffle(files)
-        told = [telling for data in files for telling in parse_episode_file("x", data).records]
-        results.append(compute_utilities([said for telling in told for said in telling.feedback]))
+        records = [record for data in files for record in parse_episode_file("x", data).records]
+        results.append(
+            compute_utilities([event for record in records for event in record.feedback])
+        )
     assert all(result == results[0] for result in results)
-    assert len({found.value for found in results[0].values()}) > 1
+    assert len({utility.value for utility in results[0].values()}) > 1
 
 
 @pytest.mark.parametrize(
@@ -167,5 +180,7 @@ def test_files_read_in_100_random_orders_give_one_result() -> None:
         (0.19, 9, True),
     ],
 )
-def test_low_is_below_a_fifth_after_three_events(value: float, events: int, is_low: bool) -> None:
+def test_utility_is_low_below_a_fifth_after_three_events(
+    value: float, events: int, is_low: bool
+) -> None:
     assert Utility(value, events).is_low is is_low

@@ -1,4 +1,4 @@
-"""Entries that cite code of a project, and the verdicts on them."""
+"""Functions that add entries which cite code, and judge their cites."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def remember(
     path: str = "src/client.py",
     number: int = 1,
 ) -> Entry:
-    """An entry as extraction writes it today, anchored in HEAD, and committed."""
+    """Commit an entry whose cite is anchored at HEAD, and return it."""
     entry = make_entry(number, title=title, cites=(f"{path}@{shop.sha()[:12]}",))
     (anchored,) = anchor_entries(shop.workspace, [entry])
     shop.commit("Remember", {f"m{number}/MEMORY.md": format_entry(anchored)})
@@ -47,9 +47,11 @@ def located(*entries: Entry) -> list[Located]:
 
 
 def verdict(shop: Project, entry: Entry, view: str | None = "HEAD") -> Verdict:
-    (found,) = judge_anchors(shop.workspace, located(entry), view).values()
-    return found
+    """Return the verdict on the only cite of an entry."""
+    (cite_verdict,) = judge_anchors(shop.workspace, located(entry), view).values()
+    return cite_verdict
 
 
 def kind(shop: Project, entry: Entry, view: str | None = "HEAD") -> str:
+    """Return the kind of the verdict on the only cite of an entry."""
     return verdict(shop, entry, view).kind

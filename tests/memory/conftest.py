@@ -1,4 +1,4 @@
-"""A project with code that entries cite."""
+"""Fixtures for tests of the memory: a project with code that entries cite."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from tests.project import Project
 
 @pytest.fixture
 def shop(project: Project) -> Project:
-    """A project with a client of some lines, about which nothing is remembered yet."""
+    """Return a project with `src/client.py`, which no entry cites yet."""
     project.commit("Write the client", {"src/client.py": CLIENT, "src/other.py": "x = 1\n"})
     return project

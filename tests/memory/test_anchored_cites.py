@@ -1,4 +1,4 @@
-"""Cites that name code become anchors."""
+"""Tests of turning cites of code into anchors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_a_bare_cite_is_anchored_to_the_definition_that_the_learning_names(shop:
     )
 
 
-def test_a_bare_cite_of_a_learning_that_names_nothing_gains_a_hash(shop: Project) -> None:
+def test_a_bare_cite_gets_a_hash_if_the_learning_names_no_definition(shop: Project) -> None:
     (cite,) = remember(shop, "Keys are needed").cites
     assert cite.partition(" ")[0] == f"src/client.py@{shop.sha('HEAD~1')[:12]}"
     assert " words:" in cite
@@ -34,5 +34,5 @@ def test_a_cite_that_cannot_be_anchored_is_unchanged(shop: Project) -> None:
     entry = make_entry(1, cites=cites)
     assert anchor_entries(shop.workspace, [entry]) == (entry,)
     assert anchor_entries(shop.workspace, []) == ()
-    again = remember(shop)
-    assert anchor_entries(shop.workspace, [again]) == (again,)
+    anchored = remember(shop)
+    assert anchor_entries(shop.workspace, [anchored]) == (anchored,)

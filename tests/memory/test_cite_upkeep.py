@@ -1,4 +1,4 @@
-"""Cites are pointed anew after a rename, and entries whose code is gone are retired."""
+"""Tests of the upkeep of cites: they follow renames, and entries without code are retired."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.memory.cited_code import CLIENT, located, remember, verdict
 from tests.project import Project
 
 
-def test_the_repoint_of_a_rename_is_fresh_and_repoints_no_more(shop: Project) -> None:
+def test_a_cite_updated_after_a_rename_is_fresh_and_not_updated_again(shop: Project) -> None:
     entry = remember(shop)
     head = shop.commit("Rename", {"src/client.py": None, "net/http.py": "# (c)\n" + CLIENT})
     (change,) = plan_repoint(
@@ -43,7 +43,7 @@ def test_an_entry_is_retired_ninety_days_after_its_code_was_removed(shop: Projec
     assert plan_stale_retirement(entries, verdicts, since, date(2026, 5, 30)) == ()
 
 
-def test_an_entry_is_gone_since_its_last_file_was_removed(shop: Project) -> None:
+def test_an_entry_counts_as_gone_from_the_removal_of_its_last_file(shop: Project) -> None:
     cites = tuple(f"{path}@{shop.sha()[:12]}" for path in ("src/client.py", "src/other.py"))
     entries = located(make_entry(1, title="client.py and other.py go together", cites=cites))
     shop.at(datetime(2026, 3, 1, tzinfo=UTC)).commit("Drop", {"src/client.py": None})

@@ -1,4 +1,4 @@
-"""Verdicts on cites: fresh, moved, changed, gone and unverifiable."""
+"""Tests of verdicts on cites: fresh, moved, changed, gone and unverifiable."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_reformatting_is_not_staleness(shop: Project, title: str, text: str) -> 
 def test_renaming_is_not_staleness(shop: Project, title: str, path: str) -> None:
     entry = remember(shop, title)
     shop.commit("Rename", {"src/client.py": None, path: CLIENT})
-    found = verdict(shop, entry)
-    assert (found.kind, found.path) == ("moved", path)
+    cite_verdict = verdict(shop, entry)
+    assert (cite_verdict.kind, cite_verdict.path) == ("moved", path)
 
 
 def test_a_renamed_and_reformatted_file_is_moved(shop: Project) -> None:
@@ -63,7 +63,9 @@ def test_a_renamed_and_reformatted_file_is_moved(shop: Project) -> None:
         {"src/client.py": None, "net/http.py": "\n" + CLIENT.replace("(url, key)", "(url,  key)")},
     )
     verdicts = judge_anchors(shop.workspace, located(*entries), "HEAD").values()
-    assert {(found.kind, found.path) for found in verdicts} == {("moved", "net/http.py")}
+    assert {(cite_verdict.kind, cite_verdict.path) for cite_verdict in verdicts} == {
+        ("moved", "net/http.py")
+    }
 
 
 def test_a_file_renamed_and_then_rewritten_bit_by_bit_is_followed(shop: Project) -> None:
@@ -71,8 +73,8 @@ def test_a_file_renamed_and_then_rewritten_bit_by_bit_is_followed(shop: Project)
     shop.commit("Rename", {"src/client.py": None, "net/http.py": CLIENT})
     shop.commit("Rename again", {"net/http.py": None, "net/wire.py": CLIENT + "# more\n"})
     shop.commit("Rewrite", {"net/wire.py": "def post():\n    pass\n"})
-    found = verdict(shop, entry)
-    assert (found.kind, found.path) == ("changed", "net/wire.py")
+    cite_verdict = verdict(shop, entry)
+    assert (cite_verdict.kind, cite_verdict.path) == ("changed", "net/wire.py")
 
 
 def test_a_rename_in_the_work_tree_is_seen_before_it_is_committed(shop: Project) -> None:
@@ -100,7 +102,7 @@ def test_lines_that_shift_are_moved(shop: Project) -> None:
 # -- changed, gone, unverifiable
 
 
-def test_an_edit_is_seen_in_the_work_tree_and_in_the_revision_that_has_it(shop: Project) -> None:
+def test_an_edit_changes_the_verdict_in_the_work_tree_and_in_its_commit(shop: Project) -> None:
     entry = remember(shop)
     shop.write("src/client.py", CLIENT.replace("is None", "is missing"))
     assert (kind(shop, entry, None), kind(shop, entry)) == ("changed", "fresh")
@@ -116,7 +118,7 @@ def test_a_removed_file_and_a_removed_function_are_gone(shop: Project) -> None:
     assert (kind(shop, entry), kind(shop, entry, None)) == ("gone", "gone")
 
 
-def test_a_copy_that_was_there_before_is_not_where_removed_code_went(shop: Project) -> None:
+def test_an_older_copy_is_not_the_new_place_of_removed_code(shop: Project) -> None:
     shop.commit("Copy", {"dist/client.py": CLIENT, "dist/wire.py": CLIENT})
     symbol, whole = remember(shop), remember(shop, "Keys are needed", number=2)
     shop.commit("Drop", {"src/client.py": None})
@@ -126,15 +128,15 @@ def test_a_copy_that_was_there_before_is_not_where_removed_code_went(shop: Proje
 
 
 def test_lines_that_left_for_another_file_are_found_there(shop: Project) -> None:
-    first, other = (
+    first, second = (
         "Call the office before you change the rates of a contract.",
         "Never send the keys by mail, as ever.",
     )
-    shop.commit("Write", {"docs/a.md": f"# A\n\n{first}\n\n{other}\n"})
+    shop.commit("Write", {"docs/a.md": f"# A\n\n{first}\n\n{second}\n"})
     (entry,) = anchor_entries(
         shop.workspace, [make_entry(1, cites=(f"docs/a.md:3@{shop.sha()[:12]}",))]
     )
-    shop.commit("Move", {"docs/a.md": f"# A\n\n{other}\n", "docs/b.md": f"# B\n\n{first}\n"})
+    shop.commit("Move", {"docs/a.md": f"# A\n\n{second}\n", "docs/b.md": f"# B\n\n{first}\n"})
     assert verdict(shop, entry) == Verdict("moved", "docs/b.md", 3, 3, "was docs/a.md")
 
 
@@ -146,7 +148,7 @@ def test_code_named_in_a_whole_file_cite_is_followed_to_another_file(shop: Proje
     assert verdict(shop, entry) == Verdict("moved", "src/base.py", note="was src/client.py")
 
 
-def test_a_moved_file_edited_beside_the_named_code_is_anchored_anew(
+def test_a_moved_file_with_edits_outside_the_named_code_gets_a_new_anchor(
     shop: Project,
 ) -> None:
     entry = remember(shop, 'The header "Idempotency-Key" is needed')
@@ -155,13 +157,15 @@ def test_a_moved_file_edited_beside_the_named_code_is_anchored_anew(
     )
     verdicts = judge_anchors(shop.workspace, located(entry), "HEAD")
     (change,) = plan_repoint(located(entry), verdicts, shop.sha())
-    (again,) = anchor_entries(shop.workspace, [change.entry])
-    assert re.fullmatch(rf"net/http\.py@{shop.sha()[:12]} words:[0-9a-f]{{12}}", again.cites[0])
-    assert again.cites[0].rpartition(":")[2] != entry.cites[0].rpartition(":")[2]
-    assert kind(shop, again) == "fresh"
+    (reanchored,) = anchor_entries(shop.workspace, [change.entry])
+    assert re.fullmatch(
+        rf"net/http\.py@{shop.sha()[:12]} words:[0-9a-f]{{12}}", reanchored.cites[0]
+    )
+    assert reanchored.cites[0].rpartition(":")[2] != entry.cites[0].rpartition(":")[2]
+    assert kind(shop, reanchored) == "fresh"
 
 
-def test_entries_that_cite_one_file_whole_are_judged_each_by_what_it_names(shop: Project) -> None:
+def test_cites_of_a_whole_file_are_judged_by_the_names_in_each_entry(shop: Project) -> None:
     entries = [
         remember(shop, title, number=n)
         for n, title in enumerate(('"Idempotency-Key"', '"timeout"', "Keys"), 1)
@@ -169,8 +173,8 @@ def test_entries_that_cite_one_file_whole_are_judged_each_by_what_it_names(shop:
     build_index(shop.workspace, None)
     shop.commit("Edit", {"src/client.py": CLIENT.replace("timeout=30", "timeout=60")})
     for _ in range(2):  # judged, and kept
-        found = judge_anchors(shop.workspace, located(*entries), "HEAD")
-        assert [found[entry.id, entry.cites[0]].kind for entry in entries] == [
+        verdict_of = judge_anchors(shop.workspace, located(*entries), "HEAD")
+        assert [verdict_of[entry.id, entry.cites[0]].kind for entry in entries] == [
             "fresh",
             "changed",
             "changed",
@@ -188,7 +192,7 @@ def test_in_a_clone_without_the_commit_the_hash_decides(shop: Project, tmp_path:
     assert kind(clone, entry) == "changed"
 
 
-def test_a_symbolic_link_is_not_called_gone(shop: Project) -> None:
+def test_a_symbolic_link_is_not_gone(shop: Project) -> None:
     (shop.path / "client.py").symlink_to("src/client.py")
     shop.git("add", "client.py")
     entry = make_entry(
@@ -203,7 +207,7 @@ def test_a_bare_repository_is_judged_at_its_head(shop: Project, tmp_path: Path) 
     assert kind(Project(shop.bare(tmp_path / "bare.git").path), entry, None) == "fresh"
 
 
-def test_a_file_too_large_to_read_is_fresh_by_its_id_and_else_unverifiable(
+def test_a_large_file_is_fresh_if_its_object_id_is_unchanged_and_else_unverifiable(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cites, "MAX_CODE_BYTES", 40)
@@ -220,13 +224,14 @@ def test_an_unknown_revision_is_an_error_and_no_anchors_need_no_git(shop: Projec
     assert judge_anchors(shop.workspace, located(make_entry(1, cites=("the wiki",))), "HEAD") == {}
 
 
-def test_nothing_changed_costs_two_processes_for_any_number_of_entries(
+def test_judging_unchanged_files_takes_two_git_processes_for_any_number_of_entries(
     shop: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     entries = [make_entry(n, cites=(f"src/client.py:{n}@{shop.sha()[:12]}",)) for n in range(1, 13)]
     workspace, trace = shop.workspace, tmp_path / "trace"
     monkeypatch.setenv("GIT_TRACE", str(trace))
-    assert {found.kind for found in judge_anchors(workspace, located(*entries), None).values()} == {
-        "fresh"
-    }
+    assert {
+        cite_verdict.kind
+        for cite_verdict in judge_anchors(workspace, located(*entries), None).values()
+    } == {"fresh"}
     assert trace.read_text().count("trace: built-in: git ") == 2

@@ -1,4 +1,4 @@
-"""Claims: what people who may not write say of other work counts where git proves it, and else is a remark."""
+"""Tests of claims: an untrusted person's statement that work was reverted counts only if git proves it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.apply import apply_plan
 from memory_ci.memory.episodes import load_episodes
 from tests.project import NOW, Project, copy_project, make_project
@@ -27,22 +27,22 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 @pytest.fixture
 def shop(template: Project, tmp_path: Path) -> Project:
-    """A project in which only Ann is trusted, with the entries and the episode of #128."""
+    """Return a project where only Ann is trusted, with the entries and the episode of #128."""
     return copy_project(template, tmp_path / "shop")
 
 
-def merged(shop: Project) -> str:
+def find_merge(shop: Project) -> str:
     return shop.git("log", "-1", "--format=%H", "--grep=^Merge pull request #128")
 
 
-def run(shop: Project) -> tuple[bool, list[str]]:
-    """(whether the run takes #128 for taken back: episode and entries agree, the findings of the run)."""
+def record_outcome(shop: Project) -> tuple[bool, list[str]]:
+    """Record, and return whether #128 counts as reverted, and the findings of the run."""
     plan = shop.plan()
     apply_plan(shop.workspace, plan, NOW)
     (outcome,) = {
-        one.outcome
-        for one in combine(load_episodes(shop.workspace, None).records)
-        if one.id == "pr-128"
+        episode.outcome
+        for episode in apply_amendments(load_episodes(shop.workspace, None).records)
+        if episode.id == "pr-128"
     }
     rejected = {
         entry.adoption == "rejected" for entry in shop.entries() if "pr:128" in (entry.source or "")
@@ -51,16 +51,16 @@ def run(shop: Project) -> tuple[bool, list[str]]:
     return outcome == "failure", [finding.code for finding in plan.findings]
 
 
-def take_back(shop: Project, message: str, *more: str) -> str:
-    """A commit of Eve's that leaves the file as it was before #128, with `more` files."""
+def revert_by_eve(shop: Project, message: str, *more: str) -> str:
+    """Make a commit by Eve that restores the file as it was before #128, and changes `more` files."""
     files: dict[str, str | bytes | None] = dict.fromkeys(more, "more\n")
     return shop.commit(message, {FILE: "one\n", **files}, EVE)
 
 
 def later_work(shop: Project) -> None:
-    """Git has to compare patches: what stands in the file now was never there before."""
+    """Change the file before and after #128, so that git must compare patches to find the revert."""
     lines = "".join(f"line {number}\n" for number in range(30))
-    shop.git("reset", "-q", "--hard", f"{merged(shop)}^1")
+    shop.git("reset", "-q", "--hard", f"{find_merge(shop)}^1")
     shop.commit("Lines", {FILE: lines})
     shop.commit("Trust Ann", {".memory-ci.yaml": TRUST})
     work = lines + "retry\n"
@@ -69,16 +69,15 @@ def later_work(shop: Project) -> None:
         "Retry\n\nDecision: retries live in the client rather than in callers, for it has the key.",
         {FILE: work},
     )
-    shop.checkout("main")
-    shop.merge("again", message="Merge pull request #128 from ada/again\n\nRetry")
+    shop.merge_back("again", message="Merge pull request #128 from ada/again\n\nRetry")
     shop.record()
     shop.commit("Top", {FILE: f"top\n{work}"})
     shop.commit("Take it back\n\nReverts #128", {FILE: f"top\n{lines}"}, EVE)
 
 
 PROVED: dict[str, Callable[[Project], object]] = {
-    "by number": lambda shop: take_back(shop, "Out\n\nReverts #128"),
-    "with other files": lambda shop: take_back(shop, "Out\n\nReverts #128", "docs/why.md"),
+    "by number": lambda shop: revert_by_eve(shop, "Out\n\nReverts #128"),
+    "with other files": lambda shop: revert_by_eve(shop, "Out\n\nReverts #128", "docs/why.md"),
     "by patch": later_work,
 }
 
@@ -88,19 +87,19 @@ def test_a_strangers_revert_counts_where_git_proves_it(
     shop: Project, put: Callable[[Project], object]
 ) -> None:
     put(shop)
-    assert run(shop) == (True, [])
+    assert record_outcome(shop) == (True, [])
 
 
-def half(shop: Project) -> None:
-    """It changes the file of #128, and takes nothing of it back."""
+def change_without_revert(shop: Project) -> None:
+    """Change the file of #128 without reverting anything of it."""
     shop.commit("Out\n\nReverts #128", {FILE: "else\n"}, EVE)
 
 
 def bring_back(shop: Project) -> None:
-    """A branch whose first commit takes #128 back, and whose second undoes that."""
+    """Merge a branch whose first commit reverts #128 and whose second undoes the revert."""
     now = shop.show("HEAD", FILE)
     shop.branch("eve")
-    take_back(shop, "Out\n\nReverts #128")
+    revert_by_eve(shop, "Out\n\nReverts #128")
     shop.commit("Go on", {FILE: now}, EVE)
     shop.checkout("main")
     shop.git("merge", "-q", "--no-ff", "-m", "Merge branch 'eve'", "eve")
@@ -108,10 +107,12 @@ def bring_back(shop: Project) -> None:
 
 
 def forge_number(shop: Project) -> None:
-    """Eve's own work bears the number of another's, and she takes hers back."""
-    own = shop.commit("docs: note (#128)", {"docs/note.md": "x\n"}, EVE)
+    """Make a commit by Eve with the number of Ann's request, and revert it."""
+    commit_sha = shop.commit("docs: note (#128)", {"docs/note.md": "x\n"}, EVE)
     shop.record()
-    shop.commit(f"Out\n\nThis reverts commit {own}.\n\nReverts #128", {"docs/note.md": None}, EVE)
+    shop.commit(
+        f"Out\n\nThis reverts commit {commit_sha}.\n\nReverts #128", {"docs/note.md": None}, EVE
+    )
 
 
 UNPROVED: dict[str, Callable[[Project], object]] = {
@@ -119,17 +120,17 @@ UNPROVED: dict[str, Callable[[Project], object]] = {
         "docs: typo\n\nReverts #128", {"docs/a.md": "x\n"}, EVE
     ),
     "by sha": lambda shop: shop.commit(
-        f"Typo\n\nThis reverts commit {merged(shop)}.", {"docs/a.md": "x\n"}, EVE
+        f"Typo\n\nThis reverts commit {find_merge(shop)}.", {"docs/a.md": "x\n"}, EVE
     ),
     "an empty change": lambda shop: shop.commit("Nothing\n\nReverts #128", {}, EVE),
-    "the file is changed otherwise": half,
+    "the file is changed otherwise": change_without_revert,
     "and brought back": bring_back,
     "a borrowed number": forge_number,
 }
 
 
-def merge_of_all(shop: Project, says: str) -> None:
-    """Eve's branch from the root merges main, and takes that merge back: all of main came with it."""
+def merge_of_all(shop: Project, message: str) -> None:
+    """Merge main into Eve's branch, which starts at the root, and revert that merge with all of main."""
     shop.git("reset", "-q", "--hard", ":/^Trust Ann")  # one run reads all
     root = shop.git("rev-list", "--max-parents=0", "HEAD")
     shop.branch("eve", root)
@@ -137,14 +138,15 @@ def merge_of_all(shop: Project, says: str) -> None:
     shop.git("merge", "-q", "--no-ff", "-m", "Merge branch 'main' into eve", "main")
     shop.clock.tick()
     shop.commit(
-        f"Tidy\n\nThis reverts commit {shop.sha()}{says.format(root)}.", {"docs/a.md": "y\n"}, EVE
+        f"Tidy\n\nThis reverts commit {shop.sha()}{message.format(root)}.",
+        {"docs/a.md": "y\n"},
+        EVE,
     )
-    shop.checkout("main")
-    shop.merge("eve")
+    shop.merge_back("eve")
 
 
 def whole_history(shop: Project) -> None:
-    """Of #129, which she does take back, Eve says that it brought all that there was before."""
+    """Let Eve's revert of #129 claim that #129 contained all earlier commits."""
     shop.git("reset", "-q", "--hard", ":/^Trust Ann")  # one run reads all
     root = shop.git("rev-list", "--max-parents=0", "HEAD")
     shop.merge_work("Pages\n\nFor all.", "pages", 129, "docs/pages.md")
@@ -166,25 +168,25 @@ def test_a_strangers_revert_that_git_does_not_prove_is_a_notice(
     shop: Project, put: Callable[[Project], object]
 ) -> None:
     put(shop)
-    assert run(shop) == (False, ["unproved-claim"])
+    assert record_outcome(shop) == (False, ["unproved-claim"])
 
 
-def test_a_claim_that_was_refused_is_not_brought_to_life_by_taking_it_back(shop: Project) -> None:
-    """#128 is taken back by Ann; Eve claims the same, and then reverts her own claim: #128 stays gone."""
+def test_reverting_a_refused_claim_does_not_restore_the_change(shop: Project) -> None:
+    """Ann reverts #128; Eve claims the same, and then reverts her claim: #128 stays reverted."""
     shop.commit("Out\n\nReverts #128", {FILE: "one\n"})
-    assert run(shop)[0]
+    assert record_outcome(shop)[0]
     shop.commit("docs: typo\n\nReverts #128", {"docs/a.md": "x\n"}, EVE)
     claim = shop.sha()
     shop.record()
     shop.commit(f"Typo after all\n\nThis reverts commit {claim}.", {"docs/a.md": None}, EVE)
-    assert run(shop)[0]
+    assert record_outcome(shop)[0]
 
 
-def test_without_a_forge_the_report_says_whose_word_counts(shop: Project) -> None:
+def test_without_a_forge_the_report_names_the_trusted_people(shop: Project) -> None:
     shop.commit("Trust all", {".memory-ci.yaml": TRUST.replace("Ann*", "*")})
     shop.commit("Go on")
     assert shop.plan().findings == ()
     shop.commit("Out\n\nReverts #128", {"docs/a.md": "x\n"}, EVE)
     (finding,) = shop.plan().findings
     assert "extraction.trusted_authors" in finding.message
-    assert run(shop)[0], "the default names everybody"
+    assert record_outcome(shop)[0], "the default names everybody"

@@ -1,4 +1,4 @@
-"""What a commit of ours says: nothing in it moves a cursor, acts on a forge, or is a secret."""
+"""Tests of the messages of memory commits: they move no cursor, trigger nothing on a forge, hold no secret."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" * 2
 def make_message(
     why: str = "from #128", path: str = "MEMORY.md", step: Step = "extract", title: str = TITLE
 ) -> str:
+    """Return the message of a memory commit that adds one entry."""
     change = Change(step=step, kind="add", path=path, entry=make_entry(1, title=title), why=why)
     planned = PlannedStep(step=step, changes=(change,))
     plan = Plan(
@@ -32,7 +33,7 @@ def make_message(
     return render_commit_message([planned], plan)
 
 
-def test_a_message_says_what_was_learned_from_where_and_how_far_it_came() -> None:
+def test_a_message_contains_the_learnings_their_sources_and_the_cursor() -> None:
     assert make_message() == (
         "memory: extract 1 learning from #128\n\n- Learning number 1 (00000001, MEMORY.md, from #128)\n\n"
         f"Memory-CI-Step: extract\nMemory-CI-Source: {'b' * 40}\n"
@@ -82,6 +83,6 @@ def test_no_title_closes_an_issue(title: str, written: str) -> None:
     assert f"- {written} (00000001" in make_message(title=title)
 
 
-def test_a_reason_that_names_very_much_is_cut() -> None:
+def test_a_long_reason_is_cut() -> None:
     why = "for " + ", ".join(f"#{number}" for number in range(1_000))
     assert max(map(len, make_message(why, step="reinforce").split("\n"))) < 300

@@ -1,4 +1,4 @@
-"""The checks of the default branch, judged before a commit is made."""
+"""Tests of judging a commit by the checks of the default branch before it is made."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ def stage(project: Project, files: dict[str, str], message: str = "Work") -> Pat
     return project.write(".git/COMMIT_EDITMSG", f"{message}\n# A comment: Memory-Skip: 0000 no\n")
 
 
-def judged(project: Project, path: Path) -> list[Violation]:
+def judge_commit(project: Project, path: Path) -> list[Violation]:
+    """Return the violations of the staged changes and the message."""
     return judge_message_file(project.workspace.repo, path, {})
 
 
 @pytest.mark.parametrize(("level", "status"), [(None, 0), ("warn", 0), ("fail", 1)])
-def test_the_hook_prints_what_is_violated_and_refuses_by_its_level(
+def test_the_hook_prints_violations_and_refuses_those_of_level_error(
     project: Project, run: Run, level: CheckLevel | None, status: int
 ) -> None:
     put_rule(project, CHANGELOG, level)
@@ -77,18 +78,18 @@ def test_staged_lines_and_the_message_are_judged(
     project: Project, check: ChangeCheck, files: dict[str, str]
 ) -> None:
     put_rule(project, check)
-    assert len(judged(project, stage(project, files))) == 1
+    assert len(judge_commit(project, stage(project, files))) == 1
 
 
-def test_what_is_not_staged_is_not_judged(project: Project) -> None:
+def test_unstaged_changes_are_not_judged(project: Project) -> None:
     put_rule(project, CHANGELOG)
     path = stage(project, {"docs/a.md": "x\n"})
     project.write("src/a.py", "x\n")
-    assert judged(project, path) == []
+    assert judge_commit(project, path) == []
 
 
 @pytest.mark.parametrize(("path", "is_unread"), [("src/a.py", True), ("docs/a.md", False)])
-def test_text_of_new_files_that_is_not_read_is_not_judged(
+def test_unread_text_of_new_files_is_not_judged(
     project: Project, path: str, is_unread: bool
 ) -> None:
     project.commit("Begin", {"src/b.py": "x\n"})
@@ -106,34 +107,34 @@ def test_an_earlier_commit_of_the_branch_satisfies_a_check(project: Project) -> 
     put_rule(project, CHANGELOG)
     project.branch("topic")
     project.commit("Say so", {"CHANGELOG.md": "x\n"})
-    assert judged(project, stage(project, {"src/a.py": "x\n"})) == []
+    assert judge_commit(project, stage(project, {"src/a.py": "x\n"})) == []
 
 
 def test_an_earlier_commit_of_the_default_branch_does_not(project: Project) -> None:
     put_rule(project, CHANGELOG)
     project.commit("Say so", {"CHANGELOG.md": "x\n"})
-    assert len(judged(project, stage(project, {"src/a.py": "x\n"}))) == 1
+    assert len(judge_commit(project, stage(project, {"src/a.py": "x\n"}))) == 1
 
 
-def test_a_branch_cannot_take_a_check_out(project: Project) -> None:
+def test_a_branch_cannot_remove_a_check(project: Project) -> None:
     put_rule(project, CHANGELOG)
     project.branch("topic")
     project.commit("No rule", {"MEMORY.md": "# Memory\n"})
-    assert len(judged(project, stage(project, {"src/a.py": "x\n"}))) == 1
+    assert len(judge_commit(project, stage(project, {"src/a.py": "x\n"}))) == 1
 
 
 def test_a_merge_is_not_judged(project: Project) -> None:
     put_rule(project, CHANGELOG)
     path = stage(project, {"src/a.py": "x\n"})
     project.write(".git/MERGE_HEAD", project.sha())
-    assert judged(project, path) == []
+    assert judge_commit(project, path) == []
 
 
-def test_a_repository_without_a_check_is_not_looked_at(project: Project) -> None:
-    assert judged(project, stage(project, {"src/a.py": "x\n"})) == []
+def test_without_checks_the_staged_changes_are_not_read(project: Project) -> None:
+    assert judge_commit(project, stage(project, {"src/a.py": "x\n"})) == []
 
 
-def test_a_fault_of_ours_refuses_no_commit(project: Project, run: Run) -> None:
+def test_an_internal_error_does_not_refuse_a_commit(project: Project, run: Run) -> None:
     put_rule(project, CHANGELOG)
     result = run("hook", "commit-msg", "missing")
     assert result.exit_code == 0
@@ -151,7 +152,7 @@ def test_a_fault_of_ours_refuses_no_commit(project: Project, run: Run) -> None:
         ("scissors", {}, True),
     ],
 )
-def test_a_line_like_a_comment_is_of_the_message_where_git_keeps_it(
+def test_a_line_with_a_comment_sign_is_judged_if_git_keeps_it(
     project: Project, cleanup: str | None, environ: dict[str, str], is_kept: bool
 ) -> None:
     put_rule(project, MessageCheck(r"#\d+"))
@@ -167,4 +168,4 @@ def test_the_diff_below_a_message_is_not_judged(project: Project, cleanup: str) 
     put_rule(project, MessageCheck("secret", is_forbidden=True))
     path = stage(project, {"src/a.py": "x\n"}, f"Fix\n\n# {SCISSORS}\n+secret")
     project.git("config", "commit.cleanup", cleanup)
-    assert judged(project, path) == []
+    assert judge_commit(project, path) == []

@@ -1,4 +1,4 @@
-"""Vectors ahead of the queries: a real repository, and a double of the service that embeds."""
+"""Tests of building vectors ahead of queries, with a double of the embedding service."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from memory_ci.memory.index import synced_index
 from memory_ci.memory.workspace import index_path
 from memory_ci.search.vectors import list_missing_texts
 from tests.project import Project
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 MODEL = "ollama:nomic-embed-text"
 
 
-def embed(asked: Asked) -> Answer:
-    return json_answer({"embeddings": [[1.0, float(len(text))] for text in asked.json["input"]]})
+def embed(request: HttpRequest) -> Answer:
+    return json_answer({"embeddings": [[1.0, float(len(text))] for text in request.json["input"]]})
 
 
-def refuse(_: Asked) -> Answer:
+def refuse(_: HttpRequest) -> Answer:
     return Answer(401)
 
 
 @pytest.fixture
 def named(project: Project) -> Project:
-    """A project with entries that names a service."""
+    """Return a project with entries whose configuration names an embedding service."""
     project.record()
     project.commit("Name an embedder", {".memory-ci.yaml": "retrieve:\n  embedder: ollama\n"})
     return project
@@ -36,10 +36,11 @@ def named(project: Project) -> Project:
 def build(
     project: Project, environ: Mapping[str, str]
 ) -> tuple[VectorsReport, list[tuple[int, int]]]:
-    told: list[tuple[int, int]] = []
+    """Build vectors, and return the report and the calls of the progress callback."""
+    progress: list[tuple[int, int]] = []
     return build_vectors(
-        project.workspace, environ, lambda done, total: told.append((done, total))
-    ), told
+        project.workspace, environ, lambda done, total: progress.append((done, total))
+    ), progress
 
 
 def test_every_entry_gets_its_vector_once(named: Project) -> None:
@@ -48,18 +49,18 @@ def test_every_entry_gets_its_vector_once(named: Project) -> None:
         environ = {"OLLAMA_HOST": server.url}
         assert build(named, environ) == (VectorsReport(MODEL, count), [(0, count), (count, count)])
         assert build(named, environ) == (VectorsReport(MODEL, 0), [(0, 0)])
-        assert sum(len(asked.json["input"]) for asked in server.asked) == count > 0
+        assert sum(len(request.json["input"]) for request in server.requests) == count > 0
     with synced_index(named.workspace) as index:
         assert list_missing_texts(index, MODEL) == {}
 
 
-def test_what_a_step_embedded_stays_when_the_next_one_fails(
+def test_vectors_of_a_batch_stay_when_the_next_batch_fails(
     named: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.memory.embedding.STEP", 1)
     answers = [embed, refuse]
     with (
-        serve(lambda asked: answers.pop(0)(asked)) as server,
+        serve(lambda request: answers.pop(0)(request)) as server,
         pytest.raises(EngineError, match="not accept the key"),
     ):
         build(named, {"OLLAMA_HOST": server.url})
@@ -67,18 +68,18 @@ def test_what_a_step_embedded_stays_when_the_next_one_fails(
         assert len(list_missing_texts(index, MODEL)) == len(named.entries()) - 1
 
 
-def test_without_an_embedder_there_is_nothing_to_build_with(project: Project) -> None:
+def test_building_without_an_embedder_is_an_error(project: Project) -> None:
     project.commit("Want none", {".memory-ci.yaml": "retrieve:\n  embedder: none\n"})
     with pytest.raises(UsageError) as caught:
         build(project, {})
     assert caught.value.slug == "no-embedder"
 
 
-def test_vectors_that_could_not_be_kept_are_not_computed(named: Project) -> None:
+def test_no_vectors_are_computed_if_they_cannot_be_stored(named: Project) -> None:
     path = index_path(named.workspace)
     path.unlink(missing_ok=True)
     path.mkdir(parents=True)
     with serve(embed) as server:
         with pytest.raises(RepositoryError, match="could not be kept"):
             build(named, {"OLLAMA_HOST": server.url})
-        assert server.asked == []
+        assert server.requests == []

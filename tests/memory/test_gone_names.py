@@ -1,10 +1,10 @@
-"""Files and tasks that a text names and the repository does not have any more."""
+"""Tests of finding files and tasks in a text that the repository does not have any more."""
 
 from __future__ import annotations
 
 import pytest
 
-from memory_ci.memory.gone_names import find_gone
+from memory_ci.memory.gone_names import describe_gone_name
 from tests.project import Project
 
 pytestmark = pytest.mark.in_project
@@ -13,7 +13,8 @@ SCRIPTS = '{"scripts": {"lint": "eslint ."}}'
 
 
 def find(project: Project, text: str) -> str:
-    return find_gone(project.workspace.at(project.sha()), text)
+    """Return the name in a text that is gone, or an empty text."""
+    return describe_gone_name(project.workspace.at(project.sha()), text)
 
 
 def test_a_file_that_was_removed_is_gone(project: Project) -> None:
@@ -24,7 +25,7 @@ def test_a_file_that_was_removed_is_gone(project: Project) -> None:
     assert find(project, "Follow style.md when you write") == "style.md is gone"
 
 
-def test_a_file_that_is_there_is_not_gone(project: Project) -> None:
+def test_an_existing_file_is_not_gone(project: Project) -> None:
     project.commit("Write a guide", {"docs/style.md": "Short sentences.\n"})
     assert find(project, "Follow `style.md` when you write") == ""
 
@@ -47,13 +48,13 @@ def test_a_task_that_was_removed_from_the_file_of_its_runner_is_gone(project: Pr
     assert find(project, "Always run `make check` first") == "make check is gone"
 
 
-def test_a_task_that_no_file_ever_named_is_somebody_elses(project: Project) -> None:
+def test_a_task_that_no_file_ever_defined_is_not_gone(project: Project) -> None:
     project.commit("Lint", {"package.json": SCRIPTS})
     assert find(project, "Always run npm run fmt first") == ""
 
 
 @pytest.mark.parametrize("text", ["Run npm run lint.", "Run npm run lint: it is fast"])
-def test_signs_behind_a_task_are_not_its_name(project: Project, text: str) -> None:
+def test_punctuation_after_a_task_is_not_part_of_its_name(project: Project, text: str) -> None:
     project.commit("Lint", {"package.json": '{"scripts": {"lint.": "x", "lint:": "x"}}'})
     project.commit("Lint", {"package.json": SCRIPTS})
     assert find(project, text) == ""

@@ -1,4 +1,4 @@
-"""The index of a repository: from any view the same bytes, and proved against the tree."""
+"""Tests of the index of a repository: the same bytes from every view, and verification against the tree."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from tests.make import examples, make_entry, make_id
 from tests.project import Project
 
 
-def put(project: Project, path: str, *numbers: int) -> None:
+def commit_entries(project: Project, path: str, *numbers: int) -> None:
     project.commit("Put", {path: "\n".join(format_entry(make_entry(number)) for number in numbers)})
 
 
-def written(project: Project, out: Path, view: str | None = None) -> bytes:
+def build_bytes(project: Project, out: Path, view: str | None = None) -> bytes:
     build_index(project.workspace, view, out)
     return out.read_bytes()
 
@@ -42,68 +42,72 @@ def written(project: Project, out: Path, view: str | None = None) -> bytes:
 def test_work_tree_stage_revision_bare_repository_and_clone_give_the_same_bytes(
     project: Project, tmp_path: Path, home: Path
 ) -> None:
-    """Global memory is the machine's own, and not in what is handed on."""
+    """Global memory belongs to the machine and is not part of the built index."""
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
-    put(project, "src/MEMORY.md", 1)
-    put(project, "MEMORY.md", 2, 3)
+    commit_entries(project, "src/MEMORY.md", 1)
+    commit_entries(project, "MEMORY.md", 2, 3)
     project.write(".memory/inbox/one.md", format_entry(make_entry(4)))
     project.git("add", ".")
-    staged = written(project, tmp_path / "staged.db", STAGED)
+    staged = build_bytes(project, tmp_path / "staged.db", STAGED)
     assert make_id(4).encode() in staged
     assert make_id(7).encode() not in staged
-    assert written(project, tmp_path / "tree.db") == staged
-    assert written(project, tmp_path / "head.db", "HEAD") != staged, (
+    assert build_bytes(project, tmp_path / "tree.db") == staged
+    assert build_bytes(project, tmp_path / "head.db", "HEAD") != staged, (
         "the inbox is not committed yet"
     )
     project.git("commit", "-qm", "Inbox")
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
     clone = Project(tmp_path / "clone")
     bare = Project(project.bare(tmp_path / "bare.git").path)
-    assert written(project, tmp_path / "head.db", "HEAD") == staged
-    assert written(clone, tmp_path / "clone.db") == staged
-    assert written(bare, tmp_path / "bare.db") == staged
+    assert build_bytes(project, tmp_path / "head.db", "HEAD") == staged
+    assert build_bytes(clone, tmp_path / "clone.db") == staged
+    assert build_bytes(bare, tmp_path / "bare.db") == staged
 
 
-def test_the_index_is_proved_against_the_tree_and_what_is_behind_it_is_named(
+def test_the_index_is_verified_against_the_tree_and_outdated_files_are_named(
     project: Project, home: Path
 ) -> None:
     (home / "MEMORY.md").write_text(format_entry(make_entry(7)))
-    put(project, "MEMORY.md", 1, 2)
-    assert [one.code for one in verify_index(project.workspace, None)] == ["index-differs"], (
-        "there is no index yet"
-    )
+    commit_entries(project, "MEMORY.md", 1, 2)
+    assert [difference.code for difference in verify_index(project.workspace, None)] == [
+        "index-differs"
+    ], "there is no index yet"
     build_index(project.workspace, None)
     assert verify_index(project.workspace, None) == ()
-    put(project, "src/MEMORY.md", 3)
-    assert [one.path for one in verify_index(project.workspace, None)] == ["src/MEMORY.md"]
+    commit_entries(project, "src/MEMORY.md", 3)
+    assert [difference.path for difference in verify_index(project.workspace, None)] == [
+        "src/MEMORY.md"
+    ]
 
 
-def test_a_row_that_was_altered_under_the_same_object_id_is_seen_and_then_repaired(
+def test_an_altered_row_with_the_same_object_id_is_found_and_then_repaired(
     project: Project,
 ) -> None:
-    put(project, "MEMORY.md", 1, 2)
+    commit_entries(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
     with closing(
         sqlite3.connect(index_path(project.workspace), isolation_level=None)
     ) as connection:
         connection.execute("UPDATE entries SET body = 'Never test.' WHERE row = 2")
     connection.close()
-    assert [one.path for one in verify_index(project.workspace, None)] == ["MEMORY.md"]
+    assert [difference.path for difference in verify_index(project.workspace, None)] == [
+        "MEMORY.md"
+    ]
     assert build_index(project.workspace, None).was_rebuilt
     assert verify_index(project.workspace, None) == ()
 
 
-def test_an_index_of_another_repository_is_brought_up_to_the_tree(
+def test_an_index_of_another_repository_is_updated_to_the_tree(
     project: Project, tmp_path: Path
 ) -> None:
-    """A cache may restore any index of ours: what is of the same content is used, the rest goes."""
-    put(project, "MEMORY.md", 1, 2)
+    """A CI cache may restore any index: rows of equal content are used, the others are deleted."""
+    commit_entries(project, "MEMORY.md", 1, 2)
     build_index(project.workspace, None)
     project.git("clone", "-q", str(project.path), str(tmp_path / "clone"))
     clone = Project(tmp_path / "clone")
     index_path(clone.workspace).parent.mkdir()
     shutil.copy(index_path(project.workspace), index_path(clone.workspace))
-    put(clone, "src/MEMORY.md", 3)
+    commit_entries(clone, "src/MEMORY.md", 3)
     assert build_index(clone.workspace, None).files_read == 1
     assert verify_index(clone.workspace, None) == ()
 
@@ -117,7 +121,7 @@ def test_building_for_a_work_tree_and_retrieving_leave_global_memory_in_place(
     assert build_index(project.workspace, None).files_read == 0
 
 
-def test_what_only_a_build_needs_is_not_imported_when_nothing_changed(project: Project) -> None:
+def test_modules_for_building_are_not_imported_when_nothing_changed(project: Project) -> None:
     build_index(project.workspace, None)
     code = (
         "import sys\nfrom pathlib import Path\nfrom memory_ci.memory.index import synced_index\n"
@@ -127,47 +131,45 @@ def test_what_only_a_build_needs_is_not_imported_when_nothing_changed(project: P
         "names = ('tempfile', *(f'memory_ci.{room}' for room in rooms))\n"
         "print([name for name in names if name in sys.modules])"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], cwd=project.path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[]\n"
+    assert completed.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("count", [3, 200])
-def test_what_an_unchanged_tree_and_one_new_entry_cost_does_not_depend_on_how_much_is_known(
+def test_the_cost_of_one_new_entry_does_not_depend_on_the_number_of_entries(
     project: Project, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counted in SQL statements, those that FTS5 runs by itself left out."""
-    put(project, "MEMORY.md", *range(10, 10 + count))
+    """The cost is counted in SQL statements, without those that FTS5 runs internally."""
+    commit_entries(project, "MEMORY.md", *range(10, 10 + count))
     build_index(project.workspace, None)
-    assert len(statements(project, monkeypatch)) == 6
+    assert len(list_statements(project, monkeypatch)) == 6
     project.write(".memory/inbox/one.md", format_entry(make_entry(4)))
-    assert len(statements(project, monkeypatch)) == 12
+    assert len(list_statements(project, monkeypatch)) == 12
 
 
-def statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What a build tells the database."""
+def list_statements(project: Project, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the SQL statements of a build."""
     from memory_ci.search import database
 
-    told: list[str] = []
+    executed: list[str] = []
     connect = database.connect
 
     def traced(place: Path | str, timeout: float = 0) -> sqlite3.Connection:
         connection = connect(place, timeout)
         connection.set_trace_callback(
-            lambda sql: None if sql.startswith("--") else told.append(sql)
+            lambda sql: None if sql.startswith("--") else executed.append(sql)
         )
         return connection
 
     with monkeypatch.context() as patch:
         patch.setattr(database, "connect", traced)
         build_index(project.workspace, None)
-    return told
+    return executed
 
 
-def test_an_index_does_not_take_the_place_of_a_device_or_a_pipe(
-    project: Project, tmp_path: Path
-) -> None:
+def test_an_index_does_not_replace_a_device_or_a_pipe(project: Project, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(UsageError) as caught:
@@ -199,12 +201,14 @@ PIECES = (
 
 @examples(100)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=2, max_size=4))
-def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str]) -> None:
-    """Whatever stands in it: entries that are known by their text are not parsed again."""
+def test_a_changed_file_is_indexed_like_a_new_file(texts: list[str]) -> None:
+    """Entries with known text are not parsed again; the result must be the same."""
 
-    def read(text: str, known: Mapping[str, KnownDigests]) -> list[LoadedFile]:
+    def read(text: str, digests: Mapping[str, KnownDigests]) -> list[LoadedFile]:
         return [
-            screen_file(load_file("MEMORY.md", text.encode(), ScopePatterns(), known["MEMORY.md"]))
+            screen_file(
+                load_file("MEMORY.md", text.encode(), ScopePatterns(), digests["MEMORY.md"])
+            )
         ]
 
     with open_index(None) as index:
@@ -220,9 +224,9 @@ def test_a_file_that_changed_is_indexed_as_if_it_were_read_whole(texts: list[str
         require_intact(index.connection)
 
 
-def test_of_a_file_that_changed_only_what_is_new_is_parsed() -> None:
+def test_only_new_entries_of_a_changed_file_are_parsed() -> None:
     old, new = ("\n".join(PIECES[:at]).encode() for at in (4, 5))
-    known = load_file("MEMORY.md", old, ScopePatterns()).text_hashes.values()
-    loaded = load_file("MEMORY.md", new, ScopePatterns(), known)
+    sources = load_file("MEMORY.md", old, ScopePatterns()).text_hashes.values()
+    loaded = load_file("MEMORY.md", new, ScopePatterns(), sources)
     assert [place.entry.id for place in loaded.entries] == [make_id(4)]
     assert [known_entry.line for known_entry in loaded.known_entries] == [5, 14, 23]

@@ -1,4 +1,4 @@
-"""Verdicts that are kept, and what makes them be judged again."""
+"""Tests of cached verdicts, and of the changes that make them be judged again."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from tests.project import Project
 
 
 @pytest.fixture
-def kept(shop: Project) -> list[Located]:
-    """Entries of an indexed project whose code was edited, renamed, moved and removed since."""
+def judged_entries(shop: Project) -> list[Located]:
+    """Return entries of an indexed project whose code was edited, renamed, moved or removed afterwards."""
     shop.commit(
         "Add",
         {
@@ -58,7 +58,7 @@ def kept(shop: Project) -> list[Located]:
     return located(*entries)
 
 
-def kinds(shop: Project, entries: list[Located], view: str | None = None) -> list[str]:
+def list_kinds(shop: Project, entries: list[Located], view: str | None = None) -> list[str]:
     verdicts = judge_anchors(shop.workspace, entries, view)
     return [verdicts[place.entry.id, place.entry.cites[0]].kind for place in entries]
 
@@ -67,76 +67,78 @@ JUDGED = ["changed", "moved", "moved", "gone", "changed"]
 
 
 def test_a_kept_verdict_is_neither_compared_nor_searched_again(
-    shop: Project, kept: list[Located], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shop: Project, judged_entries: list[Located], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
     workspace, trace = shop.workspace, tmp_path / "trace"
     monkeypatch.setattr(verdicts_module, "judge_anchor", None)
     monkeypatch.setenv("GIT_TRACE", str(trace))
-    verdicts = judge_anchors(workspace, kept, None)
-    assert [verdicts[place.entry.id, place.entry.cites[0]].kind for place in kept] == JUDGED
+    verdicts = judge_anchors(workspace, judged_entries, None)
+    assert [
+        verdicts[place.entry.id, place.entry.cites[0]].kind for place in judged_entries
+    ] == JUDGED
     assert trace.read_text().count("trace: built-in: git ") == 2
 
 
-def test_the_renames_of_history_are_asked_once_for_a_commit(
-    shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
+def test_renames_are_searched_once_for_a_commit(
+    shop: Project, judged_entries: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
     monkeypatch.setattr(cite_verdicts, "list_renames", None)
     shop.write("src/far.py", "x = 1\n")
-    assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
+    assert list_kinds(shop, judged_entries) == ["changed", "moved", "gone", "gone", "changed"]
     monkeypatch.undo()
     shop.git("checkout", "-q", ".")
     shop.commit(
         "Rename",
         {"src/far.py": None, "src/new.py": None, "src/newest.py": "def send(a):\n    return a\n"},
     )
-    assert kinds(shop, kept) == ["changed", "moved", "gone", "gone", "changed"]
+    assert list_kinds(shop, judged_entries) == ["changed", "moved", "gone", "gone", "changed"]
 
 
 def test_an_edit_of_a_cited_or_searched_file_changes_the_verdicts(
-    shop: Project, kept: list[Located]
+    shop: Project, judged_entries: list[Located]
 ) -> None:
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
     shop.commit(
         "Mend", {"src/client.py": CLIENT, "src/far.py": "def drop(a):\n    return -a * 2 - a * 3\n"}
     )
-    assert kinds(shop, kept) == ["fresh", "moved", "changed", "gone", "fresh"]
+    assert list_kinds(shop, judged_entries) == ["fresh", "moved", "changed", "gone", "fresh"]
     shop.commit("Return", {"src/back.py": POST})
-    assert kinds(shop, kept) == ["fresh", "moved", "changed", "moved", "fresh"]
+    assert list_kinds(shop, judged_entries) == ["fresh", "moved", "changed", "moved", "fresh"]
 
 
 def test_verdicts_of_the_work_tree_are_not_used_for_a_commit(
-    shop: Project, kept: list[Located]
+    shop: Project, judged_entries: list[Located]
 ) -> None:
     shop.write("src/client.py", CLIENT)
     shop.write("src/back.py", POST)
     for _ in range(2):
-        assert kinds(shop, kept) == ["fresh", "moved", "moved", "moved", "fresh"]
-        assert kinds(shop, kept, "HEAD") == JUDGED
+        assert list_kinds(shop, judged_entries) == ["fresh", "moved", "moved", "moved", "fresh"]
+        assert list_kinds(shop, judged_entries, "HEAD") == JUDGED
     shop.git("checkout", "-q", ".")
     (shop.path / "src/back.py").unlink()
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
 
 
 def test_a_work_tree_that_is_written_meanwhile_is_judged_again(
-    shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
+    shop: Project, judged_entries: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What git finds in a file that is put back at once must not stay what is said of the old one."""
+    """A file is changed and restored while git searches: the result must not be cached for the old text."""
 
     def find_mentions(repo: Repository, rev: str | None, words: Collection[str]) -> tuple[str, ...]:
         shop.write("src/far.py", "")
         return log.find_mentions(repo, rev, words)
 
     monkeypatch.setattr(cite_verdicts, "find_mentions", find_mentions)
-    assert kinds(shop, kept) != JUDGED
+    assert list_kinds(shop, judged_entries) != JUDGED
     monkeypatch.undo()
     shop.git("checkout", "-q", ".")
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
 
 
 def test_a_file_that_is_written_before_it_is_read_is_judged_again(
-    shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
+    shop: Project, judged_entries: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def read_texts(repo: Repository, files: Iterable[TreeFile]) -> dict[TreeFile, str]:
         shop.write("src/client.py", CLIENT)
@@ -144,42 +146,42 @@ def test_a_file_that_is_written_before_it_is_read_is_judged_again(
 
     shop.write("src/client.py", CLIENT.replace("key is None", "not key"))
     monkeypatch.setattr(cite_verdicts, "read_texts", read_texts)
-    assert kinds(shop, kept)[0] == "fresh"
+    assert list_kinds(shop, judged_entries)[0] == "fresh"
     monkeypatch.undo()
     shop.write("src/client.py", CLIENT.replace("key is None", "not key"))
-    assert kinds(shop, kept)[0] == "changed"
+    assert list_kinds(shop, judged_entries)[0] == "changed"
 
 
 @pytest.mark.parametrize(
     ("outcome", "is_resealed"),
     [('[{"kind": "fresh", "path": "x"}, ""]', False), ("[{}]", True), (b"\xff", True)],
 )
-def test_verdicts_that_others_wrote_are_not_believed(
-    shop: Project, kept: list[Located], outcome: object, is_resealed: bool
+def test_a_cache_of_verdicts_that_others_wrote_is_ignored(
+    shop: Project, judged_entries: list[Located], outcome: object, is_resealed: bool
 ) -> None:
-    """Those of a file that is not as we left it go; what is no verdict is none."""
+    """A cache file that was changed since we wrote it is dropped, and so are invalid verdicts."""
     path = index_path(shop.workspace)
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("UPDATE verdicts SET outcome = ?", (outcome,))
     if is_resealed:
         seal(path)
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
     build_index(shop.workspace, None)
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
 
 
 def test_changed_source_code_of_the_judging_modules_discards_kept_verdicts(
-    shop: Project, kept: list[Located], monkeypatch: pytest.MonkeyPatch
+    shop: Project, judged_entries: list[Located], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert kinds(shop, kept) == JUDGED
-    monkeypatch.setattr(judged_view, "hash_judges", lambda: "other")
+    assert list_kinds(shop, judged_entries) == JUDGED
+    monkeypatch.setattr(judged_view, "hash_verdict_modules", lambda: "other")
     monkeypatch.setattr("memory_ci.anchors.verdicts.judge_anchor", lambda *_: Verdict("fresh", "x"))
-    assert set(kinds(shop, kept)) == {"fresh"}
+    assert set(list_kinds(shop, judged_entries)) == {"fresh"}
 
 
-def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
-    judges, root = set(judged_view.JUDGES), Path(judged_view.__file__).parent.parent
+def test_every_module_that_decides_on_a_verdict_invalidates_the_cache() -> None:
+    judges, root = set(judged_view.VERDICT_MODULES), Path(judged_view.__file__).parent.parent
     assert {
         "anchors/verdicts",
         "memory/cite_verdicts",
@@ -195,12 +197,12 @@ def test_every_module_that_decides_on_a_verdict_is_among_the_judges() -> None:
 
 
 def test_keeping_verdicts_creates_no_index_and_does_not_block_on_a_pipe(
-    shop: Project, kept: list[Located]
+    shop: Project, judged_entries: list[Located]
 ) -> None:
     path = index_path(shop.workspace)
     os.mkfifo(path.with_name("index.db-journal"))
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
     path.with_name("index.db-journal").unlink()
     path.unlink()
-    assert kinds(shop, kept) == JUDGED
+    assert list_kinds(shop, judged_entries) == JUDGED
     assert not path.exists()

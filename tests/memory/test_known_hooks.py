@@ -1,4 +1,4 @@
-"""Which tools of a repository test a rule already."""
+"""Tests of finding the tools of a repository that test a rule already."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LICENCE = "Every file needs a license header"
         ("Leave no FIXME behind", "no-warning-comments"),
     ],
 )
-def test_a_tool_that_tests_a_rule_is_seen(rule: str, settings: str) -> None:
+def test_a_tool_that_tests_a_rule_is_found(rule: str, settings: str) -> None:
     assert is_linted(rule, settings)
 
 

@@ -1,4 +1,4 @@
-"""Merging memory files: entries and prose three ways, and never a line lost."""
+"""Tests of merging memory files: entries and prose are merged three-way without losing a line."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ def numbered(*numbers: int) -> list[Entry]:
     return [make_entry(number, created_at=date(2026, 9, 1)) for number in numbers]
 
 
-def test_entries_added_on_both_sides_stand_in_the_order_of_their_creation() -> None:
+def test_entries_added_on_both_sides_are_in_the_order_of_creation() -> None:
     base, ours, theirs = (text_of(*numbered(*numbers)) for numbers in ((5,), (5, 7), (2, 5, 6)))
     assert merge_texts(base, ours, theirs) == (text_of(*numbered(2, 5, 6, 7)), 0)
     assert merge_texts(base, theirs, ours) == (text_of(*numbered(2, 5, 6, 7)), 0)
 
 
-def test_a_file_that_both_sides_made_is_merged_too() -> None:
+def test_a_file_that_both_sides_added_is_merged() -> None:
     assert merge_texts(b"", text_of(*numbered(1, 2)), text_of(*numbered(2, 3))) == (
         text_of(*numbered(1, 2, 3)),
         0,
     )
 
 
-def test_sections_of_a_file_that_both_sides_made_keep_their_entries() -> None:
-    one, two, three = map(format_entry, numbered(1, 2, 3))
+def test_sections_of_a_file_that_both_sides_added_keep_their_entries() -> None:
+    first, two, three = map(format_entry, numbered(1, 2, 3))
     ours, theirs = (
-        f"{INTRO}\n{one}\n# Other\n\n{three}",
-        f"{INTRO}\n{one}\n{two}\n# Other\n\n{three}",
+        f"{INTRO}\n{first}\n# Other\n\n{three}",
+        f"{INTRO}\n{first}\n{two}\n# Other\n\n{three}",
     )
     assert merge_texts(b"", ours.encode(), theirs.encode()) == (theirs.encode(), 0)
 
 
-def test_a_file_without_a_last_newline_is_not_glued_to_what_follows() -> None:
+def test_a_file_without_a_last_newline_is_not_joined_to_the_next_entry() -> None:
     base, ours = text_of(*numbered(1, 2)), text_of(*numbered(1)).removesuffix(b"\n")
     assert merge_texts(base, ours, base + b"\n# Other\n") == (ours + b"\n\n# Other", 0)
 
@@ -79,9 +79,7 @@ def test_any_additions_and_deletions_merge_as_sets(
 
 @given(st.sets(st.integers(1, 9)), st.sets(st.integers(1, 9)))
 @examples(20)
-def test_a_side_that_changed_nothing_leaves_the_other_as_it_is(
-    base: set[int], side: set[int]
-) -> None:
+def test_an_unchanged_side_gives_the_bytes_of_the_other(base: set[int], side: set[int]) -> None:
     before, after = text_of(*numbered(*base)), text_of(*numbered(*side))
     assert merge_texts(before, after, before) == merge_texts(before, before, after) == (after, 0)
 
@@ -99,7 +97,7 @@ def test_counters_of_one_entry_add_up_and_other_entries_keep_their_bytes() -> No
     assert merge_texts(*texts) == (texts[0].replace(b"count: 1", b"count: 4"), 0)
 
 
-def test_both_sides_counting_once_is_two_also_when_their_lines_are_the_same() -> None:
+def test_equal_increments_of_a_counter_on_both_sides_add_up() -> None:
     base, ours, theirs = (
         text_of(make_entry(1, reinforcement_count=count), make_entry(2, body=body))
         for count, body in ((0, ""), (1, "ours"), (1, ""))
@@ -115,9 +113,9 @@ def test_a_conflict_is_marked_around_the_two_versions_of_that_entry_alone() -> N
     theirs = base.replace(b"## Learning number 2", b"## Theirs").replace(b"number 1", b"one")
     merged, conflicts = merge_texts(base, ours, theirs)
     assert conflicts == 1
-    before, _, rest = merged.decode().partition("<<<<<<< ours\n")
-    mine, _, rest = rest.partition("=======\n")
-    yours, _, after = rest.partition(">>>>>>> theirs\n")
+    before, _, remainder = merged.decode().partition("<<<<<<< ours\n")
+    mine, _, remainder = remainder.partition("=======\n")
+    yours, _, after = remainder.partition(">>>>>>> theirs\n")
     assert before.endswith("## Learning one\n\n")
     assert after.startswith("\n---\n")
     assert after.endswith("## Learning three\n")
@@ -145,11 +143,11 @@ def test_a_deleted_entry_that_the_other_side_changed_is_kept_with_the_change() -
     assert merge_texts(base, changed, ours) == (changed, 0)
 
 
-def test_prose_that_one_side_changed_is_taken_and_entries_stay_in_their_sections() -> None:
+def test_prose_changed_on_one_side_is_merged_and_entries_keep_their_sections() -> None:
     def file(intro: str, section: str, *numbers: int) -> bytes:
         first = "\n".join(map(format_entry, numbered(1)))
-        rest = "\n".join(map(format_entry, numbered(*numbers)))
-        return f"{intro}\n{first}\n# {section}\n\nAbout it.\n\n{rest}".encode()
+        other_entries = "\n".join(map(format_entry, numbered(*numbers)))
+        return f"{intro}\n{first}\n# {section}\n\nAbout it.\n\n{other_entries}".encode()
 
     merged = merge_texts(
         file(INTRO, "Old", 2), file(INTRO + "More.\n", "Old", 2, 3), file(INTRO, "New", 2, 4)
@@ -157,7 +155,7 @@ def test_prose_that_one_side_changed_is_taken_and_entries_stay_in_their_sections
     assert merged == (file(INTRO + "More.\n", "New", 2, 3, 4), 0)
 
 
-def test_prose_that_both_changed_conflicts_and_the_entries_do_not() -> None:
+def test_prose_changed_on_both_sides_conflicts_and_entries_do_not() -> None:
     ours, theirs = (
         text_of(*numbered(1, number), intro=f"# {name}\n")
         for number, name in ((2, "Ours"), (3, "Theirs"))
@@ -168,15 +166,15 @@ def test_prose_that_both_changed_conflicts_and_the_entries_do_not() -> None:
     assert ids(merged) == [make_id(1), make_id(2), make_id(3)]
 
 
-def test_comments_in_the_front_matter_survive_from_either_side() -> None:
+def test_front_matter_comments_of_either_side_are_kept() -> None:
     base, ours, theirs = (
         text_of(make_entry(1, reinforcement_count=count)).replace(b"type", comment + b"type")
         for count, comment in ((0, b""), (1, b""), (1, b"# checked by Ada\n"))
     )
     merged, conflicts = merge_texts(base, ours, theirs)
     assert (merged, conflicts) == (theirs.replace(b"count: 1", b"count: 2"), 0)
-    other = ours.replace(b"type", b"# checked by Bob\ntype")
-    merged, conflicts = merge_texts(base, other, theirs)
+    commented = ours.replace(b"type", b"# checked by Bob\ntype")
+    merged, conflicts = merge_texts(base, commented, theirs)
     assert conflicts == 1
     assert b"Ada" in merged
     assert b"Bob" in merged
@@ -210,14 +208,14 @@ def test_line_ends_and_the_byte_order_mark_of_a_file_are_kept(prefix: bytes) -> 
     ],
     ids=["unreadable", "twice", "not-utf8", "mixed-line-ends"],
 )
-def test_what_cannot_be_read_without_doubt_is_merged_as_git_does(spoil: object) -> None:
+def test_a_file_that_is_not_clearly_readable_is_merged_by_git(spoil: object) -> None:
     assert callable(spoil)
     base, ours, theirs = (spoil(text_of(*numbered(*numbers))) for numbers in ((1,), (1, 2), (1, 3)))
     merged, conflicts = merge_texts(base, ours, theirs)
     assert (merged, conflicts) == merge_text(base, ours, theirs)
 
 
-def test_a_fence_that_a_merge_would_close_is_left_to_git() -> None:
+def test_a_file_where_merging_would_close_a_fence_is_merged_by_git() -> None:
     plain, *fenced = (
         make_entry(number, body="```\nopen" if number > 1 else "") for number in (1, 2, 3)
     )
@@ -226,11 +224,11 @@ def test_a_fence_that_a_merge_would_close_is_left_to_git() -> None:
     assert merge_text(*texts)[1] > 0
 
 
-def test_bytes_that_are_no_text_stay_ours_and_count_as_a_conflict() -> None:
+def test_binary_content_stays_ours_and_is_a_conflict() -> None:
     assert merge_texts(b"\0a", b"\0b", b"\0c") == (b"\0b", 1)
 
 
-def test_whatever_fails_git_merges_and_the_file_is_written(
+def test_after_any_failure_git_merges_and_the_file_is_written(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*texts: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Cites from words: what an entry names as code, and the tree of that moment has."""
+"""Tests of cites from words: code that an entry names and the tree contains is cited."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shop(project: Project) -> Project:
     return project
 
 
-def cites(shop: Project, title: str, body: str = "", **fields: object) -> list[str]:
+def list_cites(shop: Project, title: str, body: str = "", **fields: object) -> list[str]:
     (entry,) = cite_named(shop.workspace, [make_entry(1, title=title, body=body, **fields)], "HEAD")
     return [cite.replace(f"@{shop.sha()[:12]}", "").partition(" words:")[0] for cite in entry.cites]
 
@@ -61,18 +61,18 @@ def cites(shop: Project, title: str, body: str = "", **fields: object) -> list[s
         ("no_such_name and src/none.py", []),
     ],
 )
-def test_what_the_words_name_as_code_and_the_tree_has_is_cited(
+def test_code_that_the_words_name_and_the_tree_contains_is_cited(
     shop: Project, title: str, expected: list[str]
 ) -> None:
-    assert cites(shop, title) == expected
-    assert cites(shop, "A title", f"Because: {title}") == expected
+    assert list_cites(shop, title) == expected
+    assert list_cites(shop, "A title", f"Because: {title}") == expected
 
 
-def test_what_has_cites_or_was_rejected_or_is_retired_gets_none(shop: Project) -> None:
-    assert cites(shop, "retry_twice", cites=("a remark",)) == ["a remark"]
+def test_entries_with_cites_rejected_and_retired_entries_get_no_cite(shop: Project) -> None:
+    assert list_cites(shop, "retry_twice", cites=("a remark",)) == ["a remark"]
     assert (
-        cites(shop, "retry_twice", adoption="rejected")
-        == cites(shop, "retry_twice", status="retired")
+        list_cites(shop, "retry_twice", adoption="rejected")
+        == list_cites(shop, "retry_twice", status="retired")
         == []
     )
 
@@ -95,7 +95,7 @@ def test_a_cite_is_written_as_people_write_places(
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
         ("src/none.py", "HEAD has no file src/none.py"),
         ("src/client.py::Client.put", "src/client.py has no definition Client.put"),
@@ -103,14 +103,14 @@ def test_a_cite_is_written_as_people_write_places(
         ("", "HEAD has no file"),
     ],
 )
-def test_what_is_not_found_of_a_cite_is_said(shop: Project, written: str, said: str) -> None:
+def test_a_cite_that_is_not_found_is_reported(shop: Project, written: str, message: str) -> None:
     with pytest.raises(UsageError) as error:
         read_cite(shop.workspace, written)
-    assert said in error.value.message
+    assert message in error.value.message
 
 
-def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: Project) -> None:
-    """By add, by import, by the fold of the inbox, by fmt and by check --fix."""
+def test_every_way_to_write_an_entry_gives_the_same_cites(shop: Project) -> None:
+    """The ways are add, import, the fold of the inbox, fmt and check --fix."""
     draft = draft_entry(
         make_id(7),
         TODAY,
@@ -123,17 +123,17 @@ def test_what_is_added_imported_folded_or_written_by_hand_is_cited_alike(shop: P
     assert "symbol:retry_twice" in added.entry.cites[0]
     old = shop.path / "old.md"
     old.write_text("# Memory\n\n## [2026-03-01] Lesson\nNever call retry_twice in a loop.\n")
-    (taken,) = import_memory(shop.workspace, [old], ImportOptions("legacy"), TODAY).imported
-    assert "symbol:retry_twice" in (shop.path / taken.entry_path).read_text()
+    (imported,) = import_memory(shop.workspace, [old], ImportOptions("legacy"), TODAY).imported
+    assert "symbol:retry_twice" in (shop.path / imported.entry_path).read_text()
     old.unlink()
     entry = make_entry(8, title="Say retry_twice when it may fail", scope="project")
     shop.commit("Note", {f".memory/inbox/{entry.id}.md": format_entry(entry)})
     shop.record()
-    (folded,) = [one for one in shop.entries() if one.id == entry.id]
+    (folded,) = [candidate for candidate in shop.entries() if candidate.id == entry.id]
     assert "symbol:retry_twice" in folded.cites[0]
 
 
-def test_fmt_and_fix_cite_what_was_written_by_hand(shop: Project) -> None:
+def test_fmt_and_fix_add_cites_to_handwritten_entries(shop: Project) -> None:
     entry = make_entry(9, title="retry_twice is for reads")
     (shop.path / "MEMORY.md").write_text(format_entry(entry))
     assert format_memory(shop.workspace, dry_run=True).changed == ()

@@ -1,4 +1,4 @@
-"""evidence.quotes: people's words prove a learning, and stand in memory as far as the configuration says."""
+"""Tests of evidence.quotes: quotes prove a learning, and are stored as the configuration says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = "the client retried a POST"
 
 
 @pytest.mark.parametrize(("quotes", "has_origin"), [("link", True), ("none", False)])
-def test_words_prove_a_learning_and_do_not_stay(
+def test_quotes_prove_a_learning_and_are_not_stored(
     project: Project, quotes: Quotes, has_origin: bool
 ) -> None:
     project.commit("Configure", {".memory-ci.yaml": f"evidence: {{quotes: {quotes}}}\n"})
@@ -36,10 +36,10 @@ def test_words_prove_a_learning_and_do_not_stay(
     assert any(line.startswith("commit:") for line in lines) is has_origin
     assert project.plan(today=TODAY + timedelta(days=1)).steps == ()
     assert project.retrieve("retry a charge").hits
-    assert not [one for one in project.check().findings if one.level == "error"]
+    assert not [finding for finding in project.check().findings if finding.level == "error"]
 
 
-def test_what_was_not_said_is_refused_all_the_same(project: Project) -> None:
+def test_a_quote_that_nobody_said_is_refused(project: Project) -> None:
     project.commit("Configure", {".memory-ci.yaml": "evidence: {quotes: none}\n"})
     plan = project.plan()
     with pytest.raises(FindingsError, match="it quotes no words as evidence"):
@@ -56,5 +56,5 @@ def test_a_note_without_words_is_folded(project: Project) -> None:
     project.put_fragment(entry)
     project.record()
     assert f"commit:{sha}" in format_entry(
-        next(one for one in project.entries() if one.id == entry.id)
+        next(candidate for candidate in project.entries() if candidate.id == entry.id)
     )

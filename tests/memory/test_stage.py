@@ -1,4 +1,4 @@
-"""Stages in the history of a project, and what their end retires."""
+"""Tests of stages in the history of a project, and of the entries that their end retires."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pytest
 from memory_ci.commands.add.add import add_entry
 from memory_ci.errors import RepositoryError
 from memory_ci.memory.stage import (
-    current_phase,
+    list_stage_changes,
     list_stages,
     list_transitions,
-    plan_retirements,
-    stage_history,
+    plan_retirement_of_ended_stages,
+    read_current_phase,
 )
 from memory_ci.memory.workspace import load_memory
 from memory_ci.store.edits import format_entry
@@ -19,16 +19,17 @@ from tests.make import make_entry
 from tests.project import TODAY, Project
 
 
-def state(project: Project, text: str, path: str = "INTENT.md") -> str:
+def commit_stage(project: Project, text: str, path: str = "INTENT.md") -> str:
+    """Commit the intent file with a text, and return the sha."""
     return project.commit(f"Say where we are: {text}", {path: f"# Intent\n\nStage: {text}\n"})
 
 
-def test_the_history_holds_each_change_of_a_known_stage(project: Project) -> None:
-    design = state(project, "design")
-    state(project, "designing")
-    state(project, "who knows")
-    build = state(project, "build")
-    points = stage_history(project.workspace, "HEAD")
+def test_each_change_of_a_known_stage_is_a_transition(project: Project) -> None:
+    design = commit_stage(project, "design")
+    commit_stage(project, "designing")
+    commit_stage(project, "who knows")
+    build = commit_stage(project, "build")
+    points = list_stage_changes(project.workspace, "HEAD")
     assert [(p.project, p.phase, p.commit.sha) for p in points] == [
         ("", "design", design),
         ("", "implementation", build),
@@ -36,54 +37,58 @@ def test_the_history_holds_each_change_of_a_known_stage(project: Project) -> Non
 
 
 def test_a_stage_that_is_unclear_for_a_while_has_not_ended(project: Project) -> None:
-    start = state(project, "design")
-    state(project, "who knows")
-    assert current_phase(project.workspace, "HEAD") == "design"
+    start = commit_stage(project, "design")
+    commit_stage(project, "who knows")
+    assert read_current_phase(project.workspace, "HEAD") == "design"
     project.commit("Drop the file", {"INTENT.md": None})
-    state(project, "design")
+    commit_stage(project, "design")
     assert list_transitions(project.workspace, start, "HEAD") == ()
 
 
-def test_a_transition_is_found_only_in_the_range_that_brought_it(project: Project) -> None:
-    start = state(project, "design")
-    end = state(project, "build")
+def test_a_transition_is_found_only_in_the_range_that_contains_it(project: Project) -> None:
+    start = commit_stage(project, "design")
+    end = commit_stage(project, "build")
     after = project.commit("More work")
-    (found,) = list_transitions(project.workspace, start, "HEAD")
-    assert (found.ended, found.begun, found.commit.sha) == ("design", "implementation", end)
-    assert list_transitions(project.workspace, None, "HEAD") == (found,)
+    (transition,) = list_transitions(project.workspace, start, "HEAD")
+    assert (transition.ended, transition.begun, transition.commit.sha) == (
+        "design",
+        "implementation",
+        end,
+    )
+    assert list_transitions(project.workspace, None, "HEAD") == (transition,)
     assert list_transitions(project.workspace, end, after) == ()
     assert list_transitions(project.workspace, None, start) == ()
 
 
 def test_a_transition_on_a_branch_counts_when_it_is_merged(project: Project) -> None:
-    start = state(project, "design")
+    start = commit_stage(project, "design")
     project.branch("go")
-    state(project, "build")
+    commit_stage(project, "build")
     project.checkout("main")
-    assert current_phase(project.workspace, "HEAD") == "design"
+    assert read_current_phase(project.workspace, "HEAD") == "design"
     merge = project.merge("go")
     assert [t.commit.sha for t in list_transitions(project.workspace, start, "HEAD")] == [merge]
 
 
 def test_each_project_has_a_stage_of_its_own(project: Project) -> None:
-    state(project, "design")
-    state(project, "review", "projects/web/INTENT.md")
-    state(project, "build", "projects/web/docs/INTENT.md")
+    commit_stage(project, "design")
+    commit_stage(project, "review", "projects/web/INTENT.md")
+    commit_stage(project, "build", "projects/web/docs/INTENT.md")
     workspace = project.workspace
     assert [(s.project, s.known and s.known.phase) for s in list_stages(workspace, "HEAD")] == [
         ("", "design"),
         ("projects/web", "review"),
     ]
-    assert current_phase(workspace, "HEAD", "projects/web/src") == "review"
-    assert current_phase(workspace, "HEAD", "projects/website") == "design"
+    assert read_current_phase(workspace, "HEAD", "projects/web/src") == "review"
+    assert read_current_phase(workspace, "HEAD", "projects/website") == "design"
 
 
 def test_without_an_intent_file_there_is_no_stage(project: Project) -> None:
-    assert current_phase(project.workspace, "HEAD") is None
+    assert read_current_phase(project.workspace, "HEAD") is None
     assert list_stages(project.workspace, "HEAD") == ()
-    state(project, "design")
+    commit_stage(project, "design")
     project.commit("Drop the file", {"INTENT.md": None})
-    assert current_phase(project.workspace, "HEAD") is None
+    assert read_current_phase(project.workspace, "HEAD") is None
 
 
 def test_an_unknown_revision_is_an_error(project: Project) -> None:
@@ -102,51 +107,53 @@ def remember(project: Project) -> None:
     project.commit("Remember", {path: format_entry(entry) for path, entry in entries.items()})
 
 
-def retired(project: Project, since: str) -> set[str]:
+def list_retired(project: Project, since: str) -> set[str]:
     located = load_memory(project.workspace, "HEAD").located
     return {
         change.path
-        for change in plan_retirements(project.workspace.at("HEAD"), located, since, TODAY)
+        for change in plan_retirement_of_ended_stages(
+            project.workspace.at("HEAD"), located, since, TODAY
+        )
     }
 
 
 def test_the_end_of_a_stage_retires_the_task_entries_of_its_project(project: Project) -> None:
     remember(project)
-    state(project, "design", "projects/web/INTENT.md")
-    start = state(project, "design")
-    middle = state(project, "build")
-    assert retired(project, start) == {"MEMORY.md", "src/MEMORY.md"}
-    state(project, "build", "projects/web/INTENT.md")
-    assert retired(project, middle) == {"projects/web/MEMORY.md"}
+    commit_stage(project, "design", "projects/web/INTENT.md")
+    start = commit_stage(project, "design")
+    middle = commit_stage(project, "build")
+    assert list_retired(project, start) == {"MEMORY.md", "src/MEMORY.md"}
+    commit_stage(project, "build", "projects/web/INTENT.md")
+    assert list_retired(project, middle) == {"projects/web/MEMORY.md"}
 
 
 def test_a_stage_that_is_in_force_again_retires_nothing(project: Project) -> None:
     remember(project)
-    start = state(project, "design")
-    state(project, "build")
-    state(project, "design")
-    assert retired(project, start) == set()
+    start = commit_stage(project, "design")
+    commit_stage(project, "build")
+    commit_stage(project, "design")
+    assert list_retired(project, start) == set()
 
 
-def test_what_work_in_a_sub_project_teaches_has_its_stage_and_ends_with_it(
+def test_entries_of_a_sub_project_have_its_stage_and_retire_with_it(
     project: Project,
 ) -> None:
-    state(project, "build")
-    state(project, "design", "projects/web/INTENT.md")
+    commit_stage(project, "build")
+    commit_stage(project, "design", "projects/web/INTENT.md")
     project.commit("Web\n\nDecision: the page is drawn once.", {"projects/web/app.py": "x\n"})
     project.record()
     path = "projects/web/MEMORY.md"
     assert [(entry.title, entry.phase) for entry in project.entries(path)] == [
         ("The page is drawn once", "design")
     ]
-    state(project, "build", "projects/web/INTENT.md")
+    commit_stage(project, "build", "projects/web/INTENT.md")
     project.record()
     assert project.entries(path) == ()
 
 
 def test_a_note_for_a_sub_project_has_its_stage(project: Project) -> None:
-    state(project, "build")
-    state(project, "design", "projects/web/INTENT.md")
+    commit_stage(project, "build")
+    commit_stage(project, "design", "projects/web/INTENT.md")
     scopes = ["team:projects/web/src", "team:src", "project"]
     added = [
         add_entry(project.workspace, make_entry(n, scope=scope)).entry
@@ -155,10 +162,10 @@ def test_a_note_for_a_sub_project_has_its_stage(project: Project) -> None:
     assert [entry.phase for entry in added] == ["design", "implementation", "implementation"]
 
 
-def test_old_versions_of_intent_files_are_not_read_where_the_range_changed_none(
+def test_old_intent_files_are_not_read_if_the_range_changed_none(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    since = state(project, "design")
+    since = commit_stage(project, "design")
     tip = project.commit("Work", {"src/new.py": "new = 1\n"})
     read: list[str] = []
 
@@ -169,6 +176,6 @@ def test_old_versions_of_intent_files_are_not_read_where_the_range_changed_none(
     monkeypatch.setattr("memory_ci.memory.stage.list_versions", list_versions)
     assert list_transitions(project.workspace, since, tip) == ()
     assert read == []
-    later = state(project, "build")
+    later = commit_stage(project, "build")
     list_transitions(project.workspace, since, later)
     assert read == ["read"]

@@ -1,4 +1,4 @@
-"""The launcher of the plugin's hooks: with the program, and without it."""
+"""Tests of the launcher of the plugin's hooks, with and without the program memory-ci."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ exit 2
 
 
 class Machine(NamedTuple):
-    """A home, and the one folder in which a shell finds programs."""
+    """A home directory, and the only directory on the PATH."""
 
     home: Path
     programs: Path
@@ -38,7 +38,7 @@ class Machine(NamedTuple):
 
     def launch(self, agent: str, event: str, **event_input: str) -> str:
         """Run the launcher from another folder, and return what it prints."""
-        done = subprocess.run(
+        completed = subprocess.run(
             [shutil.which("sh") or "sh", str(LAUNCHER), agent, event],
             cwd=self.home,
             env={"HOME": str(self.home), "PATH": str(self.programs)},
@@ -46,27 +46,27 @@ class Machine(NamedTuple):
             capture_output=True,
             text=True,
         )
-        assert done.returncode == 0
-        return done.stdout
+        assert completed.returncode == 0
+        return completed.stdout
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    made = Machine(tmp_path / "home", tmp_path / "programs")
-    for folder in made:
+    new_machine = Machine(tmp_path / "home", tmp_path / "programs")
+    for folder in new_machine:
         folder.mkdir()
     for name in ("cat", "sed", "dirname"):
-        (made.programs / name).symlink_to(os.path.realpath(shutil.which(name) or name))
-    return made
+        (new_machine.programs / name).symlink_to(os.path.realpath(shutil.which(name) or name))
+    return new_machine
 
 
 def read_call(folder: Path) -> tuple[list[str], dict[str, str]]:
-    """The arguments and the input of the program in a folder."""
+    """Return the arguments and the input of the program in a folder."""
     arguments = (folder / "arguments").read_text().split()
     return arguments, json.loads((folder / "input").read_text())
 
 
-def test_the_program_of_the_machine_answers_the_event(machine: Machine) -> None:
+def test_the_installed_program_handles_the_event(machine: Machine) -> None:
     machine.put_program(machine.programs)
     assert machine.launch("codex", "Stop", turn_id="t1") == "answer\n"
     arguments, event = read_call(machine.programs)
@@ -74,7 +74,7 @@ def test_the_program_of_the_machine_answers_the_event(machine: Machine) -> None:
     assert event == {"turn_id": "t1"}
 
 
-def test_a_program_of_the_user_is_found_without_the_path(machine: Machine) -> None:
+def test_a_program_in_the_home_is_found_without_the_path(machine: Machine) -> None:
     folder = machine.home / ".local/bin"
     machine.put_program(folder)
     assert machine.launch("copilot", "agentStop") == "answer\n"
@@ -82,31 +82,29 @@ def test_a_program_of_the_user_is_found_without_the_path(machine: Machine) -> No
 
 
 @pytest.mark.parametrize("agent", ["claude-code", "codex"])
-def test_without_the_program_a_person_reads_one_line_at_the_start(
-    machine: Machine, agent: str
-) -> None:
+def test_without_the_program_one_line_is_shown_at_the_start(machine: Machine, agent: str) -> None:
     answer = json.loads(machine.launch(agent, "SessionStart", **START))
     assert list(answer) == ["systemMessage"]
     assert LINE in answer["systemMessage"]
     assert "\n" not in answer["systemMessage"]
 
 
-def test_copilot_shows_people_nothing_so_its_model_is_asked_to(machine: Machine) -> None:
+def test_the_model_of_copilot_is_asked_to_show_the_line(machine: Machine) -> None:
     answer = json.loads(machine.launch("copilot", "sessionStart", source="new"))
     assert list(answer) == ["additionalContext"]
     assert LINE in answer["additionalContext"]
 
 
 @pytest.mark.parametrize("source", ["resume", "compact", "clear"])
-def test_a_session_that_goes_on_is_told_nothing(machine: Machine, source: str) -> None:
+def test_a_resumed_session_shows_no_line(machine: Machine, source: str) -> None:
     assert machine.launch("claude-code", "SessionStart", source=source) == ""
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PreToolUse", "Stop", "preToolUse"])
-def test_no_other_event_is_told_anything(machine: Machine, event: str) -> None:
+def test_other_events_show_no_line(machine: Machine, event: str) -> None:
     assert machine.launch("claude-code", event, prompt="SessionStart") == ""
 
 
-def test_a_prompt_that_quotes_a_source_does_not_hide_the_line(machine: Machine) -> None:
+def test_a_prompt_that_contains_the_word_source_does_not_hide_the_line(machine: Machine) -> None:
     start = {"source": "new", "initialPrompt": 'Why is it "resume" here?'}
     assert LINE in machine.launch("copilot", "sessionStart", **start)

@@ -1,4 +1,4 @@
-"""The plugin's manifests, hooks and skill: what the three agents read, and what `init` writes too."""
+"""Tests of the plugin's manifests, hooks and skill: they agree with each other and with `init`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HOOKS = {
     "codex": "hooks/codex.json",
     "copilot": "hooks/copilot.json",
 }
-"""Claude Code finds its file by its name; the manifests of the others name theirs."""
+"""The files of hooks. Claude Code finds its file by the name; other manifests contain the path."""
 
 SKILL = PLUGIN / "skills/memory-ci/SKILL.md"
 COMMAND = re.compile(r"`memory-ci ([a-z]+)([^`]*)`")
@@ -48,15 +48,15 @@ def find_agent(name: str) -> Agent:
 
 
 def list_hooks(name: str) -> list[tuple[str, str, str, int]]:
-    """The event, the tools, the command and the time limit of each hook."""
-    found = []
+    """Return the event, the tools, the command and the time limit of each hook."""
+    hooks = []
     for event, entries in read(PLUGIN / HOOKS[name])["hooks"].items():
         for entry in entries:
             for hook in entry.get("hooks", [entry]):
                 command = hook.get("command") or hook["bash"]
                 limit = hook.get("timeout") or hook["timeoutSec"]
-                found.append((event, entry.get("matcher", ""), command, limit))
-    return found
+                hooks.append((event, entry.get("matcher", ""), command, limit))
+    return hooks
 
 
 def test_the_marketplace_names_the_folder_of_the_plugin() -> None:
@@ -106,7 +106,7 @@ def test_a_hook_calls_the_launcher_for_its_agent_and_event(agent: str) -> None:
     assert (PLUGIN / "launch.sh").is_file()
 
 
-def test_windows_has_a_command_where_a_format_has_one() -> None:
+def test_hooks_have_a_windows_command_if_the_format_has_one() -> None:
     call = "memory-ci hook agent --for {} --plugin"
     for groups in read(PLUGIN / HOOKS["codex"])["hooks"].values():
         assert groups[0]["hooks"][0]["commandWindows"].startswith(call.format("codex"))
@@ -124,14 +124,14 @@ def test_the_server_is_started_by_a_command_that_exists(agent: str) -> None:
     assert command.make_context(verb, options).params["plugin"] == agent
 
 
-def test_the_hook_has_the_options_that_the_launcher_gives() -> None:
+def test_the_hook_command_has_the_options_that_the_launcher_passes() -> None:
     launcher = (PLUGIN / "launch.sh").read_text()
-    [given] = re.findall(r"hook agent (--.+)", launcher)
-    known = {option.names.split()[0] for option in OPTIONS}
-    assert set(re.findall(r"--[a-z]+", given)) <= known
+    [arguments] = re.findall(r"hook agent (--.+)", launcher)
+    options = {option.names.split()[0] for option in OPTIONS}
+    assert set(re.findall(r"--[a-z]+", arguments)) <= options
 
 
-def test_the_skill_is_named_as_its_folder_and_says_when_to_use_it() -> None:
+def test_the_skill_has_the_name_of_its_folder_and_states_when_to_use_it() -> None:
     head = SKILL.read_text().split("---\n")[1]
     fields = dict(line.split(": ", 1) for line in head.splitlines())
     assert fields["name"] == SKILL.parent.name
@@ -147,6 +147,6 @@ def test_the_skill_lets_no_agent_answer_a_review() -> None:
 def test_the_commands_of_the_skill_exist(run: Run) -> None:
     commands = COMMAND.findall(SKILL.read_text())
     assert {verb for verb, _ in commands} == {"add", "retrieve", "review", "feedback"}
-    for verb, rest in commands:
+    for verb, arguments in commands:
         help_text = run(verb, "--help").stdout
-        assert all(option in help_text for option in re.findall(r"--[a-z]+", rest))
+        assert all(option in help_text for option in re.findall(r"--[a-z]+", arguments))

@@ -1,4 +1,4 @@
-"""The clauses of what people type."""
+"""Tests of splitting typed text into clauses."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ HOSTILE = (
 )
 
 
-def texts(typed: str) -> list[str]:
+def find_clauses(typed: str) -> list[str]:
     return [clause.text for clause in list_clauses(typed)]
 
 
-def test_each_sentence_and_what_follows_then_is_a_clause() -> None:
+def test_sentences_and_parts_after_then_are_clauses() -> None:
     typed = "Looks good. Please pull first, then fix it; and push to main - ask before you merge"
-    assert texts(typed) == [
+    assert find_clauses(typed) == [
         "Looks good",
         "Please pull first",
         "fix it",
@@ -66,17 +66,17 @@ def test_each_sentence_and_what_follows_then_is_a_clause() -> None:
         *("a long paragraph", "a long sentence", "beyond the limit"),
     ],
 )
-def test_what_is_pasted_has_no_clauses(pasted: str) -> None:
-    assert texts(pasted) == []
+def test_pasted_text_has_no_clauses(pasted: str) -> None:
+    assert find_clauses(pasted) == []
 
 
-def test_what_is_typed_beside_a_paste_has_clauses() -> None:
+def test_typed_text_around_a_paste_has_clauses() -> None:
     typed = f"{RULE}\n\n{LOG}\n\n```\nPlease remove all\n```\n> Please quote it"
-    assert texts(typed) == [RULE.rstrip(".")]
+    assert find_clauses(typed) == [RULE.rstrip(".")]
 
 
-def test_a_short_list_is_typed() -> None:
-    assert texts("- pull first\n- open a draft PR") == ["pull first", "open a draft PR"]
+def test_a_short_list_counts_as_typed() -> None:
+    assert find_clauses("- pull first\n- open a draft PR") == ["pull first", "open a draft PR"]
 
 
 @pytest.mark.parametrize(
@@ -96,14 +96,14 @@ def test_a_short_list_is_typed() -> None:
         "@claude run the tests first",
     ],
 )
-def test_a_verb_in_front_makes_an_order(order: str) -> None:
+def test_a_clause_that_starts_with_a_verb_is_an_order(order: str) -> None:
     assert read_clause(order).is_order
 
 
 @pytest.mark.parametrize(
     "words", ["is the build green?", "the build is green", "which one runs?", "looks good to me"]
 )
-def test_a_question_or_a_statement_is_no_order(words: str) -> None:
+def test_a_question_or_a_statement_is_not_an_order(words: str) -> None:
     assert not read_clause(words).is_order
 
 
@@ -118,7 +118,7 @@ def test_a_question_or_a_statement_is_no_order(words: str) -> None:
         "we never push to main",
     ],
 )
-def test_what_the_agent_should_have_done_is_a_complaint(complaint: str) -> None:
+def test_a_clause_about_what_the_agent_should_have_done_is_a_complaint(complaint: str) -> None:
     assert read_clause(complaint).is_complaint
 
 
@@ -135,7 +135,7 @@ def test_lasting_words_are_recognised(words: str, is_lasting: bool) -> None:
     assert read_clause(words).is_lasting is is_lasting
 
 
-def test_a_negation_is_no_term() -> None:
+def test_a_negation_is_not_a_term() -> None:
     clause = read_clause("don't push to main without a review")
     assert clause.is_negated
     assert clause.terms == {"push", "main", "review"}
@@ -158,7 +158,7 @@ def test_a_document_or_a_tool_is_one_term_whatever_its_folder() -> None:
         ("run the tests first", 0),
     ],
 )
-def test_things_of_the_work_in_hand_are_counted(words: str, count: int) -> None:
+def test_names_of_the_current_work_are_counted(words: str, count: int) -> None:
     assert read_clause(words).specifics == count
 
 
@@ -170,14 +170,14 @@ def test_any_text_has_clauses_of_at_most_the_limit(typed: str) -> None:
 
 @given(st.lists(st.sampled_from([*HOSTILE, "push", "first", RULE]), max_size=60))
 @examples(200)
-def test_any_mixture_of_signs_and_orders_can_be_read(parts: list[str]) -> None:
+def test_any_mixture_of_signs_and_orders_is_read_without_an_error(parts: list[str]) -> None:
     assert isinstance(list_clauses("".join(parts)), list)
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
 @pytest.mark.parametrize("size", [MAX_TURN, MAX_BLOCK])
-def test_signs_that_repeat_are_read_to_their_end(unit: str, size: int) -> None:
-    """A reader that looked back over all that was read would not end while anyone waits for it."""
+def test_repeated_signs_are_read_in_linear_time(unit: str, size: int) -> None:
+    """A reader that looks back over all earlier signs would not end."""
     block = (unit * size)[: size - 2]
     typed = "\n\n".join([block] * (MAX_TURN // size))
     list_clauses(typed)

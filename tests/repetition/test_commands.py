@@ -1,4 +1,4 @@
-"""The forms of shell commands, and lines of output without what varies."""
+"""Tests of the forms of shell commands, and of output lines without variable parts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ HOSTILE = (
 )
 
 
-def forms(command: str) -> list[str]:
+def find_forms(command: str) -> list[str]:
+    """Return the forms of the commands in a command line."""
     return [str(form) for form in list_forms(command)]
 
 
@@ -39,7 +40,7 @@ def forms(command: str) -> list[str]:
     ],
 )
 def test_a_form_has_program_subcommands_and_options(command: str, expected: list[str]) -> None:
-    assert forms(command) == expected
+    assert find_forms(command) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,21 +51,21 @@ def test_a_form_has_program_subcommands_and_options(command: str, expected: list
         'git commit -m "say \\"git push\\" && npm test"',
     ],
 )
-def test_what_a_quotation_holds_is_no_command(command: str) -> None:
-    assert forms(command) == ["git commit -m"]
+def test_text_in_quotation_marks_is_not_a_command(command: str) -> None:
+    assert find_forms(command) == ["git commit -m"]
 
 
-def test_a_quotation_mark_without_its_partner_hides_no_command() -> None:
-    assert forms("git commit -m don't && git push") == ["git commit -m", "git push"]
+def test_an_unclosed_quotation_mark_hides_no_command() -> None:
+    assert find_forms("git commit -m don't && git push") == ["git commit -m", "git push"]
 
 
-def test_what_is_no_name_of_a_program_has_no_form() -> None:
-    assert forms('"$HOME/x y" run; {a,b} c; $(which git) log') == []
+def test_a_word_that_is_not_a_program_name_has_no_form() -> None:
+    assert find_forms('"$HOME/x y" run; {a,b} c; $(which git) log') == []
 
 
-def test_a_secret_of_a_command_is_in_no_form() -> None:
+def test_a_form_contains_no_secret() -> None:
     command = "TOKEN=hunter2x curl -H 'Auth: hunter2x' --user=ada:hunter2x https://x/hunter2x"
-    assert forms(command) == ["curl -H --user"]
+    assert find_forms(command) == ["curl -H --user"]
 
 
 @pytest.mark.parametrize(
@@ -85,22 +86,22 @@ def test_paths_outside_the_repository_ids_and_numbers_are_masked(line: str, mask
 
 @given(st.text(max_size=300))
 @examples(300)
-def test_a_masked_line_has_no_number_of_its_own_and_stays_as_it_is(line: str) -> None:
+def test_masking_a_line_removes_all_numbers_and_is_idempotent(line: str) -> None:
     masked = mask_line(line)
     assert mask_line(masked) == masked
 
 
 @given(st.lists(st.sampled_from([*HOSTILE, "git", "commit", " push "]), max_size=60))
 @examples(300)
-def test_any_command_line_has_forms(parts: list[str]) -> None:
+def test_any_command_line_is_read_without_an_error(parts: list[str]) -> None:
     for form in list_forms("".join(parts)):
         assert form.program
         assert str(form).split() == [form.program, *form.subcommands, *form.options]
 
 
 @pytest.mark.parametrize("unit", HOSTILE)
-def test_signs_that_repeat_are_read_to_the_end(unit: str) -> None:
-    """A pattern that backtracks would take hours for it."""
+def test_repeated_signs_are_read_in_linear_time(unit: str) -> None:
+    """A backtracking pattern would take hours."""
     line = unit * (100_000 // len(unit))
     for end in ("", "!", "="):
         list_forms(line[:MAX_COMMAND] + end)

@@ -1,4 +1,4 @@
-"""Commands that fail in the same way in one session after another."""
+"""Tests of finding commands that fail in the same way in several sessions."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ UNKNOWN = "unknown flag: --stat"
 DIFF = "gh pr diff 12 --stat"
 
 
-def fail(days: int, command: str = DIFF, output: str = UNKNOWN) -> list[FailedRun]:
-    """The same command fails in a session of each day."""
+def make_failures(days: int, command: str = DIFF, output: str = UNKNOWN) -> list[FailedRun]:
+    """Return runs of one command that fails in a session of each day."""
     return [
         run
         for day in range(1, days + 1)
@@ -39,21 +39,21 @@ def find_one(failed: list[FailedRun]) -> KnownFailure:
 
 
 def test_an_unknown_option_in_three_sessions_is_a_known_failure() -> None:
-    failure = find_one(fail(3))
+    failure = find_one(make_failures(3))
     assert (failure.form, failure.error, failure.sessions) == ("gh pr diff --stat", UNKNOWN, 3)
     assert failure.worked == ""
     assert (failure.last - failure.first).days == 2
 
 
 def test_two_sessions_are_too_few_without_what_worked() -> None:
-    assert find_known_failures(fail(2)) == []
+    assert find_known_failures(make_failures(2)) == []
 
 
 def test_two_sessions_suffice_if_the_environment_fails() -> None:
     error = ".husky/pre-commit: line 3: lefthook: command not found"
-    failure = find_one(fail(2, "git commit -m 'Add a page'", error))
+    failure = find_one(make_failures(2, "git commit -m 'Add a page'", error))
     assert (failure.sessions, failure.error) == (2, error.replace("line 3", "line N"))
-    assert find_known_failures(fail(1, "git commit -m 'Add a page'", error)) == []
+    assert find_known_failures(make_failures(1, "git commit -m 'Add a page'", error)) == []
 
 
 def test_two_sessions_suffice_if_the_same_other_form_worked() -> None:
@@ -71,7 +71,7 @@ def test_two_sessions_in_which_other_forms_worked_are_too_few() -> None:
     assert find_known_failures(failed) == []
 
 
-def test_what_worked_is_a_success_of_the_same_subcommand_soon_after() -> None:
+def test_the_form_that_worked_is_a_success_of_the_same_subcommand_soon_after() -> None:
     later = [make_run("gh pr view 12"), make_run("ls"), make_run("gh pr diff 12 --name-only")]
     (run,) = list_failed([make_run(DIFF, UNKNOWN), *later])
     assert run.worked == "gh pr view"
@@ -82,19 +82,22 @@ def test_what_worked_is_a_success_of_the_same_subcommand_soon_after() -> None:
 
 
 def test_a_session_counts_once() -> None:
-    assert find_known_failures(fail(1) * 3) == []
+    assert find_known_failures(make_failures(1) * 3) == []
 
 
 def test_a_failure_whose_form_has_succeeded_since_is_left_out() -> None:
     at = START + timedelta(days=9)
-    assert find_known_failures(fail(3), [{"gh pr diff --stat": at}]) == []
+    assert find_known_failures(make_failures(3), [{"gh pr diff --stat": at}]) == []
     before = START + timedelta(days=2)
-    assert len(find_known_failures(fail(3), [{"gh pr diff --stat": before}])) == 1
-    assert len(find_known_failures(fail(3), [{"gh pr diff": at}])) == 1
+    assert len(find_known_failures(make_failures(3), [{"gh pr diff --stat": before}])) == 1
+    assert len(find_known_failures(make_failures(3), [{"gh pr diff": at}])) == 1
 
 
 def test_the_failures_of_most_sessions_come_first() -> None:
-    failed = [*fail(3), *fail(4, "npm run lint", "npm error Missing script: lint")]
+    failed = [
+        *make_failures(3),
+        *make_failures(4, "npm run lint", "npm error Missing script: lint"),
+    ]
     assert [failure.sessions for failure in find_known_failures(failed)] == [4, 3]
 
 
@@ -136,25 +139,25 @@ def test_the_wrong_use_of_a_tool_is_a_failure_of_its_form(
         *("a long line", "a missing file outside", "a pattern", "nothing"),
     ],
 )
-def test_the_work_in_hand_is_no_misuse(output: str) -> None:
+def test_failures_of_the_current_work_are_not_misuse(output: str) -> None:
     assert find_misuse(make_run("make test", output, ok=False)) == ""
 
 
-def test_behind_a_pipe_only_what_the_tool_says_of_itself_at_the_start_counts() -> None:
+def test_after_a_pipe_only_the_tools_own_message_at_the_start_counts() -> None:
     quiet = "error: unknown option --stat"
     assert find_misuse(make_run("gh x | head", quiet, ok=True)) == quiet
     assert find_misuse(make_run("gh x | head", f"one\ntwo\n{quiet}", ok=True)) == ""
     assert find_misuse(make_run("cat log", "it said unknown option --stat", ok=True)) == ""
 
 
-def test_a_failed_command_keeps_no_path_outside_no_id_and_no_number() -> None:
+def test_a_failed_command_keeps_no_outside_path_id_or_number() -> None:
     output = "fatal: Unable to create '/home/ada/shop/.git/index.lock': pid 4711 job 0123abcd4567"
     assert (
         find_misuse(make_run("git add .", output)) == "fatal: Unable to create 'PATH': pid N job N"
     )
 
 
-def test_what_varies_makes_no_other_failure() -> None:
+def test_variable_parts_do_not_make_a_different_failure() -> None:
     failed = [
         run
         for day in (1, 2, 3)
@@ -186,7 +189,7 @@ def test_forms_that_succeeded_are_listed_with_their_last_time() -> None:
     )
 )
 @examples(200)
-def test_any_commands_can_be_read(runs: list[tuple[str, str, bool]]) -> None:
+def test_any_commands_are_read_without_an_error(runs: list[tuple[str, str, bool]]) -> None:
     commands = [CommandRun("s", START, command, output, ok) for command, output, ok in runs]
     assert len(list_failed(commands)) <= len(commands)
     list_succeeded(commands)
@@ -200,11 +203,11 @@ def test_any_commands_can_be_read(runs: list[tuple[str, str, bool]]) -> None:
         "bash: rg: command not found",
     ],
 )
-def test_each_shell_says_the_same_of_a_missing_program(line: str) -> None:
+def test_messages_of_all_shells_for_a_missing_program_are_equal(line: str) -> None:
     assert find_misuse(make_run("rg x", line)) == "command not found: rg"
 
 
-def test_a_hook_that_refuses_is_of_the_command_that_runs_it() -> None:
+def test_a_refusing_hook_counts_for_the_command_that_runs_it() -> None:
     (run,) = list_failed(
         [make_run("git add . && git commit -m x", "husky - pre-commit script failed")]
     )

@@ -1,4 +1,4 @@
-"""Requests that people make in one session after another."""
+"""Tests of finding requests that people repeat in several sessions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DRAFT = ("open a draft PR", "please open a draft PR", "Open a draft PR, thanks")
 ASK = ("ask before you start", "Ask me before you start.", "please ask before you start")
 
 
-def test_a_request_in_three_sessions_is_one_standing_request() -> None:
+def test_a_request_in_three_sessions_is_a_standing_request() -> None:
     request = find_one(make_turns(*DRAFT))
     assert request.sessions == 3
     assert request.days == 3
@@ -36,12 +36,12 @@ def test_two_sessions_suffice_if_the_words_of_both_last() -> None:
     assert find_texts(make_turns("from now on open a draft PR", "open a draft PR")) == []
 
 
-def test_statements_and_questions_are_no_request() -> None:
+def test_statements_and_questions_are_not_requests() -> None:
     assert find_texts(make_turns(*["the draft is on the page"] * 4)) == []
     assert find_texts(make_turns(*["where does the draft go?"] * 4)) == []
 
 
-def test_an_order_of_the_work_in_hand_ranks_below() -> None:
+def test_an_order_about_the_current_work_ranks_lower() -> None:
     turns = [
         make_turn(f"{text}. Fix test_retry in line 12{day}", day)
         for day, text in enumerate(DRAFT, start=1)
@@ -50,12 +50,12 @@ def test_an_order_of_the_work_in_hand_ranks_below() -> None:
     assert not any("test_retry" in text for text in find_texts(turns))
 
 
-def test_the_subject_of_sessions_is_no_request() -> None:
-    said = "check the gateway queue. " * 12
-    assert find_texts([make_turn(said, day) for day in range(1, 5)]) == []
+def test_the_topic_of_sessions_is_not_a_request() -> None:
+    topic = "check the gateway queue. " * 12
+    assert find_texts([make_turn(topic, day) for day in range(1, 5)]) == []
 
 
-def test_the_newest_count_most() -> None:
+def test_the_newest_requests_rank_highest() -> None:
     old = [make_turn(text, day) for day, text in enumerate(ASK, start=1)]
     between = [make_turn(f"the page of day {day} is green", day) for day in range(4, 80)]
     new = [make_turn(text, day) for day, text in enumerate(DRAFT, start=80)]
@@ -67,7 +67,7 @@ def test_the_order_of_turns_does_not_matter() -> None:
     assert find_standing_requests(turns, 10) == find_standing_requests(turns[::-1], 10)
 
 
-def test_at_most_as_many_as_the_limit_are_found() -> None:
+def test_the_number_of_requests_is_limited() -> None:
     turns = make_turns(*DRAFT, *ASK)
     assert len(find_texts(turns)) == 2
     assert len(find_texts(turns, 1)) == 1
@@ -94,7 +94,7 @@ def test_copies_of_a_session_count_once() -> None:
     assert find_texts(copies) == []
 
 
-def test_sessions_that_share_one_of_many_long_turns_are_no_copies() -> None:
+def test_sessions_that_share_one_of_many_long_turns_are_not_copies() -> None:
     shared = "The client of the gateway retries a POST, as we know."
     turns = []
     for day, text in enumerate(DRAFT, start=1):
@@ -106,7 +106,7 @@ def test_sessions_that_share_one_of_many_long_turns_are_no_copies() -> None:
     assert find_one(turns).sessions == 3
 
 
-def test_people_are_counted() -> None:
+def test_the_people_of_a_request_are_counted() -> None:
     turns = [
         make_turn(text, day, person=person)
         for day, (text, person) in enumerate(
@@ -123,7 +123,7 @@ def test_the_first_and_the_last_two_wordings_are_quoted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "then", "when"),
+    ("text", "next_moment", "when"),
     [
         ("run the linter before you commit", "before:commit", "before:commit"),
         ("run the linter before you push", "before:push", "before:push"),
@@ -136,18 +136,18 @@ def test_the_first_and_the_last_two_wordings_are_quoted() -> None:
     ],
     ids=[
         *("a commit", "a push", "a pull request", "the changelog"),
-        *("its words name another", "its words name none", "no commands", "neither"),
+        *("its words name another action", "its words name no action", "no commands", "neither"),
     ],
 )
-def test_the_moment_is_what_its_words_name_and_agents_did_next(
-    text: str, then: str, when: str
+def test_the_moment_of_a_request_is_the_named_action_that_agents_did_next(
+    text: str, next_moment: str, when: str
 ) -> None:
-    assert find_one([make_turn(text, day, then=then) for day in (1, 2, 3)]).when == when
+    assert find_one([make_turn(text, day, then=next_moment) for day in (1, 2, 3)]).when == when
 
 
-def test_a_moment_in_less_than_half_of_the_sessions_is_none() -> None:
-    then = ["before:push", "", "before:commit", ""]
-    turns = [make_turn("push a draft", day, then=moment) for day, moment in enumerate(then)]
+def test_a_moment_in_less_than_half_of_the_sessions_is_ignored() -> None:
+    next_moments = ["before:push", "", "before:commit", ""]
+    turns = [make_turn("push a draft", day, then=moment) for day, moment in enumerate(next_moments)]
     assert find_one(turns).when == "start"
 
 
@@ -158,7 +158,7 @@ def test_a_request_is_recognised_in_other_words() -> None:
     assert not is_same_request(("draft", "open", "pr"), "")
 
 
-def test_twice_as_many_sessions_cost_about_twice_as_much() -> None:
+def test_requests_are_found_in_linear_time() -> None:
     names = ("queue", "cache", "index", "clock", "table", "reader", "writer", "gateway")
     turns = [
         make_turn(

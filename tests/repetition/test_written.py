@@ -1,4 +1,4 @@
-"""Requests that a document of rules says already."""
+"""Tests of finding requests that a document of rules contains already."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ok
 """
 
 
-def test_each_sentence_that_says_something_is_a_rule_with_its_place() -> None:
+def test_each_sentence_with_content_is_a_rule_with_its_line() -> None:
     rules = list_rules("AGENTS.md", RULES)
     assert [(rule.place, rule.text) for rule in rules] == [
         ("AGENTS.md:3", "Open a **draft** PR for each change"),
@@ -31,12 +31,12 @@ def test_a_sentence_over_two_lines_is_one_rule() -> None:
     ]
 
 
-def test_a_sentence_that_begins_on_the_second_line_has_its_number() -> None:
+def test_a_sentence_that_starts_on_the_second_line_has_that_number() -> None:
     rules = list_rules("AGENTS.md", "- Use the tasks\n  of poe. Do not call tools.\n")
     assert [rule.line for rule in rules] == [1, 2]
 
 
-def test_items_headings_and_lines_of_code_do_not_run_into_each_other() -> None:
+def test_items_headings_and_code_lines_are_separate_sentences() -> None:
     text = "# Check slow tests\nRun slow tests\n```\nrun slow tests\nrun lint checks\n```\n| one slow row |\n"
     rules = list_rules("AGENTS.md", text)
     assert [rule.line for rule in rules] == [1, 2, 4, 5, 7]
@@ -52,7 +52,7 @@ def test_items_headings_and_lines_of_code_do_not_run_into_each_other() -> None:
         ("## Do not\n\n- Skip one test\n\n## Imports\n\n- Use require for imports\n", False),
     ],
 )
-def test_an_item_under_words_that_forbid_says_the_opposite(text: str, expected: bool) -> None:
+def test_an_item_below_a_prohibition_is_negated(text: str, expected: bool) -> None:
     (rule,) = [rule for rule in list_rules("AGENTS.md", text) if "require" in rule.text]
     assert rule.is_forbidden_example is expected
 
@@ -73,7 +73,7 @@ def test_a_request_is_found_in_its_line() -> None:
         *(".claude/rules/git.md", ".windsurfrules"),
     ],
 )
-def test_documents_of_rules_are_known_by_their_names(path: str) -> None:
+def test_documents_of_rules_are_recognised_by_their_names(path: str) -> None:
     assert RULE_FILES.fullmatch(path)
 
 
@@ -82,6 +82,6 @@ def test_another_document_has_no_rules(path: str) -> None:
     assert not RULE_FILES.fullmatch(path)
 
 
-def test_long_lines_and_lines_beyond_the_limit_are_passed_over() -> None:
+def test_long_lines_and_lines_beyond_the_limit_are_ignored() -> None:
     assert list_rules("AGENTS.md", f"Open a draft PR {'x' * MAX_LINE}") == []
     assert list_rules("AGENTS.md", "\n" * MAX_LINES + "Open a draft PR") == []

@@ -1,4 +1,4 @@
-"""Turns of people and commands of agents, a day for each session."""
+"""Functions that make turns of people and commands of agents, by default one session a day."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ DAY = timedelta(days=1)
 def make_turn(
     text: str, day: int = 1, *, session: str = "", person: str = "", then: str = ""
 ) -> PersonTurn:
-    """A turn; the session is that of the day, unless it is named."""
+    """Return a turn; its session is that of the day unless one is given."""
     return PersonTurn(session or f"s{day}", START + day * DAY, person, text, then)
 
 
 def make_turns(*texts: str) -> list[PersonTurn]:
-    """Turns of a session and a day each."""
+    """Return turns, each of its own session and day."""
     return [make_turn(text, day) for day, text in enumerate(texts, start=1)]
 
 
 def make_run(
     command: str, output: str = "", *, day: int = 1, minute: int = 0, ok: bool | None = None
 ) -> CommandRun:
-    """A command of the session of a day; it succeeded if it printed nothing."""
+    """Return a command in the session of a day; it succeeded if it has no output."""
     at = START + day * DAY + timedelta(minutes=minute)
     return CommandRun(f"s{day}", at, command, output, ok=not output if ok is None else ok)
 

@@ -1,4 +1,4 @@
-"""Whole entries within a number of characters, and the names of the rest."""
+"""Tests of fitting hits into a budget of characters: whole entries, and the names of the others."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def sizes(hits: tuple[Hit, ...]) -> list[int]:
     return [size(hit) for hit in hits]
 
 
-def test_a_hit_that_is_too_large_is_passed_over_and_a_smaller_one_still_fits() -> None:
-    kept, dropped = fit_hits(make_hits(40, 80, 30, 31), 100, size)
-    assert (sizes(kept), sizes(dropped)) == ([40, 30], [80, 31])
+def test_a_hit_that_is_too_large_is_skipped_and_a_smaller_one_is_kept() -> None:
+    fitting, dropped = fit_hits(make_hits(40, 80, 30, 31), 100, size)
+    assert (sizes(fitting), sizes(dropped)) == ([40, 30], [80, 31])
 
 
-def test_what_fits_to_the_last_character_is_kept() -> None:
-    kept, dropped = fit_hits(make_hits(60, 40), 100, size)
-    assert (sizes(kept), dropped) == ([60, 40], ())
+def test_hits_that_fit_exactly_are_kept() -> None:
+    fitting, dropped = fit_hits(make_hits(60, 40), 100, size)
+    assert (sizes(fitting), dropped) == ([60, 40], ())
 
 
 @given(st.lists(st.integers(1, 50)), st.integers(-5, 200))
-def test_what_is_kept_fits_and_nothing_is_lost(costs: list[int], room: int) -> None:
+def test_kept_hits_fit_and_none_is_lost(costs: list[int], room: int) -> None:
     hits = make_hits(*costs)
-    kept, dropped = fit_hits(hits, room, size)
-    assert sum(sizes(kept)) <= max(room, 0)
-    assert [hit for hit in hits if hit in kept] == list(kept)
-    assert [hit for hit in hits if hit not in kept] == list(dropped)
+    fitting, dropped = fit_hits(hits, room, size)
+    assert sum(sizes(fitting)) <= max(room, 0)
+    assert [hit for hit in hits if hit in fitting] == list(fitting)
+    assert [hit for hit in hits if hit not in fitting] == list(dropped)
 
 
 def make_norm(line: int, text: str, prominence: float) -> Norm:
@@ -63,6 +63,6 @@ def test_of_norms_that_do_not_all_fit_the_most_prominent_are_kept_in_file_order(
         make_norm(3, "ccc", 0.9),
         make_norm(4, "d", math.nan),
     ]
-    kept, dropped = fit_norms(norms, 7, norm_size)
-    assert [norm.text for norm in kept] == ["aaa", "ccc", "d"]
+    fitting, dropped = fit_norms(norms, 7, norm_size)
+    assert [norm.text for norm in fitting] == ["aaa", "ccc", "d"]
     assert [norm.text for norm in dropped] == ["bbb"]

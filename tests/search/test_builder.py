@@ -1,4 +1,4 @@
-"""The index equals the tree, whatever was there before."""
+"""Tests of building the index: it equals the tree, whatever the file contained before."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from tests.make import examples, make_entry, make_id
 from tests.search.trees import Tree, make_loaded, make_tree
 
 
-def found(index: Index, *terms: str) -> list[str]:
+def find_ids(index: Index, *terms: str) -> list[str]:
     return [match.located.entry.id for match in search(index, terms)]
 
 
-def built(tree: Tree, path: Path | None = None) -> list[object]:
+def build_content(tree: Tree, path: Path | None = None) -> list[object]:
     with open_index(path) as index:
         sync(index, tree.oids, tree.load)
-        return content(index)
+        return read_content(index)
 
 
-def content(index: Index) -> list[object]:
-    """Everything an index holds or answers, without its own row numbers."""
+def read_content(index: Index) -> list[object]:
+    """Return everything that an index stores or answers, without its internal row numbers."""
     index.connection.execute(
         "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
     )
@@ -70,45 +70,45 @@ FILES = st.dictionaries(
 def test_after_any_edits_the_index_equals_a_fresh_build(
     history: list[dict[str, tuple[Entry, ...]]],
 ) -> None:
-    """Edited, renamed, emptied and deleted files: no row of an older version stays."""
+    """Files are edited, renamed, emptied and deleted: no row of an older version may stay."""
     with open_index(None) as index:
         for files in history:
             tree = Tree(files)
             report = sync(index, tree.oids, tree.load)
-            assert content(index) == built(tree)
+            assert read_content(index) == build_content(tree)
             assert report.entries == sum(map(len, files.values()))
 
 
-def test_what_was_edited_away_is_not_found_again(tmp_path: Path) -> None:
+def test_removed_text_is_not_found_again(tmp_path: Path) -> None:
     tree = Tree(
         {
             "MEMORY.md": (make_entry(1, title="old words"),),
             "src/MEMORY.md": (make_entry(2, title="old too"),),
         }
     )
-    built(tree, tmp_path / "index.db")
+    build_content(tree, tmp_path / "index.db")
     edited = Tree({"MEMORY.md": (make_entry(1, title="new words"),)})
     with open_index(tmp_path / "index.db") as index:
         sync(index, edited.oids, edited.load)
-        assert found(index, "old") == []
-        assert found(index, "new") == [make_id(1)]
+        assert find_ids(index, "old") == []
+        assert find_ids(index, "new") == [make_id(1)]
 
 
 def test_only_files_that_are_new_to_the_index_are_read(tmp_path: Path) -> None:
     tree = make_tree(3)
-    built(tree, tmp_path / "index.db")
+    build_content(tree, tmp_path / "index.db")
     tree.files["src/MEMORY.md"] = make_loaded("src/MEMORY.md", make_entry(9))
     with open_index(tmp_path / "index.db") as index:
         report = sync(index, tree.oids, tree.load)
-    assert tree.asked == [["MEMORY.md", "institutional.md", "src/MEMORY.md"], ["src/MEMORY.md"]]
+    assert tree.requests == [["MEMORY.md", "institutional.md", "src/MEMORY.md"], ["src/MEMORY.md"]]
     assert (report.files_read, report.entries, report.was_rebuilt) == (1, 4, False)
 
 
-def test_without_a_change_nothing_is_read_and_everything_is_known(tmp_path: Path) -> None:
+def test_without_a_change_no_file_is_read(tmp_path: Path) -> None:
     tree = make_tree()
-    first = built(tree, tmp_path / "index.db")
-    assert built(tree, tmp_path / "index.db") == first
-    assert len(tree.asked) == 1
+    first = build_content(tree, tmp_path / "index.db")
+    assert build_content(tree, tmp_path / "index.db") == first
+    assert len(tree.requests) == 1
 
 
 def test_a_file_without_an_object_id_is_read_every_time(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_a_file_without_an_object_id_is_read_every_time(tmp_path: Path) -> None:
     for _ in range(2):
         with open_index(tmp_path / "index.db") as index:
             sync(index, tree.oids | {"MEMORY.md": ""}, tree.load)
-            assert found(index, "retry") == [make_id(0)]
-    assert tree.asked[1] == ["MEMORY.md"]
+            assert find_ids(index, "retry") == [make_id(0)]
+    assert tree.requests[1] == ["MEMORY.md"]
 
 
-def test_a_file_that_could_not_be_read_is_asked_for_again() -> None:
+def test_an_unreadable_file_is_read_again() -> None:
     tree = make_tree()
 
     def load_all_but_one(paths: Collection[str]) -> Iterator[LoadedFile]:
@@ -129,10 +129,10 @@ def test_a_file_that_could_not_be_read_is_asked_for_again() -> None:
     with open_index(None) as index:
         assert sync(index, tree.oids, load_all_but_one).entries == 0
         assert sync(index, tree.oids, tree.load).entries == 1
-    assert tree.asked[1] == ["MEMORY.md"]
+    assert tree.requests[1] == ["MEMORY.md"]
 
 
-def test_an_entry_comes_back_as_it_went_in() -> None:
+def test_an_indexed_entry_is_read_back_unchanged() -> None:
     entry = make_entry(
         1,
         body="a\n\nb ‌ \U0001f600",
@@ -148,15 +148,15 @@ def test_an_entry_comes_back_as_it_went_in() -> None:
         assert list_entries(index) == list(loaded.entries)
 
 
-def test_an_id_that_stands_in_two_files_has_two_rows() -> None:
+def test_an_id_in_two_files_has_two_rows() -> None:
     tree = Tree({"MEMORY.md": (make_entry(1),), "src/MEMORY.md": (make_entry(1),)})
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         assert [located.path for located in list_entries(index)] == ["MEMORY.md", "src/MEMORY.md"]
 
 
-def test_an_exception_in_the_block_leaves_the_file_as_it_was(tmp_path: Path) -> None:
-    before = built(make_tree(2), tmp_path / "index.db")
+def test_an_exception_in_the_block_does_not_change_the_file(tmp_path: Path) -> None:
+    before = build_content(make_tree(2), tmp_path / "index.db")
     changed = make_tree(5)
 
     def fail_after_sync() -> None:
@@ -166,9 +166,9 @@ def test_an_exception_in_the_block_leaves_the_file_as_it_was(tmp_path: Path) -> 
 
     with pytest.raises(LookupError):
         fail_after_sync()
-    again = make_tree(2)
-    assert built(again, tmp_path / "index.db") == before
-    assert again.asked == []
+    second_tree = make_tree(2)
+    assert build_content(second_tree, tmp_path / "index.db") == before
+    assert second_tree.requests == []
 
 
 # --- a file that cannot be trusted ---
@@ -209,18 +209,18 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_a_file_that_cannot_be_trusted_is_built_again(tmp_path: Path, damage: str) -> None:
+def test_an_untrusted_index_is_built_again(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "index.db"
-    expected = built(make_tree(50), path)
+    expected = build_content(make_tree(50), path)
     DAMAGES[damage](path)
     tree = make_tree(50)
     with open_index(path) as index:
         report = sync(index, tree.oids, tree.load)
-        assert content(index) == expected
+        assert read_content(index) == expected
         assert not index.is_temporary
     assert report.was_rebuilt
-    assert built(tree, path) == expected
-    assert len(tree.asked) == 1, "the new file is kept and used"
+    assert build_content(tree, path) == expected
+    assert len(tree.requests) == 1, "the new file is kept and used"
 
 
 PARTS = {
@@ -239,24 +239,24 @@ PARTS = {
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_file_that_somebody_altered_is_not_trusted_under_the_same_object_ids(
+def test_an_altered_index_is_not_trusted_even_with_the_same_object_ids(
     tmp_path: Path, part: str
 ) -> None:
     path = tmp_path / "index.db"
-    expected = built(make_tree(3), path)
+    expected = build_content(make_tree(3), path)
     change(path, PARTS[part])
     tree = make_tree(3)
     with open_index(path) as index:
         assert sync(index, tree.oids, tree.load).was_rebuilt
-        assert found(index, "retry") == [make_id(0), make_id(1), make_id(2)]
-        assert content(index) == expected
+        assert find_ids(index, "retry") == [make_id(0), make_id(1), make_id(2)]
+        assert read_content(index) == expected
 
 
-def test_a_file_from_a_cache_is_proved_once_and_then_known(
+def test_an_index_from_a_cache_is_verified_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy keeps its time of modification, not its time of change; the second opening reads no row for proof."""
-    built(make_tree(3), tmp_path / "index.db")
+    """A copy keeps its modification time but not its change time; the second opening verifies no row."""
+    build_content(make_tree(3), tmp_path / "index.db")
     restored = tmp_path / "clone" / "index.db"
     restored.parent.mkdir()
     shutil.copy2(tmp_path / "index.db", restored)
@@ -265,13 +265,13 @@ def test_a_file_from_a_cache_is_proved_once_and_then_known(
     monkeypatch.setattr("memory_ci.search.database.require_intact", proofs.append)
     tree = make_tree(3)
     for _ in range(3):
-        built(tree, restored)
-    assert (len(proofs), tree.asked) == (1, [])
+        build_content(tree, restored)
+    assert (len(proofs), tree.requests) == (1, [])
 
 
-def test_an_edit_that_puts_the_time_of_modification_back_is_seen(tmp_path: Path) -> None:
+def test_an_edit_that_restores_the_modification_time_is_detected(tmp_path: Path) -> None:
     path, tree = tmp_path / "index.db", make_tree(3)
-    built(tree, path)
+    build_content(tree, path)
     before = path.stat()
     change(path, "UPDATE entries SET line = 2 WHERE row = 2")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -281,28 +281,30 @@ def test_an_edit_that_puts_the_time_of_modification_back_is_seen(tmp_path: Path)
 
 
 @pytest.mark.parametrize("column", ["front", "title", "last_reinforced"])
-def test_damage_that_shows_only_when_it_is_read_is_built_again(tmp_path: Path, column: str) -> None:
-    expected = built(make_tree(3))
+def test_an_index_with_damage_that_is_found_only_on_reading_is_built_again(
+    tmp_path: Path, column: str
+) -> None:
+    expected = build_content(make_tree(3))
     tree = make_tree(3)
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute(f"UPDATE entries SET {column} = CAST(x'ff' AS TEXT)")  # noqa: S608 - of this list
-        assert found(index, "retry") == [make_id(0), make_id(1), make_id(2)]
-        assert content(index) == expected
+        assert find_ids(index, "retry") == [make_id(0), make_id(1), make_id(2)]
+        assert read_content(index) == expected
 
 
-def test_damage_to_a_file_that_was_just_made_is_built_again(tmp_path: Path) -> None:
+def test_a_new_index_that_is_damaged_is_built_again(tmp_path: Path) -> None:
     tree = make_tree(3)
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute("UPDATE entries SET front = x'c1'")
-        assert len(found(index, "retry")) == 3
+        assert len(find_ids(index, "retry")) == 3
         assert not index.is_temporary
-    assert len(tree.asked) == 2
+    assert len(tree.requests) == 2
 
 
 @pytest.mark.parametrize("suffix", ["-journal", "-wal"])
-def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_one(
+def test_the_journal_of_a_discarded_index_is_not_applied_to_the_new_one(
     tmp_path: Path, suffix: str
 ) -> None:
     path = tmp_path / "index.db"
@@ -314,27 +316,27 @@ def test_the_journal_of_a_file_that_was_thrown_away_is_not_played_into_the_new_o
     path.write_text("no database at all")
     Path(f"{path}{suffix}").write_bytes(left_behind)
     assert left_behind
-    assert built(make_tree(), path) == built(make_tree())
-    again = make_tree()
-    assert built(again, path) == built(make_tree())
-    assert again.asked == []
+    assert build_content(make_tree(), path) == build_content(make_tree())
+    second_tree = make_tree()
+    assert build_content(second_tree, path) == build_content(make_tree())
+    assert second_tree.requests == []
 
 
-def test_a_new_file_that_another_process_put_there_is_not_thrown_away(tmp_path: Path) -> None:
-    """Two processes find the same damage; the second must not remove what the first has built meanwhile."""
-    expected = built(make_tree(2), tmp_path / "new.db")
+def test_a_new_index_of_another_process_is_not_discarded(tmp_path: Path) -> None:
+    """Two processes find the same damage; the second must not remove the index that the first has built."""
+    expected = build_content(make_tree(2), tmp_path / "new.db")
     with open_index(tmp_path / "index.db") as index:
         (tmp_path / "new.db").replace(tmp_path / "index.db")
         index.replace_by_empty(sqlite3.DatabaseError("damage"))
     tree = make_tree(2)
-    assert built(tree, tmp_path / "index.db") == expected
-    assert tree.asked == []
+    assert build_content(tree, tmp_path / "index.db") == expected
+    assert tree.requests == []
 
 
 # --- a place that cannot be used ---
 
 
-def test_where_nothing_can_be_written_the_index_is_in_memory(tmp_path: Path) -> None:
+def test_if_no_file_can_be_written_the_index_is_in_memory(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("a file where the directory should be")
     for path in (tmp_path / "file" / "index.db", tmp_path):
         tree = make_tree()
@@ -342,21 +344,21 @@ def test_where_nothing_can_be_written_the_index_is_in_memory(tmp_path: Path) -> 
             sync(index, tree.oids, tree.load)
             assert index.is_temporary
             assert index.reason
-            assert found(index, "retry") == [make_id(0)]
+            assert find_ids(index, "retry") == [make_id(0)]
 
 
-def test_behind_a_lock_that_stays_the_index_is_in_memory(tmp_path: Path) -> None:
+def test_if_the_file_stays_locked_the_index_is_in_memory(tmp_path: Path) -> None:
     path, tree = tmp_path / "index.db", make_tree()
     with open_index(path) as holder:
         with open_index(path, lock_timeout=0) as index:
             sync(index, tree.oids, tree.load)
             assert index.is_temporary
             assert "locked" in index.reason
-            assert found(index, "retry") == [make_id(0)]
+            assert find_ids(index, "retry") == [make_id(0)]
         assert not holder.is_temporary
 
 
-def test_an_index_that_was_asked_for_in_memory_gives_no_reason() -> None:
+def test_an_index_requested_in_memory_has_no_reason() -> None:
     with open_index(None) as index:
         assert index.is_temporary
         assert index.reason == ""
@@ -376,9 +378,11 @@ with open_index(Path(sys.argv[1]), lock_timeout=600) as index:
 
 
 @pytest.mark.parametrize("damage", ["missing", "no database", "other version"])
-def test_processes_that_build_at_once_all_get_the_right_answer(tmp_path: Path, damage: str) -> None:
+def test_processes_that_build_at_the_same_time_all_get_the_right_answer(
+    tmp_path: Path, damage: str
+) -> None:
     path = tmp_path / "index.db"
-    built(make_tree(2), path)
+    build_content(make_tree(2), path)
     DAMAGES[damage](path)
     root = Path(__file__).parents[2]
     builders = [
@@ -388,8 +392,8 @@ def test_processes_that_build_at_once_all_get_the_right_answer(tmp_path: Path, d
         for _ in range(4)
     ]
     assert [builder.communicate()[0] for builder in builders] == ["300 False\n"] * 4
-    assert built(make_tree(300), path) == built(make_tree(300))
+    assert build_content(make_tree(300), path) == build_content(make_tree(300))
 
 
-def test_the_schema_names_the_tokenizer_that_the_key_names() -> None:
+def test_schema_and_cache_key_name_the_same_tokenizer() -> None:
     assert f"tokenize = '{TOKENIZER}'" in SCHEMA.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Near-duplicates do not fill the answer."""
+"""Tests of diversity: near duplicates do not fill the answer."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def numbers(hits: list[Hit]) -> list[int]:
     return [int(hit.located.entry.id[:8], 16) for hit in hits]
 
 
-def test_a_near_duplicate_gives_way_to_something_else() -> None:
+def test_a_near_duplicate_ranks_below_a_different_entry() -> None:
     first = make_hit(1, 1.0, "retry charges with a key")
-    again = make_hit(2, 0.95, "retry charges with key")
-    other = make_hit(3, 0.7, "release notes come from fragments")
-    assert numbers(diversify([first, again, other])) == [1, 3, 2]
+    duplicate = make_hit(2, 0.95, "retry charges with key")
+    different = make_hit(3, 0.7, "release notes come from fragments")
+    assert numbers(diversify([first, duplicate, different])) == [1, 3, 2]
 
 
 def test_hits_that_share_no_word_keep_their_order() -> None:
@@ -53,7 +53,7 @@ def test_two_entries_with_one_id_are_both_served() -> None:
 
 
 @pytest.mark.parametrize("hits", [[], [make_hit(1, 1.0, title="the", body="")]])
-def test_nothing_and_entries_without_words_are_fine(hits: list[Hit]) -> None:
+def test_no_hits_and_entries_without_words_are_accepted(hits: list[Hit]) -> None:
     assert diversify(hits) == hits
 
 
@@ -65,26 +65,29 @@ WORD_LISTS = st.lists(
 @given(WORD_LISTS)
 def test_the_incremental_form_equals_the_definition(texts: list[list[str]]) -> None:
     hits = [make_hit(n, 1 / (n + 1), " ".join(text)) for n, text in enumerate(texts)]
-    found = diversify(hits)
-    assert [hit.located for hit in found] == [hit.located for hit in by_definition(hits)]
-    assert [hit.score for hit in found] == sorted((hit.score for hit in found), reverse=True), (
+    diverse = diversify(hits)
+    assert [hit.located for hit in diverse] == [hit.located for hit in by_definition(hits)]
+    assert [hit.score for hit in diverse] == sorted((hit.score for hit in diverse), reverse=True), (
         "the order is explained"
     )
 
 
 def by_definition(hits: list[Hit]) -> list[Hit]:
-    """Maximal marginal relevance as the paper writes it."""
+    """Order hits by maximal marginal relevance, as the paper defines it."""
     chosen: list[Hit] = []
 
     def novelty(hit: Hit) -> float:
-        own = content_words(hit.located.entry.title)
+        words = content_words(hit.located.entry.title)
         alike = max(
-            (jaccard(own, content_words(other.located.entry.title)) for other in chosen),
+            (
+                jaccard(words, content_words(chosen_hit.located.entry.title))
+                for chosen_hit in chosen
+            ),
             default=0.0,
         )
         return 1 - 0.4 * alike if alike >= 0.5 else 1.0
 
     while len(chosen) < len(hits):
-        left = [hit for hit in hits if hit not in chosen]
-        chosen.append(max(left, key=lambda hit: hit.score * novelty(hit)))
+        remaining = [hit for hit in hits if hit not in chosen]
+        chosen.append(max(remaining, key=lambda hit: hit.score * novelty(hit)))
     return chosen

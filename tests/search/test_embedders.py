@@ -1,4 +1,4 @@
-"""Embedders: the local one against the reference vectors of its model, the services against doubles of their APIs."""
+"""Tests of embedders: the local model against reference vectors, and services against doubles of their APIs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from memory_ci.search.embedders.local import MAX_TOKENS, LocalEmbedder, find_mod
 from memory_ci.search.embedders.remote import AGENT_LIMITS, TimeLimits, cut_text, make_ollama_url
 from memory_ci.text import estimate_tokens
 from tests.deadlines import give_up_when
-from tests.servers import Answer, Asked, Handler, Server, drip, in_turn, json_answer, serve
+from tests.servers import Answer, Handler, HttpRequest, Server, drip, in_turn, json_answer, serve
 
 KEY = "not-a-real-key-0123456789"
 UNHASTY = TimeLimits(connect=60.0, read=60.0, total=100.0, pauses=(0.0, 0.0))
-"""Longer than any answer here takes, and less than the 120 seconds that one double asks for; it tries again at once."""
+"""More patience than any answer of a double needs, and less than the 120 seconds that one of them asks for."""
 
 Reply = Callable[[Sequence[Sequence[object]]], dict[str, object]]
 
 
 class Api(NamedTuple):
-    """How a service is named in the environment, and how its replies look."""
+    """A service: its variables in the environment, and the form of its replies."""
 
     name: EmbedderName
     base: str
@@ -72,18 +72,18 @@ needs_local = pytest.mark.skipif(
 )
 
 
-def texts_of(asked: Asked) -> list[str]:
-    """The texts of a request to any of the three APIs."""
-    if "requests" in asked.json:
-        return [request["content"]["parts"][0]["text"] for request in asked.json["requests"]]
-    return list(asked.json["input"])
+def texts_of(request: HttpRequest) -> list[str]:
+    """Return the texts that a request to one of the three APIs sends."""
+    if "requests" in request.json:
+        return [item["content"]["parts"][0]["text"] for item in request.json["requests"]]
+    return list(request.json["input"])
 
 
 @contextmanager
 def asking(
     api: Api, handler: Handler, limits: TimeLimits = UNHASTY, model: str = ""
 ) -> Iterator[tuple[Embedder, Server]]:
-    """An embedder that asks a double which answers with `handler`."""
+    """Yield an embedder of a service, and the server that answers it with `handler`."""
     with serve(handler) as server:
         environ = {api.base: server.url + api.suffix, "OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY}
         yield (
@@ -97,11 +97,11 @@ def asking(
 def failure(
     api: Api, *answers: Answer, texts: Sequence[str] = ("retry",)
 ) -> tuple[MemoryCIError, int]:
-    """The error after these answers, and how many requests were made."""
+    """Return the error after these answers, and the number of requests."""
     with asking(api, in_turn(*answers)) as (embedder, server):
         with pytest.raises(MemoryCIError) as caught:
             embedder.embed(texts)
-        return caught.value, len(server.asked)
+        return caught.value, len(server.requests)
 
 
 def rows_of(vectors: Vectors) -> list[list[float]]:
@@ -114,26 +114,26 @@ def rows_of(vectors: Vectors) -> list[list[float]]:
 
 
 @every_api
-def test_a_service_gives_each_text_its_vector_at_length_one(api: Api) -> None:
+def test_vectors_of_a_service_have_length_one(api: Api) -> None:
     with asking(api, lambda _: json_answer(api.reply([[3, 4], [0.0, -2.0]]))) as (embedder, server):
         vectors = embedder.embed(["retry a POST", "pin the tools"])
     assert rows_of(vectors) == [pytest.approx([0.6, 0.8]), [0.0, -1.0]]
-    assert [asked.path for asked in server.asked] == [api.path]
-    assert [text.rpartition(": ")[2] for text in texts_of(server.asked[0])] == [
+    assert [request.path for request in server.requests] == [api.path]
+    assert [text.rpartition(": ")[2] for text in texts_of(server.requests[0])] == [
         "retry a POST",
         "pin the tools",
     ]
 
 
-def test_each_service_gets_its_key_in_its_own_header_and_never_in_the_address() -> None:
-    found = {}
+def test_the_key_is_sent_in_the_header_of_the_service_and_not_in_the_address() -> None:
+    key_headers = {}
     for name, api in APIS.items():
         with asking(api, lambda _, api=api: json_answer(api.reply([[1.0]]))) as (embedder, server):  # type: ignore[misc]
             embedder.embed(["x"])
-        (asked,) = server.asked
-        found[name] = [key for key, value in asked.headers.items() if KEY in value]
-        assert KEY not in asked.target
-    assert found == {"ollama": [], "openai": ["authorization"], "gemini": ["x-goog-api-key"]}
+        (request,) = server.requests
+        key_headers[name] = [key for key, value in request.headers.items() if KEY in value]
+        assert KEY not in request.target
+    assert key_headers == {"ollama": [], "openai": ["authorization"], "gemini": ["x-goog-api-key"]}
 
 
 @pytest.mark.parametrize("name", ["ollama", "gemini"])
@@ -142,14 +142,14 @@ def test_a_model_is_told_whether_a_text_is_an_entry_or_a_query(name: str) -> Non
     with asking(api, lambda _: json_answer(api.reply([[1.0]]))) as (embedder, server):
         embedder.embed(["retry"], "entry")
         embedder.embed(["retry"], "query")
-    entry, query = (texts_of(asked)[0] for asked in server.asked)
+    entry, query = (texts_of(request)[0] for request in server.requests)
     assert entry != query
     assert entry.endswith(": retry")
     assert query.endswith(": retry")
 
 
 @every_api
-def test_another_model_is_another_space(api: Api) -> None:
+def test_another_model_has_another_vector_space(api: Api) -> None:
     ids = set()
     for model in ("", "mine:v2"):
         with asking(api, lambda _: json_answer(api.reply([[1.0]])), model=model) as (
@@ -158,26 +158,26 @@ def test_another_model_is_another_space(api: Api) -> None:
         ):
             embedder.embed(["x"])
             ids.add(embedder.model_id)
-            assert ("mine:v2" in server.asked[0].target + json.dumps(server.asked[0].json)) == bool(
-                model
-            )
+            assert (
+                "mine:v2" in server.requests[0].target + json.dumps(server.requests[0].json)
+            ) == bool(model)
     assert len(ids) == 2
 
 
 @every_api
-def test_many_texts_are_sent_in_batches_and_come_back_in_order(api: Api) -> None:
-    def answer(asked: Asked) -> Answer:
+def test_many_texts_are_sent_in_batches_and_returned_in_order(api: Api) -> None:
+    def answer(request: HttpRequest) -> Answer:
         return json_answer(
-            api.reply([[1.0, float(text.rpartition("number ")[2])] for text in texts_of(asked)])
+            api.reply([[1.0, float(text.rpartition("number ")[2])] for text in texts_of(request)])
         )
 
     with asking(api, answer) as (embedder, server):
         vectors = embedder.embed([f"number {n}" for n in range(70)])
     assert [round(row[1] / row[0]) for row in rows_of(vectors)] == list(range(70))
-    assert [len(texts_of(asked)) for asked in server.asked] == [32, 32, 6]
+    assert [len(texts_of(request)) for request in server.requests] == [32, 32, 6]
 
 
-def test_openai_vectors_are_put_in_order_by_their_index() -> None:
+def test_openai_vectors_are_sorted_by_their_index() -> None:
     api = APIS["openai"]
     reply = {"data": [{"index": 1, "embedding": [0.0, 1.0]}, {"index": 0, "embedding": [1.0, 0.0]}]}
     with asking(api, lambda _: json_answer(reply)) as (embedder, _):
@@ -211,7 +211,7 @@ def test_vectors_of_the_wrong_count_or_dimension_are_refused(
 
 @every_api
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999", "-1e999"])
-def test_a_number_that_is_none_is_refused(api: Api, number: str) -> None:
+def test_a_value_that_is_not_a_number_is_refused(api: Api, number: str) -> None:
     body = json.dumps(api.reply([[0.5, "HERE"]])).replace('"HERE"', number).encode()
     error, _ = failure(api, Answer(200, body))
     assert error.slug == "embedder-failed"
@@ -241,24 +241,24 @@ def test_a_dimension_that_changes_between_two_batches_is_refused(api: Api) -> No
         (Answer(429, b""), "again later", 3),
     ],
 )
-def test_a_service_that_fails_is_tried_again_only_where_that_may_help(
+def test_only_temporary_failures_of_a_service_are_tried_again(
     api: Api, answer: Answer, words: str, requests: int
 ) -> None:
-    error, asked = failure(api, answer)
+    error, request_count = failure(api, answer)
     assert error.slug == "embedder-failed"
     assert words in error.message
-    assert asked == requests
+    assert request_count == requests
 
 
 @every_api
-def test_a_passing_failure_is_got_over(api: Api) -> None:
+def test_a_temporary_failure_does_not_fail_the_call(api: Api) -> None:
     good = json_answer(api.reply([[1.0]]))
     with asking(api, in_turn(Answer(429, b"", {"retry-after": "0"}), Answer(502), good)) as (
         embedder,
         server,
     ):
         assert rows_of(embedder.embed(["x"])) == [[1.0]]
-    assert len(server.asked) == 3
+    assert len(server.requests) == 3
 
 
 @every_api
@@ -270,10 +270,10 @@ def test_a_refused_key_is_not_tried_again_and_not_shown(api: Api, code: int) -> 
 
 
 @every_api
-def test_a_silent_service_is_given_up(api: Api) -> None:
+def test_a_service_that_does_not_answer_is_aborted(api: Api) -> None:
     is_given_up = Event()
 
-    def answer(_: Asked) -> Answer:
+    def answer(_: HttpRequest) -> Answer:
         is_given_up.wait()
         return json_answer(api.reply([[1.0]]))
 
@@ -286,7 +286,7 @@ def test_a_silent_service_is_given_up(api: Api) -> None:
 
 @every_api
 @pytest.mark.parametrize("part", ["headers", "body"])
-def test_an_answer_that_drips_ends_with_the_time_for_all(
+def test_an_answer_that_never_ends_is_aborted_at_the_deadline(
     api: Api, part: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stuck = Semaphore(0)
@@ -299,19 +299,19 @@ def test_an_answer_that_drips_ends_with_the_time_for_all(
 
 
 @every_api
-def test_no_more_is_asked_when_the_time_is_over(api: Api) -> None:
+def test_no_request_is_sent_after_the_deadline(api: Api) -> None:
     good = json_answer(api.reply([[1.0]]))
     with asking(api, lambda _: good, UNHASTY._replace(total=0.0)) as (embedder, server):
         with pytest.raises(MemoryCIError, match="all the time"):
             embedder.embed(["x"])
-        assert server.asked == []
+        assert server.requests == []
 
 
 @every_api
-def test_neither_key_nor_text_follows_a_redirect(api: Api) -> None:
+def test_key_and_text_are_not_sent_to_a_redirect(api: Api) -> None:
     with serve(lambda _: json_answer(api.reply([[1.0]]))) as elsewhere:
         error, requests = failure(api, Answer(307, b"", {"location": f"{elsewhere.url}{api.path}"}))
-        assert elsewhere.asked == []
+        assert elsewhere.requests == []
     assert ("status 307" in error.message, requests) == (True, 1)
 
 
@@ -319,7 +319,7 @@ def test_a_text_longer_than_the_model_reads_is_cut_at_a_word() -> None:
     api = APIS["ollama"]
     with asking(api, lambda _: json_answer(api.reply([[1.0]]))) as (embedder, server):
         embedder.embed(["retry " * 5_000])
-    (sent,) = texts_of(server.asked[0])
+    (sent,) = texts_of(server.requests[0])
     assert sent.endswith(" retry")
     assert 5_000 < len(sent) < 6_200
 
@@ -327,11 +327,11 @@ def test_a_text_longer_than_the_model_reads_is_cut_at_a_word() -> None:
 @pytest.mark.parametrize(
     "text", ["word " * 100, "x" * 500, "重试" * 200, "a重 " * 100, "", "short"]
 )
-def test_what_is_cut_fits_and_is_the_start_of_the_text(text: str) -> None:
-    kept = cut_text(text, 20)
-    assert text.startswith(kept)
-    assert estimate_tokens(kept) <= 20
-    assert kept or not text
+def test_a_cut_text_fits_and_is_the_start_of_the_text(text: str) -> None:
+    text_start = cut_text(text, 20)
+    assert text.startswith(text_start)
+    assert estimate_tokens(text_start) <= 20
+    assert text_start or not text
 
 
 @pytest.mark.parametrize(
@@ -353,13 +353,13 @@ def test_the_host_of_ollama_is_read_as_ollama_reads_it(host: str, expected: str)
 # The choice
 
 
-def test_a_key_in_the_environment_alone_sends_nothing_anywhere() -> None:
+def test_a_key_without_a_configured_embedder_sends_nothing() -> None:
     environ = {"OPENAI_API_KEY": KEY, "GEMINI_API_KEY": KEY, "OLLAMA_HOST": "127.0.0.1"}
     choice = choose_embedder(RetrieveConfig(), environ)
     assert choice.embedder is None or choice.embedder.model_id.startswith("local:")
 
 
-def test_without_the_extra_the_default_is_words_alone_and_says_what_to_install(
+def test_without_the_extra_the_default_uses_words_only_and_names_what_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("memory_ci.search.embedders.local.PACKAGE", "a_package_that_is_not_there")
@@ -388,7 +388,7 @@ def test_a_service_without_its_key_is_reported(name: EmbedderName) -> None:
         ({"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "https://[half"}, "openai"),
     ],
 )
-def test_a_key_that_would_be_seen_is_never_sent_and_never_shown(
+def test_a_key_that_could_be_exposed_is_neither_sent_nor_shown(
     environ: dict[str, str], words: str
 ) -> None:
     choice = choose_embedder(RetrieveConfig(embedder="openai"), environ)
@@ -397,7 +397,7 @@ def test_a_key_that_would_be_seen_is_never_sent_and_never_shown(
     assert KEY not in choice.reason
 
 
-def test_none_means_none() -> None:
+def test_the_setting_none_disables_embedding() -> None:
     choice = choose_embedder(RetrieveConfig(embedder="none"), {})
     assert choice.mode == "lexical"
     assert choice.reason == "retrieve.embedder is none"
@@ -407,12 +407,12 @@ def test_none_means_none() -> None:
 
 
 @pytest.mark.parametrize("row", [[math.nan, 1.0], [math.inf, 1.0], [-math.inf]])
-def test_a_vector_that_is_no_vector_is_refused(row: list[float]) -> None:
+def test_an_invalid_vector_is_refused(row: list[float]) -> None:
     with pytest.raises(ValueError, match="not finite"):
         pack_vectors([row])
 
 
-def test_a_vector_of_zeros_stays_one_and_great_numbers_do_not_overflow() -> None:
+def test_normalising_zeros_and_large_numbers_gives_finite_vectors() -> None:
     assert pack_vectors([[0.0, 0.0]]) == Vectors(2, array("f", [0.0, 0.0]))
     assert list(pack_vectors([[1e300, 1e300]]).data) == pytest.approx([0.5**0.5, 0.5**0.5])
 
@@ -433,7 +433,7 @@ def test_tokens_are_those_of_the_reference_tokenizer(text: str, ids: list[int]) 
     assert tokenize(text) == [101, *ids, 102]
 
 
-def test_a_long_text_is_cut_to_what_the_model_reads() -> None:
+def test_a_long_text_is_cut_to_the_models_limit() -> None:
     ids = tokenize("retry " * 1_000)
     assert len(ids) == MAX_TOKENS
     assert (ids[0], ids[-1]) == (101, 102)
@@ -449,13 +449,13 @@ def local() -> LocalEmbedder:
     return LocalEmbedder(path)
 
 
-def cosine(vectors: Vectors, left: int, right: int) -> float:
+def cosine(vectors: Vectors, weight: int, right: int) -> float:
     rows = rows_of(vectors)
-    return sum(a * b for a, b in zip(rows[left], rows[right], strict=True))
+    return sum(a * b for a, b in zip(rows[weight], rows[right], strict=True))
 
 
 @needs_local
-def test_the_local_model_finds_meaning_where_no_word_is_shared(local: LocalEmbedder) -> None:
+def test_the_local_model_finds_similar_meaning_without_shared_words(local: LocalEmbedder) -> None:
     vectors = local.embed(
         ["how do I undo the last commit", "revert what was saved most recently", "bake bread"]
     )
@@ -464,7 +464,7 @@ def test_the_local_model_finds_meaning_where_no_word_is_shared(local: LocalEmbed
 
 
 @needs_local
-def test_a_vector_does_not_depend_on_what_else_is_embedded(local: LocalEmbedder) -> None:
+def test_a_vector_does_not_depend_on_the_other_texts_of_a_batch(local: LocalEmbedder) -> None:
     texts = [f"{'retry ' * (n % 7)}number {n}" for n in range(20)]
     together = rows_of(local.embed(texts))
     for place in (0, 7, 19):
@@ -472,7 +472,7 @@ def test_a_vector_does_not_depend_on_what_else_is_embedded(local: LocalEmbedder)
 
 
 @needs_local
-def test_the_empty_text_and_a_long_one_have_vectors_too(local: LocalEmbedder) -> None:
+def test_empty_and_long_texts_have_vectors(local: LocalEmbedder) -> None:
     vectors = local.embed(["", "word " * 2_000, "\ud800 \0"])
     assert all(math.isfinite(value) for value in vectors.data)
     assert len(local.embed([]).data) == 0
@@ -488,7 +488,7 @@ def test_a_file_that_is_not_the_model_is_reported(tmp_path: Path) -> None:
 
 
 @needs_local
-def test_loading_numpy_leaves_the_environment_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loading_numpy_does_not_change_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     from memory_ci.search.embedders.minilm import THREADS, load_numpy
 
     monkeypatch.setenv("OMP_NUM_THREADS", "3")

@@ -1,4 +1,4 @@
-"""Rankings of episodes: each the formula that it says it is, with every factor shown."""
+"""Tests of ranking episodes: each score follows its documented formula, and every factor is shown."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ def make_episode(
     days: float = 30,
     **fields: Any,
 ) -> Episode:
+    """Return an episode that happened some days ago."""
     situation = Situation(domain=domain, topic=topic, summary=summary)
     return Episode(id=name, occurred_at=NOW - timedelta(days=days), situation=situation, **fields)
 
 
-def similar(
+def recall_similar(
     *episodes: Episode, query: str = ASK, limit: int = 10, **still: int
 ) -> list[RecalledEpisode]:
+    """Return the episodes that are similar to a query, in order."""
     return list(rank_similar(find_similar_episodes(query, episodes), still, limit))
 
 
@@ -56,56 +58,59 @@ def names(hits: list[RecalledEpisode]) -> list[str]:
 # -- similar
 
 
-def test_the_episode_that_was_like_it_is_found_among_others() -> None:
-    other = make_episode("pr-2", "Add a dark theme to the settings page")
-    assert names(similar(make_episode(), other)) == ["pr-1"]
+def test_a_similar_episode_is_found_among_others() -> None:
+    other_episode = make_episode("pr-2", "Add a dark theme to the settings page")
+    assert names(recall_similar(make_episode(), other_episode)) == ["pr-1"]
 
 
-def test_a_single_episode_is_found_although_nothing_tells_common_words_from_rare_ones() -> None:
-    assert names(similar(make_episode())) == ["pr-1"]
+def test_a_single_episode_is_found_without_word_frequencies() -> None:
+    assert names(recall_similar(make_episode())) == ["pr-1"]
 
 
 @pytest.mark.parametrize("query", ["translate the manual into French", "", "the of and", "client"])
-def test_an_unrelated_question_finds_nothing(query: str) -> None:
-    assert similar(make_episode(), query=query) == []
+def test_an_unrelated_query_finds_nothing(query: str) -> None:
+    assert recall_similar(make_episode(), query=query) == []
 
 
-def test_domain_topic_and_text_speak_for_an_episode() -> None:
-    told = make_episode(
+def test_domain_topic_and_text_of_an_episode_are_searched() -> None:
+    episode = make_episode(
         summary="Mend it", domain="ledger", topic="rounding", text="Cents were lost."
     )
-    assert similar(told, query="the rounding of cents in the ledger")
+    assert recall_similar(episode, query="the rounding of cents in the ledger")
 
 
-def test_what_succeeded_comes_before_what_was_partial_before_what_failed() -> None:
-    told = [
+def test_successful_episodes_rank_above_partial_and_failed_ones() -> None:
+    episodes = [
         make_episode(outcome, outcome=outcome)
         for outcome in ("failure", "neutral", "partial", "success")
     ]
-    hits = similar(*told)
+    hits = recall_similar(*episodes)
     assert [factors(hit)["outcome"] for hit in hits] == [1.2, 1.0, 1.0, 0.8]
     assert names(hits)[0] == "success"
 
 
 def test_an_episode_whose_files_are_gone_counts_half() -> None:
     action = Action(files=("a.py", "b.py"))
-    gone, there = make_episode("gone", action=action), make_episode("there", action=action)
-    hits = similar(gone, there, there=2)
+    gone, present = make_episode("gone", action=action), make_episode("there", action=action)
+    hits = recall_similar(gone, present, there=2)
     assert [(hit.episode.id, factors(hit)["files"]) for hit in hits] == [
         ("there", 1.0),
         ("gone", 0.5),
     ]
 
 
-def test_the_second_one_says_something_new() -> None:
+def test_the_second_result_differs_from_the_first() -> None:
     twin = make_episode("twin", f"{RETRY} again")
-    other = make_episode("other", "Refund failed charges in the payments worker")
+    other_episode = make_episode("other", "Refund failed charges in the payments worker")
     query = "retry failed charges in payments: client or worker"
-    assert names(similar(make_episode(), twin, other, query=query, limit=2)) == ["pr-1", "other"]
+    assert names(recall_similar(make_episode(), twin, other_episode, query=query, limit=2)) == [
+        "pr-1",
+        "other",
+    ]
 
 
 def test_a_score_is_the_product_of_its_factors() -> None:
-    (hit,) = similar(make_episode(outcome="failure"))
+    (hit,) = recall_similar(make_episode(outcome="failure"))
     assert hit.score == pytest.approx(math.prod(factors(hit).values()))
     assert factors(hit)["cosine"] >= MIN_COSINE
 
@@ -113,12 +118,15 @@ def test_a_score_is_the_product_of_its_factors() -> None:
 # -- MemPalace
 
 
-def relevance(*episodes: Episode, query: str = ASK, **utilities: float) -> list[RecalledEpisode]:
+def recall_relevant(
+    *episodes: Episode, query: str = ASK, **utilities: float
+) -> list[RecalledEpisode]:
+    """Return all episodes in the order of their relevance to a query."""
     return rank_mempalace(query, episodes, utilities, NOW)
 
 
-def test_relevance_is_the_sum_that_mempalace_gives() -> None:
-    (hit,) = relevance(
+def test_relevance_is_the_sum_of_the_formula_of_mempalace() -> None:
+    (hit,) = recall_relevant(
         make_episode(domain="payments", topic="retry policy", days=3, used=("a",)), a=0.9
     )
     assert factors(hit) == {
@@ -135,24 +143,24 @@ def test_relevance_is_the_sum_that_mempalace_gives() -> None:
     ("days", "expected"),
     [(0, (1, 1)), (0.99, (1, 1)), (1, (1, 0)), (6.99, (1, 0)), (7, (0, 0)), (-5, (1, 1))],
 )
-def test_young_is_less_than_seven_days_and_less_than_one(
+def test_recent_means_less_than_seven_days_and_less_than_one(
     days: float, expected: tuple[int, int]
 ) -> None:
-    found = factors(relevance(make_episode(days=days))[0])
-    assert (found["7 days"], found["24 hours"]) == expected
+    factor_of = factors(recall_relevant(make_episode(days=days))[0])
+    assert (factor_of["7 days"], factor_of["24 hours"]) == expected
 
 
 def test_identifiers_of_a_domain_are_matched_by_their_parts() -> None:
-    (hit,) = relevance(make_episode(domain="src/payments"), query="payments")
+    (hit,) = recall_relevant(make_episode(domain="src/payments"), query="payments")
     assert 0 < factors(hit)["domain"] < 1
 
 
 def test_an_episode_whose_entries_proved_useful_comes_first() -> None:
     good, bad = make_episode("good", used=("a",)), make_episode("bad", used=("b",), days=29)
-    assert names(relevance(bad, good, a=0.9, b=0.1)) == ["good", "bad"]
+    assert names(recall_relevant(bad, good, a=0.9, b=0.1)) == ["good", "bad"]
 
 
-def test_utility_is_the_mean_of_what_was_used_and_given_each_once() -> None:
+def test_utility_is_the_mean_over_used_and_served_entries_each_once() -> None:
     episode = make_episode(
         used=("a",), retrieved=(ServedEntry(id="a"), ServedEntry(id="b"), ServedEntry(id="c"))
     )
@@ -163,7 +171,7 @@ def test_utility_is_the_mean_of_what_was_used_and_given_each_once() -> None:
 # -- T4DM
 
 
-def test_the_score_is_the_sum_that_t4dm_gives() -> None:
+def test_the_score_is_the_sum_of_the_formula_of_t4dm() -> None:
     (hit,) = rank_t4dm([(make_episode(outcome="success", valence=0.9, days=10), 0.6)], NOW)
     assert factors(hit) == {
         "semantic": 0.6,
@@ -174,7 +182,7 @@ def test_the_score_is_the_sum_that_t4dm_gives() -> None:
     assert hit.score == pytest.approx(0.4 * 0.6 + 0.25 * math.exp(-1) + 0.2 * 1.2 + 0.15 * 0.9)
 
 
-def test_what_is_yet_to_come_is_of_this_moment() -> None:
+def test_a_future_episode_has_age_zero() -> None:
     (hit,) = rank_t4dm([(make_episode(days=-100), 0.0)], NOW)
     assert factors(hit)["recency"] == 1.0
 
@@ -188,16 +196,16 @@ def test_what_is_yet_to_come_is_of_this_moment() -> None:
     ],
     ids=["outcome", "valence", "age"],
 )
-def test_each_part_of_the_score_moves_the_order(
+def test_each_part_of_the_score_affects_the_order(
     better: dict[str, Any], worse: dict[str, Any]
 ) -> None:
     pool = [(make_episode("a", **worse), 0.5), (make_episode("b", **better), 0.5)]
     assert names(rank_t4dm(pool, NOW)) == ["b", "a"]
 
 
-def test_the_pool_is_all_episodes_nearest_first_and_a_single_word_counts() -> None:
-    other = make_episode("pr-2", "Add a dark theme", days=1)
-    pool = list_candidates("charges", [other, make_episode()])
+def test_the_candidates_are_all_episodes_most_similar_first() -> None:
+    other_episode = make_episode("pr-2", "Add a dark theme", days=1)
+    pool = list_candidates("charges", [other_episode, make_episode()])
     assert [(episode.id, cosine > 0) for episode, cosine in pool] == [
         ("pr-1", True),
         ("pr-2", False),
@@ -207,11 +215,11 @@ def test_the_pool_is_all_episodes_nearest_first_and_a_single_word_counts() -> No
 # -- order
 
 
-def test_of_equal_ones_the_newest_comes_first_then_the_lower_id() -> None:
-    told = [make_episode("b"), make_episode("a"), make_episode("new", days=29)]
-    assert names(relevance(*told)) == ["new", "a", "b"]
+def test_equal_scores_are_ordered_by_age_and_then_id() -> None:
+    episodes = [make_episode("b"), make_episode("a"), make_episode("new", days=29)]
+    assert names(recall_relevant(*episodes)) == ["new", "a", "b"]
     assert names(rank_t4dm([(make_episode("b"), 0.1), (make_episode("a"), 0.1)], NOW)) == ["a", "b"]
-    assert [episode.id for episode, _ in list_candidates("", told)] == ["new", "a", "b"]
+    assert [episode.id for episode, _ in list_candidates("", episodes)] == ["new", "a", "b"]
 
 
 SUMMARIES = [
@@ -226,8 +234,8 @@ SUMMARIES = [
 @given(
     st.permutations([make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)])
 )
-def test_the_order_in_which_episodes_are_read_changes_nothing(episodes: list[Episode]) -> None:
+def test_the_order_of_reading_episodes_does_not_matter(episodes: list[Episode]) -> None:
     expected = [make_episode(f"pr-{number}", text) for number, text in enumerate(SUMMARIES)]
     assert list_candidates(ASK, episodes) == list_candidates(ASK, expected)
-    assert names(similar(*episodes)) == names(similar(*expected))
-    assert names(relevance(*episodes)) == names(relevance(*expected))
+    assert names(recall_similar(*episodes)) == names(recall_similar(*expected))
+    assert names(recall_relevant(*episodes)) == names(recall_relevant(*expected))

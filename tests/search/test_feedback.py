@@ -1,4 +1,4 @@
-"""Feedback in the index: rows of episode files, kept equal to them, proved, and read back for those who are asked."""
+"""Tests of feedback in the index: its rows equal the episode files, are verified, and are read back by entry."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_ci.lifecycle.utility import compute_utilities, compute_utilities_of_entries, job_of
+from memory_ci.lifecycle.utility import (
+    compute_utilities,
+    compute_utilities_of_entries,
+    make_work_key,
+)
 from memory_ci.records.episode import Feedback, FeedbackKind
 from memory_ci.search.artifact import verify, write_artifact
 from memory_ci.search.builder import open_index, sync
@@ -23,17 +27,17 @@ WHEN = datetime(2026, 11, 20, 14, tzinfo=UTC)
 FIRST, SECOND = ".memory/episodes/2026-11/pr-1.md", ".memory/episodes/2026-11/pr-2.md"
 
 
-def said(
+def make_feedback(
     number: int = 1, kind: FeedbackKind = "confirmed", ref: str = "pr:1", **fields: str
 ) -> Feedback:
     return Feedback(id=make_id(number), kind=kind, at=WHEN, ref=ref, **fields)
 
 
 def make_tree(*feedback: Feedback, path: str = FIRST) -> Tree:
-    """One memory file, and one episode file that says this."""
+    """Return a tree with one memory file, and one episode file with this feedback."""
     tree = Tree({"MEMORY.md": (make_entry(1), make_entry(2))})
     tree.files[path] = make_loaded(
-        path, feedback=tuple((1 + 9 * n, one) for n, one in enumerate(feedback))
+        path, feedback=tuple((1 + 9 * n, event) for n, event in enumerate(feedback))
     )
     return tree
 
@@ -49,34 +53,34 @@ def differences(path: Path, tree: Tree) -> list[tuple[str, int]]:
         return [(finding.path, finding.line) for finding in verify(path, fresh)]
 
 
-def known(path: Path, *numbers: int) -> list[Feedback]:
+def read_feedback(path: Path, *numbers: int) -> list[Feedback]:
     with open_index(path) as index:
-        return [one for one, _ in list_feedback(index, map(make_id, numbers))]
+        return [event for event, _ in list_feedback(index, map(make_id, numbers))]
 
 
-def test_what_was_said_of_an_entry_is_read_back_as_it_was(tmp_path: Path) -> None:
-    written = said(by="ada")
-    write(make_tree(written, said(2)), tmp_path / "index.db")
-    assert known(tmp_path / "index.db", 1) == [written]
+def test_feedback_on_an_entry_is_read_back_unchanged(tmp_path: Path) -> None:
+    written = make_feedback(by="ada")
+    write(make_tree(written, make_feedback(2)), tmp_path / "index.db")
+    assert read_feedback(tmp_path / "index.db", 1) == [written]
 
 
-def test_a_file_that_changes_or_goes_takes_its_rows_with_it(tmp_path: Path) -> None:
+def test_rows_of_a_changed_or_removed_file_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
-    write(make_tree(said(kind="confirmed")), path)
-    tree = make_tree(said(kind="rejected"))
+    write(make_tree(make_feedback(kind="confirmed")), path)
+    tree = make_tree(make_feedback(kind="rejected"))
     write(tree, path)
-    assert [one.kind for one in known(path, 1)] == ["rejected"]
-    assert tree.asked == [[FIRST]]
+    assert [event.kind for event in read_feedback(path, 1)] == ["rejected"]
+    assert tree.requests == [[FIRST]]
     del tree.files[FIRST]
     write(tree, path)
-    assert known(path, 1) == []
+    assert read_feedback(path, 1) == []
 
 
-def test_files_in_any_order_of_arrival_give_the_same_bytes(tmp_path: Path) -> None:
-    tree = make_tree(said(), said(2))
-    tree.files[SECOND] = make_loaded(SECOND, feedback=((1, said(ref="pr:2")),))
-    late = make_tree(said(ref="pr:2"), path=SECOND)
-    write(late, tmp_path / "late.db")
+def test_any_order_of_adding_files_gives_the_same_bytes(tmp_path: Path) -> None:
+    tree = make_tree(make_feedback(), make_feedback(2))
+    tree.files[SECOND] = make_loaded(SECOND, feedback=((1, make_feedback(ref="pr:2")),))
+    second_tree = make_tree(make_feedback(ref="pr:2"), path=SECOND)
+    write(second_tree, tmp_path / "late.db")
     for name in ("one", "late"):
         with open_index(tmp_path / f"{name}.db") as index:
             sync(index, tree.oids, tree.load)
@@ -96,11 +100,9 @@ ALTERED: dict[str, tuple[str, tuple[str, int]]] = {
 
 
 @pytest.mark.parametrize("what", ALTERED)
-def test_an_altered_row_is_named_and_the_index_that_holds_it_is_not_used(
-    tmp_path: Path, what: str
-) -> None:
+def test_an_altered_row_is_reported_and_its_index_is_not_used(tmp_path: Path, what: str) -> None:
     statement, place = ALTERED[what]
-    path, tree = tmp_path / "index.db", make_tree(said(), said(2))
+    path, tree = tmp_path / "index.db", make_tree(make_feedback(), make_feedback(2))
     write(tree, path)
     connection = connect(path)
     connection.execute(statement)
@@ -111,13 +113,13 @@ def test_an_altered_row_is_named_and_the_index_that_holds_it_is_not_used(
     assert differences(path, tree) == []
 
 
-def test_a_row_that_cannot_be_read_back_is_damage_and_heals(tmp_path: Path) -> None:
-    tree = make_tree(said())
+def test_an_unreadable_row_is_damage_and_repaired(tmp_path: Path) -> None:
+    tree = make_tree(make_feedback())
     with open_index(tmp_path / "index.db") as index:
         sync(index, tree.oids, tree.load)
         index.connection.execute("UPDATE feedback SET kind = 'praised'")
-        found = list_feedback(index, [make_id(1)])
-        assert found == [(said(), 1)]
+        counted = list_feedback(index, [make_id(1)])
+        assert counted == [(make_feedback(), 1)]
 
 
 kinds = st.sampled_from(["confirmed", "corrected", "rejected", "undone", "ignored"])
@@ -132,24 +134,25 @@ events = st.builds(
 
 
 @given(st.lists(events, max_size=25))
-def test_of_some_entries_the_index_gives_what_all_of_the_feedback_gives(
-    told: list[Feedback],
+def test_feedback_for_some_entries_equals_that_in_all_feedback(
+    feedback: list[Feedback],
 ) -> None:
-    tree = make_tree(*told[::2])
-    tree.files[SECOND] = make_loaded(SECOND, feedback=tuple((1, one) for one in told[1::2]))
-    asked = [make_id(1), make_id(2)]
+    tree = make_tree(*feedback[::2])
+    tree.files[SECOND] = make_loaded(SECOND, feedback=tuple((1, event) for event in feedback[1::2]))
+    ids = [make_id(1), make_id(2)]
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        found = list_feedback(index, asked)
-    shares = {job_of(one): count for one, count in found if one.kind == "ignored"}
-    expected = compute_utilities(told)
-    some = compute_utilities_of_entries([one for one, _ in found], shares)
-    assert some == {entry: expected[entry] for entry in asked if entry in expected}
+        counted = list_feedback(index, ids)
+    shares = {make_work_key(event): count for event, count in counted if event.kind == "ignored"}
+    expected = compute_utilities(feedback)
+    of_some_entries = compute_utilities_of_entries([event for event, _ in counted], shares)
+    assert of_some_entries == {entry: expected[entry] for entry in ids if entry in expected}
 
 
-def test_a_reference_that_spells_a_name_and_a_time_is_another_job() -> None:
+def test_a_reference_that_looks_like_author_and_time_is_another_job() -> None:
     tree = make_tree(
-        said(1, "ignored", ref="", by="ada"), said(2, "ignored", ref=f"ada\n{WHEN.isoformat()}")
+        make_feedback(1, "ignored", ref="", by="ada"),
+        make_feedback(2, "ignored", ref=f"ada\n{WHEN.isoformat()}"),
     )
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
@@ -157,11 +160,11 @@ def test_a_reference_that_spells_a_name_and_a_time_is_another_job() -> None:
 
 
 def count_steps(files: int) -> int:
-    """How many hundred steps the database takes to tell what was said, where all files tell of one job."""
+    """Return how many hundred database steps reading takes if all files are about one job."""
     tree = Tree({"MEMORY.md": (make_entry(1),)})
     for name in (f".memory/episodes/2026-11/pr-{number}.md" for number in range(files)):
         tree.files[name] = make_loaded(
-            name, feedback=tuple((1, said(number, "ignored")) for number in range(10))
+            name, feedback=tuple((1, make_feedback(number, "ignored")) for number in range(10))
         )
     steps = 0
 
@@ -177,25 +180,25 @@ def count_steps(files: int) -> int:
     return steps
 
 
-def test_a_job_is_counted_once_however_many_files_tell_of_it() -> None:
+def test_a_job_is_counted_once_for_any_number_of_files() -> None:
     assert count_steps(80) < 3 * count_steps(40)
 
 
-def test_a_text_of_anybody_does_no_harm_to_the_query() -> None:
-    odd = said(ref="'; DROP TABLE feedback; --", by='"\x1b[2J')
+def test_any_text_is_safe_in_the_query() -> None:
+    odd = make_feedback(ref="'; DROP TABLE feedback; --", by='"\x1b[2J')
     tree = make_tree(odd)
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         assert list_feedback(index, [make_id(1), "' OR 1"]) == [(odd, 1)]
 
 
-def test_the_rows_are_those_of_a_fresh_build_after_any_edit(tmp_path: Path) -> None:
+def test_after_any_edit_the_rows_equal_those_of_a_fresh_build(tmp_path: Path) -> None:
     edits: list[Callable[[], Tree]] = [
-        lambda: make_tree(said(), said(2)),
-        lambda: make_tree(said(2), said()),
-        lambda: make_tree(said(2), path=SECOND),
+        lambda: make_tree(make_feedback(), make_feedback(2)),
+        lambda: make_tree(make_feedback(2), make_feedback()),
+        lambda: make_tree(make_feedback(2), path=SECOND),
     ]
     for edit in edits:
         write(edit(), tmp_path / "index.db")
         assert differences(tmp_path / "index.db", edit()) == []
-    assert known(tmp_path / "index.db", 2) == [said(2)]
+    assert read_feedback(tmp_path / "index.db", 2) == [make_feedback(2)]

@@ -1,4 +1,4 @@
-"""How common words are, and how little a repetition counts."""
+"""Tests of term frequency: how common words are, and how little a repetition counts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENTRIES = (
 )
 
 
-def test_entries_are_counted_once_each_by_their_stems_and_parts() -> None:
+def test_each_entry_counts_once_for_its_stems_and_parts() -> None:
     tree = Tree({"MEMORY.md": ENTRIES})
     with open_index(None) as index:
         assert count_entries(index) == 0
@@ -26,15 +26,15 @@ def test_entries_are_counted_once_each_by_their_stems_and_parts() -> None:
         assert (count_entries(index), counts) == (3, [1, 1, 1, 1, 0])
 
 
-def test_two_words_of_the_task_count_more_than_one_that_is_repeated() -> None:
+def test_two_words_of_the_task_count_more_than_a_repeated_word() -> None:
     often = make_entry(1, title="Retry, retry, retry, retry and retry once more")
     both = make_entry(2, title="Retry the charge when the gateway answers late")
     noise = [
         make_entry(n, title=f"Charge number {n} is booked and nothing else is said here")
         for n in range(3, 7)
     ]
-    rest = [make_entry(n, title=f"Something else {n}") for n in range(7, 40)]
-    tree = Tree({"MEMORY.md": (often, both, *noise, *rest)})
+    others = [make_entry(n, title=f"Something else {n}") for n in range(7, 40)]
+    tree = Tree({"MEMORY.md": (often, both, *noise, *others)})
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
         best, second, *_ = search(index, ("retry", "charge"))

@@ -1,4 +1,4 @@
-"""Several lanes, one relevance."""
+"""Tests of fusing the scores of several lanes into one relevance."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_lane_of_cosines_below_zero_keeps_its_order() -> None:
     assert order(normalize_scores({A: -0.9, B: -0.1, C: -0.5})) == [B, C, A]
 
 
-def test_of_two_places_that_words_find_the_second_is_not_worth_nothing() -> None:
+def test_the_last_of_two_lexical_matches_has_a_relevance_above_zero() -> None:
     mixed = blend_scores({A: 10.0, B: 20.0}, {A: 0.31, B: 0.30}, weight=0.4)
     assert mixed[A] == pytest.approx(0.6 * 0.5 + 0.4)
     assert mixed[B] == pytest.approx(0.6)
 
 
-def test_the_blend_takes_each_lane_by_its_own_range(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_blend_normalises_each_lane_by_its_range(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memory_ci.search.rank.FEW_SCORES", 0)
     mixed = blend_scores({A: 10.0, B: 20.0}, {A: 0.31, C: 0.30}, weight=0.4)
     assert mixed[B] == pytest.approx(0.6)
@@ -50,16 +50,14 @@ def test_the_blend_takes_each_lane_by_its_own_range(monkeypatch: pytest.MonkeyPa
     assert 0 < mixed[C] < 0.001
 
 
-def test_the_weight_moves_the_blend_from_one_lane_to_the_other() -> None:
+def test_the_weight_shifts_the_blend_between_lanes() -> None:
     lexical, vectors = {A: 2.0, B: 1.0}, {A: 0.1, B: 0.9}
     assert order(blend_scores(lexical, vectors, weight=0.3))[0] == A
     assert order(blend_scores(lexical, vectors, weight=0.7))[0] == B
 
 
 @given(lexical=LANES, vectors=LANES)
-def test_everything_found_has_a_relevance_that_is_a_number(
-    lexical: EntryScores, vectors: EntryScores
-) -> None:
+def test_every_match_has_a_finite_relevance(lexical: EntryScores, vectors: EntryScores) -> None:
     cosines = {place: max(-1.0, min(score, 1.0)) for place, score in vectors.items()}
     fused = fuse_scores(lexical, cosines)
     assert fused.keys() == {*lexical, *vectors}
@@ -67,6 +65,6 @@ def test_everything_found_has_a_relevance_that_is_a_number(
 
 
 @pytest.mark.parametrize("broken", [math.nan, math.inf, -math.inf])
-def test_a_score_that_is_no_number_counts_least(broken: float) -> None:
+def test_a_score_that_is_not_a_number_counts_least(broken: float) -> None:
     assert order(normalize_scores({A: broken, B: 0.5}))[0] == B
     assert order(blend_scores({A: broken, B: 0.5, C: 0.1}, {C: 0.5}))[-1] == A

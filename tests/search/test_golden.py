@@ -1,4 +1,4 @@
-"""Golden queries derived from entries."""
+"""Tests of golden queries, which are derived from entries."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ENTRY = make_entry(
 
 
 def derive(*entries: Entry, paths: tuple[str, ...] = ()) -> dict[str, list[GoldenQuery]]:
-    found: dict[str, list[GoldenQuery]] = {}
+    queries: dict[str, list[GoldenQuery]] = {}
     for golden in derive_golden(entries, lambda _: paths):
-        found.setdefault(golden.kind, []).append(golden)
-    return found
+        queries.setdefault(golden.kind, []).append(golden)
+    return queries
 
 
-def test_each_entry_is_asked_by_its_title() -> None:
+def test_each_entry_has_a_query_with_its_title() -> None:
     assert derive(ENTRY)["title"] == [
         GoldenQuery(query=ENTRY.title, relevant=(make_id(1),), kind="title")
     ]
@@ -35,12 +35,14 @@ def test_a_paraphrase_lacks_the_rarest_word_of_the_title_and_takes_words_of_the_
     assert paraphrase.relevant == (make_id(1),)
 
 
-def test_a_cited_file_is_asked_only_if_the_entry_speaks_of_it() -> None:
+def test_a_cited_file_has_a_query_only_if_the_entry_mentions_it() -> None:
     (path,) = derive(ENTRY, paths=("src/pay.py", "src/other.py"))["path"]
     assert path.query == "Change src/pay.py"
 
 
-def test_tasks_of_other_trades_have_no_answer_and_those_that_memory_knows_are_left_out() -> None:
+def test_foreign_tasks_have_no_answer_and_tasks_that_memory_contains_are_left_out() -> None:
     assert [golden.relevant for golden in derive(ENTRY)["foreign"]] == [()] * len(FOREIGN_TASKS)
-    known = {golden.query for golden in derive(make_entry(1, title=FOREIGN_TASKS[0]))["foreign"]}
-    assert known == set(FOREIGN_TASKS[1:])
+    foreign_tasks = {
+        golden.query for golden in derive(make_entry(1, title=FOREIGN_TASKS[0]))["foreign"]
+    }
+    assert foreign_tasks == set(FOREIGN_TASKS[1:])

@@ -1,4 +1,4 @@
-"""The cache key says which tree an index was built from."""
+"""Tests of the cache key of an index, which identifies its tree."""
 
 from __future__ import annotations
 

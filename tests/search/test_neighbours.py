@@ -1,4 +1,4 @@
-"""Neighbours: what is like an entry by vectors or by words, and who names whom."""
+"""Tests of neighbours: entries that are similar by vectors or by words, and entries that name others."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def fill(
     sync(index, tree.oids, tree.load)
 
 
-def embed(index: Index, model_id: str = "planned:1", without: str = "") -> None:
-    """Give each entry the vector of the first word of its title."""
-    known = [place.entry for place in list_entries(index) if place.entry.title != without]
-    texts = {text_hash(entry): entry.title.split()[0] for entry in known}
+def embed_titles(index: Index, model_id: str = "planned:1", without: str = "") -> None:
+    """Store for each entry the vector of the first word of its title."""
+    entries = [place.entry for place in list_entries(index) if place.entry.title != without]
+    texts = {text_hash(entry): entry.title.split()[0] for entry in entries}
     store_vectors(
         index, model_id, tuple(texts), pack_vectors([NEAR[word] for word in texts.values()])
     )
@@ -63,35 +63,39 @@ def words(entry: Entry) -> frozenset[str]:
 
 
 def similar(index: Index, number: int, **filters: object) -> Similar:
-    (place, *_) = [one for one in list_entries(index) if one.entry.id == make_id(number)]
-    (found,) = find_similar(index, [place], words, **filters)  # type: ignore[arg-type] # named by the test
-    return found
+    (place, *_) = [
+        located for located in list_entries(index) if located.entry.id == make_id(number)
+    ]
+    (similar_entries,) = find_similar(index, [place], words, **filters)  # type: ignore[arg-type] # named by the test
+    return similar_entries
 
 
-def titles(found: Similar) -> list[str]:
-    return [near.located.entry.title for near in found.neighbours]
+def titles(similar_entries: Similar) -> list[str]:
+    return [neighbour.located.entry.title for neighbour in similar_entries.neighbours]
 
 
-def fruit(*names: str, **fields: str) -> list[Entry]:
+def make_fruit_entries(*names: str, **fields: str) -> list[Entry]:
     return [make_entry(number, title=name, **fields) for number, name in enumerate(names, start=1)]
 
 
-def test_by_vectors_the_nearest_from_four_fifths_on_are_similar_and_never_the_entry_itself(
+def test_by_vectors_entries_with_a_cosine_of_at_least_four_fifths_are_similar(
     index: Index,
 ) -> None:
-    fill(index, *fruit("apple", "brick", "plum", "away", "pear"))
-    embed(index)
-    found = similar(index, 1)
-    assert (titles(found), found.basis) == (["pear", "plum"], "vectors")
-    assert [near.weight for near in found.neighbours] == pytest.approx([0.90, 0.82], abs=0.001)
+    fill(index, *make_fruit_entries("apple", "brick", "plum", "away", "pear"))
+    embed_titles(index)
+    similar_entries = similar(index, 1)
+    assert (titles(similar_entries), similar_entries.basis) == (["pear", "plum"], "vectors")
+    assert [neighbour.weight for neighbour in similar_entries.neighbours] == pytest.approx(
+        [0.90, 0.82], abs=0.001
+    )
 
 
-def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Index) -> None:
+def test_at_most_three_are_similar_and_equal_ones_are_ordered_by_id(index: Index) -> None:
     fill(
         index, *(make_entry(number, title="apple", body=str(number)) for number in (5, 4, 3, 2, 1))
     )
-    embed(index)
-    assert [near.located.entry.id for near in similar(index, 2).neighbours] == [
+    embed_titles(index)
+    assert [neighbour.located.entry.id for neighbour in similar(index, 2).neighbours] == [
         make_id(1),
         make_id(3),
         make_id(4),
@@ -99,24 +103,24 @@ def test_at_most_three_are_similar_and_of_equal_ones_the_first_by_id(index: Inde
     assert MAX_SIMILAR == 3
 
 
-def test_a_copy_in_another_file_is_the_entry_itself_and_one_of_another_counts_once(
+def test_copies_of_the_entry_are_ignored_and_copies_of_others_count_once(
     index: Index,
 ) -> None:
-    both = fruit("apple", "pear")
+    both = make_fruit_entries("apple", "pear")
     fill(index, *both, more=both)
-    embed(index)
+    embed_titles(index)
     assert titles(similar(index, 1)) == ["pear"]
 
 
 def test_a_retired_entry_is_similar_to_nothing(index: Index) -> None:
-    fill(index, *fruit("apple", "pear"), make_entry(3, title="plum", status="retired"))
-    embed(index)
+    fill(index, *make_fruit_entries("apple", "pear"), make_entry(3, title="plum", status="retired"))
+    embed_titles(index)
     assert titles(similar(index, 1)) == ["pear"]
 
 
-def test_the_filters_of_a_search_hold(index: Index) -> None:
-    fill(index, *fruit("apple", "pear"), more=[make_entry(3, title="plum")])
-    embed(index)
+def test_the_filters_of_a_search_apply(index: Index) -> None:
+    fill(index, *make_fruit_entries("apple", "pear"), more=[make_entry(3, title="plum")])
+    embed_titles(index)
     assert titles(similar(index, 1, scopes=("project",))) == ["pear"]
     assert titles(similar(index, 1, paths=("docs/a.md",))) == ["pear"]
 
@@ -128,9 +132,12 @@ def test_without_vectors_words_are_compared(index: Index) -> None:
         make_entry(2, title="Send a key with each refund"),
         make_entry(3, title="Send an invoice"),
     )
-    found = similar(index, 1)
-    assert (titles(found), found.basis) == (["Send a key with each refund"], "words")
-    assert found.neighbours[0].weight == pytest.approx(
+    similar_entries = similar(index, 1)
+    assert (titles(similar_entries), similar_entries.basis) == (
+        ["Send a key with each refund"],
+        "words",
+    )
+    assert similar_entries.neighbours[0].weight == pytest.approx(
         jaccard({*"send key each charge".split()}, {*"send key each refund".split()})
     )
 
@@ -138,20 +145,20 @@ def test_without_vectors_words_are_compared(index: Index) -> None:
 def test_an_entry_without_a_vector_and_an_index_with_few_are_compared_by_words(
     index: Index,
 ) -> None:
-    fill(index, *fruit("apple tree", "apple trees", "brick"))
-    embed(index, without="apple tree")
+    fill(index, *make_fruit_entries("apple tree", "apple trees", "brick"))
+    embed_titles(index, without="apple tree")
     assert similar(index, 1).basis == "words"
     assert similar(index, 2).basis == "words", "a third of the entries has no vector"
 
 
-def test_of_two_models_the_one_that_knows_most_texts_is_asked(index: Index) -> None:
-    fill(index, *fruit("apple", "pear"))
-    embed(index, "a:1", without="pear")
-    embed(index, "b:1")
+def test_of_two_models_the_one_with_more_vectors_is_used(index: Index) -> None:
+    fill(index, *make_fruit_entries("apple", "pear"))
+    embed_titles(index, "a:1", without="pear")
+    embed_titles(index, "b:1")
     assert (titles(similar(index, 1)), similar(index, 1).basis) == (["pear"], "vectors")
 
 
-def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Index) -> None:
+def test_several_entries_are_compared_at_once_by_vectors_or_words(index: Index) -> None:
     fill(
         index,
         *(make_entry(number, title="apple", body=str(number)) for number in range(40)),
@@ -162,7 +169,10 @@ def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Inde
     ]
     store_vectors(index, "planned:1", texts, pack_vectors([NEAR["apple"]] * len(texts)))
     places = list_entries(index)
-    assert [one.basis for one in find_similar(index, [places[40], places[0]], words)] == [
+    assert [
+        similar_entries.basis
+        for similar_entries in find_similar(index, [places[40], places[0]], words)
+    ] == [
         "words",
         "vectors",
     ]
@@ -175,7 +185,7 @@ def test_several_entries_are_asked_about_at_once_each_by_what_it_has(index: Inde
         max_size=12,
     )
 )
-def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
+def test_by_words_exactly_the_entries_above_the_threshold_are_found(
     texts: list[frozenset[str]],
 ) -> None:
     entries = [
@@ -183,22 +193,22 @@ def test_by_words_exactly_the_entries_from_the_threshold_on_are_found(
     ]
     with open_index(None) as index:
         fill(index, *entries)
-        found = similar(index, 0)
+        similar_entries = similar(index, 0)
     alike = sorted((jaccard(texts[0], text) for text in texts[1:]), reverse=True)
-    assert [near.weight for near in found.neighbours] == [
+    assert [neighbour.weight for neighbour in similar_entries.neighbours] == [
         share for share in alike if share >= MIN_JACCARD
     ][:MAX_SIMILAR]
 
 
-def test_entries_are_found_by_id_under_the_filters_where_they_stand_first(index: Index) -> None:
-    both = fruit("apple", "pear")
+def test_entries_are_found_by_id_in_their_first_place_that_passes_the_filters(index: Index) -> None:
+    both = make_fruit_entries("apple", "pear")
     fill(index, *both, make_entry(3, status="retired"), more=both[:1])
-    found = find_by_ids(index, [make_id(1), make_id(3), make_id(9)])
-    assert {id_: place.path for id_, place in found.items()} == {make_id(1): "MEMORY.md"}
+    places_by_id = find_by_ids(index, [make_id(1), make_id(3), make_id(9)])
+    assert {id_: place.path for id_, place in places_by_id.items()} == {make_id(1): "MEMORY.md"}
     assert find_by_ids(index, [make_id(2)], types=("corrective",)) == {}
 
 
-def test_entries_that_name_others_are_listed_with_what_they_name(index: Index) -> None:
+def test_entries_that_name_others_are_listed_with_the_named_ids(index: Index) -> None:
     naming = make_entry(2, relations=(f"supports {make_id(1)}",), supersedes=(make_id(8),))
     fill(index, make_entry(1), naming, make_entry(3, status="retired", supersedes=(make_id(1),)))
     assert list_entries_with_relations(index) == [(make_id(2), naming.relations, naming.supersedes)]

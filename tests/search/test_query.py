@@ -1,4 +1,4 @@
-"""Which words of a task are asked."""
+"""Tests of the query terms of a task."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from memory_ci.search.query import Corpus, build_terms
 
 
-def test_a_task_of_one_line_is_asked_without_its_stop_words() -> None:
+def test_the_terms_of_a_one_line_task_have_no_stop_words() -> None:
     assert build_terms("When do we retry the charge?") == ("retry", "charge")
 
 
-def test_the_words_of_the_first_line_are_asked_twice() -> None:
+def test_the_words_of_the_first_line_count_twice() -> None:
     assert build_terms("Retry charges\nThe client retries, the client waits.") == (
         *("retry", "charges"),
         *("retry", "charges"),
@@ -21,11 +21,11 @@ def test_the_words_of_the_first_line_are_asked_twice() -> None:
     )
 
 
-def test_a_task_of_stop_words_only_is_asked_as_it_stands() -> None:
+def test_a_task_of_stop_words_only_keeps_them() -> None:
     assert build_terms("What did you do?") == ("what", "did", "you", "do")
 
 
-def test_identifiers_are_asked_whole_and_in_parts() -> None:
+def test_identifiers_are_searched_whole_and_in_parts() -> None:
     assert build_terms("Fix readUserName in src/http_client.py") == (
         *("fix", "readusername", "src/http_client.py"),
         *("read", "user", "name", "src", "http", "client", "py"),
@@ -37,7 +37,7 @@ def test_a_possessive_keeps_its_noun_and_a_numbered_name_its_number() -> None:
     assert set(build_terms("ask o1-preview")) == {"ask", "o1-preview", "o1", "preview"}
 
 
-def test_the_paths_at_hand_are_asked_once_beside_the_task_and_never_alone() -> None:
+def test_given_paths_count_once_and_only_together_with_a_task() -> None:
     terms = build_terms("retry twice", paths=("src/http_client.py", "src/retry.py"))
     assert terms == (
         "retry",
@@ -65,7 +65,7 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("part", LEFT_OUT)
-def test_what_is_quoted_is_not_asked(part: str) -> None:
+def test_quoted_text_is_not_searched(part: str) -> None:
     assert build_terms(f"Retry charges\n{LEFT_OUT[part]}client") == (
         "retry",
         "charges",
@@ -76,11 +76,11 @@ def test_what_is_quoted_is_not_asked(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", LEFT_OUT)
-def test_a_task_that_is_all_quotation_is_asked_as_it_stands(part: str) -> None:
+def test_a_task_that_is_only_a_quotation_is_searched(part: str) -> None:
     assert "noise" in " ".join(build_terms(LEFT_OUT[part]))
 
 
-def test_the_number_of_terms_is_bounded_and_the_frequent_ones_stay() -> None:
+def test_the_number_of_terms_is_limited_and_frequent_ones_are_kept() -> None:
     prose = " ".join(f"word{n}" for n in range(100_000))
     terms = build_terms(f"A title\n{prose[:15_000]} needle needle")
     assert len(terms) == 1 + 1 + 20
@@ -89,31 +89,31 @@ def test_the_number_of_terms_is_bounded_and_the_frequent_ones_stay() -> None:
 
 
 @given(st.text(st.characters() | st.sampled_from("`~<!->\n _.'")))
-def test_any_task_gives_terms_or_none(task: str) -> None:
+def test_any_task_is_read_without_an_error(task: str) -> None:
     terms = build_terms(task)
     assert all(terms)
     assert terms == build_terms(task)
 
 
-def test_of_a_body_the_terms_that_are_frequent_there_and_rare_in_memory_are_asked() -> None:
+def test_the_terms_of_a_body_are_frequent_in_it_and_rare_in_memory() -> None:
     df = {"client": 900, "timeout": 3, "gateway": 0}
     body = "client client client timeout timeout gateway gateway gateway gateway"
     terms = build_terms(f"Title\n{body}", Corpus(1000, lambda term: df.get(term, 1)))
     assert terms == ("title", "title", "timeout", "client"), "what no entry holds is not asked"
 
 
-def test_memory_is_asked_about_a_bounded_number_of_terms() -> None:
-    asked: list[str] = []
+def test_document_frequencies_are_read_for_a_limited_number_of_terms() -> None:
+    searched_terms: list[str] = []
 
     def df(term: str) -> int:
-        asked.append(term)
+        searched_terms.append(term)
         return 1
 
     build_terms("Title\n" + " ".join(f"word{n}" for n in range(1000)), Corpus(1000, df))
-    assert len(asked) == 60
-    asked.clear()
+    assert len(searched_terms) == 60
+    searched_terms.clear()
     build_terms("Only a title", Corpus(1000, df))
-    assert asked == []
+    assert searched_terms == []
 
 
 @pytest.mark.parametrize(
@@ -124,21 +124,21 @@ def test_memory_is_asked_about_a_bounded_number_of_terms() -> None:
         ("why does the worker die in bin", ("worker", "die", "bin")),
     ],
 )
-def test_small_words_of_another_language_are_left_out_where_a_task_is_in_it(
+def test_function_words_of_the_tasks_language_are_left_out(
     task: str, terms: tuple[str, ...]
 ) -> None:
     assert build_terms(task) == terms
 
 
-def test_words_with_many_forms_are_asked_by_their_stems() -> None:
+def test_words_with_many_forms_are_searched_by_their_stems() -> None:
     assert build_terms("удалить колонку лог") == ("удал*", "коло*", "лог")
 
 
-def test_a_very_long_word_is_read_to_its_end() -> None:
-    """A reader that looks at each pair of its letters would not end while anyone waits for it."""
+def test_a_very_long_word_is_read_in_linear_time() -> None:
+    """A reader that compares each pair of letters would not end."""
     assert build_terms("x" * 5_000_000)
 
 
-def test_a_long_word_that_no_entry_holds_is_asked_by_its_stem() -> None:
+def test_a_long_word_in_no_entry_is_searched_by_its_stem() -> None:
     held = Corpus(1000, lambda term: int(term == "charges"))
     assert build_terms("charges refunds api_keys", held)[:3] == ("charges", "refun*", "api_keys")

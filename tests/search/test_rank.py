@@ -1,4 +1,4 @@
-"""The order of matches, and the reasons given for it."""
+"""Tests of the order of matches, and of the reasons given for it."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def by_importance(entry: Any) -> float:
 BY_IMPORTANCE = Weights(prominence=by_importance)
 
 
-def test_the_more_relevant_of_two_alike_comes_first() -> None:
+def test_of_equal_entries_the_more_relevant_comes_first() -> None:
     hits = rank([make_match(1, 2.0), make_match(2, 8.0)], BY_IMPORTANCE)
     assert numbers(hits) == [2, 1]
     assert [dict(hit.factors)["relevance"] for hit in hits] == [1.0, 0.25]
 
 
-def test_the_more_prominent_of_two_alike_comes_first() -> None:
+def test_of_equal_entries_the_more_prominent_comes_first() -> None:
     assert numbers(
         rank([make_match(1, importance=0.1), make_match(2, importance=0.9)], BY_IMPORTANCE)
     ) == [2, 1]
 
 
-def test_prominence_cannot_make_up_for_relevance() -> None:
+def test_prominence_cannot_outweigh_relevance() -> None:
     weak = make_match(1, 1.0, importance=1e9)
     assert numbers(rank([weak, make_match(2, 4.0, importance=0.01)], BY_IMPORTANCE)) == [2, 1]
 
@@ -59,7 +59,7 @@ def test_the_nearer_scope_comes_first() -> None:
     assert numbers(rank(matches, BY_IMPORTANCE)) == [3, 2, 1]
 
 
-def test_memory_of_the_own_job_counts_like_that_of_the_team() -> None:
+def test_memory_of_the_current_job_counts_like_that_of_the_team() -> None:
     matches = [
         make_match(1, scope="session", where="mine"),
         make_match(2, scope="session", where="other"),
@@ -78,7 +78,7 @@ def test_an_entry_without_prominence_is_not_served() -> None:
     assert numbers(rank([make_match(1, importance=0.0), make_match(2)], BY_IMPORTANCE)) == [2]
 
 
-def test_ties_go_to_what_work_touched_and_nothing_else_does() -> None:
+def test_touched_entries_only_win_ties() -> None:
     weights = Weights(
         prominence=by_importance, touch_count=lambda entry: int(entry.id == make_id(2))
     )
@@ -86,7 +86,7 @@ def test_ties_go_to_what_work_touched_and_nothing_else_does() -> None:
     assert numbers(rank([make_match(1, 1.001), make_match(2)], weights)) == [1, 2]
 
 
-def test_ties_go_to_the_last_reinforced_and_then_to_the_lower_id() -> None:
+def test_ties_are_ordered_by_reinforcement_and_then_id() -> None:
     older, newer = date(2026, 1, 1), date(2026, 2, 1)
     matches = [
         make_match(n, last_reinforced=day)
@@ -124,7 +124,7 @@ def test_an_entry_whose_code_changed_comes_later_and_one_whose_code_is_gone_is_n
     ]
 
 
-def test_what_proved_useful_comes_first() -> None:
+def test_entries_with_a_higher_utility_come_first() -> None:
     useful = {make_id(1): 0.0, make_id(2): 1.0}
     weights = Weights(prominence=by_importance, utility=lambda entry: useful[entry.id])
     hits = rank([make_match(1), make_match(2)], weights)
@@ -132,17 +132,17 @@ def test_what_proved_useful_comes_first() -> None:
     assert numbers(hits) == [2, 1]
 
 
-def test_fused_lanes_stand_in_for_the_lexical_one() -> None:
+def test_fused_scores_replace_the_lexical_score() -> None:
     places = [Match(make_located(n, path=f"{n}.md", scope="global"), float(n)) for n in (1, 2)]
     assert numbers(rank(places, BY_IMPORTANCE, {("1.md", 1): 1.0, ("2.md", 1): 0.5})) == [1, 2]
 
 
-def test_nothing_found_is_nothing_ranked() -> None:
+def test_no_matches_give_no_hits() -> None:
     assert rank([], BY_IMPORTANCE) == []
 
 
 @pytest.mark.parametrize(("value", "factor"), [(math.nan, 0.5), (math.inf, 1.5), (1e308, 1.5)])
-def test_a_prominence_that_is_no_number_is_bounded(value: float, factor: float) -> None:
+def test_a_prominence_that_is_not_a_number_is_bounded(value: float, factor: float) -> None:
     hits = rank([make_match(1, importance=value), make_match(2, importance=1.0)], BY_IMPORTANCE)
     assert {hit.located.entry.id: dict(hit.factors)["prominence"] for hit in hits} == {
         make_id(1): factor,
@@ -166,6 +166,6 @@ def test_any_numbers_give_finite_scores_in_falling_order(pairs: list[tuple[float
 
 def test_a_duplicate_id_in_two_files_is_ordered_by_path() -> None:
     located = [make_located(1, path=path) for path in ("b.md", "a.md")]
-    hits = rank([Match(one, 1.0) for one in located], Weights(prominence=lambda _: 1.0))
+    hits = rank([Match(entry, 1.0) for entry in located], Weights(prominence=lambda _: 1.0))
     assert [hit.located.path for hit in hits] == ["a.md", "b.md"]
     assert make_entry(1) == hits[0].located.entry

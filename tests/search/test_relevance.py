@@ -1,4 +1,4 @@
-"""What counts beside BM25: letters in common, and notes side by side."""
+"""Tests of relevance beyond BM25: common letters, and adjacent notes."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ def make_match(number: int, lexical: float, title: str) -> Match:
     return Match(make_located(number, f"{number}.md", title=title), lexical)
 
 
-def relevances(task: str, *matches: Match, beside: dict[int, int] | None = None) -> list[float]:
+def relevances(
+    task: str, *matches: Match, neighbour_of: dict[int, int] | None = None
+) -> list[float]:
+    """Return the lexical relevance of each match; `neighbour_of` maps a match to an adjacent one by index."""
     places = [get_entry_place(match.located) for match in matches]
-    neighbours = {places[one]: [places[other]] for one, other in (beside or {}).items()}
+    neighbours = {
+        places[place]: [places[neighbour]] for place, neighbour in (neighbour_of or {}).items()
+    }
     lane = score_lexically(task, matches, neighbours)
     return [lane[place] for place in places]
 
 
-def test_of_two_that_words_cannot_tell_apart_the_one_with_more_letters_of_the_first_line_counts_more() -> (
-    None
-):
-    near, far = (
+def test_equal_word_scores_are_ordered_by_letters_shared_with_the_first_line() -> None:
+    near_match, far = (
         make_match(1, 2.0, "Autocompletion of paths"),
         make_match(2, 2.0, "Colours of paths"),
     )
-    one, other = relevances("complete paths\ncolours colours", near, far)
-    assert 1.4 >= one > other > 1.0
+    near_relevance, far_relevance = relevances("complete paths\ncolours colours", near_match, far)
+    assert 1.4 >= near_relevance > far_relevance > 1.0
 
 
-def test_relevance_is_the_share_of_the_best_and_at_most_as_much_as_all_letters_more() -> None:
+def test_relevance_is_relative_to_the_best_with_a_bounded_bonus_for_letters() -> None:
     assert relevances(
         "zebra", make_match(1, 4.0, "Zebra"), make_match(2, 1.0, "Lion")
     ) == pytest.approx([1.4, 0.25])
@@ -40,15 +43,15 @@ def test_relevance_is_the_share_of_the_best_and_at_most_as_much_as_all_letters_m
     assert relevances("zebra") == []
 
 
-def test_a_note_gets_a_part_of_what_the_one_beside_it_has() -> None:
-    asked, answer = make_match(1, 4.0, "Zebra"), make_match(2, 1.0, "Lion")
-    assert relevances("zebra", asked, answer, beside={1: 0}) == pytest.approx(
+def test_a_note_gets_a_part_of_the_relevance_of_its_neighbour() -> None:
+    question, answer = make_match(1, 4.0, "Zebra"), make_match(2, 1.0, "Lion")
+    assert relevances("zebra", question, answer, neighbour_of={1: 0}) == pytest.approx(
         [1.4, 0.25 + 0.3 * 1.4]
     )
 
 
 @pytest.mark.parametrize(("title", "share"), [("Zebra", 1.0), ("zebras", 0.75), ("", 0.0)])
-def test_letters_are_those_of_words_with_their_edges(title: str, share: float) -> None:
+def test_letter_pairs_include_the_edges_of_words(title: str, share: float) -> None:
     assert measure_gram_share("a zebra", [make_entry(1, title=title, body="")]) == share
     assert (
         measure_gram_share(

@@ -1,4 +1,4 @@
-"""What a query finds, and what it may not."""
+"""Tests of searching the index: matches, filters and limits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tests.search.trees import Tree, make_loaded, make_tree
 
 @pytest.fixture(scope="module")
 def index() -> Iterator[Index]:
-    """One entry for each scope and status; all speak of retries."""
+    """Yield an index with an entry for each scope and status, all about retries."""
     tree = Tree(
         {
             "MEMORY.md": (
@@ -61,7 +61,7 @@ Fill = Callable[..., Index]
 
 @pytest.fixture
 def filled() -> Iterator[Fill]:
-    """`filled(*entries)`: an index of one project file that holds them."""
+    """Yield a function: `filled(*entries)` returns an index of one project file with the entries."""
     with ExitStack() as stack:
 
         def fill(*entries: Entry) -> Index:
@@ -77,7 +77,7 @@ def numbers(index: Index, terms: Sequence[str], depth: int = 200) -> list[int]:
 
 
 def test_a_needle_among_500_entries_comes_first_and_has_the_highest_score(filled: Fill) -> None:
-    """bm25() is negative and lower is better: normalised the wrong way round, the needle comes last."""
+    """bm25() is negative and lower is better: normalised in the wrong direction, the needle would be last."""
     hay = [
         make_entry(n, title=f"Retry note {n}", body="about many other things " * (1 + n % 7))
         for n in range(500)
@@ -97,7 +97,7 @@ def test_equal_scores_are_in_order_of_id(filled: Fill) -> None:
     ) == [1, 2]
 
 
-def test_any_one_term_is_enough(filled: Fill) -> None:
+def test_one_matching_term_is_enough(filled: Fill) -> None:
     index = filled(make_entry(1, title="retry"), make_entry(2, title="charge"))
     assert numbers(index, ["retry", "charge", "nowhere"]) == [1, 2]
 
@@ -114,7 +114,7 @@ def test_a_repeated_term_counts_more(filled: Fill) -> None:
     "term",
     [",", "'", ":", "-", ".", "AND", '"', 'a"b', "NEAR(", "a\0b", "\0", "*", "\U0001f600", ""],
 )
-def test_signs_and_operators_are_words_like_any_other(index: Index, term: str) -> None:
+def test_signs_and_operators_of_fts_are_searched_as_words(index: Index, term: str) -> None:
     assert search(index, [term]) == []
     assert numbers(index, [term, "retry", term]) == numbers(index, ["retry"])
 
@@ -124,11 +124,11 @@ def test_signs_and_operators_are_words_like_any_other(index: Index, term: str) -
         st.text(st.characters() | st.sampled_from("\"'*():^-+\0\ud800"), max_size=20), max_size=5
     )
 )
-def test_any_strings_are_a_legal_query(index: Index, terms: list[str]) -> None:
+def test_any_strings_are_a_valid_query(index: Index, terms: list[str]) -> None:
     assert search(index, [*terms, "retry"])
 
 
-def test_thousands_of_terms_are_a_legal_query(index: Index) -> None:
+def test_thousands_of_terms_are_a_valid_query(index: Index) -> None:
     assert numbers(index, [f"word{n}" for n in range(5000)] + ["retry"]) == numbers(
         index, ["retry"]
     )
@@ -203,31 +203,31 @@ FILTERS: list[Filters] = [
 ]
 
 
-@pytest.mark.parametrize("asked", FILTERS, ids=str)
-def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_one(
-    asked: Filters,
+@pytest.mark.parametrize("filters", FILTERS, ids=str)
+def test_60_strong_filtered_rows_do_not_hide_the_only_valid_row(
+    filters: Filters,
 ) -> None:
-    """So each filter is in SQL, before the limit."""
+    """So each filter must be in the SQL, before the limit."""
     strong = [make_entry(n, title="retry retry retry", **WRONG) for n in range(60)]
     weak = make_entry(
         99, title="a retry is mentioned in passing", body="other words " * 30, **RIGHT
     )
     tree = Tree()
-    elsewhere = ScopeOf("session", "theirs") if "session" in asked else ScopeOf("team", "src")
+    elsewhere = ScopeOf("session", "theirs") if "session" in filters else ScopeOf("team", "src")
     tree.files = {
         "strong.md": make_loaded("strong.md", *strong, scope=elsewhere),
         "weak.md": make_loaded("weak.md", weak, scope=ScopeOf("session", "mine")),
     }
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        assert [match.located.entry for match in search(index, ["retry"], depth=5, **asked)] == [
+        assert [match.located.entry for match in search(index, ["retry"], depth=5, **filters)] == [
             weak
         ]
-        assert [located.entry for located in list_entries(index, **asked)] == [weak]
+        assert [located.entry for located in list_entries(index, **filters)] == [weak]
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected"),
+    ("filters", "expected"),
     [
         ({}, {1, 2}),
         ({"session": None}, {1, 2}),
@@ -236,8 +236,8 @@ def test_60_strong_rows_of_the_wrong_kind_do_not_hide_the_only_row_of_the_right_
         ({"session": None, "all_sessions": False}, set()),
     ],
 )
-def test_what_another_session_learned_is_seen_only_on_demand(
-    asked: Filters, expected: set[int]
+def test_entries_of_another_session_are_found_only_on_request(
+    filters: Filters, expected: set[int]
 ) -> None:
     tree = Tree()
     for number, job in ((1, "mine"), (2, "theirs")):
@@ -247,11 +247,13 @@ def test_what_another_session_learned_is_seen_only_on_demand(
     tree.files["MEMORY.md"] = make_loaded("MEMORY.md", make_entry(3, title="Retry"))
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        found = {int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], **asked)}
-    assert found == expected | {3}
+        numbers_found = {
+            int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], **filters)
+        }
+    assert numbers_found == expected | {3}
 
 
-def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_interval(
+def test_an_entry_without_an_end_is_valid_and_without_a_date_is_in_no_interval(
     filled: Fill,
 ) -> None:
     index = filled(
@@ -274,11 +276,13 @@ def test_what_does_not_say_when_it_ends_is_valid_and_when_it_occurred_is_in_no_i
         (["src/apis/client.py", "SRC/API/x.py", "src/ap"], set()),
     ],
 )
-def test_team_entries_count_only_where_the_work_is(
+def test_team_entries_are_found_only_for_paths_in_their_directory(
     index: Index, paths: list[str] | None, expected: set[int]
 ) -> None:
-    found = {int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], paths=paths)}
-    assert found == {1, 3, 7} | expected
+    numbers_found = {
+        int(match.located.entry.id[:8], 16) for match in search(index, ["retry"], paths=paths)
+    }
+    assert numbers_found == {1, 3, 7} | expected
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(2, 2), (0, 1), (-1, 1), (10**30, 20)])
@@ -288,7 +292,7 @@ def test_a_depth_out_of_range_is_clamped(filled: Fill, depth: int, expected: int
 
 
 @pytest.mark.parametrize("importance", [math.nan, math.inf, -1.0])
-def test_an_importance_that_is_no_number_does_not_end_the_search(
+def test_an_importance_that_is_not_a_number_does_not_stop_the_search(
     filled: Fill, importance: float
 ) -> None:
     index = filled(make_entry(1, title="same", importance=importance), make_entry(2, title="same"))
@@ -296,7 +300,7 @@ def test_an_importance_that_is_no_number_does_not_end_the_search(
     assert repr(list_entries(index)[0].entry.importance) == repr(importance)
 
 
-def test_entries_are_listed_in_order_of_path_and_line_and_filtered_on_demand(index: Index) -> None:
+def test_entries_are_listed_by_path_and_line_and_optionally_filtered(index: Index) -> None:
     listed = [(located.path, located.line) for located in list_entries(index)]
     assert listed == sorted(listed)
     assert len(listed) == 7
@@ -306,7 +310,7 @@ def test_entries_are_listed_in_order_of_path_and_line_and_filtered_on_demand(ind
     assert [located.entry.id for located in corrections] == [make_id(3)]
 
 
-def test_prose_and_findings_are_kept_with_their_lines() -> None:
+def test_prose_and_findings_are_stored_with_their_lines() -> None:
     tree = make_tree()
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
@@ -339,15 +343,13 @@ def test_prose_and_findings_are_kept_with_their_lines() -> None:
         ("Docker容器重启会丢日志", "why does docker lose logs"),
     ],
 )
-def test_a_text_without_blanks_is_found_by_a_part_of_it(
-    filled: Fill, title: str, task: str
-) -> None:
+def test_a_text_without_blanks_is_found_by_its_parts(filled: Fill, title: str, task: str) -> None:
     index = filled(make_entry(1, title=title), make_entry(2, title="代码风格"))
-    found = search(index, build_terms(task))
-    assert [match.located.entry.id for match in found] == [make_id(1)]
+    matches = search(index, build_terms(task))
+    assert [match.located.entry.id for match in matches] == [make_id(1)]
     assert (
         measure_coverage(
-            [found[0].located.entry],
+            [matches[0].located.entry],
             build_terms(task),
             Corpus(2, partial(count_entries_with_term, index)),
         )
@@ -361,44 +363,44 @@ def test_a_word_of_two_of_three_entries_finds_both(filled: Fill) -> None:
         make_entry(2, title="Retries live in the client"),
         make_entry(3, title="Amounts are integers"),
     )
-    found = search(index, ["client"])
-    assert [match.located.entry.id for match in found] == [make_id(2), make_id(1)]
-    assert min(match.lexical for match in found) > 1.0
+    matches = search(index, ["client"])
+    assert [match.located.entry.id for match in matches] == [make_id(2), make_id(1)]
+    assert min(match.lexical for match in matches) > 1.0
 
 
-def test_a_large_memory_is_searched_as_sqlite_does(filled: Fill) -> None:
+def test_scores_of_a_large_memory_equal_those_of_sqlite(filled: Fill) -> None:
     entries = [
         make_entry(number, title=f"Word{number % 3} and word{number % 7}")
         for number in range(1, 31)
     ]
     index = filled(*entries)
-    (found, *_) = search(index, ["word0", "word1"])
+    (best, *_) = search(index, ["word0", "word1"])
     score = "-bm25(entries_fts, 4, 4, 4, 2) AS score"
     sql = f"SELECT {score} FROM entries_fts WHERE entries_fts MATCH ? ORDER BY score DESC LIMIT 1"  # noqa: S608
     assert index.read(sql, ('"word0" OR "word1"',), lambda row: row[0]) == [
-        pytest.approx(found.lexical)
+        pytest.approx(best.lexical)
     ]
 
 
-def test_terms_weigh_in_a_small_memory_what_they_would_in_one_of_least_size(filled: Fill) -> None:
+def test_terms_in_a_small_memory_weigh_as_in_one_of_the_minimal_size(filled: Fill) -> None:
     index = filled(make_entry(1, title="Retry with a key"), make_entry(2, title="Retry at once"))
     held_by_one, held_by_both = (search(index, [term])[0].lexical for term in ("key", "retry"))
     ratio = math.log((20 - 2 + 0.5) / 2.5) / math.log((20 - 1 + 0.5) / 1.5)
     assert held_by_both / held_by_one == pytest.approx(ratio, rel=0.1)
 
 
-def test_a_query_makes_no_text_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[str] = []
+def test_a_query_does_not_rebuild_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    built_texts: list[str] = []
 
     def note_parts(title: str, body: str) -> str:
-        made.append(title)
+        built_texts.append(title)
         return rows.hidden_parts(title, body)
 
     functions = (("hidden_parts", 2, note_parts), ("cited", 1, rows.cited))
-    monkeypatch.setattr(database, "FUNCTIONS", functions)
+    monkeypatch.setattr(database, "SQL_FUNCTIONS", functions)
     tree = Tree({"MEMORY.md": tuple(make_entry(n, title=f"Retry {n}") for n in range(1, 30))})
     with open_index(None) as index:
         sync(index, tree.oids, tree.load)
-        made.clear()
+        built_texts.clear()
         assert search(index, ["retry"])
-    assert made == []
+    assert built_texts == []

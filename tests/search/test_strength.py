@@ -1,4 +1,4 @@
-"""Whether memory speaks of what was asked."""
+"""Tests of strength: whether memory has entries about the task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memory_ci.search.strength import (
 from tests.make import make_entry, make_located
 
 RARE = Corpus(1000, lambda term: 3)
-"""A corpus in which every word is as rare as any other."""
+"""A corpus in which all words are equally rare."""
 
 
 def make_matches(*titles: str) -> list[Match]:
@@ -33,45 +33,43 @@ def make_matches(*titles: str) -> list[Match]:
         ("Colours of the flag", "MISS"),
     ],
 )
-def test_the_verdict_is_how_much_of_the_task_the_best_entry_speaks_of(
-    title: str, expected: str
-) -> None:
+def test_the_strength_is_the_share_of_the_task_in_the_best_entry(title: str, expected: str) -> None:
     assert (
         measure_strength(make_matches(title), build_terms("retry failed charge"), RARE) == expected
     )
 
 
-def test_a_raw_score_however_high_is_no_hit() -> None:
+def test_a_high_raw_score_alone_is_not_a_hit() -> None:
     lonely = [Match(make_located(1, title="Colours of the flag"), 1e9)]
     assert measure_strength(lonely, build_terms("retry failed charge"), RARE) == "MISS"
 
 
-def test_nothing_found_or_nothing_asked_is_a_miss() -> None:
+def test_no_match_or_an_empty_task_is_a_miss() -> None:
     assert measure_strength([], ("retry",), RARE) == "MISS"
     assert measure_strength(make_matches("Retry"), (), RARE) == "MISS"
 
 
-def near(task: str, title: str, total: int = 1000) -> bool:
+def is_near_title(task: str, title: str, total: int = 1000) -> bool:
     return measure_margin(task, make_matches(title), build_terms(task), Corpus(total, RARE.df)) >= 0
 
 
-def test_what_shares_a_word_with_a_task_is_not_close_to_it() -> None:
+def test_an_entry_that_shares_one_word_is_not_near_the_task() -> None:
     task = "retry failed charge of the customer"
-    assert near(task, "Retry the charge with a key")
-    assert not near(task, "Retry the upload")
-    assert near("retry charge of the customer", "Retry the file", SMALL_MEMORY - 1)
-    assert not near("retry charge of the customer", "Retry the file")
+    assert is_near_title(task, "Retry the charge with a key")
+    assert not is_near_title(task, "Retry the upload")
+    assert is_near_title("retry charge of the customer", "Retry the file", SMALL_MEMORY - 1)
+    assert not is_near_title("retry charge of the customer", "Retry the file")
     assert measure_margin(task, [], build_terms(task), RARE) < 0
 
 
 def test_a_task_that_names_two_things_is_near_to_each() -> None:
     first, second = "number the invoices of each tenant", "wait between two uploads of a report"
-    assert not near(f"{second} and then {first}".replace(" and", ""), "Number invoices")
-    assert near(f"{second}; {first}", "Number invoices")
-    assert near(f"{second}, {first}", "Number invoices")
+    assert not is_near_title(f"{second} and then {first}".replace(" and", ""), "Number invoices")
+    assert is_near_title(f"{second}; {first}", "Number invoices")
+    assert is_near_title(f"{second}, {first}", "Number invoices")
 
 
-def test_at_most_ten_are_given_none_of_them_far_behind_and_what_is_exempt_besides() -> None:
+def test_at_most_ten_near_entries_are_kept_in_addition_to_exempt_ones() -> None:
     hits = [Hit(make_located(n), 1.0 - n / 100, ()) for n in range(1, 13)] + [
         Hit(make_located(13), 0.4, ())
     ]
@@ -111,7 +109,7 @@ def test_an_inflected_or_accented_word_is_the_same_word(word: str) -> None:
     assert measure_coverage([make_entry(1, title=f"it {word}")], ("retry",), RARE) == 1.0
 
 
-def test_a_word_that_only_begins_alike_is_another_word() -> None:
+def test_a_word_with_the_same_beginning_is_another_word() -> None:
     assert measure_coverage([make_entry(1, title="internationalisation")], ("inter",), RARE) == 0.0
 
 
@@ -122,7 +120,7 @@ def test_the_third_best_entry_still_counts_and_the_fourth_does_not() -> None:
     assert measure_strength(make_matches(*noise, "Retry charge"), terms, RARE) == "MISS"
 
 
-def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_are_there() -> None:
+def test_in_a_small_memory_a_missing_word_does_not_outweigh_matching_ones() -> None:
     corpus = Corpus(2, lambda term: 0 if term == "overnight" else 2)
     assert (
         measure_strength(make_matches("Retry charges"), ("retry", "charges", "overnight"), corpus)
@@ -130,7 +128,7 @@ def test_in_a_small_memory_a_word_that_is_missing_does_not_outweigh_those_that_a
     )
 
 
-def test_what_most_entries_hold_opens_no_floor() -> None:
+def test_a_word_in_most_entries_counts_only_as_the_whole_task() -> None:
     matches = make_matches("Retry the flask upload", "Charge with flask", "Sign flask cookies")
     common = Corpus(5, lambda term: 4 if term == "flask" else 1)
     assert measure_margin("flask", matches, build_terms("flask"), common) >= 0, (
@@ -151,7 +149,7 @@ def test_what_most_entries_hold_opens_no_floor() -> None:
     )
 
 
-def test_pairs_of_letters_that_cross_two_words_weigh_half() -> None:
+def test_letter_pairs_across_two_words_weigh_half() -> None:
     terms = build_terms("缓存过期")  # two words, and the pair between them, which no entry holds
     corpus = Corpus(1000, lambda term: 0 if term == "存过" else 3)
     matches = make_matches("缓存", "过期")

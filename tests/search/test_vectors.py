@@ -1,4 +1,4 @@
-"""The vector lane: what is kept of a model, what is near, and what is said when something is missing."""
+"""Tests of the vector lane: stored vectors, nearest entries, and messages if something is missing."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ FRUIT = {
 
 
 class Planned:
-    """An embedder that knows the vectors of the texts that begin with these words; it remembers what it was asked."""
+    """An embedder with fixed vectors for texts that begin with these words; it keeps its requests."""
 
     def __init__(
-        self, known: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1"
+        self, vectors: Mapping[str, Sequence[float]] = FRUIT, model_id: str = "planned:1"
     ) -> None:
         self.model_id = model_id
-        self.known = known
-        self.asked: list[tuple[Purpose, int]] = []
+        self.known = vectors
+        self.requests: list[tuple[Purpose, int]] = []
         self.fault: Callable[[Purpose], str] = lambda _: ""
 
     def embed(self, texts: Sequence[str], purpose: Purpose = "entry") -> Vectors:
-        self.asked.append((purpose, len(texts)))
+        self.requests.append((purpose, len(texts)))
         if words := self.fault(purpose):
             raise make_embedder_error("planned", words)
         return pack_vectors([self.known[text.split()[0]] for text in texts])
@@ -85,7 +85,7 @@ def kept_titles(index: Index, model_id: str = "planned:1") -> set[str]:
     }
 
 
-def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
+def test_the_nearest_entries_come_first_with_their_cosine(index: Index) -> None:
     fill(index, "brick", "apple", "pear", "away")
     answer = search_vectors(index, Planned(), "apple")
     assert titles(answer) == ["apple", "pear", "brick", "away"]
@@ -94,15 +94,17 @@ def test_the_nearest_come_first_with_their_cosine(index: Index) -> None:
     assert answer.reason == ""
 
 
-def test_what_was_embedded_once_is_not_embedded_again(index: Index) -> None:
+def test_stored_vectors_are_not_computed_again(index: Index) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
     search_vectors(index, embedder, "brick")
     search_vectors(index, embedder, "apple")
-    assert embedder.asked == [("query", 1), ("entry", 2), ("query", 1)]
+    assert embedder.requests == [("query", 1), ("entry", 2), ("query", 1)]
 
 
-def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index) -> None:
+def test_a_vector_is_kept_when_an_entry_moves_and_removed_when_its_text_changes(
+    index: Index,
+) -> None:
     fill(index, "apple", "pear")
     embedder = Planned()
     search_vectors(index, embedder, "apple")
@@ -110,7 +112,7 @@ def test_vectors_outlive_the_move_of_an_entry_and_go_with_its_text(index: Index)
     tree = Tree({"docs/MEMORY.md": (make_entry(9, title="pear"), make_entry(8, title="brick"))})
     sync(index, tree.oids, tree.load)
     assert titles(search_vectors(index, embedder, "pear")) == ["pear", "brick"]
-    assert embedder.asked[-1] == ("entry", 1)
+    assert embedder.requests[-1] == ("entry", 1)
     (hashes,) = index.connection.execute("SELECT hashes FROM vectors").fetchone()
     assert len(hashes) == 2 * 16
 
@@ -119,7 +121,7 @@ def test_equal_texts_share_a_vector_and_are_both_found(index: Index) -> None:
     fill(index, "apple", "apple")
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
-    assert embedder.asked[-1] == ("entry", 1)
+    assert embedder.requests[-1] == ("entry", 1)
     assert [located.entry.id for located in answer.located.values()] == [
         make_entry(0).id,
         make_entry(1).id,
@@ -130,7 +132,7 @@ def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
     fill(index, *(f"apple {n}" for n in range(MAX_EMBEDDED_BY_QUERY + 1)))
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
-    assert embedder.asked == [("query", 1), ("entry", MAX_EMBEDDED_BY_QUERY)]
+    assert embedder.requests == [("query", 1), ("entry", MAX_EMBEDDED_BY_QUERY)]
     assert (
         answer.reason
         == "32 of 33 entries have vectors (`memory-ci index --vectors` embeds the rest)"
@@ -139,11 +141,11 @@ def test_a_query_embeds_what_a_few_entries_lack(index: Index) -> None:
     assert search_vectors(index, embedder, "apple").reason == ""
 
 
-def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) -> None:
+def test_with_too_few_vectors_the_embedder_is_not_called_and_the_lane_is_off(index: Index) -> None:
     fill(index, *(f"apple {n}" for n in range(MAX_EMBEDDED_BY_QUERY + 8)))
     embedder = Planned()
     answer = search_vectors(index, embedder, "apple")
-    assert embedder.asked == []
+    assert embedder.requests == []
     assert dict(answer.matches) == {}
     assert answer.reason.startswith("0 of 40 entries have vectors")
     lost = list_missing_texts(index, embedder.model_id)
@@ -151,7 +153,7 @@ def test_with_too_few_vectors_nobody_is_asked_and_the_lane_is_off(index: Index) 
     assert len(search_vectors(index, embedder, "apple").matches) == 40
 
 
-def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Index) -> None:
+def test_both_lanes_search_the_same_entries(index: Index) -> None:
     entries: list[Entry] = [
         make_entry(1, title="apple one", type="corrective"),
         make_entry(2, title="apple two", status="retired"),
@@ -166,12 +168,12 @@ def test_the_lane_looks_at_the_entries_that_the_lexical_lane_looks_at(index: Ind
         {"statuses": ("retired",)},
         {"paths": ("docs/a.md",)},
     ):
-        near = {
+        nearest_ids = {
             located.entry.id
             for located in search_vectors(index, Planned(), "apple", **filters).located.values()  # type: ignore[arg-type]
         }
         matches: list[Match] = search(index, ["apple"], **filters)  # type: ignore[arg-type]
-        assert near == {match.located.entry.id for match in matches} != set()
+        assert nearest_ids == {match.located.entry.id for match in matches} != set()
 
 
 def test_depth_is_counted_after_the_filter(index: Index) -> None:
@@ -183,23 +185,23 @@ def test_depth_is_counted_after_the_filter(index: Index) -> None:
     assert len(search_vectors(index, Planned(), "apple", depth=0).matches) == 1
 
 
-def test_another_model_sees_no_vector_of_the_first(index: Index) -> None:
+def test_vectors_of_another_model_are_ignored(index: Index) -> None:
     fill(index, "apple", "pear")
     search_vectors(index, Planned(), "apple")
-    other = Planned({word: (*row, 0.0) for word, row in FRUIT.items()}, "planned:2")
-    assert find_nearest(index, other.embed(["apple"]), "planned:2") == Nearest((), 0, 2)
-    assert search_vectors(index, other, "apple").reason == ""
+    other_model = Planned({word: (*row, 0.0) for word, row in FRUIT.items()}, "planned:2")
+    assert find_nearest(index, other_model.embed(["apple"]), "planned:2") == Nearest((), 0, 2)
+    assert search_vectors(index, other_model, "apple").reason == ""
     assert kept_titles(index, "planned:1") == kept_titles(index, "planned:2") == {"apple", "pear"}
 
 
-def test_a_model_that_changed_its_dimension_starts_anew(index: Index) -> None:
+def test_vectors_of_another_dimension_are_computed_again(index: Index) -> None:
     fill(index, "apple", "pear")
     search_vectors(index, Planned(), "apple")
     changed = Planned({word: (*row, 0.0) for word, row in FRUIT.items()})
     assert find_nearest(index, changed.embed(["apple"]), "planned:1") == Nearest((), 0, 2)
     answer = search_vectors(index, changed, "apple")
     assert (titles(answer), answer.reason) == (["apple", "pear"], "")
-    assert changed.asked[-1] == ("entry", 2)
+    assert changed.requests[-1] == ("entry", 2)
 
 
 @pytest.mark.parametrize("word", ["apple", "brick"])
@@ -230,14 +232,14 @@ def test_an_embedder_that_fails_turns_the_lane_off_and_is_quoted(index: Index) -
 
 
 @pytest.mark.parametrize(("count", "is_on"), [(20, True), (4, False)])
-def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
+def test_stored_vectors_are_used_if_a_few_entries_cannot_be_embedded(
     index: Index, count: int, is_on: bool
 ) -> None:
-    known = [f"apple {n}" for n in range(count)]
-    fill(index, *known)
+    texts = [f"apple {n}" for n in range(count)]
+    fill(index, *texts)
     embedder = Planned()
     search_vectors(index, embedder, "apple")
-    fill(index, *known, "pear")
+    fill(index, *texts, "pear")
     embedder.fault = lambda purpose: "answered with status 500" if purpose == "entry" else ""
     answer = search_vectors(index, embedder, "apple")
     assert len(answer.matches) == count * is_on
@@ -246,18 +248,18 @@ def test_what_is_kept_answers_for_a_few_entries_that_cannot_be_embedded(
 
 
 @pytest.mark.parametrize("text", ["", " \n\t"])
-def test_nothing_is_asked_for_nothing(index: Index, text: str) -> None:
+def test_an_empty_query_does_not_call_the_embedder(index: Index, text: str) -> None:
     fill(index, "apple")
     embedder = Planned()
     assert search_vectors(index, embedder, text) == ({}, {}, "")
-    assert embedder.asked == []
+    assert embedder.requests == []
 
 
 @pytest.mark.parametrize(
     ("column", "value"),
     [("hashes", b"odd"), ("data", b"short"), ("dim", 0), ("dim", -2), ("dim", 3), ("hashes", b"")],
 )
-def test_a_row_whose_lengths_do_not_agree_counts_as_none(
+def test_a_row_with_an_inconsistent_length_is_ignored(
     index: Index, column: str, value: object
 ) -> None:
     fill(index, "apple", "pear")
@@ -268,7 +270,7 @@ def test_a_row_whose_lengths_do_not_agree_counts_as_none(
     assert titles(search_vectors(index, embedder, "apple")) == ["apple", "pear"]
 
 
-def test_numbers_that_are_none_in_the_table_are_never_near(index: Index) -> None:
+def test_stored_vectors_with_invalid_numbers_are_never_near(index: Index) -> None:
     fill(index, "apple", "pear")
     search_vectors(index, Planned(), "apple")
     index.connection.execute(
@@ -277,7 +279,7 @@ def test_numbers_that_are_none_in_the_table_are_never_near(index: Index) -> None
     assert list(search_vectors(index, Planned(), "apple").matches.values()) == [0.0, 0.0]
 
 
-def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
+def test_the_table_does_not_depend_on_the_order_of_embedding() -> None:
     tables = []
     for order in (tuple(FRUIT), tuple(reversed(FRUIT))):
         with open_index(None) as index:
@@ -298,7 +300,7 @@ def test_the_table_does_not_tell_in_which_order_entries_were_embedded() -> None:
     assert (dim, data) == (2, expected.data.tobytes())
 
 
-def test_missing_names_each_text_once_and_nothing_that_is_not_served(index: Index) -> None:
+def test_missing_texts_are_listed_once_and_only_for_served_entries(index: Index) -> None:
     tree = Tree(
         {"MEMORY.md": (make_entry(1, title="apple"), make_entry(2, title="pear", status="retired"))}
     )
@@ -337,7 +339,7 @@ def test_without_numpy_the_lane_works(index: Index, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.skipif(find_model() is None, reason="the extra `vectors` is not installed")
-def test_the_local_model_finds_an_entry_without_a_word_in_common(index: Index) -> None:
+def test_the_local_model_finds_an_entry_without_common_words(index: Index) -> None:
     fill(
         index,
         "Bread needs an hour in the oven",

@@ -1,4 +1,4 @@
-"""Verdicts in the index: the oldest go first, and what is not at hand is no error."""
+"""Tests of cached verdicts in the index: the oldest are removed first, and a missing cache is no error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from memory_ci.search.builder import open_index
 from memory_ci.search.verdicts import keep_verdicts, read_verdicts
 
 
-def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_oldest_verdicts_are_removed_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "index.db"
     keep_verdicts(path, {"a": "1"})
     assert (path.exists(), read_verdicts(path, ["a"])) == (False, {})
@@ -23,7 +25,7 @@ def test_the_oldest_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert read_verdicts(path, ["a", "b", "c", "d"]) == {"a": "3", "c": "4"}
 
 
-def test_a_file_that_is_not_as_we_left_it_is_not_asked_and_loses_its_verdicts(
+def test_a_changed_file_is_not_read_and_its_verdicts_are_deleted(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "index.db"

@@ -1,4 +1,4 @@
-"""What verify sees: anything in the file that the tree does not say; and what the statistics count."""
+"""Tests of verifying an index against its tree, and of the statistics."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def differences(path: Path, tree: Tree) -> list[Finding]:
         return verify(path, fresh)
 
 
-def test_an_index_that_is_equal_to_the_tree_has_no_findings_whatever_its_row_numbers(
+def test_an_index_that_equals_the_tree_has_no_findings_whatever_its_row_numbers(
     tmp_path: Path,
 ) -> None:
     write(Tree({"src/MEMORY.md": (make_entry(9),)}), tmp_path / "index.db")
@@ -42,8 +42,8 @@ def test_verifying_changes_nothing(tmp_path: Path) -> None:
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
-def forge(path: Path, statement: str) -> None:
-    """Alter rows and make everything else agree with them, as somebody who knows the format would."""
+def alter_rows(path: Path, statement: str) -> None:
+    """Alter rows and update all digests, as somebody who knows the format would."""
     connection = connect(path)
     connection.execute(statement)
     rows = entries_by_path(connection)
@@ -54,15 +54,16 @@ def forge(path: Path, statement: str) -> None:
     connection.close()
 
 
-def test_a_forger_who_computes_the_digests_anew_is_found_by_reading_the_tree(
+def test_altered_rows_with_correct_digests_are_found_by_comparing_the_tree(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "index.db"
     write(make_tree(3), path)
-    forge(path, "UPDATE entries SET body = 'Never test.' WHERE row = 2")
-    assert [(one.path, one.line, one.code) for one in differences(path, make_tree(3))] == [
-        ("MEMORY.md", 21, "index-differs")
-    ]
+    alter_rows(path, "UPDATE entries SET body = 'Never test.' WHERE row = 2")
+    assert [
+        (difference.path, difference.line, difference.code)
+        for difference in differences(path, make_tree(3))
+    ] == [("MEMORY.md", 21, "index-differs")]
 
 
 CHANGES: dict[str, tuple[Callable[[Tree], object], tuple[str, int]]] = {
@@ -76,14 +77,15 @@ CHANGES: dict[str, tuple[Callable[[Tree], object], tuple[str, int]]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_an_index_that_is_behind_its_tree_is_named_file_by_file(
-    tmp_path: Path, change: str
-) -> None:
+def test_the_outdated_files_of_an_index_are_reported(tmp_path: Path, change: str) -> None:
     edit, expected = CHANGES[change]
     write(make_tree(3), tmp_path / "index.db")
     tree = make_tree(3)
     edit(tree)
-    assert [(one.path, one.line) for one in differences(tmp_path / "index.db", tree)] == [expected]
+    assert [
+        (difference.path, difference.line)
+        for difference in differences(tmp_path / "index.db", tree)
+    ] == [expected]
 
 
 ALTERED = {
@@ -93,16 +95,17 @@ ALTERED = {
 }
 
 
-@pytest.mark.parametrize("what", ALTERED)
-def test_an_altered_row_is_named(tmp_path: Path, what: str) -> None:
-    statement, expected = ALTERED[what]
+@pytest.mark.parametrize("alteration", ALTERED)
+def test_an_altered_row_is_reported(tmp_path: Path, alteration: str) -> None:
+    statement, expected = ALTERED[alteration]
     write(make_tree(3), tmp_path / "index.db")
     connection = connect(tmp_path / "index.db")
     connection.execute(statement)
     connection.close()
-    assert [(one.path, one.line) for one in differences(tmp_path / "index.db", make_tree(3))] == [
-        expected
-    ]
+    assert [
+        (difference.path, difference.line)
+        for difference in differences(tmp_path / "index.db", make_tree(3))
+    ] == [expected]
 
 
 def test_rows_of_a_file_that_is_not_listed_are_found(tmp_path: Path) -> None:
@@ -122,16 +125,16 @@ UNUSABLE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("state", UNUSABLE)
-def test_a_file_that_is_no_index_is_one_finding(tmp_path: Path, state: str) -> None:
+def test_a_file_that_is_not_an_index_is_one_finding(tmp_path: Path, state: str) -> None:
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     UNUSABLE[state](path)
-    assert [(one.path, one.code) for one in differences(path, make_tree(3))] == [
-        (str(path), "index-differs")
-    ]
+    assert [
+        (difference.path, difference.code) for difference in differences(path, make_tree(3))
+    ] == [(str(path), "index-differs")]
 
 
-def test_words_that_are_not_those_of_the_text_are_found(tmp_path: Path) -> None:
+def test_indexed_words_that_differ_from_the_text_are_found(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
     write(make_tree(3), path)
     connection = connect(path)

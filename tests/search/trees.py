@@ -1,4 +1,4 @@
-"""A tree of memory files in memory, as the index sees one: object ids, and a reader that remembers its calls."""
+"""Trees of memory files for tests of the index: object ids, and a loader that keeps its requests."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from tests.make import make_entry
 
 
 class Tree:
-    """Paths and their entries; `asked` is what `load` was asked for, call by call."""
+    """Paths with their entries.
+
+    Attributes:
+        requests: the paths of each call of `load`.
+    """
 
     def __init__(self, files: Mapping[str, tuple[Entry, ...]] | None = None) -> None:
         self.files = {path: make_loaded(path, *entries) for path, entries in (files or {}).items()}
-        self.asked: list[list[str]] = []
+        self.requests: list[list[str]] = []
 
     @property
     def oids(self) -> dict[str, str]:
@@ -28,13 +32,13 @@ class Tree:
         }
 
     def load(self, paths: Collection[str]) -> Iterator[LoadedFile]:
-        self.asked.append(list(paths))
+        self.requests.append(list(paths))
         for path in paths:
             yield self.files[path]
 
 
 def make_loaded(path: str, *entries: Entry, **fields: Any) -> LoadedFile:
-    """Team scope for `<dir>/MEMORY.md`, else what the file name says; `scope=` for anything else."""
+    """Return a loaded file; its scope is team for `<dir>/MEMORY.md`, else by the file name, or `scope`."""
     directory, _, name = path.rpartition("/")
     scope = (
         ScopeOf("team", directory)
@@ -49,7 +53,7 @@ def make_loaded(path: str, *entries: Entry, **fields: Any) -> LoadedFile:
 
 
 def make_tree(count: int = 1) -> Tree:
-    """One file of `count` entries, one file of prose with a finding, one empty file."""
+    """Return a tree with a file of `count` entries, a file of prose with a finding, and an empty file."""
     tree = Tree(
         {
             "MEMORY.md": tuple(

@@ -1,4 +1,4 @@
-"""A model that is asked by the tests of sessions."""
+"""Fixtures for tests of sessions: a program that replaces the language model."""
 
 from __future__ import annotations
 

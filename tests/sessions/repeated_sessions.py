@@ -1,4 +1,4 @@
-"""Sessions in which people ask the same thing, a day after each other."""
+"""Functions that capture sessions in which people repeat requests, one session a day."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def session_id(number: int) -> str:
 
 
 def keep_asking(
-    project: Project, folder: Path, *said: str | list[str | Record], first: int = 1
+    project: Project, folder: Path, *requests: str | list[str | Record], first: int = 1
 ) -> None:
-    """Capture a session for each text, or list of turns and records, a day after each other."""
-    for number, turns in enumerate(said, start=first):
+    """Capture a session for each text, or list of turns and records, on consecutive days."""
+    for number, turns in enumerate(requests, start=first):
         data = make_session(
             *([turns] if isinstance(turns, str) else turns),
             at=project.clock.now + number * DAY,
@@ -42,7 +42,7 @@ def keep_asking(
 
 
 def run_command(command: str, output: str = "", number: int = 1) -> list[Record]:
-    """The call of a shell, and its result; it failed if it printed something."""
+    """Return the records of a shell call and its result; it failed if it has output."""
     call = f"toolu_{number}"
     return [
         make_agent(make_call("Bash", call, command=command), number=number),
@@ -51,10 +51,10 @@ def run_command(command: str, output: str = "", number: int = 1) -> list[Record]
 
 
 def fail_in(
-    numbers: Iterable[int], command: str, output: str, said: str = WORDS
+    numbers: Iterable[int], command: str, output: str, text: str = WORDS
 ) -> list[list[str | Record]]:
-    """Sessions in which a person says something, and a command fails."""
-    return [[said, *run_command(command, output, number * 100 + 10)] for number in numbers]
+    """Return sessions in which a person writes a text and a command fails."""
+    return [[text, *run_command(command, output, number * 100 + 10)] for number in numbers]
 
 
 def read_all(project: Project) -> SessionArchive:

@@ -1,4 +1,4 @@
-"""The session that makes a commit stands in its message, and a message is never spoiled by it."""
+"""Tests of naming the active session in a commit message without damaging the message."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ CLAUDE = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "79e9becd-1"}
         ({"CODEX_THREAD_ID": "x" * 300}, ()),
     ],
 )
-def test_a_session_is_known_by_what_agents_put_into_the_environment(
+def test_the_session_is_read_from_the_variables_of_agents(
     environment: Mapping[str, str], sessions: tuple[str, ...]
 ) -> None:
     assert find_sessions(environment) == sessions
 
 
-def test_the_session_stands_beside_those_that_a_message_names_already(project: Project) -> None:
+def test_the_session_is_added_to_those_that_a_message_names(project: Project) -> None:
     message = project.write(
         ".git/COMMIT_EDITMSG", "Do it\n\nMemory-Session: codex:one\n# a comment\n"
     )
@@ -46,7 +46,7 @@ def test_the_session_stands_beside_those_that_a_message_names_already(project: P
     )
 
 
-def test_an_empty_message_stays_empty_and_without_a_session_nothing_is_read(
+def test_an_empty_message_and_a_commit_without_a_session_are_unchanged(
     project: Project,
 ) -> None:
     message = project.write(".git/COMMIT_EDITMSG", "\n# a comment\n")

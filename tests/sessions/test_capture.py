@@ -1,4 +1,4 @@
-"""Capture: a transcript of this project becomes a ref, redacted; a foreign, hostile or old one does not stay."""
+"""Tests of capture: a transcript of this project becomes a ref, redacted; foreign, hostile and old ones do not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_transcript(
     session: str = "79e9becd",
     now: datetime = NOW,
 ) -> Path:
-    """A transcript of Claude Code with one human turn a word list, a minute apart."""
+    """Write a transcript of Claude Code with a human turn for each text, a minute apart."""
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [
         {
@@ -51,7 +51,9 @@ def write_transcript(
     return path
 
 
-def take(project: Project, path: Path, now: datetime = NOW, *, dry_run: bool = False) -> Captured:
+def capture_file(
+    project: Project, path: Path, now: datetime = NOW, *, dry_run: bool = False
+) -> Captured:
     (captured,) = capture(project.workspace, path, now, dry_run=dry_run)
     return captured
 
@@ -75,11 +77,11 @@ def stored_text(project: Project) -> str:
     )
 
 
-def test_a_session_is_kept_redacted_and_the_work_tree_stays(
+def test_a_session_is_stored_redacted_and_the_work_tree_is_unchanged(
     project: Project, transcript: Path
 ) -> None:
     status = project.status()
-    captured = take(project, transcript)
+    captured = capture_file(project, transcript)
     assert (captured.session, captured.human_turns, captured.is_new) == (
         "claude-code:79e9becd",
         2,
@@ -92,23 +94,25 @@ def test_a_session_is_kept_redacted_and_the_work_tree_stays(
     assert project.status() == status
 
 
-def test_a_session_captured_twice_is_kept_once_and_a_grown_one_replaces_it(
+def test_a_session_is_stored_once_and_replaced_when_it_grows(
     project: Project, transcript: Path
 ) -> None:
-    take(project, transcript)
-    assert not take(project, transcript).is_new
+    capture_file(project, transcript)
+    assert not capture_file(project, transcript).is_new
     write_transcript(transcript, project.path, [*WORDS, "And use a key."])
-    assert take(project, transcript).is_new
+    assert capture_file(project, transcript).is_new
     assert len(list_stored(project.workspace.repo)) == 1
     assert "And use a key." in stored_text(project)
 
 
-def test_a_dry_run_keeps_nothing(project: Project, transcript: Path) -> None:
-    assert take(project, transcript, dry_run=True).bytes > 0
+def test_a_dry_run_stores_nothing(project: Project, transcript: Path) -> None:
+    assert capture_file(project, transcript, dry_run=True).bytes > 0
     assert list_stored(project.workspace.repo) == ()
 
 
-def test_of_a_database_what_was_made_elsewhere_is_not_taken(project: Project, home: Path) -> None:
+def test_sessions_of_other_projects_in_a_database_are_not_captured(
+    project: Project, home: Path
+) -> None:
     project.write(".memory-ci.yaml", "sessions:\n  keep_days: 0\n")
     path, export = home / OPENCODE, json.loads((SESSIONS / "opencode-export.json").read_text())
     elsewhere = {**export, "info": {**export["info"], "id": "ses_elsewhere"}}
@@ -122,7 +126,7 @@ def test_of_a_database_what_was_made_elsewhere_is_not_taken(project: Project, ho
         elsewhere,
         {**export, "info": {**export["info"], "directory": str(project.path / "src")}},
     )
-    captured = take(project, find_newest_transcript(project.workspace, home))
+    captured = capture_file(project, find_newest_transcript(project.workspace, home))
     assert captured.session == f"opencode:{export['info']['id']}"
 
 
@@ -133,20 +137,20 @@ def test_a_digest_keeps_its_limit(
     path = write_transcript(
         tmp_path / "long.jsonl", project.path, [f"Turn {n} " + "x" * 200 for n in range(40)]
     )
-    assert take(project, path).bytes <= 3000
+    assert capture_file(project, path).bytes <= 3000
     assert "Turn 0 " in stored_text(project)
     assert "Turn 39 " in stored_text(project)
 
 
-def test_what_retention_has_passed_is_deleted_at_the_next_capture(
+def test_sessions_past_retention_are_deleted_by_the_next_capture(
     project: Project, tmp_path: Path
 ) -> None:
-    take(project, write_transcript(tmp_path / "a.jsonl", project.path, session="old"))
+    capture_file(project, write_transcript(tmp_path / "a.jsonl", project.path, session="old"))
     young = write_transcript(tmp_path / "b.jsonl", project.path, session="young")
-    take(project, young, NOW + timedelta(days=89))
+    capture_file(project, young, NOW + timedelta(days=89))
     assert [stored.id for stored in list_stored(project.workspace.repo)] == ["old", "young"]
     later = NOW + timedelta(days=91)
-    take(
+    capture_file(
         project,
         write_transcript(tmp_path / "c.jsonl", project.path, session="next", now=later),
         later,
@@ -155,19 +159,19 @@ def test_what_retention_has_passed_is_deleted_at_the_next_capture(
 
 
 def test_a_transcript_of_another_project_is_refused(project: Project, tmp_path: Path) -> None:
-    other = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
-    assert slug_of(project, other) == "foreign-transcript"
-    beside = write_transcript(tmp_path / "beside.jsonl", Path(f"{project.path}-secret"))
-    assert slug_of(project, beside) == "foreign-transcript"
+    transcript = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
+    assert slug_of(project, transcript) == "foreign-transcript"
+    sibling_transcript = write_transcript(tmp_path / "beside.jsonl", Path(f"{project.path}-secret"))
+    assert slug_of(project, sibling_transcript) == "foreign-transcript"
     escaping = write_transcript(tmp_path / "escaping.jsonl", project.path / ".." / "other")
     assert slug_of(project, escaping) == "foreign-transcript"
 
 
-def test_the_directory_that_a_transcript_names_beats_what_a_hook_says(
+def test_the_directory_in_a_transcript_overrides_that_of_the_hook(
     project: Project, tmp_path: Path
 ) -> None:
-    other = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
-    assert slug_of(project, other, cwd=str(project.path)) == "foreign-transcript"
+    transcript = write_transcript(tmp_path / "other.jsonl", tmp_path / "other")
+    assert slug_of(project, transcript, cwd=str(project.path)) == "foreign-transcript"
 
 
 def test_words_in_a_transcript_are_not_its_directory(project: Project, tmp_path: Path) -> None:
@@ -185,7 +189,7 @@ def test_a_session_in_a_linked_work_tree_belongs_to_the_repository(
     project: Project, tmp_path: Path
 ) -> None:
     linked = project.worktree(tmp_path / "linked", "side")
-    assert take(project, write_transcript(tmp_path / "a.jsonl", linked.path)).is_new
+    assert capture_file(project, write_transcript(tmp_path / "a.jsonl", linked.path)).is_new
 
 
 def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(
@@ -204,11 +208,11 @@ def test_a_project_that_is_named_by_its_hash_only_must_be_this_one(
         return path
 
     assert slug_of(project, write(tmp_path / "other")) == "foreign-transcript"
-    assert take(project, write(project.path)).session == "gemini:g1"
+    assert capture_file(project, write(project.path)).session == "gemini:g1"
 
 
 @pytest.mark.parametrize("kind", ["missing", "directory", "link", "pipe", "large", "null"])
-def test_a_path_from_outside_that_is_no_file_to_read_is_refused(
+def test_a_path_that_is_not_a_readable_file_is_refused(
     project: Project, transcript: Path, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / ("a\0b" if kind == "null" else kind)
@@ -224,7 +228,7 @@ def test_a_path_from_outside_that_is_no_file_to_read_is_refused(
     assert slug_of(project, path) == "transcript-unreadable"
 
 
-def test_a_file_that_no_reader_knows_is_refused(project: Project, tmp_path: Path) -> None:
+def test_a_file_of_an_unknown_format_is_refused(project: Project, tmp_path: Path) -> None:
     unknown = tmp_path / "notes.txt"
     unknown.write_text("hello\n")
     assert slug_of(project, unknown) == "unknown-transcript"
@@ -245,34 +249,34 @@ def test_the_newest_transcript_of_this_project_is_found(
     assert find_newest_transcript(project.workspace, home) == new
 
 
-def test_a_hook_names_a_transcript_and_whatever_else_it_likes(home: Path) -> None:
-    given = {
+def test_additional_fields_in_the_input_of_a_hook_are_ignored(home: Path) -> None:
+    hook_input = {
         "session_id": "s",
         "transcript_path": "~/a.jsonl",
         "cwd": "/shop",
         "hook_event_name": "SessionEnd",
         "x": 1,
     }
-    assert parse_hook_input(json.dumps(given).encode()) == (home / "a.jsonl", "/shop")
+    assert parse_hook_input(json.dumps(hook_input).encode()) == (home / "a.jsonl", "/shop")
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"[]", b"{}", b'{"transcript_path": null}', b'{"transcript_path": 1}', b"\xff"]
 )
-def test_what_is_no_input_of_a_hook_is_refused(data: bytes) -> None:
+def test_invalid_input_of_a_hook_is_refused(data: bytes) -> None:
     with pytest.raises(UsageError) as caught:
         parse_hook_input(data)
     assert caught.value.slug == "bad-hook-input"
 
 
-def test_a_session_older_than_what_is_kept_is_not_kept(project: Project, tmp_path: Path) -> None:
+def test_a_session_older_than_the_retention_is_not_stored(project: Project, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "a.jsonl", project.path)
-    captured = take(project, path, NOW + timedelta(days=91))
+    captured = capture_file(project, path, NOW + timedelta(days=91))
     assert (captured.is_expired, captured.is_new) == (True, False)
     assert list_stored(project.workspace.repo) == ()
 
 
-def test_secrets_in_ids_and_names_are_kept_nowhere(project: Project, tmp_path: Path) -> None:
+def test_secrets_in_ids_and_names_are_stored_nowhere(project: Project, tmp_path: Path) -> None:
     path = write_transcript(tmp_path / "a.jsonl", project.path, session=f"s-{TOKEN}")
     used = {"type": "tool_use", "id": "t", "name": f"mcp {TOKEN}", "input": {}}
     turn = {
@@ -284,7 +288,7 @@ def test_secrets_in_ids_and_names_are_kept_nowhere(project: Project, tmp_path: P
     }
     with path.open("a") as stream:
         stream.write(json.dumps(turn) + "\n" + json.dumps({"type": TOKEN}) + "\n")
-    captured = take(project, path)
+    captured = capture_file(project, path)
     assert len(stored_text(project).splitlines()) == 4
     written = f"{captured.session} {captured.ref} {stored_text(project)} {project.git('log', '-1', captured.ref)}"
     assert TOKEN[8:] not in written
@@ -298,22 +302,24 @@ def test_a_secret_that_is_cut_into_parts_of_one_message_is_masked(
     parts = ["Take", f" {TOKEN[:20]}", TOKEN[20:]]
     record["message"]["content"] = [{"type": "text", "text": part} for part in parts]
     path.write_text(json.dumps(record) + "\n")
-    take(project, path)
+    capture_file(project, path)
     assert "Take\\n\\n[redacted:github-token]" in stored_text(project)
     assert TOKEN[20:] not in stored_text(project)
 
 
 @pytest.mark.parametrize("session", ["a\0b\nc", "\0"])
-def test_an_id_is_kept_without_what_no_line_holds(
+def test_an_id_is_stored_without_unprintable_characters(
     project: Project, tmp_path: Path, session: str
 ) -> None:
-    captured = take(project, write_transcript(tmp_path / "a.jsonl", project.path, session=session))
+    captured = capture_file(
+        project, write_transcript(tmp_path / "a.jsonl", project.path, session=session)
+    )
     assert captured.session.isprintable()
     assert len(list_stored(project.workspace.repo)) == 1
 
 
 @pytest.mark.parametrize("cwd", ["/a\0b", "/\ud800", "loop"])
-def test_a_directory_that_cannot_be_is_not_in_this_project(
+def test_an_impossible_directory_is_not_in_this_project(
     project: Project, tmp_path: Path, cwd: str
 ) -> None:
     loop = tmp_path / "loop"
@@ -322,6 +328,6 @@ def test_a_directory_that_cannot_be_is_not_in_this_project(
     assert slug_of(project, path) == "foreign-transcript"
 
 
-def test_a_home_of_nobody_is_a_path_like_any_other(project: Project) -> None:
+def test_the_home_of_an_unknown_user_is_an_ordinary_path(project: Project) -> None:
     path, _ = parse_hook_input(b'{"transcript_path": "~nobody-has-this-name/a.jsonl"}')
     assert slug_of(project, path) == "transcript-unreadable"

@@ -1,4 +1,4 @@
-"""Rules of conduct and known failures that do not hold any more."""
+"""Tests of retiring rules of conduct and known failures that no longer hold."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ RULE = replace(
 
 
 @pytest.fixture(autouse=True)
-def known(project: Project) -> None:
-    """The table of moments knows the failure: digests keep that its command ran."""
+def existing_rule(project: Project) -> None:
+    """Put the failure into the table of moments, so that digests keep runs of its command."""
     put_moments(project, TimedLine(FAILURE.id, FAILURE.when or "", FAILURE.title))
 
 
 def list_ended(project: Project, entry: Entry) -> list[str]:
-    """The reasons for which an entry is retired."""
+    """Return the reasons for which an entry is retired."""
     place = Located(entry, "institutional.md", 1, ScopeOf("institutional"))
     changes = plan_ended(project.workspace.at(project.sha()), [place], read_all(project))
     return [change.why for change in changes]
 
 
-def say(text: str, day: date) -> PersonTurn:
+def make_turn(text: str, day: date) -> PersonTurn:
+    """Return a turn of a person."""
     at = NOW.replace(year=day.year, month=day.month, day=day.day)
     return PersonTurn("claude-code:s1", at, "", text)
 
@@ -73,7 +74,9 @@ def test_a_failure_whose_command_works_is_retired(project: Project, tmp_path: Pa
     assert why.startswith("gh pr diff --stat worked on ")
 
 
-def test_a_failure_that_came_again_after_it_worked_stays(project: Project, tmp_path: Path) -> None:
+def test_a_failure_that_occurred_again_after_a_success_stays(
+    project: Project, tmp_path: Path
+) -> None:
     keep_asking(
         project,
         tmp_path,
@@ -83,7 +86,7 @@ def test_a_failure_that_came_again_after_it_worked_stays(project: Project, tmp_p
     assert list_ended(project, FAILURE) == []
 
 
-def test_a_run_retires_it_and_says_why(project: Project, tmp_path: Path) -> None:
+def test_a_run_retires_the_failure_with_a_reason(project: Project, tmp_path: Path) -> None:
     project.record()
     put_entry(project, FAILURE.when or "", FAILURE.title, type="corrective", created_at=LEARNED)
     keep_asking(project, tmp_path, [WORDS, *run_command("gh pr diff 14 --stat", number=150)])
@@ -122,34 +125,34 @@ def test_a_request_whose_file_is_gone_is_not_proposed(project: Project, tmp_path
     assert find_titles(project) == []
 
 
-def test_the_opposite_withdraws_a_rule() -> None:
+def test_an_opposite_request_ends_a_rule() -> None:
     rule = replace(RULE, title="Run the linter before each commit")
-    turns = [say("Don't run the linter before each commit", LEARNED + timedelta(9))]
+    turns = [make_turn("Don't run the linter before each commit", LEARNED + timedelta(9))]
     withdrawal = find_withdrawal(rule, turns)
     assert withdrawal is not None
     assert withdrawal.day == LEARNED + timedelta(9)
 
 
-def test_a_request_after_the_opposite_holds() -> None:
+def test_a_request_after_the_opposite_keeps_the_rule() -> None:
     rule = replace(RULE, title="Run the linter before each commit")
     turns = [
-        say("Don't run the linter before each commit", LEARNED + timedelta(9)),
-        say("Run the linter before each commit", LEARNED + timedelta(10)),
+        make_turn("Don't run the linter before each commit", LEARNED + timedelta(9)),
+        make_turn("Run the linter before each commit", LEARNED + timedelta(10)),
     ]
     assert find_withdrawal(rule, turns) is None
 
 
-def test_the_opposite_from_before_the_rule_says_nothing() -> None:
+def test_an_opposite_request_before_the_rule_is_ignored() -> None:
     rule = replace(RULE, title="Run the linter before each commit")
-    turns = [say("Don't run the linter before each commit", LEARNED)]
+    turns = [make_turn("Don't run the linter before each commit", LEARNED)]
     assert find_withdrawal(rule, turns) is None
 
 
 @pytest.mark.parametrize(("days", "is_expected"), [(300, False), (366, True)])
-def test_a_rule_is_quiet_after_a_year(days: int, is_expected: bool) -> None:
+def test_a_rule_is_retired_after_a_year_without_requests(days: int, is_expected: bool) -> None:
     assert is_unasked(RULE, [], LEARNED + timedelta(days)) is is_expected
 
 
-def test_a_rule_that_was_asked_for_this_year_is_not_quiet() -> None:
-    turns = [say("Follow docs/style.md in the answer", LEARNED + timedelta(200))]
+def test_a_rule_that_was_requested_this_year_stays() -> None:
+    turns = [make_turn("Follow docs/style.md in the answer", LEARNED + timedelta(200))]
     assert not is_unasked(RULE, turns, LEARNED + timedelta(400))

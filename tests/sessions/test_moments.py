@@ -1,4 +1,4 @@
-"""Lines that are due before a command or an edit, or after a failure, once a session."""
+"""Tests of moments: lines that are shown before a command or an edit, or after a failure, once a session."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from tests.repos import make_repo
 
 
 def make_moments(*whens: str) -> list[TimedLine]:
+    """Return moments with these conditions."""
     return [TimedLine(make_id(number), when, f"line {number}") for number, when in enumerate(whens)]
 
 
@@ -95,10 +96,11 @@ def test_a_line_is_not_due_before_another_command(when: str, command: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "due"), [("db/a.sql", True), ("db/x/b.sql", True), ("db.sql", False), ("", False)]
+    ("path", "is_line_due"),
+    [("db/a.sql", True), ("db/x/b.sql", True), ("db.sql", False), ("", False)],
 )
-def test_a_line_is_due_before_an_edit_of_its_files(path: str, due: bool) -> None:
-    assert is_due("before:edit db/*.sql", AgentAction(paths=(path,))) is due
+def test_a_line_is_due_before_an_edit_of_its_files(path: str, is_line_due: bool) -> None:
+    assert is_due("before:edit db/*.sql", AgentAction(paths=(path,))) is is_line_due
 
 
 def test_a_line_is_due_after_its_command_has_failed() -> None:
@@ -112,7 +114,7 @@ def test_a_line_is_due_after_its_command_has_failed() -> None:
     st.text(max_size=80),
 )
 @examples(200)
-def test_any_moment_and_any_command_can_be_compared(when: str, command: str) -> None:
+def test_any_moment_and_command_are_compared_without_an_error(when: str, command: str) -> None:
     for point in (
         AgentAction(command),
         AgentAction(command, is_failure=True),
@@ -121,7 +123,7 @@ def test_any_moment_and_any_command_can_be_compared(when: str, command: str) -> 
         select_due_lines(make_moments(when), point)
 
 
-def test_twice_the_table_costs_about_twice_as_much_for_a_long_command() -> None:
+def test_a_long_command_is_compared_in_linear_time() -> None:
     command = ("gh pr view " + "a" * 30 + " && ") * 200
 
     def count(size: int) -> int:
@@ -134,8 +136,8 @@ def test_twice_the_table_costs_about_twice_as_much_for_a_long_command() -> None:
 
 
 @pytest.mark.parametrize("unit", ["*a", "[a", "?", "*", "**/", "[!", "\\", "(a+)+", "{a,"])
-def test_a_hostile_glob_is_read_to_its_end(unit: str) -> None:
-    """A reader that tried all ways to match would not end while anyone waits for it."""
+def test_a_hostile_glob_is_matched_in_linear_time(unit: str) -> None:
+    """A matcher that backtracks would need exponential time."""
     short = "before:edit " + unit * (180 // len(unit))
     long = "before:edit " + unit * (60_000 // len(unit))
     select_due_lines(make_moments(*[short, long] * 100), AgentAction(paths=("a" * 1_000,)))
@@ -148,7 +150,7 @@ def test_a_moment_beyond_the_limit_is_not_due() -> None:
 # -- the table
 
 
-def test_a_table_has_a_limited_number_of_lines(common_dir: Path) -> None:
+def test_the_number_of_lines_in_a_table_is_limited(common_dir: Path) -> None:
     table = make_moments(*["before:commit"] * (MAX_LINES + 50))
     save_timed_lines(common_dir, table)
     assert load_timed_lines(common_dir) == table[:MAX_LINES]
@@ -159,7 +161,7 @@ def test_a_moment_beyond_the_limit_is_left_out_of_the_table(common_dir: Path) ->
     assert [moment.when for moment in load_timed_lines(common_dir)] == ["before:commit"]
 
 
-def test_a_full_table_of_long_lines_can_be_read_again(common_dir: Path) -> None:
+def test_a_full_table_of_long_lines_is_read_back(common_dir: Path) -> None:
     wide = "\u20ac"
     when = "before:edit " + wide * (MAX_WHEN - 12)
     table = [TimedLine(f"{number:036}", when, wide * 300) for number in range(MAX_LINES)]
@@ -167,20 +169,20 @@ def test_a_full_table_of_long_lines_can_be_read_again(common_dir: Path) -> None:
     assert load_timed_lines(common_dir) == table
 
 
-def test_a_forged_table_of_a_million_lines_is_none(common_dir: Path) -> None:
+def test_a_forged_table_of_a_million_lines_is_ignored(common_dir: Path) -> None:
     row = b'{"id":"1","when":"before:commit","line":"x"}'
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(b"[" + b",\n".join([row] * 1_000_000) + b"]")
     assert load_timed_lines(common_dir) == []
 
 
-def test_the_table_comes_back_as_it_was(common_dir: Path) -> None:
+def test_the_table_is_read_back_unchanged(common_dir: Path) -> None:
     table = make_moments("before:commit", "after:failure npm test")
     save_timed_lines(common_dir, table)
     assert load_timed_lines(common_dir) == table
 
 
-def test_a_table_that_stays_is_not_written_again(common_dir: Path) -> None:
+def test_an_unchanged_table_is_not_written_again(common_dir: Path) -> None:
     save_timed_lines(common_dir, make_moments("before:commit"))
     before = (common_dir / "memory-ci" / TABLE).stat()
     save_timed_lines(common_dir, make_moments("before:commit"))
@@ -204,7 +206,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_a_broken_table_is_none_and_is_replaced(common_dir: Path, kind: str) -> None:
+def test_a_broken_table_is_ignored_and_replaced(common_dir: Path, kind: str) -> None:
     path = common_dir / "memory-ci" / TABLE
     path.write_bytes(HOSTILE[kind])
     assert load_timed_lines(common_dir) == []
@@ -213,7 +215,7 @@ def test_a_broken_table_is_none_and_is_replaced(common_dir: Path, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", ["pipe", "directory", "link", "link to nothing"])
-def test_what_is_no_table_is_not_waited_for_or_written_through(
+def test_a_pipe_or_link_in_place_of_the_table_is_not_opened(
     common_dir: Path, tmp_path: Path, kind: str
 ) -> None:
     path = common_dir / "memory-ci" / TABLE
@@ -234,37 +236,37 @@ def test_what_is_no_table_is_not_waited_for_or_written_through(
 # -- what a session was told
 
 
-def test_a_line_comes_once_a_session(common_dir: Path) -> None:
+def test_a_line_is_shown_once_a_session(common_dir: Path) -> None:
     table = make_moments("before:commit")
     assert claim_due_lines(common_dir, "s1", table) == table
     assert claim_due_lines(common_dir, "s1", table) == []
     assert claim_due_lines(common_dir, "s2", table) == table
 
 
-def test_three_lines_come_in_all(common_dir: Path) -> None:
+def test_at_most_three_lines_are_shown_in_a_session(common_dir: Path) -> None:
     table = make_moments(*["before:commit"] * 5)
     assert claim_due_lines(common_dir, "s1", table[:2]) == table[:2]
     assert claim_due_lines(common_dir, "s1", table) == [table[2]]
     assert claim_due_lines(common_dir, "s1", table) == []
 
 
-def test_a_line_that_is_due_twice_comes_once(common_dir: Path) -> None:
+def test_a_line_that_is_due_twice_is_shown_once(common_dir: Path) -> None:
     (moment,) = make_moments("before:commit")
     assert claim_due_lines(common_dir, "s1", [moment, moment]) == [moment]
 
 
-def test_where_nothing_is_due_nothing_is_written(common_dir: Path) -> None:
+def test_nothing_is_written_if_no_line_is_due(common_dir: Path) -> None:
     assert claim_due_lines(common_dir, "s1", []) == []
     assert not (common_dir / "memory-ci" / SERVED_DIRECTORY).exists()
 
 
-def test_a_muted_session_is_told_nothing(common_dir: Path) -> None:
+def test_a_muted_session_is_shown_no_line(common_dir: Path) -> None:
     mute(common_dir, "s1")
     assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
 
 
 @pytest.mark.parametrize("session", ["../../x", "a/b", "\0", "", "\ud800", "x" * 5_000])
-def test_the_id_of_a_session_names_no_file(common_dir: Path, session: str) -> None:
+def test_the_id_of_a_session_is_not_a_file_name(common_dir: Path, session: str) -> None:
     table = make_moments("before:commit")
     assert claim_due_lines(common_dir, session, table) == table
     (note,) = (common_dir / "memory-ci" / SERVED_DIRECTORY).iterdir()
@@ -282,7 +284,7 @@ for _ in range(20):
 """
 
 
-def test_of_hooks_that_run_at_once_one_tells_a_line(common_dir: Path) -> None:
+def test_only_one_of_concurrent_hooks_shows_a_line(common_dir: Path) -> None:
     pipe = subprocess.PIPE
     hooks = [
         subprocess.Popen(
@@ -298,14 +300,14 @@ def test_of_hooks_that_run_at_once_one_tells_a_line(common_dir: Path) -> None:
         assert hook.stdin
         hook.stdin.write("go\n")
         hook.stdin.flush()
-    told = [line for hook in hooks for line in hook.communicate()[0].split()]
-    assert sorted(told) == ["0", "1", "2"]
+    numbers = [line for hook in hooks for line in hook.communicate()[0].split()]
+    assert sorted(numbers) == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(
     "kind", ["pipe", "directory", "link", "link to nothing", "large", "binary"]
 )
-def test_a_note_that_is_none_tells_nothing_and_changes_no_file(
+def test_an_invalid_note_shows_nothing_and_changes_no_file(
     common_dir: Path, tmp_path: Path, kind: str
 ) -> None:
     table = make_moments("before:commit")
@@ -363,7 +365,7 @@ def test_without_notes_there_is_nothing_to_remove(common_dir: Path) -> None:
     assert not (common_dir / "memory-ci" / SERVED_DIRECTORY).exists()
 
 
-def test_a_note_in_a_directory_that_cannot_be_made_tells_nothing(common_dir: Path) -> None:
+def test_no_line_is_shown_if_the_directory_of_notes_cannot_be_made(common_dir: Path) -> None:
     (common_dir / "memory-ci" / SERVED_DIRECTORY).write_text("")
     assert claim_due_lines(common_dir, "s1", make_moments("before:commit")) == []
 
@@ -377,9 +379,9 @@ def test_all_work_trees_share_one_directory(tmp_path: Path) -> None:
     linked = repo.worktree(tmp_path / "linked", "other")
     (linked.path / "src/x").mkdir(parents=True)
     for start in (repo.path, repo.path / "src", linked.path, linked.path / "src/x"):
-        found = find_common_dir(start)
-        assert found is not None
-        assert found.samefile(repo.path / ".git")
+        directory = find_common_dir(start)
+        assert directory is not None
+        assert directory.samefile(repo.path / ".git")
     assert find_root(linked.path / "src/x") == linked.path
     assert find_root(repo.path / "src") == repo.path
 
@@ -389,18 +391,18 @@ def test_a_submodule_has_its_own_directory(tmp_path: Path) -> None:
     (repo.path / ".git/modules/lib").mkdir(parents=True)
     (repo.path / "lib").mkdir()
     (repo.path / "lib/.git").write_text("gitdir: ../.git/modules/lib\n")
-    found = find_common_dir(repo.path / "lib")
-    assert found is not None
-    assert found.samefile(repo.path / ".git/modules/lib")
+    directory = find_common_dir(repo.path / "lib")
+    assert directory is not None
+    assert directory.samefile(repo.path / ".git/modules/lib")
 
 
 @pytest.mark.parametrize("text", [b"", b"gitdir:", b"\xff", b"x" * 100])
-def test_a_git_file_that_names_nothing_has_none(tmp_path: Path, text: bytes) -> None:
+def test_a_git_file_without_a_target_has_no_directory(tmp_path: Path, text: bytes) -> None:
     (tmp_path / ".git").write_bytes(text)
     assert find_common_dir(tmp_path) is None
 
 
-def test_outside_of_a_repository_there_is_none(tmp_path: Path) -> None:
+def test_outside_of_a_repository_there_is_no_directory(tmp_path: Path) -> None:
     assert find_common_dir(tmp_path) is None
     assert find_root(tmp_path) == tmp_path
 

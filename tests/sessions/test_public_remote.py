@@ -1,4 +1,4 @@
-"""Captured sessions are not sent where strangers read, unless the configuration says so."""
+"""Tests of public remotes: captured sessions are not pushed where strangers can read, unless configured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memory_ci.gitrepo.sessionrefs import store
 from memory_ci.sessions.active_session import push_sessions
 from memory_ci.sessions.public_remote import Audience, find_audience
 from tests.project import NOW, Project
-from tests.servers import Answer, Asked, serve
+from tests.servers import Answer, HttpRequest, serve
 
 OPEN = b"001e# service=git-upload-pack\n0000" + b"0000"
 
@@ -27,14 +27,14 @@ def answer(status: int) -> Answer:
 @pytest.mark.parametrize(
     ("status", "readers"), [(200, "anybody"), (401, "members"), (404, "members"), (500, "unknown")]
 )
-def test_who_can_read_a_remote_is_asked_without_credentials(
+def test_the_visibility_of_a_remote_is_requested_without_credentials(
     project: Project, status: int, readers: str
 ) -> None:
     project.git("config", "http.extraHeader", "Authorization: Basic c2VjcmV0")
     project.git("config", "credential.helper", "!echo username=me; echo password=pw; :")
 
-    def handle(asked: Asked) -> Answer:
-        assert "authorization" not in asked.headers
+    def handle(request: HttpRequest) -> Answer:
+        assert "authorization" not in request.headers
         return answer(status)
 
     with serve(handle) as server:
@@ -43,25 +43,27 @@ def test_who_can_read_a_remote_is_asked_without_credentials(
             readers,  # type: ignore[arg-type] # parametrised
             was_server_asked=True,
         )
-        asked = len(server.asked)
+        request_count = len(server.requests)
         assert find_audience(project.workspace, "origin", {}, NOW) == Audience(readers)  # type: ignore[arg-type] # parametrised
-        assert len(server.asked) == asked
+        assert len(server.requests) == request_count
         find_audience(project.workspace, "origin", {}, NOW + timedelta(days=2))
-        assert len(server.asked) > asked
+        assert len(server.requests) > request_count
 
 
-def test_sessions_stay_where_strangers_read(project: Project) -> None:
+def test_sessions_are_not_pushed_to_a_public_remote(project: Project) -> None:
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n"}, NOW)
-    with serve(lambda asked: answer(200)) as server:
+    with serve(lambda request: answer(200)) as server:
         project.git("remote", "add", "origin", f"{server.url}/a/b.git")
         assert "1 session kept here: origin answers anybody" in push_sessions(
             project.workspace, "origin", {}, NOW
         )
         assert push_sessions(project.workspace, "origin", {}, NOW) == ""
-        assert not [one for one in server.asked if "receive-pack" in one.target]
+        assert not [request for request in server.requests if "receive-pack" in request.target]
 
 
-def test_a_directory_is_private_and_false_sends_nothing(project: Project, tmp_path: Path) -> None:
+def test_a_local_directory_is_private_and_the_setting_false_pushes_nothing(
+    project: Project, tmp_path: Path
+) -> None:
     store(project.workspace.repo, "codex", "s1", {"digest.jsonl": b"{}\n"}, NOW)
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "bare").path))
     project.commit("Configure", {".memory-ci.yaml": "sessions: {push: false}\n"})
@@ -74,7 +76,7 @@ def test_a_directory_is_private_and_false_sends_nothing(project: Project, tmp_pa
 
 
 @pytest.mark.parametrize(("is_private", "readers"), [(True, "members"), (False, "anybody")])
-def test_a_job_says_who_reads(
+def test_the_variables_of_a_job_state_the_visibility(
     project: Project, tmp_path: Path, is_private: bool, readers: str
 ) -> None:
     project.git("remote", "add", "origin", "https://github.invalid/acme/shop")
@@ -82,8 +84,8 @@ def test_a_job_says_who_reads(
     event.write_text(json.dumps({"repository": {"private": is_private}}))
     environ = {"GITHUB_REPOSITORY": "acme/shop", "GITHUB_EVENT_PATH": str(event)}
     assert find_audience(project.workspace, "origin", environ, NOW).readers == readers
-    asked = {
+    variables = {
         "CI_PROJECT_PATH": "acme/shop",
         "CI_PROJECT_VISIBILITY": "private" if is_private else "public",
     }
-    assert find_audience(project.workspace, "origin", asked, NOW).readers == readers
+    assert find_audience(project.workspace, "origin", variables, NOW).readers == readers

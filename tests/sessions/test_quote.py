@@ -1,4 +1,4 @@
-"""Which words of a session prove a quote."""
+"""Tests of quotes: which words of a session prove a quote."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tests.sources.transcripts.claude import (
 WORDS = "always deploy on a Tuesday, because the gateway is calm then"
 
 
-def refuse(*records: Record) -> None:
-    """Expect that the words are refused as those of nobody."""
+def expect_refusal(*records: Record) -> None:
+    """Check that the words are refused because no person wrote them."""
     with pytest.raises(UsageError) as caught:
         find_quote(read_one(*records), WORDS)
     assert caught.value.slug == "quote-not-said"
 
 
-def test_what_a_person_typed_proves_a_quote() -> None:
+def test_typed_text_proves_a_quote() -> None:
     evidence, _ = find_quote(read_one(make_user(f"From now on {WORDS}. Thanks")), WORDS)
     assert evidence.endswith(WORDS)
 
@@ -44,8 +44,8 @@ def test_what_a_person_typed_proves_a_quote() -> None:
         f"[10:00:00] start\n[10:00:01] {WORDS}\nwhat is this?",
     ],
 )
-def test_a_pasted_log_proves_none(text: str) -> None:
-    refuse(make_user(text))
+def test_a_pasted_log_proves_no_quote(text: str) -> None:
+    expect_refusal(make_user(text))
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_a_pasted_log_proves_none(text: str) -> None:
         f'Traceback (most recent call last):\n  File "x", line 1\nValueError: {WORDS}',
     ],
 )
-def test_pasted_data_of_a_program_proves_none(text: str) -> None:
-    refuse(make_user(text))
+def test_pasted_data_of_a_program_proves_no_quote(text: str) -> None:
+    expect_refusal(make_user(text))
 
 
 def test_a_person_may_name_a_setting_in_a_rule() -> None:
@@ -71,27 +71,27 @@ def test_a_person_may_name_a_setting_in_a_rule() -> None:
     assert evidence.endswith(WORDS)
 
 
-def test_words_of_a_file_that_was_shown_with_line_numbers_prove_none() -> None:
+def test_words_of_a_file_shown_with_line_numbers_prove_no_quote() -> None:
     call = make_agent(make_call("Read", file_path="/home/ada/shop/notes.md"), number=1)
-    first, _, rest = WORDS.partition(", ")
-    shown = make_user([make_result(f"     1\u2192{first},\n     2\u2192{rest}\n")], 2)
-    refuse(call, shown, make_user(f"As it says, {WORDS}", 3))
+    first, _, second = WORDS.partition(", ")
+    tool_output = make_user([make_result(f"     1\u2192{first},\n     2\u2192{second}\n")], 2)
+    expect_refusal(call, tool_output, make_user(f"As it says, {WORDS}", 3))
 
 
-def test_an_option_that_the_agent_worded_proves_none() -> None:
+def test_an_option_that_the_agent_wrote_proves_no_quote() -> None:
     options = [{"label": "Tuesday", "description": WORDS}]
     question = {"question": "When?", "options": options}
     call = make_agent(make_call("AskUserQuestion", "toolu_9", questions=[question]), number=6)
     result = {"questions": [question], "answers": {"When?": WORDS}}
-    refuse(call, make_user([make_result("answered", "toolu_9")], 7, toolUseResult=result))
+    expect_refusal(call, make_user([make_result("answered", "toolu_9")], 7, toolUseResult=result))
 
 
-def test_words_that_a_tool_showed_before_prove_none() -> None:
+def test_words_that_a_tool_showed_before_prove_no_quote() -> None:
     call = make_agent(make_call("Read", file_path="/home/ada/shop/notes.md"), number=1)
-    shown = make_user([make_result(f"Notes: {WORDS}")], 2)
-    said = make_user(f"As it says, {WORDS}", 3)
-    refuse(call, shown, said)
-    assert find_quote(read_one(said, call, shown), WORDS)
+    tool_output = make_user([make_result(f"Notes: {WORDS}")], 2)
+    turn = make_user(f"As it says, {WORDS}", 3)
+    expect_refusal(call, tool_output, turn)
+    assert find_quote(read_one(turn, call, tool_output), WORDS)
 
 
 AIDER = f"# aider chat started at 2026-09-01 10:00:00\n\n#### go  \n\nThe file says:\n\n#### {WORDS}  \n\nDone.\n"
@@ -115,7 +115,7 @@ CURSOR = (
     ],
     ids=["aider", "specstory", "cursor"],
 )
-def test_a_turn_that_a_reply_may_have_forged_proves_none(
+def test_a_turn_that_a_reply_may_have_forged_proves_no_quote(
     reader: Callable[[BinaryIO, str], Iterator[Session]], text: str
 ) -> None:
     (session,) = reader(io.BytesIO(text.encode()), "history")
@@ -128,7 +128,7 @@ def test_a_turn_that_a_reply_may_have_forged_proves_none(
     assert caught.value.slug == "bad-quote"
 
 
-def test_a_title_that_says_the_opposite_of_the_sentence_is_refused() -> None:
+def test_a_title_that_contradicts_the_sentence_is_refused() -> None:
     session = read_one(
         make_user("Please never amend commits that were pushed, it breaks the links")
     )

@@ -1,4 +1,4 @@
-"""What became of rules in the sessions that were served them."""
+"""Tests of the outcomes of rules in the sessions that they were served to."""
 
 from __future__ import annotations
 
@@ -35,37 +35,38 @@ FAILURE = make_entry(
 OTHER = ["The gateway is slow today.", "Fix the retry in the client."]
 
 
-def serve(project: Project, number: int, at: datetime, **served: tuple[str, ...]) -> None:
-    """Note that a session was served something."""
+def record_served(project: Project, number: int, at: datetime, **served: tuple[str, ...]) -> None:
+    """Record that a session was served entries."""
     sign = SessionActivity(agent="claude-code", session=session_id(number), at=at, **served)  # type: ignore[arg-type]
     note_activity(project.workspace, sign)
 
 
-def count(project: Project, entry: Entry, *episodes: Episode) -> list[RuleOutcome]:
+def list_outcomes(project: Project, entry: Entry, *episodes: Episode) -> list[RuleOutcome]:
+    """Return the outcomes of a rule in the captured sessions."""
     served = read_served_times(project.workspace, episodes)
     return count_outcomes([entry], read_all(project), served)
 
 
-def start_of(project: Project, number: int) -> datetime:
+def find_start(project: Project, number: int) -> datetime:
     return project.clock.now + number * DAY - timedelta(minutes=1)
 
 
-def test_a_session_that_does_not_hear_the_request_again_followed_it(
+def test_a_session_without_a_repeated_request_followed_the_rule(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, OTHER[0], DRAFT[0])
     for number in (1, 2):
-        serve(project, number, start_of(project, number), served=(RULE.id,))
-    (outcome,) = count(project, RULE)
+        record_served(project, number, find_start(project, number), served=(RULE.id,))
+    (outcome,) = list_outcomes(project, RULE)
     assert (outcome.sessions, outcome.asked_again, outcome.followed) == (2, 1, 1)
 
 
-def test_what_was_asked_before_the_rule_was_served_is_not_asked_again(
+def test_a_request_before_the_rule_was_served_is_not_a_repetition(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, DRAFT[0])
-    serve(project, 1, start_of(project, 1) + timedelta(hours=1), served=(RULE.id,))
-    (outcome,) = count(project, RULE)
+    record_served(project, 1, find_start(project, 1) + timedelta(hours=1), served=(RULE.id,))
+    (outcome,) = list_outcomes(project, RULE)
     assert (outcome.sessions, outcome.asked_again) == (1, 0)
 
 
@@ -73,17 +74,17 @@ def test_a_session_that_was_not_served_the_rule_is_not_counted(
     project: Project, tmp_path: Path
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT[:2])
-    assert count(project, RULE) == []
+    assert list_outcomes(project, RULE) == []
 
 
-def test_a_command_that_fails_after_it_was_told_has_failed_again(
+def test_a_command_that_fails_after_its_warning_counts_as_failed_again(
     project: Project, tmp_path: Path
 ) -> None:
-    failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", said=OTHER[0])
+    failing = fail_in([1], "gh pr diff 12 --stat", "unknown flag: --stat", text=OTHER[0])
     keep_asking(project, tmp_path, *failing, [OTHER[1]])
     for number in (1, 2):
-        serve(project, number, start_of(project, number), served=(FAILURE.id,))
-    (outcome,) = count(project, FAILURE)
+        record_served(project, number, find_start(project, number), served=(FAILURE.id,))
+    (outcome,) = list_outcomes(project, FAILURE)
     assert (outcome.sessions, outcome.failed_again, outcome.followed) == (2, 1, 1)
 
 
@@ -97,21 +98,19 @@ def test_commits_name_the_sessions_that_were_served(project: Project, tmp_path: 
         retrieved=(ServedEntry(id=RULE.id),),
         context={"sessions": f"claude-code:{session_id(1)}"},
     )
-    (outcome,) = count(project, RULE, episode)
+    (outcome,) = list_outcomes(project, RULE, episode)
     assert (outcome.sessions, outcome.asked_again) == (1, 1)
 
 
-def test_a_request_that_is_told_in_vain_comes_after_others(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_rule_without_effect_ranks_below_others(project: Project, tmp_path: Path) -> None:
     pull = ("Please pull main first.", "Pull main first, please.", "Pull main first")
     both: list[list[str | Record]] = [
-        [draft, other] for draft, other in zip(DRAFT, pull, strict=False)
+        [draft, second] for draft, second in zip(DRAFT, pull, strict=False)
     ]
     keep_asking(project, tmp_path, *both)
     first, second = find_titles(project)
     key_of = {item.candidate.title: item for item in find_all(project)}
-    told = tuple(key_of[first].keys)
+    request_keys = tuple(key_of[first].keys)
     for number in (1, 2, 3):
-        serve(project, number, start_of(project, number), served_requests=told)
+        record_served(project, number, find_start(project, number), served_requests=request_keys)
     assert find_titles(project) == [second, first]

@@ -1,4 +1,4 @@
-"""The checks of the default branch in the git directory."""
+"""Tests of the table of checks in the git directory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def common_dir(tmp_path: Path) -> Path:
     return path
 
 
-def test_the_table_comes_back_as_it_was(common_dir: Path) -> None:
+def test_the_table_is_read_back_unchanged(common_dir: Path) -> None:
     save_rules(common_dir, RULES)
     assert has_rules(common_dir)
     assert load_rules(common_dir) == RULES
@@ -37,7 +37,7 @@ def test_without_checks_there_is_no_table(common_dir: Path) -> None:
     assert load_rules(common_dir) == ()
 
 
-def test_what_would_be_too_long_is_left_out(common_dir: Path) -> None:
+def test_checks_that_are_too_long_are_left_out(common_dir: Path) -> None:
     long = RuleCheck(id="9", name="9", title="z" * MAX_TABLE, check=UntouchedCheck(("vendor/",)))
     save_rules(common_dir, [RULES[0], long, RULES[1]])
     assert load_rules(common_dir) == RULES[:1]
@@ -54,7 +54,7 @@ def test_what_would_be_too_long_is_left_out(common_dir: Path) -> None:
     ],
     ids=["empty", "a number", "nested", "a check of no kind", "too large"],
 )
-def test_a_broken_table_is_none_and_is_replaced(common_dir: Path, data: bytes) -> None:
+def test_a_broken_table_is_ignored_and_replaced(common_dir: Path, data: bytes) -> None:
     (common_dir / "memory-ci" / FILE).write_bytes(data)
     assert load_rules(common_dir) == ()
     save_rules(common_dir, RULES)

@@ -1,4 +1,4 @@
-"""What people typed in all sessions that a repository has, whether their work was merged or not."""
+"""Tests of reading the people's turns of all sessions of a repository, merged or not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memory_ci.records.repetition import PersonTurn
 from memory_ci.sessions import session_archive
 from memory_ci.sessions.session_archive import SessionArchive, add_reviews
 from memory_ci.sources.transcripts.registry import read_stream
-from tests.agents_at_work import WORDS, keep_session, make_session, put_tree, refusing
+from tests.agents_at_work import WORDS, keep_session, make_refusal, make_session, put_tree
 from tests.project import Project
 from tests.sessions.repeated_sessions import (
     DRAFT,
@@ -60,7 +60,7 @@ def test_captured_sessions_are_read(project: Project, tmp_path: Path) -> None:
     assert list_typed(project) == list(DRAFT[:2])
 
 
-def test_checkpoints_of_entire_are_read_with_who_committed_them(
+def test_checkpoints_of_entire_are_read_with_their_committer(
     project: Project, tmp_path: Path
 ) -> None:
     put_tree(project, ENTIRE, checkpoint(make_session(WORDS, at=project.clock.now)))
@@ -105,28 +105,28 @@ def test_prompts_that_commit_messages_repeat_are_turns_of_the_commit(project: Pr
     assert list_people(archive.turns) == {ADA}
 
 
-def test_only_new_commits_are_searched_and_what_was_found_stays(
+def test_only_new_commits_are_searched_and_earlier_results_are_kept(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     project.commit(f"Retry\n\n[Prompt 1]\n{WORDS}", author=ADA)
     assert list_typed(project) == [WORDS]
-    asked: list[tuple[str, ...]] = []
+    searched_ranges: list[tuple[str, ...]] = []
     read_log = log.read_log
 
     def note(repo: object, *arguments: str) -> object:
-        asked.append(arguments)
+        searched_ranges.append(arguments)
         return read_log(repo, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(session_archive, "read_log", note)
     assert list_typed(project) == [WORDS]
-    assert asked == []
+    assert searched_ranges == []
     base = project.sha()
     project.commit("Go on\n\n[Prompt 1]\nOpen a draft PR.", author=ADA)
     assert list_typed(project) == [WORDS, "Open a draft PR."]
-    assert all(f"^{base}" in arguments for arguments in asked)
+    assert all(f"^{base}" in arguments for arguments in searched_ranges)
 
 
-def test_nothing_is_read_where_sessions_are_not(project: Project, tmp_path: Path) -> None:
+def test_nothing_is_read_without_sessions(project: Project, tmp_path: Path) -> None:
     keep_asking(project, tmp_path, *DRAFT[:2])
     project.commit("Configure", {".memory-ci.yaml": "sessions:\n  read: false\n"})
     assert read_all(project) == SessionArchive()
@@ -164,12 +164,12 @@ def test_a_forgotten_session_leaves_the_cache(project: Project, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("kind", ["turn", "prompt", "output", "command", "review"])
-def test_no_secret_is_kept(project: Project, tmp_path: Path, kind: str) -> None:
-    said = f"Use the token {TOKEN} of ada@example.com"
+def test_no_secret_is_cached(project: Project, tmp_path: Path, kind: str) -> None:
+    text = f"Use the token {TOKEN} of ada@example.com"
     if kind == "turn":
-        keep_asking(project, tmp_path, said)
+        keep_asking(project, tmp_path, text)
     elif kind == "prompt":
-        project.commit(f"Retry\n\n[Prompt 1]\n{said}")
+        project.commit(f"Retry\n\n[Prompt 1]\n{text}")
     elif kind == "review":
         turn = PersonTurn("#1", project.clock.now, ADA, "Open a draft PR.")
         add_reviews(project.workspace, read_all(project), [turn])
@@ -183,12 +183,12 @@ def test_no_secret_is_kept(project: Project, tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("cut", range(0, 44, 4))
-def test_a_secret_at_the_end_of_what_is_kept_is_masked_before_it_is_cut(
+def test_a_secret_at_the_limit_of_a_text_is_masked_before_cutting(
     project: Project, cut: int
 ) -> None:
     before = session_archive.MAX_TURN - cut
-    said = f"{'word ' * (before // 5)}{TOKEN}"
-    project.commit(f"Retry\n\n[Prompt 1]\n{said}")
+    text = f"{'word ' * (before // 5)}{TOKEN}"
+    project.commit(f"Retry\n\n[Prompt 1]\n{text}")
     (turn,) = read_all(project).turns
     assert "ghp_" not in turn.text
     assert len(turn.text) <= session_archive.MAX_TURN
@@ -198,7 +198,7 @@ def test_a_secret_at_the_end_of_what_is_kept_is_masked_before_it_is_cut(
 
 
 @pytest.mark.parametrize("where", ["captured", "committed", "prompt", "entire", "review"])
-def test_words_of_who_is_not_trusted_do_not_count(
+def test_words_of_untrusted_people_do_not_count(
     project: Project, tmp_path: Path, where: str
 ) -> None:
     configure(project, "extraction:\n  trusted_authors: ['*@example.com']\n")
@@ -221,7 +221,7 @@ def test_words_of_who_is_not_trusted_do_not_count(
     assert list_typed(project) == []
 
 
-def test_words_of_who_is_trusted_count(project: Project) -> None:
+def test_words_of_trusted_people_count(project: Project) -> None:
     configure(project, "extraction:\n  trusted_authors: ['ada@*']\n")
     project.commit(f"Retry\n\n[Prompt 1]\n{WORDS}", author=ADA)
     assert list_typed(project) == [WORDS]
@@ -232,7 +232,7 @@ def test_a_bot_s_prompts_do_not_count(project: Project) -> None:
     assert list_typed(project) == []
 
 
-def test_reviews_are_remembered_once(project: Project) -> None:
+def test_reviews_are_cached_once(project: Project) -> None:
     turn = PersonTurn("#1", project.clock.now, ADA, "Open a draft PR.")
     stranger = PersonTurn("#1", project.clock.now, "renovate[bot] <x@y>", "Open a draft PR now.")
     for _ in range(3):
@@ -281,7 +281,7 @@ EVENT = '{"task_id": "b1", "task_type": "local_bash", "status": "completed", "su
     ],
 )
 @pytest.mark.parametrize("where", ["captured", "entire"])
-def test_what_a_program_wrote_is_no_turn(
+def test_text_of_a_program_is_not_a_turn(
     project: Project, tmp_path: Path, records: list[dict[str, object]], where: str
 ) -> None:
     data = make_session("Look at the client.", *records, at=project.clock.now)
@@ -303,16 +303,12 @@ def test_what_a_program_wrote_is_no_turn(
         f"# AGENTS.md instructions\n{WORDS}",
     ],
 )
-def test_what_a_program_wrote_into_a_prompt_of_a_commit_is_no_turn(
-    project: Project, prompt: str
-) -> None:
+def test_text_of_a_program_in_a_commits_prompt_is_not_a_turn(project: Project, prompt: str) -> None:
     project.commit(f"Retry\n\n[Prompt 1]\n{prompt}")
     assert list_typed(project) == []
 
 
-def test_a_long_template_that_two_sessions_have_is_no_turn(
-    project: Project, tmp_path: Path
-) -> None:
+def test_a_long_template_in_two_sessions_is_not_a_turn(project: Project, tmp_path: Path) -> None:
     keep_asking(project, tmp_path, TEMPLATE)
     assert list_typed(project) == [TEMPLATE]
     keep_asking(project, tmp_path, [TEMPLATE, "Go on."], first=2)
@@ -320,7 +316,7 @@ def test_a_long_template_that_two_sessions_have_is_no_turn(
 
 
 def test_a_refusal_with_words_is_a_turn(project: Project, tmp_path: Path) -> None:
-    refused = refusing("use pnpm, npm breaks the lock file")
+    refused = make_refusal("use pnpm, npm breaks the lock file")
     keep_session(project, tmp_path, make_session(*refused, at=project.clock.now))
     assert list_typed(project) == ["use pnpm, npm breaks the lock file"]
 
@@ -360,7 +356,7 @@ def test_the_first_milestone_after_a_turn_is_its_moment(
 
 
 @pytest.mark.parametrize("where", ["captured", "entire"])
-def test_commands_that_failed_by_misuse_are_kept_with_what_worked(
+def test_misused_commands_are_kept_with_the_form_that_worked(
     project: Project, tmp_path: Path, where: str
 ) -> None:
     data = make_session(
@@ -382,7 +378,7 @@ def test_commands_that_failed_by_misuse_are_kept_with_what_worked(
 # -- limits
 
 
-def test_a_transcript_that_is_too_large_is_a_problem_and_the_rest_is_read(
+def test_a_transcript_that_is_too_large_is_a_problem_and_the_others_are_read(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session_archive, "MAX_TRANSCRIPT", 100_000)
@@ -393,7 +389,7 @@ def test_a_transcript_that_is_too_large_is_a_problem_and_the_rest_is_read(
     assert archive.problems == ("1 transcript not read for what people ask again",)
 
 
-def test_the_next_run_reads_what_one_run_left(
+def test_the_next_run_reads_transcripts_that_exceeded_the_limit(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep_asking(project, tmp_path, *DRAFT)

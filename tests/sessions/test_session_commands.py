@@ -1,4 +1,4 @@
-"""What a session ran since its last edit."""
+"""Tests of the commands that a session ran since its last edit."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ def test_a_session_without_an_edit_need_not_run_anything(common_dir: Path) -> No
     assert missing(common_dir) == ""
 
 
-def test_what_was_not_run_since_the_edit_is_named(common_dir: Path) -> None:
+def test_commands_that_were_not_run_since_the_edit_are_named(common_dir: Path) -> None:
     note_edit(common_dir, "s1")
     assert missing(common_dir) == "`make lint`, `pytest` were not run since the last edit"
     note_run(common_dir, "s1", "make lint && ls")
     assert missing(common_dir) == "`pytest` was not run since the last edit"
 
 
-def test_all_that_was_run_after_the_edit_counts(common_dir: Path) -> None:
+def test_all_commands_after_the_edit_count(common_dir: Path) -> None:
     note_edit(common_dir, "s1")
     note_run(common_dir, "s1", "cd app && make lint")
     note_run(common_dir, "s1", ".venv/bin/pytest -q tests; pytest tests")
     assert missing(common_dir) == ""
 
 
-def test_an_edit_begins_anew(common_dir: Path) -> None:
+def test_an_edit_resets_the_commands(common_dir: Path) -> None:
     note_edit(common_dir, "s1")
     note_run(common_dir, "s1", "make lint; pytest")
     note_edit(common_dir, "s1")
@@ -70,13 +70,15 @@ def test_a_command_that_failed_does_not_count(common_dir: Path) -> None:
     assert missing(common_dir) == "`pytest` was not run since the last edit"
 
 
-def test_what_the_same_line_runs_before_counts_and_after_does_not(common_dir: Path) -> None:
+def test_commands_before_the_commit_in_the_same_line_count_and_later_ones_do_not(
+    common_dir: Path,
+) -> None:
     note_edit(common_dir, "s1")
     assert missing(common_dir, f"make lint && pytest && {COMMIT}") == ""
     assert "`pytest` was" in missing(common_dir, f"make lint && {COMMIT} && pytest")
 
 
-def test_sessions_are_apart(common_dir: Path) -> None:
+def test_sessions_are_independent(common_dir: Path) -> None:
     note_edit(common_dir, "s1")
     note_edit(common_dir, "s2")
     note_run(common_dir, "s2", "make lint; pytest")
@@ -90,17 +92,17 @@ def test_notes_of_old_sessions_are_removed(common_dir: Path) -> None:
     assert list((common_dir / "memory-ci/ran").iterdir()) == []
 
 
-def test_a_note_stays_small(common_dir: Path) -> None:
+def test_the_size_of_a_note_is_limited(common_dir: Path) -> None:
     note_edit(common_dir, "s1")
     for number in range(60):
-        line = "; ".join(f"tool{number}x{other} run" for other in range(20))
+        line = "; ".join(f"tool{number}x{line_number} run" for line_number in range(20))
         note_run(common_dir, "s1", line)
     (note,) = (common_dir / "memory-ci/ran").iterdir()
     assert note.stat().st_size < 20_000
 
 
 @pytest.mark.parametrize("width", [1, 70])
-def test_of_many_runs_the_newest_are_kept(common_dir: Path, width: int) -> None:
+def test_the_newest_of_many_runs_are_kept(common_dir: Path, width: int) -> None:
     note_edit(common_dir, "s1")
     for number in range(250):
         option = "x" * width
@@ -119,7 +121,7 @@ def test_of_many_runs_the_newest_are_kept(common_dir: Path, width: int) -> None:
         ("git log", []),
     ],
 )
-def test_the_commands_of_a_line_are_known(command: str, names: list[str]) -> None:
+def test_the_commands_of_a_line_are_read(command: str, names: list[str]) -> None:
     assert list_commands(command) == names
 
 
@@ -144,7 +146,7 @@ def test_the_commands_of_a_line_are_known(command: str, names: list[str]) -> Non
         ("git commit -m x && git add -A", Staging()),
     ],
 )
-def test_a_commit_may_take_what_is_not_staged(command: str, staging: Staging) -> None:
+def test_a_commit_with_unstaged_changes_is_recognised(command: str, staging: Staging) -> None:
     assert read_staging(command) == staging
 
 
@@ -174,7 +176,7 @@ def test_the_message_of_a_line_is_read(command: str, message: str) -> None:
 
 @given(st.text(max_size=80))
 @examples(200)
-def test_any_command_can_be_read(command: str) -> None:
+def test_any_command_is_read_without_an_error(command: str) -> None:
     list_commands(command)
     read_staging(command)
     read_message(command)

@@ -1,4 +1,4 @@
-"""Which events of a session go to which change, and who said them."""
+"""Tests of assigning the events of a session to changes and authors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.standin import StandIn, by_model, make_learning
 # -- which events go to which change
 
 
-def test_two_changes_that_share_a_session_are_each_given_their_own_events(
+def test_two_changes_that_share_a_session_get_their_own_events(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     start = project.clock.now
@@ -52,10 +52,10 @@ def test_events_that_an_earlier_run_read_are_not_read_again(
 ) -> None:
     start = project.clock.now
     late = start + timedelta(hours=5)
-    said = make_session(WORDS, at=start) + make_session(
+    transcript = make_session(WORDS, at=start) + make_session(
         "Now send the receipt only once.", at=late, first=7
     )
-    key = keep_session(project, tmp_path, said)
+    key = keep_session(project, tmp_path, transcript)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
     since = project.git("rev-parse", "HEAD").strip()
     project.at(late + timedelta(minutes=1))
@@ -76,11 +76,11 @@ def test_checkpoints_whose_branch_was_not_fetched_are_reported(
 def test_two_text_blocks_of_one_transcript_line_are_two_events(
     project: Project, model: StandIn
 ) -> None:
-    """git-ai's notes have no ids, and what Cursor puts around a person's words stands in the line of the words."""
+    """git-ai's notes have no ids, and Cursor's additions are in the same line as a person's words."""
     at = project.clock.now
     merge_branch(project, "charge", 140, MESSAGE)
-    said = f"<open_files>\nsrc/client.py\n</open_files>\n<user_query>\n{WORDS}\n</user_query>"
-    note = make_note(said, at=at).replace('"tool": "claude"', '"tool": "cursor"')
+    prompt = f"<open_files>\nsrc/client.py\n</open_files>\n<user_query>\n{WORDS}\n</user_query>"
+    note = make_note(prompt, at=at).replace('"tool": "claude"', '"tool": "cursor"')
     project.git("notes", "--ref=ai", "add", "-m", note, "HEAD^2")
     model.plan(project)
     assert turns(model) == [[WORDS]]
@@ -90,7 +90,7 @@ def test_two_text_blocks_of_one_transcript_line_are_two_events(
 
 
 def outside_event(folder: Path, number: int) -> dict[str, str]:
-    """The environment of a job about a fork's pull request: the forge's own event, and no token."""
+    """Return the variables of a job for a fork's pull request: the event file, and no token."""
     head = {
         "label": "eve:retry",
         "ref": "retry",
@@ -103,7 +103,7 @@ def outside_event(folder: Path, number: int) -> dict[str, str]:
     return {"GITHUB_EVENT_PATH": str(path)}
 
 
-def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
+def test_a_transcript_in_a_forks_change_cannot_be_quoted(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     text = make_history(project.clock.now, WORDS)
@@ -113,13 +113,13 @@ def test_nothing_of_a_transcript_that_a_fork_brings_can_be_quoted(
     model.will_find(make_learning(WORDS))
     project.merge("charge", message="Merge pull request #140 from eve/charge\n\nRetry")
     inside = by_model(model.plan(project))
-    before = len(model.asked)
+    before = len(model.requests)
     assert [judged.verdict for judged in inside] == ["written"], "from a branch of our own it can"
     environ = model.environ | outside_event(tmp_path, 140)
     options = RecordOptions(engine="command")
     plan = plan_record(project.workspace, options, TODAY, lambda done, total: None, environ)
     assert [join.kind for join in plan.joins] == ["pull-request", "session"]
-    assert not any(question.change == "#140" for question in model.asked[before:]), (
+    assert not any(question.change == "#140" for question in model.requests[before:]), (
         "there is nothing that could be quoted"
     )
     assert not any(
@@ -181,8 +181,8 @@ def test_a_long_text_that_two_sessions_repeat_is_not_from_a_person(
     keys = []
     for session in (SESSION, SESSION[::-1]):
         data = make_session(template, WORDS, at=project.clock.now, session=session)
-        other = data.replace(b'"uuid": "0000', f'"uuid": "{session[:4]}'.encode())
-        keys.append(keep_session(project, tmp_path, other))
+        transcript = data.replace(b'"uuid": "0000', f'"uuid": "{session[:4]}'.encode())
+        keys.append(keep_session(project, tmp_path, transcript))
     trailers = "\n".join(f"Memory-Session: {key}" for key in keys)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\n{trailers}")
     model.plan(project)

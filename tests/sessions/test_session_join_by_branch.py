@@ -1,4 +1,4 @@
-"""A session that no commit names is joined by its branch, or by the files that it edited."""
+"""Tests of joining a session that no commit names: by its branch, or by the files that it edited."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def test_a_session_on_the_branch_while_a_commit_was_made_belongs_to_it(
     )
     merge_branch(project, "charge", 140, MESSAGE)
     commit = project.sha("HEAD^2")
-    found = session_joins(model.plan(project))
+    joins = session_joins(model.plan(project))
     how = f"on charge when {commit[:7]} was made"
-    assert [(join.change, join.how) for join in found] == ([("#140", how)] if is_joined else [])
+    assert [(join.change, join.how) for join in joins] == ([("#140", how)] if is_joined else [])
 
 
-def test_a_session_that_belongs_to_nothing_is_not_read(
+def test_a_session_of_no_change_is_not_read(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -46,7 +46,7 @@ def test_a_session_that_belongs_to_nothing_is_not_read(
 PUSHED = "src/charge.py"
 
 
-def edited(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
+def make_edit(path: str = PUSHED, tool: str = "Edit", number: int = 9) -> Record:
     return make_agent(make_call(tool, call=f"toolu_{number}", file_path=path), number=number)
 
 
@@ -56,28 +56,32 @@ def doctor_says(project: Project) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("said", "hours", "reason"),
+    ("turns", "hours", "reason"),
     [
-        ((WORDS, edited()), 0, None),
-        ((WORDS, edited(tool="Write")), 1, None),
-        ((WORDS, edited(), edited("src/x.py", number=11)), 7, None),
-        ((WORDS, edited()), 9, "it ended 9 hours before"),
-        ((edited(),), 0, "no person wrote in it"),
-        ((WORDS, edited("src/other.py")), 0, ""),
-        ((WORDS, edited(tool="Read")), 0, ""),
+        ((WORDS, make_edit()), 0, None),
+        ((WORDS, make_edit(tool="Write")), 1, None),
+        ((WORDS, make_edit(), make_edit("src/x.py", number=11)), 7, None),
+        ((WORDS, make_edit()), 9, "it ended 9 hours before"),
+        ((make_edit(),), 0, "no person wrote in it"),
+        ((WORDS, make_edit("src/other.py")), 0, ""),
+        ((WORDS, make_edit(tool="Read")), 0, ""),
         ((WORDS,), 0, ""),
-        ((WORDS, edited()), -1, ""),
-        ((WORDS, edited()), 24 * 8, ""),
+        ((WORDS, make_edit()), -1, ""),
+        ((WORDS, make_edit()), 24 * 8, ""),
     ],
 )
-def test_where_no_branch_is_known_a_session_is_joined_by_what_it_edited(
-    project: Project, tmp_path: Path, said: tuple[str | Record, ...], hours: int, reason: str | None
+def test_without_a_branch_a_session_is_joined_by_its_edited_files(
+    project: Project,
+    tmp_path: Path,
+    turns: tuple[str | Record, ...],
+    hours: int,
+    reason: str | None,
 ) -> None:
-    """A push to the branch itself; `reason` is why it was not joined, "" where it has nothing to do with it."""
+    """The push is to the branch itself; `reason` says why it is not joined, or is empty if it is unrelated."""
     keep_session(
         project,
         tmp_path,
-        make_session(*said, at=project.clock.now - timedelta(hours=hours, minutes=1)),
+        make_session(*turns, at=project.clock.now - timedelta(hours=hours, minutes=1)),
     )
     project.commit(MESSAGE, {PUSHED: "once\n"})
     plan = project.plan()
@@ -92,7 +96,7 @@ def test_edits_before_the_last_commit_of_a_file_do_not_join_its_next_commit(
     project: Project, tmp_path: Path
 ) -> None:
     at = project.clock.now
-    keep_session(project, tmp_path, make_session(WORDS, edited(), at=at - timedelta(minutes=1)))
+    keep_session(project, tmp_path, make_session(WORDS, make_edit(), at=at - timedelta(minutes=1)))
     project.commit("Retry charges by hand", {PUSHED: "once\n"})
     project.commit("Retry again by hand", {PUSHED: "twice\n"})
     plan = project.plan()
@@ -106,7 +110,7 @@ def test_a_session_on_another_branch_is_reported_as_not_joined(
     project: Project, tmp_path: Path
 ) -> None:
     keep_session(
-        project, tmp_path, make_session(WORDS, edited("src/retry.py"), at=project.clock.now)
+        project, tmp_path, make_session(WORDS, make_edit("src/retry.py"), at=project.clock.now)
     )
     project.clock.tick()
     merge_branch(project, "charge", 140, MESSAGE)

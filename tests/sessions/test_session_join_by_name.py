@@ -1,4 +1,4 @@
-"""A change is given the sessions that its commits, notes, files or request name."""
+"""Tests of joining sessions that commits, notes, files or the pull request name."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tests.agents_at_work import (
     SESSION,
     WORDS,
     keep_session,
+    make_refusal,
     make_session,
     merge_branch,
     put_tree,
-    refusing,
 )
 from tests.project import Project
 from tests.sessions.sessions_at_work import (
@@ -37,7 +37,7 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     data = make_session(
-        WORDS, *refusing("use pnpm, npm breaks the lock file"), at=project.clock.now
+        WORDS, *make_refusal("use pnpm, npm breaks the lock file"), at=project.clock.now
     )
     key = keep_session(project, tmp_path, data)
     merge_branch(project, "charge", 140, f"{MESSAGE}\n\nMemory-Session: {key}")
@@ -51,7 +51,7 @@ def test_a_session_that_was_captured_is_joined_by_its_trailer(
         "file and line of the transcript"
     )
     assert entry.session == key
-    (question,) = [question for question in model.asked if question.texts("text")]
+    (question,) = [question for question in model.requests if question.texts("text")]
     assert question.texts("rejection") == ["use pnpm, npm breaks the lock file"]
 
 
@@ -64,7 +64,7 @@ def test_a_session_is_found_by_a_long_enough_prefix_of_its_id(
     assert [join.id for join in session_joins(model.plan(project))] == [KEY]
 
 
-def test_an_ambiguous_prefix_of_session_ids_is_reported_and_joins_none(
+def test_an_ambiguous_prefix_of_session_ids_is_reported_and_joins_no_session(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     for session in (SESSION, f"{SESSION}8"):
@@ -90,7 +90,7 @@ def test_a_short_prefix_or_the_id_of_another_agent_names_no_session(
     assert session_joins(model.plan(project)) == []
 
 
-def test_a_checkpoint_is_read_once_and_only_from_its_start_on(
+def test_a_checkpoint_is_read_once_and_only_from_its_start(
     project: Project, model: StandIn
 ) -> None:
     data = make_session(
@@ -116,7 +116,7 @@ def test_a_note_of_git_ai_is_read_for_its_commit(project: Project, model: StandI
     assert session_joins(plan) == [Join("#140", "session", KEY, "a note of git-ai", 1)]
 
 
-def test_one_prompt_that_is_noted_on_two_commits_is_read_once(
+def test_a_prompt_in_the_notes_of_two_commits_is_read_once(
     project: Project, model: StandIn
 ) -> None:
     at = project.clock.now
@@ -127,7 +127,7 @@ def test_one_prompt_that_is_noted_on_two_commits_is_read_once(
     assert turns(model) == [[WORDS]]
 
 
-def test_a_transcript_that_is_committed_beside_the_code_belongs_to_its_change(
+def test_a_transcript_committed_with_the_code_belongs_to_its_change(
     project: Project, model: StandIn
 ) -> None:
     text = make_history(project.clock.now, WORDS)
@@ -136,14 +136,13 @@ def test_a_transcript_that_is_committed_beside_the_code_belongs_to_its_change(
     project.commit(
         "Go on\n\nWith the history.", {".specstory/history/one.md": text, "src/more.py": "x"}
     )
-    project.checkout("main")
-    project.merge("more", message="Merge pull request #141 from ada/more\n\nGo on")
+    project.merge_back("more", message="Merge pull request #141 from ada/more\n\nGo on")
     plan = model.plan(project)
     assert turns(model) == [[WORDS]]
     assert session_joins(plan) == [Join("#141", "session", KEY, "committed with the change", 1)]
 
 
-def test_a_change_that_brought_no_transcript_costs_no_listing_of_the_tree(
+def test_the_tree_is_not_listed_for_a_change_without_transcripts(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     brought = {".specstory/history/one.md": make_history(project.clock.now, WORDS)}
@@ -156,12 +155,14 @@ def test_a_change_that_brought_no_transcript_costs_no_listing_of_the_tree(
     ]
     monkeypatch.setenv("GIT_TRACE", str(tmp_path / "trace"))
     finder = SessionFinder(project.workspace)
-    found = [[joined.reason for joined in finder.find_sessions(change, None)] for change in changes]
-    assert found[-2:] == [[], ["committed with the change"]]
+    reasons = [
+        [joined.reason for joined in finder.find_sessions(change, None)] for change in changes
+    ]
+    assert reasons[-2:] == [[], ["committed with the change"]]
     assert (tmp_path / "trace").read_text().count("git ls-tree") == 1
 
 
-def test_a_transcript_that_is_named_belongs_to_the_request_that_it_opened(
+def test_a_given_transcript_belongs_to_the_request_that_it_opened(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     link = {"type": "pr-link", "prNumber": 140, "prUrl": "https://forge.example/acme/shop/pull/140"}

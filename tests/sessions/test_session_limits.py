@@ -1,4 +1,4 @@
-"""Sessions that are not read, cannot be read, or are too large or too many."""
+"""Tests of sessions that are not read: disabled, unreadable, too large or too many."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.standin import StandIn
 # -- what is not read, and what cannot be
 
 
-def test_with_reading_switched_off_no_session_of_the_repository_is_read(
+def test_if_reading_is_disabled_no_session_of_the_repository_is_read(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -41,14 +41,13 @@ def test_with_reading_switched_off_no_session_of_the_repository_is_read(
     message = f"{MESSAGE}\n\nMemory-Session: {key}\nEntire-Checkpoint: {CHECKPOINT}"
     project.commit(message, {".specstory/history/one.md": text})
     project.git("notes", "--ref=ai", "add", "-m", make_note(WORDS, at=project.clock.now), "HEAD")
-    project.checkout("main")
-    project.merge("charge", message="Merge pull request #140 from ada/charge\n\nRetry")
+    project.merge_back("charge", message="Merge pull request #140 from ada/charge\n\nRetry")
     assert session_joins(model.plan(project)), "switched on, it is"
     configure(project, "sessions:\n  read: false\n")
     assert session_joins(model.plan(project)) == []
 
 
-def test_a_checkpoint_that_cannot_be_read_is_a_problem_and_stops_nothing(
+def test_an_unreadable_checkpoint_is_a_problem_and_does_not_stop_the_run(
     project: Project, model: StandIn
 ) -> None:
     put_tree(project, ENTIRE, {"aa/aaaaaaaaaa/metadata.json": b"not JSON", "README": b"x"})
@@ -65,7 +64,7 @@ def test_a_checkpoint_that_cannot_be_read_is_a_problem_and_stops_nothing(
     assert "'no-id' is no checkpoint id\n" in render_plan(plan)
 
 
-def test_the_report_says_which_sessions_were_read_for_which_change_and_how(
+def test_the_report_names_the_sessions_of_each_change_and_how_they_were_joined(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
@@ -76,7 +75,7 @@ def test_the_report_says_which_sessions_were_read_for_which_change_and_how(
 
 
 @pytest.mark.parametrize("remote", ["origin", "upstream"])
-def test_a_session_that_is_fetched_from_the_configured_remote_is_read(
+def test_a_session_fetched_from_the_configured_remote_is_read(
     project: Project, tmp_path: Path, model: StandIn, remote: str
 ) -> None:
     project.commit("Configure", {".memory-ci.yaml": f"publish: {{remote: {remote}}}\n"})
@@ -124,7 +123,7 @@ def test_sessions_of_a_private_remote_are_fetched_with_the_token_of_the_job(
     assert token not in str(plans)
 
 
-def test_a_named_place_without_a_session_is_a_problem_of_the_plan(
+def test_a_given_path_without_a_session_is_a_problem_of_the_plan(
     project: Project, model: StandIn, tmp_path: Path
 ) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
@@ -174,11 +173,9 @@ def test_the_oldest_sessions_are_left_out_when_there_are_too_many(
     assert "1 captured session not read, the oldest" in str(plan.problems)
 
 
-def test_only_the_events_of_a_session_that_is_joined_are_read(
-    project: Project, tmp_path: Path
-) -> None:
+def test_only_events_of_joined_sessions_are_read(project: Project, tmp_path: Path) -> None:
     keep_session(project, tmp_path, make_session(WORDS, at=project.clock.now))
     sessions = captured_sessions.CapturedSessions(project.workspace)
-    (said,) = sessions.headers
-    assert (said.key, said.events) == (KEY, ())
-    assert [event.text for event in sessions.load_events(said).events] == [WORDS]
+    (header,) = sessions.headers
+    assert (header.key, header.events) == (KEY, ())
+    assert [event.text for event in sessions.load_events(header).events] == [WORDS]

@@ -1,4 +1,4 @@
-"""`sessions`: what was found, what people said, and nothing that must not be shown."""
+"""Tests of `sessions`: the sessions found, people's words, and no secrets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memory_ci.sessions.transcripts import list_sessions
 from tests.sources.transcripts.claude import make_agent, make_lines, make_user
 
 
-def test_sessions_hold_the_words_of_people_alone_without_credentials(tmp_path: Path) -> None:
+def test_sessions_contain_only_words_of_people_without_credentials(tmp_path: Path) -> None:
     key = "ghp_" + "a1B2" * 9
     lines = make_lines(
         make_user(f"use {key} or mail ada@example.com"), make_agent({"type": "text", "text": "No"})
@@ -21,7 +21,7 @@ def test_sessions_hold_the_words_of_people_alone_without_credentials(tmp_path: P
     assert (session.counts.human_turns, session.counts.agent_texts) == (1, 1)
 
 
-def test_checkpoints_of_one_session_are_one_and_named_by_their_place(tmp_path: Path) -> None:
+def test_checkpoints_of_a_session_are_one_session_with_their_path(tmp_path: Path) -> None:
     for place in ("00/full.jsonl", "11/full.jsonl"):
         (tmp_path / place).parent.mkdir()
         (tmp_path / place).write_bytes(make_lines(make_user("go")))
@@ -33,21 +33,21 @@ def test_checkpoints_of_one_session_are_one_and_named_by_their_place(tmp_path: P
     )
 
 
-def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+def test_a_file_given_twice_is_read_once(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(make_lines(make_user("go")))
     (session,) = list_sessions([path, tmp_path], tmp_path, tmp_path).sessions
     assert (session.counts.records, session.counts.duplicates) == (1, 0)
 
 
-def test_only_a_named_file_is_told_to_be_no_transcript(tmp_path: Path) -> None:
+def test_only_a_given_file_is_reported_as_not_a_transcript(tmp_path: Path) -> None:
     path = tmp_path / "LICENSE"
     path.write_text("MIT")
     assert list_sessions([path], tmp_path, tmp_path).skipped == (str(path),)
     assert list_sessions([tmp_path], tmp_path, tmp_path).skipped == ()
 
 
-def test_without_a_path_the_project_s_own_sessions_are_read(home: Path, tmp_path: Path) -> None:
+def test_without_a_path_the_sessions_of_the_project_are_read(home: Path, tmp_path: Path) -> None:
     assert list_sessions([], home, tmp_path).sessions == ()
     place = (
         home

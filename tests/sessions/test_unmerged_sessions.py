@@ -1,4 +1,4 @@
-"""Captured sessions of no merged change."""
+"""Tests of captured sessions of no merged change."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.standin import StandIn
 
 
 def keep_unmerged(project: Project, folder: Path, branch: str = "tried") -> str:
-    """Capture a session on a branch that is never merged; the key of the session."""
+    """Capture a session on a branch that is never merged, and return its key."""
     return keep_session(project, folder, make_session(ASKED, at=project.clock.now, branch=branch))
 
 
@@ -74,7 +74,7 @@ def test_a_captured_session_that_an_earlier_run_joined_is_not_read_again(
     assert unmerged_notices(later) == []
 
 
-def test_words_that_an_earlier_run_took_from_a_session_are_not_read_again(
+def test_words_that_an_earlier_run_read_are_not_read_again(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     key = keep_unmerged(project, tmp_path)
@@ -88,7 +88,7 @@ def test_words_that_an_earlier_run_took_from_a_session_are_not_read_again(
     assert [judged for judged in plan.judged if judged.change.startswith("session ")] == []
 
 
-def test_a_captured_session_of_no_change_is_not_believed_where_authors_are_named(
+def test_a_captured_session_of_no_change_is_not_trusted_if_trusted_authors_are_configured(
     project: Project, tmp_path: Path, model: StandIn
 ) -> None:
     configure(project, "extraction:\n  trusted_authors: ['ada@*']\n")

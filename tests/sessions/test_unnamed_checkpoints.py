@@ -1,4 +1,4 @@
-"""Checkpoints that no commit names, because people fold commits."""
+"""Tests of checkpoints that no commit names because commits were squashed."""
 
 from __future__ import annotations
 
@@ -36,12 +36,14 @@ def keep_checkpoint(
     at: datetime,
     branch: str = "",
     files: Sequence[str] = ("src/retry.py",),
-    said: str = WORDS,
+    text: str = WORDS,
 ) -> None:
-    """Keep a checkpoint of Entire that says when, on which branch and with which files it was made."""
-    data = make_session(said, at=at, branch=branch)
-    kept = checkpoint(data, created_at=at.isoformat(), branch=branch, files_touched=list(files))
-    put_tree(project, ENTIRE, kept)
+    """Store a checkpoint of Entire with its time, its branch and its files."""
+    data = make_session(text, at=at, branch=branch)
+    files_of_checkpoint = checkpoint(
+        data, created_at=at.isoformat(), branch=branch, files_touched=list(files)
+    )
+    put_tree(project, ENTIRE, files_of_checkpoint)
 
 
 def notices(plan: Plan) -> list[str]:
@@ -108,7 +110,7 @@ def test_a_checkpoint_that_a_later_commit_names_belongs_to_that_commit(
     assert notices(plan) == []
 
 
-def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(
+def test_an_outsiders_change_gets_no_checkpoint_that_it_does_not_name(
     project: Project, model: StandIn
 ) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
@@ -138,7 +140,7 @@ def test_the_change_of_an_outsider_takes_no_checkpoint_that_it_does_not_name(
 def test_requests_in_a_checkpoint_of_no_change_are_proposed_once(
     project: Project, model: StandIn
 ) -> None:
-    keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), said=ASKED)
+    keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), text=ASKED)
     project.clock.now += timedelta(days=15)
     squash(project)
     plan = model.plan(project)
@@ -178,9 +180,9 @@ def test_the_checkpoints_of_earlier_runs_are_counted(project: Project, model: St
     at = project.clock.now
     data = make_session(WORDS, at=at)
     about = {"created_at": at.isoformat()}
-    kept = checkpoint(data, files_touched=["src/retry.py"], **about)
-    other = checkpoint(data, CHECKPOINT[::-1], files_touched=["src/pool.py"], **about)
-    put_tree(project, ENTIRE, kept | other)
+    first = checkpoint(data, files_touched=["src/retry.py"], **about)
+    second = checkpoint(data, CHECKPOINT[::-1], files_touched=["src/pool.py"], **about)
+    put_tree(project, ENTIRE, first | second)
     squash(project)
     since = project.git("rev-parse", "HEAD").strip()
     project.commit("Name the pool (#141)", {"src/pool.py": "pool\n"})
@@ -190,7 +192,7 @@ def test_the_checkpoints_of_earlier_runs_are_counted(project: Project, model: St
 
 
 def test_a_checkpoint_that_may_still_be_merged_waits(project: Project, model: StandIn) -> None:
-    keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), said=ASKED)
+    keep_checkpoint(project, at=project.clock.now, files=("src/gone.py",), text=ASKED)
     project.clock.now += timedelta(days=3)
     squash(project)
     plan = model.plan(project)
@@ -202,7 +204,7 @@ def test_a_checkpoint_that_may_still_be_merged_waits(project: Project, model: St
 def test_a_checkpoint_of_a_change_that_an_earlier_run_has_read_is_not_read_again(
     project: Project, model: StandIn, days: int
 ) -> None:
-    keep_checkpoint(project, at=project.clock.now, branch="charge", said=ASKED)
+    keep_checkpoint(project, at=project.clock.now, branch="charge", text=ASKED)
     squash(project)
     first = model.plan(project)
     assert [join.change for join in session_joins(first)] == ["#140"]
@@ -211,9 +213,9 @@ def test_a_checkpoint_of_a_change_that_an_earlier_run_has_read_is_not_read_again
     assert session_joins(model.plan(project, since=first.base)) == []
 
 
-def test_doctor_says_how_many_checkpoints_no_commit_names(project: Project) -> None:
+def test_doctor_counts_checkpoints_that_no_commit_names(project: Project) -> None:
     keep_checkpoint(project, at=project.clock.now, branch="charge")
     squash(project)
     case = DoctorContext(project.workspace, {}, NOW, sys.executable)
-    (what,) = [probe.message for probe in check_sessions(case) if probe.name == "checkpoints"]
-    assert what.startswith("1 of 1 checkpoint of Entire")
+    (message,) = [probe.message for probe in check_sessions(case) if probe.name == "checkpoints"]
+    assert message.startswith("1 of 1 checkpoint of Entire")

@@ -1,4 +1,4 @@
-"""Which sessions a commit is joined with that a person makes."""
+"""Tests of joining a person's commit with the sessions whose work it contains."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CLIENT, README = "src/client.py", "README.md"
 
 
 class Desk:
-    """A work tree at which a session `s` works; times are hours before NOW."""
+    """A work tree where the session `s` works; times are hours before NOW."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
@@ -122,14 +122,14 @@ CASES: dict[str, tuple[Callable[[Desk], object], str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_commit_is_joined_with_the_sessions_whose_work_it_holds(
+def test_a_commit_is_joined_with_the_sessions_whose_work_it_contains(
     project: Project, name: str
 ) -> None:
     play, expected = CASES[name]
     play(Desk(project))
     where = project.workspace
     assert sorted(list_committing_sessions(where, find_index(where, {}), NOW)) == [
-        f"codex:{one}" for one in expected.split()
+        f"codex:{name}" for name in expected.split()
     ]
 
 
@@ -145,7 +145,7 @@ def test_a_linked_work_tree_knows_its_own_sessions(project: Project, tmp_path: P
     )
 
 
-def test_it_stands_beside_the_session_that_makes_the_commit_unless_a_person_says_which(
+def test_it_is_added_to_the_committing_session_unless_a_person_names_one(
     project: Project,
 ) -> None:
     Desk(project).prompt().edit().stage()
@@ -158,7 +158,7 @@ def test_it_stands_beside_the_session_that_makes_the_commit_unless_a_person_says
         assert "codex" not in message.read_text()
 
 
-def test_work_that_was_committed_before_is_nobody_s_new_work(project: Project) -> None:
+def test_work_that_was_committed_before_is_not_joined_again(project: Project) -> None:
     Desk(project).prompt().edit().stage()
     message = project.write(".git/COMMIT_EDITMSG", "Do it\n")
     project.write(".git/CHERRY_PICK_HEAD", f"{project.sha()}\n")
@@ -167,16 +167,16 @@ def test_work_that_was_committed_before_is_nobody_s_new_work(project: Project) -
 
 @pytest.mark.parametrize("words", [("-a",), (CLIENT,), ("-i", CLIENT), ()])
 def test_the_index_is_that_of_the_commit(project: Project, words: tuple[str, ...]) -> None:
-    """`git commit -a` and `git commit PATH` make one of their own, which only the hook is told of."""
+    """`git commit -a` and `git commit PATH` use their own index, which only the hook knows."""
     Desk(project).prompt().edit().edit(README, session="x").prompt(session="x")
     project.git("add", *([] if words else [CLIENT]))
-    told = project.path / ".git/told"
+    log = project.path / ".git/told"
     project.write(
-        ".git/hooks/prepare-commit-msg", f'#!/bin/sh\ngit diff --cached --name-only >"{told}"\n'
+        ".git/hooks/prepare-commit-msg", f'#!/bin/sh\ngit diff --cached --name-only >"{log}"\n'
     ).chmod(0o755)
     hook = project.path / ".git/hooks/prepare-commit-msg"
     hook.write_text(
-        f'#!/bin/sh\necho "$GIT_INDEX_FILE" >"{told}"; cp "$GIT_INDEX_FILE" "{told}.index"\n'
+        f'#!/bin/sh\necho "$GIT_INDEX_FILE" >"{log}"; cp "$GIT_INDEX_FILE" "{log}.index"\n'
     )
     subprocess.run(
         ["git", "commit", "-qm", "x", *words],
@@ -185,12 +185,12 @@ def test_the_index_is_that_of_the_commit(project: Project, words: tuple[str, ...
         env={**os.environ, **AUTHOR},
     )
     assert (
-        find_index(project.workspace, {"GIT_INDEX_FILE": told.read_text().strip()}).parent
+        find_index(project.workspace, {"GIT_INDEX_FILE": log.read_text().strip()}).parent
         == project.path / ".git"
     )
     project.git("reset", "-q", "--soft", "HEAD~1")
-    found = list_committing_sessions(project.workspace, Path(f"{told}.index"), later(NOW))
-    assert set(found) == {"codex:s", *(["codex:x"] if words == ("-a",) else [])}
+    sessions = list_committing_sessions(project.workspace, Path(f"{log}.index"), later(NOW))
+    assert set(sessions) == {"codex:s", *(["codex:x"] if words == ("-a",) else [])}
 
 
 AUTHOR = {
@@ -205,14 +205,14 @@ def later(when: datetime) -> datetime:
 @pytest.mark.parametrize(
     "forged", ["s\nSigned-off-by: Eve <eve@example.com>", "a, codex:b", "", "x" * 300]
 )
-def test_a_forged_session_puts_nothing_into_a_message(project: Project, forged: str) -> None:
+def test_a_forged_session_adds_nothing_to_a_message(project: Project, forged: str) -> None:
     Desk(project).prompt(session=forged).edit(session=forged).stage()
     message = project.write(".git/COMMIT_EDITMSG", "Do it\n")
     assert not add_session_trailer(project.workspace, message, {}, NOW)
     assert message.read_text() == "Do it\n"
 
 
-def test_a_session_that_did_very_much_is_still_known(project: Project) -> None:
+def test_a_session_with_many_events_is_recognised(project: Project) -> None:
     desk = Desk(project).prompt()
     note = get_note_path(project.workspace, "s")
     with note.open("a") as stream:

@@ -1,4 +1,4 @@
-"""Decision records: only those that a change adds, found by the configured patterns."""
+"""Tests of decision records as a source: records that a change adds, found by configured patterns."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def test_patterns_match_whole_paths(path: str, is_found: bool) -> None:
     assert list_added_adrs(change, PATTERNS) == ((path,) if is_found else ())
 
 
-def test_a_record_that_was_edited_or_deleted_is_not_added() -> None:
+def test_an_edited_or_deleted_record_gives_no_event() -> None:
     files = (FileChange("M", "docs/adr/1.md"), FileChange("D", "docs/adr/2.md"))
     assert list_added_adrs(make_change(make_commit(files=files)), PATTERNS) == ()
 
 
-def test_a_record_in_a_branch_commit_and_in_the_merge_is_one() -> None:
+def test_a_record_in_a_branch_commit_and_the_merge_gives_one_event() -> None:
     files = (FileChange("A", "docs/adr/1.md"),)
     change = make_change(
         make_commit(sha="a" * 40, files=files), make_commit(sha="c" * 40, files=files)
@@ -51,7 +51,7 @@ def test_a_character_class_may_be_negated() -> None:
     assert list_added_adrs(change, ["adr/[!0-9]*.md"]) == ("adr/x.md",)
 
 
-def test_the_event_of_a_record_says_where_it_stands() -> None:
+def test_the_event_of_a_record_has_its_path() -> None:
     event = make_file_event(
         make_change(make_commit(sha="d" * 40)), "docs/adr/1.md", "adr", "# Title\n"
     )

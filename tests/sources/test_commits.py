@@ -1,4 +1,4 @@
-"""Commits become events as they are: nothing edited, nothing judged."""
+"""Tests of commits as a source: each commit becomes an event without changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_every_commit_of_a_change_is_one_event_in_order() -> None:
     assert [str(event.origin) for event in events] == [f"commit:{SHA}", f"commit:{TIP}"]
 
 
-def test_the_message_trailers_paths_and_author_are_kept_as_they_are() -> None:
+def test_message_trailers_paths_and_author_are_unchanged() -> None:
     message = "fix: x\n\n  Learning:  a \r\n\nCo-authored-by: B <b@example.com>\n"
     commit = make_commit(
         message, SHA, ("src/a.py", "b.md"), trailers=(("Co-authored-by", "B <b@example.com>"),)

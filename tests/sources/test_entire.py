@@ -1,4 +1,4 @@
-"""Entire's checkpoints: the part of a session that belongs to one commit."""
+"""Tests of Entire's checkpoints: the part of a session that belongs to one commit."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ FOLDER = "d0/161e0df1cb"
 ROOT = f"{FOLDER}/metadata.json"
 
 
-def line(number: int) -> bytes:
-    """A turn of a Claude Code session: what the label of the agent says is never read."""
+def make_turn_line(number: int) -> bytes:
+    """Return a line with a turn of a Claude Code session."""
     message = {"role": "user", "content": f"turn {number}"}
     record = {
         "type": "user",
@@ -31,13 +31,13 @@ def line(number: int) -> bytes:
     return json.dumps(record | {"timestamp": f"2026-09-01T10:00:0{number}Z"}).encode() + b"\n"
 
 
-TRANSCRIPT = b"".join(map(line, range(1, 5)))
+TRANSCRIPT = b"".join(map(make_turn_line, range(1, 5)))
 
 
-def branch(
+def make_files(
     folder: str = f"{FOLDER}/0", transcript: bytes = TRANSCRIPT, **metadata: Any
 ) -> dict[str, bytes]:
-    """The files of a checkpoint with one session, its metadata of any shape."""
+    """Return the files of a checkpoint with one session, with additional metadata."""
     return {
         ROOT: b"{}",
         f"{folder}/full.jsonl": transcript,
@@ -45,33 +45,35 @@ def branch(
     }
 
 
-def checkpoint(files: dict[str, bytes], name: str = ID) -> Checkpoint:
+def read_one_checkpoint(files: dict[str, bytes], name: str = ID) -> Checkpoint:
     return read_checkpoint(
         lambda folder: [path for path in files if path.startswith(folder)], files.get, name
     )
 
 
-def texts(found: Checkpoint) -> list[str]:
-    return [event.text for session, _ in found.sessions for event in session.events]
+def list_texts(checkpoint_read: Checkpoint) -> list[str]:
+    return [event.text for session, _ in checkpoint_read.sessions for event in session.events]
 
 
 def test_a_checkpoint_without_a_start_is_the_whole_session() -> None:
-    found = checkpoint(branch())
-    assert texts(found) == ["turn 1", "turn 2", "turn 3", "turn 4"]
-    assert found.problems == ()
+    checkpoint_read = read_one_checkpoint(make_files())
+    assert list_texts(checkpoint_read) == ["turn 1", "turn 2", "turn 3", "turn 4"]
+    assert checkpoint_read.problems == ()
 
 
-def test_a_session_whose_number_is_out_of_all_bounds_is_none() -> None:
+def test_a_session_number_out_of_bounds_is_ignored() -> None:
     named = {"sessions": [{"transcript": f"/{FOLDER}/{'9' * 5000}/full.jsonl"}]}
-    found = checkpoint(branch() | {ROOT: json.dumps(named).encode()})
-    assert texts(found) == ["turn 1", "turn 2", "turn 3", "turn 4"]
+    checkpoint_read = read_one_checkpoint(make_files() | {ROOT: json.dumps(named).encode()})
+    assert list_texts(checkpoint_read) == ["turn 1", "turn 2", "turn 3", "turn 4"]
 
 
 @pytest.mark.parametrize("name", ["transcript_lines_at_start", "checkpoint_transcript_start"])
 def test_only_the_part_after_the_start_belongs_to_the_checkpoint(name: str) -> None:
-    found = checkpoint(branch() | {f"{FOLDER}/0/metadata.json": json.dumps({name: 2}).encode()})
-    ((session, start),) = found.sessions
-    assert (texts(found), start) == (["turn 3", "turn 4"], 2)
+    checkpoint_read = read_one_checkpoint(
+        make_files() | {f"{FOLDER}/0/metadata.json": json.dumps({name: 2}).encode()}
+    )
+    ((session, start),) = checkpoint_read.sessions
+    assert (list_texts(checkpoint_read), start) == (["turn 3", "turn 4"], 2)
     assert [event.seq for event in session.events] == [0, 1]
     assert (session.counts.human_turns, session.counts.records) == (2, 4)
     assert session.started is not None
@@ -84,8 +86,8 @@ def test_of_an_export_the_start_counts_messages(client: str, indent: int | None)
     words = ["use pnpm", "small commits", "no merges"]
     if client == "opencode":
         parts = [
-            [{"id": f"prt_{number}", "type": "text", "text": said}]
-            for number, said in enumerate(words)
+            [{"id": f"prt_{number}", "type": "text", "text": word}]
+            for number, word in enumerate(words)
         ]
         messages = [
             {"info": {"id": f"msg_{at}", "role": "user"}, "parts": part}
@@ -98,24 +100,26 @@ def test_of_an_export_the_start_counts_messages(client: str, indent: int | None)
             "projectHash": "ff",
             "startTime": "2026-09-01T12:00:00Z",
             "messages": [
-                {"id": f"m{at}", "type": "user", "content": said} for at, said in enumerate(words)
+                {"id": f"m{at}", "type": "user", "content": word} for at, word in enumerate(words)
             ],
         }
     transcript = json.dumps(export, indent=indent).encode()
-    found = checkpoint(branch(transcript=transcript, checkpoint_transcript_start=1))
-    assert found.problems == ()
-    assert texts(found) == ["small commits", "no merges"]
+    checkpoint_read = read_one_checkpoint(
+        make_files(transcript=transcript, checkpoint_transcript_start=1)
+    )
+    assert checkpoint_read.problems == ()
+    assert list_texts(checkpoint_read) == ["small commits", "no merges"]
 
 
 @pytest.mark.parametrize("start", [9, -1, "2", True, [1]])
-def test_a_start_that_cannot_be_is_a_problem_and_the_whole_session_is_read(start: object) -> None:
-    found = checkpoint(branch(transcript_lines_at_start=start))
-    assert len(texts(found)) == 4
-    assert "where the part starts" in found.problems[0]
+def test_an_invalid_start_is_a_problem_and_the_whole_session_is_read(start: object) -> None:
+    checkpoint_read = read_one_checkpoint(make_files(transcript_lines_at_start=start))
+    assert len(list_texts(checkpoint_read)) == 4
+    assert "where the part starts" in checkpoint_read.problems[0]
 
 
-def test_the_content_says_which_agent_it_was_not_the_label() -> None:
-    ((session, _),) = checkpoint(branch()).sessions
+def test_the_agent_is_recognised_by_content_not_by_label() -> None:
+    ((session, _),) = read_one_checkpoint(make_files()).sessions
     assert (session.key, session.branch, session.path) == (
         "claude-code:s1",
         "main",
@@ -123,12 +127,14 @@ def test_the_content_says_which_agent_it_was_not_the_label() -> None:
     )
 
 
-def test_what_a_model_summarised_is_an_agent_s_text_with_a_label() -> None:
+def test_a_models_summary_is_text_of_the_agent_with_a_label() -> None:
     summary = {
         "intent": "Fix it.",
         "learnings": {"code": [{"path": "a.go", "finding": "It leaks."}], "repo": ["R."]},
     }
-    ((session, _),) = checkpoint(branch(summary=summary, transcript_lines_at_start=4)).sessions
+    ((session, _),) = read_one_checkpoint(
+        make_files(summary=summary, transcript_lines_at_start=4)
+    ).sessions
     assert [(event.actor, event.kind, event.text, event.paths) for event in session.events] == [
         ("agent", "text", "Fix it.", ()),
         ("agent", "text", "It leaks.", ("a.go",)),
@@ -138,54 +144,62 @@ def test_what_a_model_summarised_is_an_agent_s_text_with_a_label() -> None:
     assert {event.origin.path for event in session.events} == {f"{FOLDER}/0/metadata.json"}
 
 
-def test_a_long_transcript_goes_on_in_numbered_files() -> None:
-    files = branch(transcript=line(1).rstrip(), transcript_lines_at_start=1)
-    files |= {f"{FOLDER}/0/full.jsonl.001": line(2).rstrip(), f"{FOLDER}/0/full.jsonl.002": line(3)}
-    assert texts(checkpoint(files)) == ["turn 2", "turn 3"]
+def test_a_long_transcript_continues_in_numbered_files() -> None:
+    files = make_files(transcript=make_turn_line(1).rstrip(), transcript_lines_at_start=1)
+    files |= {
+        f"{FOLDER}/0/full.jsonl.001": make_turn_line(2).rstrip(),
+        f"{FOLDER}/0/full.jsonl.002": make_turn_line(3),
+    }
+    assert list_texts(read_one_checkpoint(files)) == ["turn 2", "turn 3"]
 
 
 def test_a_hash_that_does_not_match_is_a_problem_but_the_session_is_read() -> None:
     path = f"{FOLDER}/0/content_hash.txt"
     good = b"sha256:" + sha256(TRANSCRIPT).hexdigest().encode() + b"\n"
-    assert checkpoint(branch() | {path: good}).problems == ()
-    found = checkpoint(branch() | {path: b"sha256:0"})
-    assert (len(found.sessions), found.problems) == (
+    assert read_one_checkpoint(make_files() | {path: good}).problems == ()
+    checkpoint_read = read_one_checkpoint(make_files() | {path: b"sha256:0"})
+    assert (len(checkpoint_read.sessions), checkpoint_read.problems) == (
         1,
         (f"{path} is not the hash of the transcript",),
     )
 
 
-def test_sessions_that_are_named_but_missing_are_problems_and_the_others_are_read() -> None:
+def test_missing_sessions_are_problems_and_the_others_are_read() -> None:
     named = [{"transcript": f"/{FOLDER}/{number}/full.jsonl"} for number in (0, 2, 10)]
-    found = checkpoint(branch(f"{FOLDER}/2") | {ROOT: json.dumps({"sessions": named}).encode()})
-    assert len(found.sessions) == 1
-    assert found.problems == (
+    checkpoint_read = read_one_checkpoint(
+        make_files(f"{FOLDER}/2") | {ROOT: json.dumps({"sessions": named}).encode()}
+    )
+    assert len(checkpoint_read.sessions) == 1
+    assert checkpoint_read.problems == (
         f"{FOLDER}/0/full.jsonl is missing",
         f"{FOLDER}/10/full.jsonl is missing",
     )
 
 
 def test_the_oldest_layout_has_its_session_in_the_checkpoint_s_own_folder() -> None:
-    files = branch(FOLDER, transcript_lines_at_start=3)
-    assert texts(checkpoint(files)) == ["turn 4"]
+    files = make_files(FOLDER, transcript_lines_at_start=3)
+    assert list_texts(read_one_checkpoint(files)) == ["turn 4"]
 
 
 @pytest.mark.parametrize("folder", ["ab/cdef012345/0", "0"])
-def test_what_is_named_outside_of_the_checkpoint_is_not_read(folder: str) -> None:
-    files = branch(folder) | {
+def test_a_path_outside_the_checkpoint_is_not_read(folder: str) -> None:
+    files = make_files(folder) | {
         ROOT: json.dumps({"sessions": [{"transcript": f"/{folder}/full.jsonl"}]}).encode()
     }
-    assert checkpoint(files).problems == (f"{FOLDER}/ holds no session",)
+    assert read_one_checkpoint(files).problems == (f"{FOLDER}/ holds no session",)
 
 
 @pytest.mark.parametrize("name", ["", "d0161e0df1c", "D0161E0DF1CB", "../../etc/pw"])
-def test_an_id_that_is_none_is_a_problem(name: str) -> None:
-    found = checkpoint(branch(), name)
-    assert (found.sessions, found.problems) == ((), (f"{name!r} is no checkpoint id",))
+def test_an_invalid_id_is_a_problem(name: str) -> None:
+    checkpoint_read = read_one_checkpoint(make_files(), name)
+    assert (checkpoint_read.sessions, checkpoint_read.problems) == (
+        (),
+        (f"{name!r} is no checkpoint id",),
+    )
 
 
 def test_a_transcript_in_no_known_format_is_a_problem() -> None:
-    assert checkpoint(branch(transcript=b"hello\n")).problems == (
+    assert read_one_checkpoint(make_files(transcript=b"hello\n")).problems == (
         f"{FOLDER}/0/full.jsonl is in no known format",
     )
 
@@ -205,7 +219,9 @@ VALUES: Any = st.recursive(
     st.binary(max_size=20),
 )
 @examples(60)
-def test_a_broken_checkpoint_costs_no_traceback(metadata: dict[str, Any], end: bytes) -> None:
-    files = branch(transcript=TRANSCRIPT + end, **metadata) | {ROOT: json.dumps(metadata).encode()}
-    found = checkpoint(files)
-    assert len(found.sessions) == 1
+def test_a_broken_checkpoint_raises_no_error(metadata: dict[str, Any], end: bytes) -> None:
+    files = make_files(transcript=TRANSCRIPT + end, **metadata) | {
+        ROOT: json.dumps(metadata).encode()
+    }
+    checkpoint_read = read_one_checkpoint(files)
+    assert len(checkpoint_read.sessions) == 1

@@ -1,4 +1,4 @@
-"""What of a pull request becomes an event, with which outcome, and whose words are a stranger's."""
+"""Tests of pull requests as a source: their events, outcomes, and which authors are outsiders."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_request_is_one_event_with_its_labels() -> None:
     )
 
 
-def test_reviews_come_by_time_and_each_has_an_address_of_one_word() -> None:
+def test_reviews_are_sorted_by_time_and_have_an_address_of_one_word() -> None:
     reviews = (
         make_review("c17", at=at(11), in_reply_to="r199", path="src/client.py", line=40),
         make_review(),
@@ -103,18 +103,18 @@ def test_reviews_come_by_time_and_each_has_an_address_of_one_word() -> None:
     )
 
 
-def test_a_review_without_words_is_no_event() -> None:
+def test_a_review_without_text_gives_no_event() -> None:
     assert (
         len(review_events(make_request(reviews=(make_review(body=" \n", state="approved"),)))) == 1
     )
 
 
-def test_whether_a_thread_was_resolved_is_told_only_where_it_is_known() -> None:
+def test_the_resolution_of_a_thread_is_stated_only_if_known() -> None:
     assert ("resolved", "yes") in review_event(is_resolved=True).labels
     assert "resolved" not in dict(review_event().labels)
 
 
-def test_a_bot_is_a_bot() -> None:
+def test_the_actor_of_a_bots_review_is_bot() -> None:
     events = review_events(make_request(is_bot=True, reviews=(make_review(is_bot=True),)))
     assert [event.actor for event in events] == ["bot", "bot"]
 
@@ -130,7 +130,9 @@ def test_a_bot_is_a_bot() -> None:
         (True, "unknown", True),
     ],
 )
-def test_who_may_not_write_is_outside(is_fork: bool, permission: str, expected: bool) -> None:
+def test_authors_without_write_permission_are_outsiders(
+    is_fork: bool, permission: str, expected: bool
+) -> None:
     request = make_request(is_fork=is_fork, reviews=(make_review(permission=permission),))
     assert review_events(request)[1].is_outside == expected
     assert (
@@ -158,7 +160,7 @@ def test_a_request_closed_without_a_merge_was_declined() -> None:
         ({}, {"state": "dismissed"}, False),
     ],
 )
-def test_a_requested_change_was_made_when_commits_and_the_merge_followed(
+def test_a_requested_change_counts_as_made_if_commits_and_the_merge_follow(
     request_fields: dict[str, Any], review_fields: dict[str, Any], is_made: bool
 ) -> None:
     review = make_review(**{"state": "changes_requested", **review_fields})
@@ -185,10 +187,10 @@ def test_a_check_that_failed_and_then_passed_is_one_event_of_a_machine() -> None
         checks=(make_check(2, True, 13), make_check(1, False), make_check(1, True, 14, name="lint"))
     )
     _, event = review_events(request)
-    said = (
+    expected_text = (
         "Check 'Unit tests (3.12)' failed on 1111111 and passed on 2222222: test_retry: sent twice"
     )
-    assert event.text == said
+    assert event.text == expected_text
     assert (event.kind, event.actor, event.severity, event.ok) == (
         "check",
         "system",
@@ -223,11 +225,11 @@ def test_a_check_that_failed_and_then_passed_is_one_event_of_a_machine() -> None
         ([make_check(1, False), make_check(2, True, name="other")], []),
     ],
 )
-def test_a_check_is_mended_by_a_later_commit_only(
+def test_a_check_is_fixed_only_by_a_later_commit(
     checks: list[Check], pairs: list[tuple[str, str]]
 ) -> None:
-    found = iter_fixed_checks(make_request(checks=tuple(checks)))
-    assert [(failed.sha[0], passed.sha[0]) for failed, passed in found] == pairs
+    fixed_checks = iter_fixed_checks(make_request(checks=tuple(checks)))
+    assert [(failed.sha[0], passed.sha[0]) for failed, passed in fixed_checks] == pairs
 
 
 CHECKS = st.lists(

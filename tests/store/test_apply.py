@@ -1,4 +1,4 @@
-"""Changes applied to the text of files."""
+"""Tests of applying changes to the text of files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def make_change(kind: str, path: str = "MEMORY.md", number: int = 1, **fields: o
     return Change(step="extract", kind=kind, path=path, entry=make_entry(number), why="", **fields)  # type: ignore[arg-type]
 
 
-def test_each_kind_of_change_does_what_it_says() -> None:
+def test_each_kind_of_change_is_applied() -> None:
     fragment = f".memory/inbox/{make_id(3)}.md"
     files = {
         "MEMORY.md": format_entry(make_entry(2)).encode(),
@@ -42,7 +42,7 @@ def test_each_kind_of_change_does_what_it_says() -> None:
     assert written[fragment] is None
 
 
-def test_a_dropped_fragment_leaves_the_file_of_its_twin_alone() -> None:
+def test_dropping_a_fragment_does_not_change_the_file_of_its_duplicate() -> None:
     assert apply_changes({}, [make_change("drop", moved_from=".memory/inbox/x.md")]) == {
         ".memory/inbox/x.md": None
     }
@@ -55,26 +55,28 @@ def test_a_file_that_cannot_be_read_is_never_rewritten() -> None:
 
 
 def test_an_entry_moves_with_its_comments_and_its_spacing() -> None:
-    """Folding must not format what a person wrote by hand."""
+    """Folding must not format text that a person wrote by hand."""
     note = "note: |\n  text\n  # still text\n"
-    own = (
+    entry_text = (
         format_entry(make_entry(1))
         .replace("type:", "# why I keep this\ntype:")
         .replace("0.5", "0.50   # a guess")
     )
-    own = own.replace("---\n##", note + "---\n\n##")
-    fragment = own.replace("status:", "scope: project\nstatus:").replace("\n", "\r\n").encode()
-    entry = parse_memory_file("", own.encode()).entries[0]
+    entry_text = entry_text.replace("---\n##", note + "---\n\n##")
+    fragment = (
+        entry_text.replace("status:", "scope: project\nstatus:").replace("\n", "\r\n").encode()
+    )
+    entry = parse_memory_file("", entry_text.encode()).entries[0]
     change = Change(
         step="fold", kind="move", path="MEMORY.md", entry=entry, why="", moved_from=FRAGMENT
     )
     assert apply_changes({FRAGMENT: fragment}, [change]) == {
-        "MEMORY.md": own.encode(),
+        "MEMORY.md": entry_text.encode(),
         FRAGMENT: None,
     }
 
 
-def test_a_move_of_what_its_file_does_not_say_writes_what_was_decided() -> None:
+def test_a_move_of_changed_content_writes_the_planned_entry() -> None:
     for data in (
         b"",
         b"\xff",

@@ -1,4 +1,4 @@
-"""Claude Code's auto memory, in the format of its topic files and in the older one of plain Markdown."""
+"""Tests of reading Claude Code's auto memory: topic files, and the older plain Markdown."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def test_the_newer_front_matter_is_read_and_headings_stay_inside_the_entry() -> 
     assert entry.body in format_entry(entry)
 
 
-def test_what_is_about_a_person_is_refused() -> None:
-    found = read(FLAT.replace("feedback", "user"))
-    assert (found.learnings, [finding.code for finding in found.findings]) == (
+def test_memories_about_a_person_are_refused() -> None:
+    memories = read(FLAT.replace("feedback", "user"))
+    assert (memories.learnings, [finding.code for finding in memories.findings]) == (
         (),
         ["about-a-person"],
     )
@@ -104,9 +104,9 @@ def test_what_is_about_a_person_is_refused() -> None:
         "---\ntitle: Essay\n---\nText.\n",
     ],
 )
-def test_another_front_matter_is_not_understood(text: str) -> None:
-    found = read(text)
-    assert (found.learnings, [finding.code for finding in found.findings]) == (
+def test_other_front_matter_is_reported_and_not_read(text: str) -> None:
+    memories = read(text)
+    assert (memories.learnings, [finding.code for finding in memories.findings]) == (
         (),
         ["not-understood"],
     )
@@ -125,9 +125,9 @@ def test_plain_markdown_is_read_by_bullets_and_sections() -> None:
     assert [learning.entry.type for learning in learnings] == ["declarative"] * 3 + ["directive"]
 
 
-def test_plain_markdown_that_no_index_names_is_left_alone() -> None:
-    found = read(PLAIN)
-    assert (found.learnings, [finding.code for finding in found.findings]) == (
+def test_plain_markdown_outside_the_index_is_not_read() -> None:
+    memories = read(PLAIN)
+    assert (memories.learnings, [finding.code for finding in memories.findings]) == (
         (),
         ["not-understood"],
     )
@@ -152,7 +152,7 @@ PARTS = st.lists(
 
 
 @given(st.binary() | PARTS.map("\n".join).map(str.encode), st.booleans())
-def test_any_bytes_are_read_without_an_error(data: bytes, is_listed: bool) -> None:
-    found = read_auto_memory("x.md", data, TODAY, is_named=is_listed)
-    spans = [(learning.line, learning.last) for learning in found.learnings]
-    assert all(one[1] < two[0] for one, two in pairwise(spans))
+def test_reading_any_bytes_raises_no_error(data: bytes, is_listed: bool) -> None:
+    memories = read_auto_memory("x.md", data, TODAY, is_named=is_listed)
+    spans = [(learning.line, learning.last) for learning in memories.learnings]
+    assert all(first[1] < two[0] for first, two in pairwise(spans))

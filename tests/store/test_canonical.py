@@ -1,4 +1,4 @@
-"""The canonical form: stable, the same entries, and nothing of a person's lost."""
+"""Tests of the canonical form of memory files: it is stable and loses nothing."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ after.
 """
 
 
-def fmt(text: str) -> str:
+def format_text(text: str) -> str:
     return canonical_file("MEMORY.md", text.encode()).decode()
 
 
-def test_an_entry_is_put_in_order_and_nothing_else_is_touched() -> None:
-    assert fmt(MESSY) == CLEAN
-    assert fmt(CLEAN) == CLEAN
+def test_an_entry_is_formatted_and_other_text_is_unchanged() -> None:
+    assert format_text(MESSY) == CLEAN
+    assert format_text(CLEAN) == CLEAN
 
 
 def test_the_entries_are_the_same_before_and_after() -> None:
@@ -103,7 +103,7 @@ def test_the_entries_are_the_same_before_and_after() -> None:
     assert len(before.entries) == 1
 
 
-def test_line_endings_and_the_byte_order_mark_of_a_file_stay() -> None:
+def test_line_endings_and_the_byte_order_mark_are_kept() -> None:
     data = b"\xef\xbb\xbf" + MESSY.replace("\n", "\r\n").encode()
     assert canonical_file("", data) == b"\xef\xbb\xbf" + CLEAN.replace("\n", "\r\n").encode()
 
@@ -113,39 +113,43 @@ def test_a_file_without_an_entry_keeps_its_bytes(data: bytes) -> None:
     assert canonical_file("", data) == data
 
 
-def test_what_we_write_is_canonical() -> None:
+def test_entries_that_we_write_are_canonical() -> None:
     texts = [format_entry(make_entry(number, body="Text.", source="pr:7")) for number in (1, 2)]
-    assert fmt("\n".join(texts)) == "\n".join(texts)
+    assert format_text("\n".join(texts)) == "\n".join(texts)
 
 
-def test_one_blank_line_stands_between_two_entries() -> None:
-    one, two = (format_entry(make_entry(number)) for number in (1, 2))
-    assert fmt(one + two) == fmt(one + "\n\n\n\n" + two + "\n\n") == one + "\n" + two
+def test_two_entries_are_separated_by_one_blank_line() -> None:
+    first, two = (format_entry(make_entry(number)) for number in (1, 2))
+    assert (
+        format_text(first + two)
+        == format_text(first + "\n\n\n\n" + two + "\n\n")
+        == first + "\n" + two
+    )
 
 
 def test_a_title_that_ends_in_a_hash_keeps_it() -> None:
-    assert "\n## C# and F#\n" in fmt(
+    assert "\n## C# and F#\n" in format_text(
         format_entry(make_entry(1)).replace("## Learning number 1", "## C# and F#")
     )
 
 
-def test_an_importance_that_has_more_decimals_than_we_write_keeps_them() -> None:
+def test_additional_decimals_of_an_importance_are_kept() -> None:
     text = format_entry(make_entry(1)).replace("importance: 0.5", "importance: 0.123456")
-    assert fmt(text) == text
+    assert format_text(text) == text
 
 
 def test_an_entry_without_a_title_is_given_none() -> None:
     text = format_entry(make_entry(1)).replace("## Learning number 1", "\nJust a line.")
-    assert fmt(text) == text.replace("---\n\nJust", "---\nJust")
+    assert format_text(text) == text.replace("---\n\nJust", "---\nJust")
 
 
-def test_comments_of_values_and_lists_stay_with_them() -> None:
+def test_comments_stay_with_their_values_and_lists() -> None:
     text = format_all_keys(make_entry(1)).replace(
         "status: active\n",
         "cites:\n- 'a#b'\n# why\n- c\nnote: |\n  kept\n  # not a comment\nstatus: active\n",
     )
-    assert "cites:\n- 'a#b'\n# why\n- c\n" in fmt(text)
-    assert "note: |\n  kept\n  # not a comment\n---" in fmt(text)
+    assert "cites:\n- 'a#b'\n# why\n- c\n" in format_text(text)
+    assert "note: |\n  kept\n  # not a comment\n---" in format_text(text)
 
 
 INSIDE = [
@@ -198,7 +202,7 @@ HEAD = [
 
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
-    """Files with an entry somewhere, whose head and surroundings are of any lines."""
+    """Draw a file that contains an entry with any lines in its head and around it."""
     before, after = draw(LINES), draw(LINES)
     inside = draw(st.lists(st.sampled_from(INSIDE), max_size=4, unique=True))
     head = draw(st.permutations([*HEAD[1:], *inside]))
@@ -214,17 +218,17 @@ def test_formatting_is_stable_and_keeps_every_entry_and_every_finding(data: byte
     except UnreadableMemoryError:
         assert file.findings, "only a file with a fault is refused"
         reject()
-    again = parse_memory_file("", result)
+    reread_file = parse_memory_file("", result)
     assert canonical_file("", result) == result
-    assert again.entries == file.entries
-    assert sorted(finding.code for finding in again.findings) == sorted(
+    assert reread_file.entries == file.entries
+    assert sorted(finding.code for finding in reread_file.findings) == sorted(
         finding.code for finding in file.findings
     )
 
 
 @given(files())
 def test_no_word_is_lost(data: bytes) -> None:
-    """Quoting and numbers are written anew; every letter of every line is still there."""
+    """Quotation and numbers may be rewritten; every letter of every line must still be there."""
 
     def letters(text: bytes) -> list[str]:
         return sorted("".join(char for char in text.decode() if char.isalpha()))
@@ -235,12 +239,12 @@ def test_no_word_is_lost(data: bytes) -> None:
 @given(
     st.lists(st.tuples(st.integers(1, 9), st.dates(date(2000, 1, 1), date(2100, 1, 1))), max_size=4)
 )
-def test_files_that_we_wrote_stay_as_they_are(pairs: list[tuple[int, date]]) -> None:
+def test_formatting_does_not_change_files_that_we_wrote(pairs: list[tuple[int, date]]) -> None:
     texts = [
         format_entry(make_entry(number, created_at=day, evidence=("a", "b #c")))
         for number, day in pairs
     ]
-    assert fmt("\n".join(texts)) == "\n".join(texts)
+    assert format_text("\n".join(texts)) == "\n".join(texts)
 
 
 HEAD_LINES = (
@@ -340,7 +344,7 @@ def test_an_entry_in_canonical_form_is_read_as_any_other(
     st.lists(st.sampled_from(HEAD_LINES), max_size=4, unique=True),
     st.lists(st.tuples(st.sampled_from(TITLES), st.sampled_from(BODIES)), min_size=1, max_size=3),
 )
-def test_a_file_is_read_entry_by_entry_as_it_is_read_whole(
+def test_reading_entry_by_entry_gives_the_same_as_reading_the_whole_file(
     lines: list[str], below: list[tuple[str, str]]
 ) -> None:
     head = "\n".join(["type: procedural", *sorted(lines, key=HEAD_LINES.index)])
@@ -350,11 +354,11 @@ def test_a_file_is_read_entry_by_entry_as_it_is_read_whole(
     ]
     data = "\n".join(["# Memory\n", *texts]).encode()
     parsed = parse_memory_file("MEMORY.md", data)
-    whole = locate_entries(parsed, ScopePatterns(), with_hashes=True)
-    assert load_file("MEMORY.md", data, ScopePatterns()) == whole
+    read_whole = locate_entries(parsed, ScopePatterns(), with_hashes=True)
+    assert load_file("MEMORY.md", data, ScopePatterns()) == read_whole
 
 
-def test_what_is_written_is_read_without_yaml() -> None:
+def test_written_entries_are_read_without_the_yaml_parser() -> None:
     entry = make_entry(
         1,
         created_at=date(2026, 9, 1),
@@ -369,7 +373,7 @@ def test_what_is_written_is_read_without_yaml() -> None:
     assert parse_canonical(text) == entry
 
 
-def test_an_entry_that_is_too_long_is_reported_and_read_again_the_next_time() -> None:
+def test_an_entry_that_is_too_long_is_reported_in_every_read() -> None:
     entry = make_entry(1, body=("word " * 5_000).strip())
     loaded = load_file("MEMORY.md", format_entry(entry).encode(), ScopePatterns())
     assert [finding.code for finding in loaded.findings] == ["entry-too-long"]

@@ -1,4 +1,4 @@
-"""Checks in front matter: read with the line of each fault, and written as they are read."""
+"""Tests of checks in front matter: reading with the line of each fault, and writing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CHECKS: tuple[ChangeCheck, ...] = (
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=format_check)
-def test_a_check_reads_back_as_it_was_written(check: ChangeCheck) -> None:
+def test_a_written_check_is_read_back(check: ChangeCheck) -> None:
     assert parse_check_text(format_check(check)) == check
     entry = make_entry(1, check=check, level="warn")
     text = format_entry(entry)
@@ -71,7 +71,7 @@ def test_a_check_may_be_written_over_several_lines() -> None:
         ("level: warn", 0, "there is none"),
     ],
 )
-def test_nonsense_is_refused_with_its_line_and_the_reason(
+def test_invalid_checks_are_refused_with_line_and_reason(
     field: str, line: int, reason: str
 ) -> None:
     lines = format_entry(make_entry(1)).splitlines()
@@ -82,7 +82,7 @@ def test_nonsense_is_refused_with_its_line_and_the_reason(
     assert reason in finding.message
 
 
-def test_the_check_of_a_command_line_is_refused_with_the_forms() -> None:
+def test_an_invalid_check_on_the_command_line_is_refused_with_the_valid_forms() -> None:
     with pytest.raises(UsageError) as caught:
         parse_check_text("with: {when: [a]}")
     assert caught.value.slug == "bad-check"

@@ -1,4 +1,4 @@
-"""Keys that have their default are not written, and read the same whether they are there or not."""
+"""Tests of default values: they are not written, and reading gives the same with and without them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_an_entry_of_defaults_is_written_in_four_keys() -> None:
     assert format_entry(PLAIN) == SHORT
 
 
-def test_an_entry_without_keys_reads_with_their_defaults() -> None:
+def test_missing_keys_have_their_defaults() -> None:
     entry = read(SHORT)
     assert (entry.domain, entry.importance) == ("task", NEW_IMPORTANCE)
     assert (entry.reinforcement_count, entry.status) == (0, "active")
@@ -65,13 +65,13 @@ def test_both_forms_read_as_one_entry(entry: Entry) -> None:
     assert read(format_entry(entry)) == read(format_all_keys(entry)) == entry
 
 
-def test_keys_that_are_there_are_canonical_and_stay() -> None:
+def test_written_defaults_are_canonical_and_stay() -> None:
     old = format_all_keys(PLAIN)
     assert canonical_file("MEMORY.md", old.encode()).decode() == old
     assert canonical_file("MEMORY.md", SHORT.encode()).decode() == SHORT
 
 
-def test_an_update_writes_the_keys_that_left_their_default() -> None:
+def test_an_update_writes_keys_that_differ_from_their_default() -> None:
     used = replace(PLAIN, reinforcement_count=1, last_reinforced=LATER)
     text = update(SHORT, used)
     assert text == SHORT.replace(
@@ -80,12 +80,12 @@ def test_an_update_writes_the_keys_that_left_their_default() -> None:
     assert read(text) == used
 
 
-def test_a_key_that_is_there_stays_when_its_value_becomes_the_default() -> None:
+def test_a_written_key_stays_when_its_value_becomes_the_default() -> None:
     retired = SHORT.replace("created_at:", "status: retired # by Ann\ncreated_at:")
     assert update(retired, PLAIN) == retired.replace("retired #", "active #")
 
 
-def test_a_new_date_of_creation_leaves_the_day_of_the_last_use() -> None:
+def test_a_new_creation_date_does_not_change_the_date_of_the_last_use() -> None:
     moved = replace(PLAIN, created_at=LATER)
     text = update(SHORT, moved)
     assert "last_reinforced: '2026-09-01'\ncreated_at: '2026-09-08'" in text
@@ -99,7 +99,7 @@ def test_an_empty_value_is_not_the_default(key: str) -> None:
     assert finding.code == "bad-value"
 
 
-def test_a_short_entry_in_a_code_fence_is_named() -> None:
+def test_a_short_entry_in_a_code_fence_is_reported() -> None:
     text = f"# Memory\n\n```\n{SHORT}```\n"
     (finding,) = parse_memory_file("MEMORY.md", text.encode()).findings
     assert finding.code == "fenced-entry"

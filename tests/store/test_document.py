@@ -1,4 +1,4 @@
-"""Reading memory files: each rule of docs/formats.md, because each one has destroyed data elsewhere."""
+"""Tests of reading memory files: each rule of docs/formats.md."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ ONE = HEAD + "---\n## Retry a POST only with a key\nTwice a retry doubled a char
 
 
 def read(text: str | bytes) -> tuple[tuple[Entry, ...], list[tuple[int, str]]]:
+    """Return the entries of a file, and the line and text of each finding."""
     data = text.encode() if isinstance(text, str) else text
     file = parse_memory_file("MEMORY.md", data)
     if "not-utf8" not in {finding.code for finding in file.findings}:
@@ -69,9 +70,9 @@ def test_a_phase_that_is_unknown_is_none_and_keeps_its_line() -> None:
         "    ---\nindented code",
     ],
 )
-def test_what_looks_like_a_separator_in_a_body_stays_body(body: str) -> None:
-    other = format_entry(make_entry(7))
-    entries, findings = read(f"{ONE}{body}\n\n{other}")
+def test_a_separator_inside_a_body_is_part_of_the_body(body: str) -> None:
+    other_entry = format_entry(make_entry(7))
+    entries, findings = read(f"{ONE}{body}\n\n{other_entry}")
     assert not findings
     assert [entry.id for entry in entries] == ["0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", make_id(7)]
     assert entries[0].body.endswith(body)
@@ -122,7 +123,7 @@ def test_every_scalar_is_text_until_its_field_converts_it(
         ("domain:", "domane:", (1, "missing-field")),
     ],
 )
-def test_a_broken_entry_is_named_and_the_others_are_served(
+def test_a_broken_entry_is_reported_and_the_others_are_read(
     old: str, new: str, finding: tuple[int, str]
 ) -> None:
     assert old in ONE
@@ -160,24 +161,22 @@ def test_a_broken_entry_is_named_and_the_others_are_served(
         (f"---\nid:{make_id(2)}\n---\n## No blank\n", "malformed-front-matter"),
     ],
 )
-def test_what_is_meant_as_an_entry_and_cannot_be_read_is_never_part_of_its_neighbour(
-    block: str, code: str
-) -> None:
+def test_an_unreadable_entry_is_never_part_of_its_neighbour(block: str, code: str) -> None:
     entries, findings = read(f"{ONE}\n{block}\n{format_entry(make_entry(7))}")
     assert [(entry.id, entry.body) for entry in entries] == [
         ("0f6f1f0e-5f0a-4c55-9c0b-3f3a0c2f9d11", "Twice a retry doubled a charge."),
         (make_id(7), ""),
     ]
-    assert {found for _, found in findings} == {code}
+    assert {message for _, message in findings} == {code}
 
 
-def test_an_entry_that_is_never_closed_does_not_take_the_next_one_with_it() -> None:
+def test_an_unclosed_entry_does_not_swallow_the_next() -> None:
     entries, findings = read(HEAD + "## No closing line\n\n" + format_entry(make_entry(7)))
     assert [entry.id for entry in entries] == [make_id(7)]
     assert [code for _, code in findings] == ["malformed-front-matter"]
 
 
-def test_conflict_markers_are_found_and_what_stands_outside_is_served() -> None:
+def test_conflict_markers_are_reported_and_entries_outside_are_read() -> None:
     sides = (
         "<<<<<<< HEAD\n"
         + format_entry(make_entry(2))
@@ -190,13 +189,13 @@ def test_conflict_markers_are_found_and_what_stands_outside_is_served() -> None:
     assert findings == [(13, "conflict-marker")]
 
 
-def test_an_entry_with_a_conflict_in_its_body_is_not_served_in_part() -> None:
+def test_an_entry_with_a_conflict_in_its_body_is_not_read() -> None:
     entries, findings = read(ONE + "<<<<<<< HEAD\na\n=======\nb\n>>>>>>> topic\n")
     assert entries == ()
     assert findings == [(12, "conflict-marker")]
 
 
-def test_prose_before_between_and_after_entries_is_kept_apart() -> None:
+def test_prose_before_between_and_after_entries_is_separate() -> None:
     file = parse_memory_file(
         "MEMORY.md",
         f"# Memory\nHello.\n\n{ONE}\n# Payments\nMore.\n\n{format_entry(make_entry(2))}".encode(),
@@ -221,7 +220,7 @@ def test_a_file_that_is_not_utf8_is_a_finding_with_its_line() -> None:
     assert read(b"# Memory\n\xff\n") == ((), [(2, "not-utf8")])
 
 
-def test_an_unclosed_fence_hides_nothing_unless_a_later_one_closes_it() -> None:
+def test_an_unclosed_fence_hides_nothing_unless_a_later_fence_closes_it() -> None:
     entries, findings = read(ONE + "```python\nunclosed\n\n" + format_entry(make_entry(2)))
     assert len(entries) == 2
     hidden, findings = read(ONE + "```\nunclosed\n\n" + format_entry(make_entry(2)) + "\n```\n")
@@ -235,7 +234,7 @@ def test_an_entry_without_a_heading_is_served_with_a_warning() -> None:
     assert [code for _, code in findings] == ["no-title"]
 
 
-def test_the_sentence_that_stands_for_a_missing_heading_is_not_cut() -> None:
+def test_the_sentence_used_instead_of_a_missing_heading_is_not_cut() -> None:
     sentence = f"{'Just a long sentence, '.strip()} " * 20
     (entry,), _ = read(f"{HEAD}---\n{sentence}\n")
     assert entry.title == sentence.strip()
@@ -260,17 +259,17 @@ LINES = st.sampled_from(
 
 
 @given(st.lists(st.one_of(TEXTS, LINES, st.just(ONE)), max_size=12))
-def test_any_text_whatever_reads_and_renders_to_itself(parts: list[str]) -> None:
+def test_any_text_is_read_and_rendered_unchanged(parts: list[str]) -> None:
     read("\n".join(parts))
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_whatever_are_read_without_an_error(data: bytes) -> None:
+def test_reading_any_bytes_raises_no_error(data: bytes) -> None:
     parse_memory_file("MEMORY.md", data)
 
 
-def test_the_cost_of_reading_grows_with_the_file_only() -> None:
-    """Ten thousand fence openers, separators and conflict markers: a quadratic scan would not come back."""
+def test_files_are_read_in_linear_time() -> None:
+    """With ten thousand fences, separators and conflict markers a quadratic scan would not end."""
     for line in (
         "````",
         "---",

@@ -1,4 +1,4 @@
-"""Writing memory files: canonical for what we write, and not one byte of what we do not."""
+"""Tests of writing memory files: our entries are canonical, and other bytes are unchanged."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ BODY = st.lists(st.one_of(LINE, NASTY), max_size=6).map("\n".join)
 
 @st.composite
 def entries(draw: st.DrawFn) -> Entry:
+    """Draw an entry whose texts are often hard to quote in YAML."""
     title = draw(
         st.one_of(LINE, NASTY, st.text("a# ", min_size=1, max_size=6)).map(str.strip).filter(bool)
     )
@@ -72,7 +73,7 @@ def entries(draw: st.DrawFn) -> Entry:
 
 
 @given(entries())
-def test_what_is_written_reads_back_as_the_same_entry_or_is_refused(entry: Entry) -> None:
+def test_a_written_entry_reads_back_or_is_refused(entry: Entry) -> None:
     try:
         text = format_entry(entry)
     except UsageError:
@@ -81,7 +82,7 @@ def test_what_is_written_reads_back_as_the_same_entry_or_is_refused(entry: Entry
 
 
 @given(entries())
-def test_a_yaml_1_1_reader_sees_our_texts_as_the_same_texts(entry: Entry) -> None:
+def test_a_yaml_1_1_parser_reads_the_same_texts(entry: Entry) -> None:
     try:
         head = format_entry(entry).split("\n---\n")[0].removeprefix("---\n")
     except UsageError:
@@ -94,7 +95,7 @@ def test_a_yaml_1_1_reader_sees_our_texts_as_the_same_texts(entry: Entry) -> Non
 @pytest.mark.parametrize(
     "body", ["# A level-1 heading", "---\nid: x\ntype: task\n---", "trailing \n", "<<<<<<< HEAD\nx"]
 )
-def test_a_body_that_would_not_read_back_is_refused(body: str) -> None:
+def test_a_body_that_does_not_read_back_is_refused(body: str) -> None:
     with pytest.raises(UsageError) as raised:
         format_entry(make_entry(body=body))
     assert raised.value.slug == "entry-not-writable"
@@ -146,7 +147,7 @@ def test_an_update_changes_only_the_lines_of_the_fields_that_differ() -> None:
     assert parse_memory_file("MEMORY.md", text.encode()).entries == (entry,)
 
 
-def test_a_new_body_replaces_the_old_one_and_leaves_the_head_alone() -> None:
+def test_a_new_body_replaces_the_old_one_without_changing_the_head() -> None:
     file = parse_memory_file("MEMORY.md", FILE.encode())
     text = render_memory_file(
         edit_file(file, updated=[msgspec.structs.replace(file.entries[0], body="New.")])
@@ -161,7 +162,7 @@ def test_a_new_body_replaces_the_old_one_and_leaves_the_head_alone() -> None:
         st.tuples(st.integers(1, 50), DAYS), min_size=1, max_size=8, unique_by=lambda pair: pair[0]
     )
 )
-def test_added_entries_stand_in_the_order_of_date_and_id_and_nothing_else_moves(
+def test_added_entries_are_sorted_by_date_and_id_and_nothing_else_moves(
     pairs: list[tuple[int, date]],
 ) -> None:
     file = parse_memory_file("MEMORY.md", b"# Memory\n\nWhat we learned.\n")
@@ -178,15 +179,15 @@ def test_adding_one_entry_at_a_time_or_all_at_once_gives_the_same_bytes() -> Non
         make_entry(number, created_at=date(2026, 1, number), body="```\ncode\n```")
         for number in (3, 1, 2)
     ]
-    one = parse_memory_file("MEMORY.md", b"")
+    stepwise = parse_memory_file("MEMORY.md", b"")
     for entry in new:
-        one = edit_file(one, added=[entry])
-    assert render_memory_file(one) == render_memory_file(
+        stepwise = edit_file(stepwise, added=[entry])
+    assert render_memory_file(stepwise) == render_memory_file(
         edit_file(parse_memory_file("MEMORY.md", b""), added=new)
     )
 
 
-def test_windows_line_endings_stay_in_what_is_added_and_updated() -> None:
+def test_added_and_updated_entries_have_the_windows_line_endings_of_the_file() -> None:
     file = parse_memory_file("MEMORY.md", FILE.replace("\n", "\r\n").encode())
     old = msgspec.structs.replace(file.entries[0], reinforcement_count=9, body="Two\nlines.")
     data = render_memory_file(edit_file(file, added=[make_entry(2)], updated=[old]))
@@ -199,8 +200,8 @@ def test_windows_line_endings_stay_in_what_is_added_and_updated() -> None:
     }
 
 
-def test_an_edit_that_would_tear_an_entry_is_refused() -> None:
-    """Appended behind an unclosed fence, a body with a fence of its own would swallow what is between."""
+def test_an_edit_that_would_break_an_entry_is_refused() -> None:
+    """After an unclosed fence, an appended body with a fence would swallow the text in between."""
     file = parse_memory_file(
         "MEMORY.md", format_entry(make_entry(1)).encode() + b"\n```\nunclosed\n"
     )
@@ -209,20 +210,20 @@ def test_an_edit_that_would_tear_an_entry_is_refused() -> None:
     assert raised.value.slug == "unsafe-rewrite"
 
 
-def test_updating_an_entry_that_is_not_there_is_an_error() -> None:
+def test_updating_a_missing_entry_is_an_error() -> None:
     with pytest.raises(MemoryCIError) as raised:
         edit_file(parse_memory_file("MEMORY.md", b""), updated=[make_entry(1)])
     assert raised.value.slug == "entry-missing"
 
 
-def test_an_entry_is_taken_out_and_nothing_else_moves() -> None:
+def test_an_entry_is_removed_and_nothing_else_moves() -> None:
     texts = [format_entry(make_entry(number)) for number in (1, 2, 3)]
     file = parse_memory_file("MEMORY.md", ("# Memory\n\n" + "\n".join(texts)).encode())
     edited = render_memory_file(edit_file(file, removed=[make_entry(2)])).decode()
     assert edited == "# Memory\n\n" + texts[0] + "\n" + texts[2]
 
 
-def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out() -> None:
+def test_of_a_repeated_id_the_first_is_updated_and_the_last_removed() -> None:
     file = parse_memory_file(
         "MEMORY.md",
         (format_entry(make_entry(1)) + "\n" + format_entry(make_entry(1, title="Twin"))).encode(),
@@ -233,7 +234,7 @@ def test_of_an_id_that_stands_twice_the_first_is_updated_and_the_last_taken_out(
 
 
 @pytest.mark.parametrize("title", ["First", "Second"])
-def test_of_twins_the_one_that_is_meant_is_taken_out(title: str) -> None:
+def test_of_entries_with_equal_ids_the_given_one_is_removed(title: str) -> None:
     twins = make_entry(1, title="First"), make_entry(1, title="Second")
     file = parse_memory_file("MEMORY.md", "\n".join(map(format_entry, twins)).encode())
     assert [
@@ -270,7 +271,7 @@ def test_an_importance_keeps_every_decimal(importance: float) -> None:
         ({"body": "# One"}, "body"),
     ],
 )
-def test_what_cannot_be_written_is_named(fields: dict[str, Any], part: str) -> None:
+def test_an_entry_that_cannot_be_written_is_named(fields: dict[str, Any], part: str) -> None:
     with pytest.raises(UsageError) as raised:
         format_entry(make_entry(**fields))
     assert raised.value.slug == "entry-not-writable"
@@ -278,18 +279,18 @@ def test_what_cannot_be_written_is_named(fields: dict[str, Any], part: str) -> N
     assert raised.value.hint
 
 
-def test_a_count_at_its_end_stays_readable() -> None:
+def test_the_highest_count_stays_readable() -> None:
     full = make_entry(reinforcement_count=10**18 - 1)
     file = parse_memory_file("", format_entry(full).encode())
-    more = msgspec.structs.replace(full, reinforcement_count=10**18)
-    assert edit_file(file, updated=[more]).entries == (full,)
+    too_many = msgspec.structs.replace(full, reinforcement_count=10**18)
+    assert edit_file(file, updated=[too_many]).entries == (full,)
 
 
 def test_every_line_keeps_its_own_ending_when_another_is_rewritten() -> None:
     lines = FILE.splitlines()
     mixed = "".join(line + ("\r\n" if number % 3 else "\n") for number, line in enumerate(lines))
     file = parse_memory_file("MEMORY.md", mixed.encode())
-    text = render_memory_file(edit_file(file, updated=[reinforced(file.entries[0])])).decode()
+    text = render_memory_file(edit_file(file, updated=[reinforce(file.entries[0])])).decode()
     assert text == mixed.replace("_count: 0", "_count: 1")
     new = msgspec.structs.replace(file.entries[0], priority="high")
     text = render_memory_file(edit_file(file, updated=[new])).decode()
@@ -299,7 +300,7 @@ def test_every_line_keeps_its_own_ending_when_another_is_rewritten() -> None:
     assert text.replace("priority: high\r\n", "") == mixed
 
 
-def test_an_entry_of_unix_lines_in_a_file_of_windows_lines_stays_one() -> None:
+def test_an_entry_with_unix_line_ends_in_a_windows_file_stays_one_entry() -> None:
     prose, text = "# Memory\r\n\r\n", format_entry(make_entry(1, body="Old."))
     file = parse_memory_file("MEMORY.md", (prose + text).encode())
     edited = edit_file(file, updated=[make_entry(1, body="New.\nOne.")])
@@ -316,36 +317,36 @@ def test_an_entry_of_unix_lines_in_a_file_of_windows_lines_stays_one() -> None:
         ("count: 0\t# behind a tab\r", "count: 1\t# behind a tab\r"),
     ],
 )
-def test_the_comment_behind_a_value_survives_its_update(old: str, new: str) -> None:
+def test_the_comment_after_a_value_survives_its_update(old: str, new: str) -> None:
     text = format_all_keys(make_entry(1)).replace("count: 0", old)
     file = parse_memory_file("", text.encode())
     assert render_memory_file(
-        edit_file(file, updated=[reinforced(file.entries[0])])
+        edit_file(file, updated=[reinforce(file.entries[0])])
     ).decode() == text.replace(old, new)
 
 
-def reinforced(entry: Entry) -> Entry:
+def reinforce(entry: Entry) -> Entry:
     return msgspec.structs.replace(entry, reinforcement_count=entry.reinforcement_count + 1)
 
 
-def test_an_update_of_one_of_two_twins_leaves_the_bytes_of_the_other_alone() -> None:
+def test_updating_one_of_two_equal_ids_does_not_change_the_bytes_of_the_other() -> None:
     first, second = make_entry(1, body="One."), make_entry(1, title="Twin", body="Two.")
     for old, at in ((first, 0), (second, 1)):
         file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
-        edited = edit_file(file, updated=[reinforced(old)])
+        edited = edit_file(file, updated=[reinforce(old)])
         assert edited.segments[1 - at].raw == file.segments[1 - at].raw
-        assert edited.entries[at] == reinforced(old)
+        assert edited.entries[at] == reinforce(old)
 
 
-def test_copies_that_become_one_leave_what_was_planned() -> None:
-    """The text that survives is that of the second; the place is that of the first."""
+def test_merging_copies_writes_the_planned_entry() -> None:
+    """The text is that of the second copy, the place that of the first."""
     first, second = make_entry(1, body="One."), make_entry(1, body="Longer.", importance=0.9)
     file = parse_memory_file("", (format_entry(first) + "\n" + format_entry(second)).encode())
-    for merged in (reinforced(second), second):
+    for merged in (reinforce(second), second):
         assert edit_file(file, updated=[merged], removed=[second]).entries == (merged,)
 
 
-def test_of_twins_that_all_say_something_else_the_first_is_meant() -> None:
+def test_of_equal_ids_with_different_texts_the_first_is_updated() -> None:
     assert (
         find_old_state([make_entry(1, body="a"), make_entry(1, body="b")], make_entry(1, body="c"))
         == 0
@@ -355,7 +356,7 @@ def test_of_twins_that_all_say_something_else_the_first_is_meant() -> None:
 FRAGMENT = FILE.removeprefix("# Memory\n\n").replace("status:", "scope: team:src # there\nstatus:")
 
 
-def test_the_text_of_a_fragment_is_its_own_without_its_scope() -> None:
+def test_the_text_of_a_fragment_has_no_scope() -> None:
     file = parse_memory_file("", b"\xef\xbb\xbf\r\n" + FRAGMENT.replace("\n", "\r\n").encode())
     assert entry_text(file) == FILE.removeprefix("# Memory\n\n").rstrip() + "\n"
 
@@ -364,11 +365,11 @@ def test_the_text_of_a_fragment_is_its_own_without_its_scope() -> None:
     "text",
     ["", "# Prose\n", "# Prose\n\n" + FRAGMENT, FRAGMENT + FRAGMENT, FRAGMENT + "<<<<<<< x\n"],
 )
-def test_a_file_that_is_not_one_entry_has_no_such_text(text: str) -> None:
+def test_a_file_without_exactly_one_entry_has_no_fragment_text(text: str) -> None:
     assert entry_text(parse_memory_file("", text.encode())) is None
 
 
-def test_of_two_updates_of_one_entry_the_newer_stands() -> None:
+def test_of_two_updates_of_an_entry_the_newer_counts() -> None:
     file = parse_memory_file("", format_entry(make_entry(1)).encode())
     steps = [make_entry(1, source="pr:1"), make_entry(1, source="pr:1", reinforcement_count=1)]
     assert edit_file(file, updated=steps).entries == (steps[1],)

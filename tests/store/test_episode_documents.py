@@ -1,4 +1,4 @@
-"""What is written of an episode reads back as it was; what does not is refused."""
+"""Tests of episode files: written records read back, and others are refused."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from memory_ci.store.episodes import (
     is_episode_path,
     parse_episode_file,
 )
-from tests.store.tellings import PATH, TELLINGS, WHEN, make_episode
+from tests.store.episode_records import EPISODE_RECORDS, PATH, WHEN, make_episode
 
 DOCS = Path(__file__).parents[2] / "docs" / "episodes.md"
 
 
-@given(TELLINGS)
-def test_a_written_document_reads_back_unchanged(telling: EpisodeRecord) -> None:
-    file = parse_episode_file(PATH, format_episode_record(telling))
-    assert (file.findings, file.records) == ((), (telling,))
+@given(EPISODE_RECORDS)
+def test_a_written_document_reads_back_unchanged(record: EpisodeRecord) -> None:
+    file = parse_episode_file(PATH, format_episode_record(record))
+    assert (file.findings, file.records) == ((), (record,))
 
 
-@given(TELLINGS)
-def test_a_yaml_1_1_reader_takes_every_text_for_the_same_text(telling: EpisodeRecord) -> None:
-    plain = msgspec.to_builtins(telling)
+@given(EPISODE_RECORDS)
+def test_a_yaml_1_1_parser_reads_the_same_texts(record: EpisodeRecord) -> None:
+    plain = msgspec.to_builtins(record)
     head = yaml.safe_load(
-        format_episode_record(telling).decode().split("\n---\n")[0].removeprefix("---\n")
+        format_episode_record(record).decode().split("\n---\n")[0].removeprefix("---\n")
     )
     for key in ("situation", "context", "used", "amends"):
         for text in _texts(head.get(key)):
@@ -56,7 +56,7 @@ def _texts(value: Any) -> list[Any]:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_are_read_or_reported_with_a_line(data: bytes) -> None:
+def test_any_bytes_are_read_or_reported_with_their_line(data: bytes) -> None:
     file = parse_episode_file(PATH, data)
     assert file.records or file.findings
     assert all(1 <= finding.line <= data.count(b"\n") + 1 for finding in file.findings)
@@ -75,7 +75,7 @@ def test_any_lines_are_read_or_reported(lines: list[str]) -> None:
     assert len(file.lines) == len(file.records)
 
 
-def test_the_examples_of_the_documentation_read_without_a_finding() -> None:
+def test_the_examples_of_the_documentation_are_read_without_a_finding() -> None:
     examples = re.findall(r"```markdown\n(.*?)```", DOCS.read_text("utf-8"), re.DOTALL)
     files = [parse_episode_file(PATH, text.encode()) for text in examples]
     assert [file.findings for file in files] == [(), ()]
@@ -119,7 +119,7 @@ def test_a_time_is_written_in_utc_and_decides_the_month_of_the_file() -> None:
         {"used": ("x" * MAX_DOCUMENT_BYTES,)},
     ],
 )
-def test_an_episode_that_would_not_read_back_is_refused(fields: dict[str, Any]) -> None:
+def test_an_episode_that_does_not_read_back_is_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as raised:
         format_episode_record(make_episode(**fields))
     assert raised.value.slug == "bad-episode"
@@ -144,5 +144,5 @@ def test_an_episode_id_cannot_lead_out_of_its_month_folder(name: str) -> None:
         (".memory/episodes/2026-11/pr-1.md\n", False),
     ],
 )
-def test_an_episode_file_is_known_by_its_path(path: str, expected: bool) -> None:
+def test_an_episode_file_is_recognised_by_its_path(path: str, expected: bool) -> None:
     assert is_episode_path(path) is expected

@@ -1,4 +1,4 @@
-"""Files of episodes merge as sets of documents."""
+"""Tests of merging episode files as sets of documents."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from memory_ci.store.episodes import (
     format_episode_record,
     parse_episode_file,
 )
-from tests.store.tellings import SEPTEMBER, TELLINGS, WHEN, document, make_episode
+from tests.store.episode_records import EPISODE_RECORDS, SEPTEMBER, WHEN, document, make_episode
 
 
-def month_of(*told: EpisodeRecord) -> bytes:
-    """A month's file, in the order in which folding has its documents."""
+def month_of(*records: EpisodeRecord) -> bytes:
+    """Return the file of a month with records in the order of folding."""
     ordered = sorted(
-        told, key=lambda one: (one.occurred_at if isinstance(one, Episode) else one.at, one.id)
+        records,
+        key=lambda record: (
+            record.occurred_at if isinstance(record, Episode) else record.at,
+            record.id,
+        ),
     )
     return b"\n".join(map(format_episode_record, ordered))
 
@@ -44,18 +48,22 @@ def test_any_documents_merge_as_sets_in_the_order_of_folding(
     assert merge_documents(*texts) == merge_documents(texts[0], texts[2], texts[1]) == (expected, 0)
 
 
-@given(st.lists(TELLINGS, max_size=4, unique_by=lambda one: one.id), st.integers(0, 4))
-def test_documents_of_two_branches_are_all_in_the_merge(
-    told: list[EpisodeRecord], parted: int
+@given(st.lists(EPISODE_RECORDS, max_size=4, unique_by=lambda record: record.id), st.integers(0, 4))
+def test_the_merge_has_the_documents_of_both_branches(
+    records: list[EpisodeRecord], parted: int
 ) -> None:
-    merged = merge_documents(b"", month_of(*told[:parted]), month_of(*told[max(0, parted - 1) :]))
-    assert merged == (month_of(*told), 0)
+    merged = merge_documents(
+        b"", month_of(*records[:parted]), month_of(*records[max(0, parted - 1) :])
+    )
+    assert merged == (month_of(*records), 0)
 
 
 def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not() -> None:
     (mine,), (yours,) = numbered(2, text="Mine"), numbered(2, text="Yours")
-    one, three, four = numbered(1, 3, 4)
-    merged = merge_documents(month_of(one), month_of(one, mine, three), month_of(one, yours, four))
+    first, three, four = numbered(1, 3, 4)
+    merged = merge_documents(
+        month_of(first), month_of(first, mine, three), month_of(first, yours, four)
+    )
     assert merged is not None
     text, conflicts = merged
     markers = (b"<<<<<<< ours\n", b"=======\n", b">>>>>>> theirs\n")
@@ -67,7 +75,7 @@ def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not(
         markers[2],
     )
     assert (text, conflicts) == (
-        b"\n".join([format_episode_record(one), dispute, month_of(three, four)]),
+        b"\n".join([format_episode_record(first), dispute, month_of(three, four)]),
         1,
     )
     read = parse_episode_file(SEPTEMBER, text)
@@ -77,13 +85,13 @@ def test_two_documents_of_one_id_conflict_within_the_file_and_the_others_do_not(
 
 def test_a_document_changed_on_one_side_is_kept_even_if_the_other_side_removed_it() -> None:
     (old,), (new,) = numbered(2), numbered(2, text="By hand")
-    one = numbered(1)[0]
-    assert merge_documents(month_of(one, old), month_of(one, new), month_of(old)) == (
+    record = numbered(1)[0]
+    assert merge_documents(month_of(record, old), month_of(record, new), month_of(old)) == (
         month_of(new),
         0,
     )
-    assert merge_documents(month_of(one, old), month_of(one), month_of(one, new)) == (
-        month_of(one, new),
+    assert merge_documents(month_of(record, old), month_of(record), month_of(record, new)) == (
+        month_of(record, new),
         0,
     )
 
@@ -99,6 +107,6 @@ def test_a_document_changed_on_one_side_is_kept_even_if_the_other_side_removed_i
     ],
     ids=["no-document", "unreadable", "two-of-one-id", "other-line-ends", "not-utf8"],
 )
-def test_a_side_that_cannot_be_read_without_doubt_is_not_merged_by_documents(side: bytes) -> None:
+def test_a_side_that_is_not_clearly_readable_is_not_merged_by_documents(side: bytes) -> None:
     good = month_of(*numbered(1))
     assert merge_documents(b"", side, good) is merge_documents(side, b"", good) is None

@@ -1,4 +1,4 @@
-"""Files of the work tree are written inside of it, or not at all."""
+"""Tests of writing files of the work tree: never outside of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memory_ci.store.files import remove_file, write_file
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """A repository's directory with one beside it, which links in the first lead to."""
+    """Return the directory of a repository that contains links to a directory outside."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "repo" / ".git" / "hooks").mkdir(parents=True)
     return tmp_path / "repo"
@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("link", "target"), [("src", "../outside"), ("src", ".git/hooks"), (".memory", "..")]
 )
-def test_a_linked_directory_leads_nobody_out_of_the_repository(
+def test_a_linked_directory_outside_the_repository_is_refused(
     root: Path, link: str, target: str
 ) -> None:
     (root / link).symlink_to(target)
@@ -34,13 +34,13 @@ def test_a_linked_directory_leads_nobody_out_of_the_repository(
     assert sorted(root.parent.rglob("*")) == before
 
 
-def test_a_path_that_climbs_out_is_refused(root: Path) -> None:
+def test_a_path_with_parent_directories_out_of_the_repository_is_refused(root: Path) -> None:
     with pytest.raises(RepositoryError) as raised:
         write_file(root / "../outside/MEMORY.md", b"x", root)
     assert raised.value.slug == "outside-repository"
 
 
-def test_a_link_inside_of_the_repository_and_one_to_the_repository_are_followed(root: Path) -> None:
+def test_links_inside_the_repository_and_to_it_are_followed(root: Path) -> None:
     (root / "src").mkdir()
     (root / "lib").symlink_to("src")
     (root.parent / "alias").symlink_to("repo")
@@ -48,7 +48,7 @@ def test_a_link_inside_of_the_repository_and_one_to_the_repository_are_followed(
     assert (root / "src" / "api" / "MEMORY.md").read_bytes() == b"x"
 
 
-def test_a_linked_file_is_replaced_and_what_it_points_at_stays(root: Path) -> None:
+def test_a_linked_file_is_replaced_and_its_target_is_unchanged(root: Path) -> None:
     (root.parent / "outside" / "notes").write_bytes(b"theirs")
     (root / "MEMORY.md").symlink_to("../outside/notes")
     write_file(root / "MEMORY.md", b"ours", root)
@@ -69,7 +69,7 @@ def test_a_device_or_a_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> No
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_a_file_that_cannot_be_removed_is_an_error_that_names_it(root: Path) -> None:
+def test_the_error_for_a_file_that_cannot_be_removed_names_it(root: Path) -> None:
     with pytest.raises(RepositoryError, match="cannot remove") as caught:
         remove_file(root / "missing" / "file")
     assert caught.value.slug == "write-failed"

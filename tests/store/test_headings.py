@@ -1,4 +1,4 @@
-"""Headings as CommonMark reads them, and titles that read back."""
+"""Tests of headings as CommonMark reads them, and of titles that read back."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from memory_ci.store.headings import format_title, parse_heading, parse_title
         ("text", None),
     ],
 )
-def test_a_heading_is_closed_only_by_hashes_behind_a_blank(
+def test_a_heading_is_closed_only_by_hashes_after_a_blank(
     line: str, heading: tuple[int, str] | None
 ) -> None:
     assert parse_heading(line) == heading
 
 
-def test_a_level_1_heading_is_no_title() -> None:
+def test_a_level_1_heading_is_not_a_title() -> None:
     assert (parse_title("# One"), parse_title("## Two")) == (None, "Two")
 
 
@@ -41,7 +41,7 @@ def test_any_title_of_one_line_reads_back(title: str) -> None:
     assert parse_title(format_title(title)) == title
 
 
-def test_the_cost_of_a_heading_grows_with_its_length_only() -> None:
-    """Blanks and #s in every order, half a million of them: with a pattern that backtracks this would not come back."""
+def test_a_heading_is_read_in_linear_time() -> None:
+    """With half a million blanks and hashes a backtracking pattern would not end."""
     for inside in (" " * 500_000, "# " * 250_000, "#" * 500_000):
         assert parse_title(f"## a{inside}b") == f"a{inside}b"

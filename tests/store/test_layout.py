@@ -1,4 +1,4 @@
-"""Which path is memory of which scope, and which file a target scope means."""
+"""Tests of the layout: the scope of each memory path, and the file of each target scope."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_memory_file_belongs_to_its_scope(path: str, name: str, where: str) ->
 
 
 @pytest.mark.parametrize("path", NOT_MEMORY)
-def test_other_paths_belong_to_none(path: str) -> None:
+def test_other_paths_have_no_scope(path: str) -> None:
     assert classify_scope(path, DEFAULT) is None
 
 
@@ -73,23 +73,23 @@ NAMES = st.sampled_from(
 
 
 @given(st.lists(NAMES, min_size=1, max_size=7).map("/".join))
-def test_the_team_of_a_directory_is_that_directory_and_its_file_lies_there(directory: str) -> None:
+def test_the_memory_file_of_a_team_is_in_its_directory(directory: str) -> None:
     scope = classify_scope(f"{directory}/MEMORY.md", DEFAULT)
     assert scope == ScopeOf("team", directory)
     assert scope_path(scope, DEFAULT) == f"{directory}/MEMORY.md"
 
 
 @given(st.text(max_size=60))
-def test_any_string_is_a_legal_path(path: str) -> None:
+def test_any_string_is_accepted_as_a_path(path: str) -> None:
     classify_scope(path, DEFAULT)
 
 
 @pytest.mark.parametrize("path", [path for path, _, _ in PLACES if not path.startswith("./")])
-def test_the_pathspecs_bring_every_memory_file(path: str) -> None:
+def test_the_pathspecs_match_every_memory_file(path: str) -> None:
     assert matches_pathspecs(path, memory_pathspecs(DEFAULT))
 
 
-def test_patterns_are_configuration() -> None:
+def test_the_patterns_are_configurable() -> None:
     patterns = ScopePatterns(project=("docs/MEMORY.md",), team=("**/notes/{where}.md",))
     assert classify_scope("docs/MEMORY.md", patterns) == ScopeOf("project")
     assert classify_scope("a/b/notes/x.md", patterns) == ScopeOf("team", "x")
@@ -109,7 +109,7 @@ def test_patterns_are_configuration() -> None:
         ("global", None),
     ],
 )
-def test_a_target_names_its_file(target: str, path: str | None) -> None:
+def test_a_target_has_its_file(target: str, path: str | None) -> None:
     assert scope_path(parse_target(target), DEFAULT) == path
 
 
@@ -135,7 +135,7 @@ def test_a_target_outside_of_the_tree_is_refused(target: str) -> None:
 
 
 @given(st.sampled_from(["project", "institutional", "team:src", "team:a/b", "session:x y"]))
-def test_formatting_inverts_parsing(target: str) -> None:
+def test_formatting_is_the_inverse_of_parsing(target: str) -> None:
     assert parse_target(target).target == target
 
 
@@ -151,7 +151,7 @@ GUARDED = [
 
 
 @pytest.mark.parametrize("name", GUARDED)
-def test_no_place_that_a_git_of_any_system_guards_is_memory(name: str) -> None:
+def test_no_path_that_git_protects_on_any_system_is_memory(name: str) -> None:
     for path in (f"{name}/MEMORY.md", f"src/{name}/hooks/MEMORY.md"):
         assert not is_canonical_path(path)
         assert classify_scope(path, DEFAULT) is None
@@ -194,19 +194,19 @@ def test_an_ordinary_path_is_canonical(path: str) -> None:
 @pytest.mark.parametrize(
     "target", ["team:.", "team:..", "team:a/../..", "session:j\x7f", "team:src.", "team:src/ "]
 )
-def test_a_target_that_is_no_plain_directory_is_refused(target: str) -> None:
+def test_a_target_that_is_not_a_plain_directory_is_refused(target: str) -> None:
     with pytest.raises(UsageError):
         parse_target(target)
 
 
 @given(st.text("a/.\\~1giT :", max_size=20))
-def test_a_canonical_path_is_read_as_it_is_written(path: str) -> None:
+def test_a_canonical_path_is_unchanged(path: str) -> None:
     patterns = ScopePatterns(project=(), institutional=(), session=(), team=("{where}",))
     scope = classify_scope(path, patterns)
     assert not is_canonical_path(path) or scope == ScopeOf("team", path)
 
 
-def test_the_layout_that_is_only_read_is_never_written() -> None:
+def test_the_old_layout_is_read_and_never_written() -> None:
     for where in (
         "shop/.sessions/20260101",
         "projects/shop/.sessions/20260101",
@@ -218,6 +218,6 @@ def test_the_layout_that_is_only_read_is_never_written() -> None:
 
 
 @pytest.mark.parametrize("where", ["odd\n\tname", "src.", "src /api"])
-def test_a_strange_directory_is_read_but_not_written_to(where: str) -> None:
+def test_an_unusual_directory_is_read_but_not_written(where: str) -> None:
     assert classify_scope(f"{where}/MEMORY.md", DEFAULT) == ScopeOf("team", where)
     assert scope_path(ScopeOf("team", where), DEFAULT) is None

@@ -1,4 +1,4 @@
-"""Legacy prose: dated sections of a known kind, and nothing that a user wrote."""
+"""Tests of reading legacy prose: dated sections of known kinds, and nothing else."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def test_a_dated_section_of_a_known_kind_becomes_an_entry() -> None:
     assert "## [2026-03-03]" in second.body
 
 
-def test_the_lines_of_a_section_are_known() -> None:
+def test_a_section_has_its_first_and_last_line() -> None:
     assert [(learning.line, learning.last) for learning in read(FILE).learnings] == [
         (5, 10),
         (11, 18),
     ]
 
 
-def test_everything_else_is_named_with_its_line_and_left_alone() -> None:
+def test_other_text_is_reported_with_its_line_and_not_read() -> None:
     findings = read(FILE).findings
     assert [finding.line for finding in findings] == [19, 21, 23, 25]
     assert {finding.code for finding in findings} == {"not-understood"}
@@ -101,13 +101,13 @@ def test_a_kind_has_its_type_and_domain(kind: str, type_: EntryType, domain: Dom
         "Text that mentions ## [2026-03-01] Session Learning in a line.\n",
     ],
 )
-def test_a_document_of_a_user_is_not_taken_for_learnings(text: str) -> None:
-    found = read(text)
-    assert found.learnings == ()
-    assert found.findings
+def test_a_users_document_gives_no_learnings(text: str) -> None:
+    document = read(text)
+    assert document.learnings == ()
+    assert document.findings
 
 
-def test_an_entry_of_teaparty_keeps_its_id_and_gets_a_title_that_says_something() -> None:
+def test_an_entry_of_teaparty_keeps_its_id_and_gets_a_meaningful_title() -> None:
     body = "**Context:** a merge\n**Learning:** run the hooks first\n**Action:** do"
     text = format_entry(make_entry(1, title="[2026-03-01] Session Learning", body=body))
     (learning,) = read(text).learnings
@@ -116,20 +116,22 @@ def test_an_entry_of_teaparty_keeps_its_id_and_gets_a_title_that_says_something(
     assert entry.body == body
 
 
-def test_an_entry_that_cannot_be_read_is_named_and_its_neighbours_are_taken() -> None:
+def test_an_unreadable_entry_is_reported_and_the_others_are_read() -> None:
     broken = format_entry(make_entry(1)).replace("procedural", "guess")
-    found = read(broken + "\n" + format_entry(make_entry(2)))
-    assert [learning.entry.id for learning in found.learnings] == [make_id(2)]
-    assert [(finding.line, finding.code) for finding in found.findings] == [(3, "not-understood")]
+    document = read(broken + "\n" + format_entry(make_entry(2)))
+    assert [learning.entry.id for learning in document.learnings] == [make_id(2)]
+    assert [(finding.line, finding.code) for finding in document.findings] == [
+        (3, "not-understood")
+    ]
 
 
 def test_the_id_of_a_text_does_not_depend_on_its_spacing_or_date() -> None:
     def ids(text: str) -> list[str]:
         return [learning.entry.id for learning in read(text).learnings]
 
-    one = ids("## [2026-03-01] Lesson\nRun the  tests.\n")
-    assert one == ids("# Memory\n## [2026-04-01] Lesson\r\n\r\nrun the\r\ntests.\r\n")
-    assert one != ids("## [2026-03-01] Lesson\nRun the linter.\n")
+    ids_before = ids("## [2026-03-01] Lesson\nRun the  tests.\n")
+    assert ids_before == ids("# Memory\n## [2026-04-01] Lesson\r\n\r\nrun the\r\ntests.\r\n")
+    assert ids_before != ids("## [2026-03-01] Lesson\nRun the linter.\n")
     assert derive_id("legacy", "x")[14] == "4"
 
 
@@ -156,10 +158,10 @@ def test_every_entry_has_a_title_and_lines_of_its_own(text: str) -> None:
     learnings = read(text).learnings
     spans = [(learning.line, learning.last) for learning in learnings]
     assert all(first <= last for first, last in spans)
-    assert all(one[1] < two[0] for one, two in pairwise(spans))
+    assert all(first[1] < two[0] for first, two in pairwise(spans))
     assert all(learning.entry.title for learning in learnings)
 
 
 @given(st.binary() | TEXTS.map(str.encode))
-def test_any_bytes_are_read_without_an_error(data: bytes) -> None:
+def test_reading_any_bytes_raises_no_error(data: bytes) -> None:
     read_dated_sections("x.md", data, "legacy")

@@ -1,4 +1,4 @@
-"""What a person writes without the form of an entry: named by check, and made an entry without changing a line."""
+"""Tests of handwritten notes without the form of an entry: check reports them, and they become entries."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HEADING = "## Always run tox -e mypy\n\nBecause CI does.\n"
 UNDERLINED = "Always run tox -e mypy\n-----\n\nBecause CI does.\n"
 
 
-def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]:
-    found = list_note_findings(
+def list_remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]:
+    findings = list_note_findings(
         parse_memory_file("MEMORY.md", text.encode()), may_have_prose=may_have_prose
     )
-    return [(finding.line, finding.code) for finding in found]
+    return [(finding.line, finding.code) for finding in findings]
 
 
 @pytest.mark.parametrize(
@@ -37,23 +37,23 @@ def remarks(text: str, *, may_have_prose: bool = False) -> list[tuple[int, str]]
         (f"{ENTRY}\n{UNDERLINED}".replace("-----", "---").replace("\n", "\r\n"), 14),
     ],
 )
-def test_a_heading_becomes_an_entry_of_all_that_stands_below_it(text: str, line: int) -> None:
-    assert remarks(text) == [(line, "loose-heading")]
+def test_a_heading_becomes_an_entry_with_all_text_below_it(text: str, line: int) -> None:
+    assert list_remarks(text) == [(line, "loose-heading")]
     data, adopted = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
-    assert [(one.line, one.title) for one in adopted] == [(line, "Always run tox -e mypy")]
+    assert [(entry.line, entry.title) for entry in adopted] == [(line, "Always run tox -e mypy")]
     file = parse_memory_file("MEMORY.md", data)
     new = next(entry for entry in file.entries if entry.title == "Always run tox -e mypy")
     assert (new.body, new.type, new.created_at) == ("Because CI does.", "directive", TODAY)
     assert len(file.entries) == 1 + text.count("id: ")
     assert not file.findings
-    assert not remarks(data.decode())
-    kept = iter(data.decode().split("\n"))
-    assert all(old in kept for old in text.split("\n")), "lines are added, none is changed"
+    assert not list_remarks(data.decode())
+    lines_after = iter(data.decode().split("\n"))
+    assert all(old in lines_after for old in text.split("\n")), "lines are added, none is changed"
     assert adopt_notes("MEMORY.md", data, TODAY, may_have_prose=False) == (data, ())
 
 
-def test_a_title_below_a_comment_is_no_loose_heading() -> None:
-    assert remarks(ENTRY.replace("\n## ", "\n<!-- Why -->\n## ")) == []
+def test_a_title_below_a_comment_is_not_a_loose_heading() -> None:
+    assert list_remarks(ENTRY.replace("\n## ", "\n<!-- Why -->\n## ")) == []
 
 
 @pytest.mark.parametrize(
@@ -75,12 +75,12 @@ def test_a_title_below_a_comment_is_no_loose_heading() -> None:
         "## \n",
     ],
 )
-def test_what_is_no_heading_of_an_entry_stays(text: str) -> None:
-    assert remarks(f"{ENTRY}\n{text}") == remarks(f"# Memory\n{text}") == []
+def test_other_headings_are_unchanged(text: str) -> None:
+    assert list_remarks(f"{ENTRY}\n{text}") == list_remarks(f"# Memory\n{text}") == []
 
 
 @pytest.mark.parametrize("end", ["---\n", "owner: ada\n---\n\n"])
-def test_one_field_that_a_person_chose_is_kept(end: str) -> None:
+def test_a_field_that_a_person_wrote_is_kept(end: str) -> None:
     text = f"{ENTRY}\n---\ntype: corrective\n{end}## Always run tox\n"
     data, (adopted,) = adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False)
     first, entry = parse_memory_file("MEMORY.md", data).entries
@@ -92,16 +92,16 @@ def test_one_field_that_a_person_chose_is_kept(end: str) -> None:
     assert "type" not in adopted.fields
 
 
-@pytest.mark.parametrize("said", ["title: a document", "Source: Ada", "source: Ada\nwho said it"])
-def test_lines_between_two_rules_that_are_no_fields_of_ours_stay_text(said: str) -> None:
-    assert remarks(f"{ENTRY}\n---\n{said}\n---\n{HEADING}") == [
-        (17 + said.count("\n"), "loose-heading")
+@pytest.mark.parametrize("text", ["title: a document", "Source: Ada", "source: Ada\nwho said it"])
+def test_lines_between_two_rules_that_are_not_our_fields_stay_text(text: str) -> None:
+    assert list_remarks(f"{ENTRY}\n---\n{text}\n---\n{HEADING}") == [
+        (17 + text.count("\n"), "loose-heading")
     ]
 
 
-def test_prose_that_is_served_has_headings_as_it_likes_and_entries_in_it_have_not() -> None:
-    assert remarks(f"# Norms\n\n{HEADING}", may_have_prose=True) == []
-    assert remarks(f"{ENTRY}\n{HEADING}", may_have_prose=True) == [(14, "loose-heading")]
+def test_headings_in_served_prose_are_allowed_but_not_in_its_entries() -> None:
+    assert list_remarks(f"# Norms\n\n{HEADING}", may_have_prose=True) == []
+    assert list_remarks(f"{ENTRY}\n{HEADING}", may_have_prose=True) == [(14, "loose-heading")]
 
 
 def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> None:
@@ -121,9 +121,9 @@ def test_missing_fields_are_filled_but_not_those_whose_name_is_misspelt() -> Non
 COMMENTED_FENCE = "<!-- a\n```\n-->\n"
 
 
-def test_a_heading_in_what_the_parser_takes_for_a_fence_is_left_alone() -> None:
+def test_a_heading_inside_a_fence_is_unchanged() -> None:
     text = f"{ENTRY}\n{COMMENTED_FENCE}\n{HEADING}\n{COMMENTED_FENCE}"
-    assert remarks(text) == []
+    assert list_remarks(text) == []
     assert adopt_notes("MEMORY.md", text.encode(), TODAY, may_have_prose=False) == (
         text.encode(),
         (),
@@ -134,9 +134,11 @@ def test_headings_of_the_same_words_get_ids_of_their_own() -> None:
     data, _ = adopt_notes(
         "MEMORY.md", f"{HEADING}\n{HEADING}".encode(), TODAY, may_have_prose=False
     )
-    again, _ = adopt_notes("MEMORY.md", data + HEADING.encode(), TODAY, may_have_prose=False)
+    adopted_again, _ = adopt_notes(
+        "MEMORY.md", data + HEADING.encode(), TODAY, may_have_prose=False
+    )
     first = adopt_notes("MEMORY.md", HEADING.encode(), TODAY, may_have_prose=False)[0]
-    entries = parse_memory_file("MEMORY.md", again).entries
+    entries = parse_memory_file("MEMORY.md", adopted_again).entries
     assert len({entry.id for entry in entries}) == len(entries) == 3
     assert entries[0].id == parse_memory_file("MEMORY.md", first).entries[0].id, (
         "two clones give it the same"
@@ -175,7 +177,7 @@ PARTS = st.sampled_from(
 @example([HEADING, "<!--", HEADING, "# Section", "-->"], False, "\n")
 @example([ENTRY, COMMENTED_FENCE, HEADING, COMMENTED_FENCE], False, "\n")
 @given(st.lists(PARTS, max_size=12), st.booleans(), st.sampled_from(["\n", "\r\n"]))
-def test_what_was_made_entries_once_is_not_made_so_again(
+def test_adopting_handwritten_notes_is_idempotent(
     parts: list[str], may_have_prose: bool, newline: str
 ) -> None:
     text = "\n".join(parts).replace("\n", newline)

@@ -1,4 +1,4 @@
-"""The file of the ranges that runs have read."""
+"""Tests of the file of commit ranges that runs have read."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ IDS = st.from_regex(r"pr-[1-9][0-9]{0,4}", fullmatch=True)
 
 
 @given(st.lists(RANGES, unique=True), st.lists(IDS, unique=True))
-def test_what_is_written_reads_back(ranges: list[RecordedRange], ids: list[str]) -> None:
+def test_written_ranges_are_read_back(ranges: list[RecordedRange], ids: list[str]) -> None:
     recorded = Recorded(tuple(ranges), tuple(ids))
     assert parse_recorded(format_recorded(recorded)) == recorded
 
@@ -35,7 +35,7 @@ def test_any_content_can_be_read(data: bytes) -> None:
     assert parse_recorded(format_recorded(parsed)) == parsed
 
 
-def test_a_line_that_cannot_be_read_has_no_effect() -> None:
+def test_an_unreadable_line_is_ignored() -> None:
     text = format_recorded(Recorded((FIRST,), ("pr-1",))).decode()
     conflict = f"<<<<<<< ours\n{text}=======\n- root..short\n- without A B\n>>>>>>> theirs\n"
     assert parse_recorded(conflict.encode()) == Recorded((FIRST,), ("pr-1",))

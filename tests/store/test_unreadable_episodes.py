@@ -1,4 +1,4 @@
-"""Files of episodes that cannot be read are named and not served."""
+"""Tests of unreadable episode files: they are reported and not served."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from memory_ci.store.episodes import (
     parse_episode_file,
 )
 from tests.make import ID
-from tests.store.tellings import PATH, document, make_episode
+from tests.store.episode_records import PATH, document, make_episode
 
 
 def read(text: str) -> tuple[list[str], list[tuple[int, str, str]]]:
-    """The ids that are served, and what was found."""
+    """Return the ids of the readable records, and the line, code and message of each problem."""
     file = parse_episode_file(PATH, text.encode())
-    return [telling.id for telling in file.records], [
+    return [record.id for record in file.records], [
         (f.line, f.code, f.message) for f in file.findings
     ]
 
@@ -61,16 +61,16 @@ def read(text: str) -> tuple[list[str], list[tuple[int, str, str]]]:
 def test_unreadable_documents_are_reported_with_their_line_and_not_served(
     text: str, line: int, words: str
 ) -> None:
-    served, ((found, code, message),) = read(text)
-    assert (found, code) == (line, "bad-episode")
+    served, ((line_found, code, message),) = read(text)
+    assert (line_found, code) == (line, "bad-episode")
     assert words in message
     assert served == []
 
 
-def test_prose_above_the_documents_is_named_and_keeps_the_file_from_being_folded() -> None:
-    served, found = read("\nProse\n" + document())
+def test_prose_above_the_documents_is_reported_and_prevents_folding() -> None:
+    served, problems = read("\nProse\n" + document())
     assert served == ["pr-128"]
-    assert [line for line, _, _ in found] == [2]
+    assert [line for line, _, _ in problems] == [2]
 
 
 def test_the_other_documents_of_a_file_are_served() -> None:
@@ -81,18 +81,18 @@ def test_the_other_documents_of_a_file_are_served() -> None:
         + "\n---\nid: c\n"
         + document(id="d")
     )
-    served, found = read(text)
+    served, problems = read(text)
     assert served == ["a", "d"]
-    assert [line for line, _, _ in found] == [11, 15]
+    assert [line for line, _, _ in problems] == [11, 15]
 
 
 def test_a_document_without_an_id_is_not_read_as_text_of_the_previous_document() -> None:
-    served, found = read(document(id="a") + document().replace("id: pr-128\n", ""))
+    served, problems = read(document(id="a") + document().replace("id: pr-128\n", ""))
     assert served == ["a"]
-    assert [line for line, _, _ in found] == [7]
+    assert [line for line, _, _ in problems] == [7]
 
 
-def test_a_file_of_more_than_20_mb_or_of_no_text_is_a_finding() -> None:
+def test_a_file_of_more_than_20_mb_or_binary_content_is_a_finding() -> None:
     assert [f.code for f in parse_episode_file(PATH, b" " * (MAX_FILE_BYTES + 1)).findings] == [
         "bad-episode"
     ]

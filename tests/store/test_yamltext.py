@@ -1,4 +1,4 @@
-"""The fast path and the YAML parser read every text alike; what they cannot, they refuse."""
+"""Tests of reading YAML: the fast path and the YAML parser agree, and ambiguous text is refused."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ LINES = st.lists(
 
 
 @given(LINES)
-def test_the_fast_path_agrees_with_the_parser_or_leaves_it_to_it(lines: list[str]) -> None:
+def test_the_fast_path_agrees_with_the_parser_or_calls_it(lines: list[str]) -> None:
     fast = parse_simple_lines(lines)
     if fast is not None:
         assert fast == parse_with_yaml(lines)
 
 
 @given(LINES)
-def test_any_lines_are_fields_or_an_error_with_a_line_of_theirs(lines: list[str]) -> None:
+def test_any_lines_are_fields_or_an_error_with_a_line(lines: list[str]) -> None:
     try:
         fields = parse_fields(lines)
     except YamlTextError as error:
@@ -83,7 +83,7 @@ def test_any_lines_are_fields_or_an_error_with_a_line_of_theirs(lines: list[str]
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=30))
-def test_a_scalar_reads_back_as_the_same_text_in_yaml_1_1(text: str) -> None:
+def test_a_scalar_reads_back_in_yaml_1_1(text: str) -> None:
     assert yaml.safe_load(f"key: {format_scalar(text)}") == {"key": text}
 
 
@@ -101,12 +101,12 @@ def test_a_scalar_reads_back_as_the_same_text_in_yaml_1_1(text: str) -> None:
         "a: 1\n--- b",
     ],
 )
-def test_what_a_reader_and_a_writer_could_read_differently_is_refused(text: str) -> None:
+def test_ambiguous_text_is_refused(text: str) -> None:
     with pytest.raises(YamlTextError):
         parse_fields(text.split("\n"))
 
 
-def test_a_comment_belongs_to_nobody_and_survives() -> None:
+def test_a_comment_is_no_field_and_is_kept() -> None:
     fields = parse_fields(
         ["a: 1", "# about b", "", "b:", "  - x", "  # inside", "  - y", "c: {d: e}"]
     )
@@ -127,7 +127,7 @@ def test_a_comment_belongs_to_nobody_and_survives() -> None:
         ("a: |\n  text\n  # to the end", 2),
     ],
 )
-def test_a_line_of_a_block_text_is_no_comment(text: str, last: int) -> None:
+def test_a_line_of_a_block_text_is_not_a_comment(text: str, last: int) -> None:
     assert parse_fields(text.split("\n"))[0].last == last
 
 
@@ -135,8 +135,8 @@ def test_a_line_of_a_block_text_is_no_comment(text: str, last: int) -> None:
     "text",
     ["a: " + "[" * 40_000, "a: " + "{b: " * 10_000, "a:\n " + "- " * 20_000, "a: " + "x" * 100_001],
 )
-def test_what_a_parser_would_sweat_over_is_refused_at_once(text: str) -> None:
-    """Forty thousand brackets: the parser's own time is quadratic in them, and this would not come back."""
+def test_text_that_is_slow_to_parse_is_refused(text: str) -> None:
+    """The YAML parser needs quadratic time for forty thousand brackets and would not end."""
     with pytest.raises(YamlTextError) as raised:
         parse_fields(text.split("\n"))
     # Newer versions of libyaml refuse such nesting themselves, in words of their own.
@@ -149,7 +149,7 @@ def test_ordinary_nesting_is_read() -> None:
 
 
 @pytest.mark.parametrize("line", ["b: [x", "b: {x: 1", "b 2", "b: 'x", "b: x: y", "b: %x"])
-def test_what_cannot_be_read_is_told_of_the_line_where_it_begins(line: str) -> None:
+def test_the_error_for_unreadable_text_has_its_first_line(line: str) -> None:
     with pytest.raises(YamlTextError) as raised:
         parse_fields(["a: 1", line, "c: 3", "d: 4"])
     assert raised.value.line == 1
@@ -174,5 +174,5 @@ def test_a_line_break_that_only_yaml_knows_is_refused_with_its_line(char: str) -
         ("a: 'x'", ""),
     ],
 )
-def test_the_comment_behind_a_value_is_found(line: str, comment: str) -> None:
+def test_the_comment_after_a_value_is_found(line: str, comment: str) -> None:
     assert find_trailing_comment(line) == comment

@@ -140,9 +140,9 @@ def _complete_fields(workspace: Workspace, entry: Entry) -> Located:
     file_names = _list_file_names(workspace, head) if head else frozenset[str]()
     # Modules that few entries need are imported only where one does: agents wait for this command.
     if entry.phase is None and head and INTENT_FILE in file_names:
-        from memory_ci.memory.stage import current_phase
+        from memory_ci.memory.stage import read_current_phase
 
-        entry = replace(entry, phase=current_phase(workspace, head, scope.where))
+        entry = replace(entry, phase=read_current_phase(workspace, head, scope.where))
     if head and _may_have_cites(entry, file_names):
         from memory_ci.memory.named_code import cite_named
 

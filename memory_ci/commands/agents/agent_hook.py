@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from memory_ci.gitrepo.repo import Repository, find_repository
-from memory_ci.memory.workspace import Workspace, configure, undo_killed_run
+from memory_ci.memory.workspace import Workspace, configure_workspace, undo_killed_run
 from memory_ci.records.config import Config
 from memory_ci.records.retrieval import Hit, Retrieval
 from memory_ci.sources.agent_events import (
@@ -53,7 +53,7 @@ class HookRepository:
     @cached_property
     def workspace(self) -> Workspace:
         """The repository with its configuration."""
-        return configure(undo_killed_run(self._repo))
+        return configure_workspace(undo_killed_run(self._repo))
 
     @cached_property
     def _repo(self) -> Repository:

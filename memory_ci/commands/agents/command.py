@@ -123,7 +123,8 @@ def _print_captured(as_json: bool) -> None:
     if not stored_sessions:
         _say_no_session(describe_places())
     lines = [
-        printable(f"{session.at:%Y-%m-%d %H:%M}  {session.key}") for session in stored_sessions
+        printable(f"{session.ended_at:%Y-%m-%d %H:%M}  {session.key}")
+        for session in stored_sessions
     ]
     show(stored_sessions, lines, as_json)
 

@@ -241,11 +241,11 @@ def _note_served_entries(
     if not ids:
         return
     from memory_ci.gitrepo.repo import find_repository
-    from memory_ci.memory.workspace import configure
+    from memory_ci.memory.workspace import configure_workspace
     from memory_ci.sessions.served_ids import record_served
     from memory_ci.sessions.session_note import SessionActivity, note_activity
 
-    workspace = configure(Workspace(find_repository(start), Config()))
+    workspace = configure_workspace(Workspace(find_repository(start), Config()))
     record_served(workspace, ids, now)
     agent, _, session = session_key.partition(":")
     note_activity(workspace, SessionActivity(agent=agent, session=session, at=now, served=ids))

@@ -132,12 +132,12 @@ def sync(detached: bool) -> None:
     Example:
       memory-ci hook sync
     """
-    from memory_ci.memory.prewarm import detach, prewarm
+    from memory_ci.memory.prewarm import detach_process, prewarm
     from memory_ci.sessions.repetitions import refresh_pending
 
     with suppress(Exception):  # the next retrieval reports it
         if detached:
-            detach()
+            detach_process()
         prewarm(Path.cwd())
         if detached:
             refresh_pending(Path.cwd(), now())

@@ -52,7 +52,9 @@ def judge_request(
         return JudgedChecks()
     repo = base.workspace.repo
     # The messages of runs are recognised, and not judged, only in a trusted workspace.
-    change = read_change(repo, start, head, rules, trusted=None if is_fork else base.workspace)
+    change = read_change(
+        repo, start, head, rules, reviewed_workspace=None if is_fork else base.workspace
+    )
     change = msgspec.structs.replace(change, title=title)
     skip_reasons = find_skips(change.messages, rules)
     today = read_commit_time(repo, head).astimezone(UTC).date()

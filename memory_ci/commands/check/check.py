@@ -23,7 +23,7 @@ from memory_ci.memory.workspace import (
     is_below_episodes,
     list_indexed_files,
     list_view,
-    read_memory,
+    read_memory_files,
     readable_path,
     repository_path,
 )
@@ -106,7 +106,7 @@ def _check_memory_files(
     """Load memory files, and return them with the findings on each and on the configuration."""
     loaded_files: list[LoadedFile] = []
     findings: set[Finding] = {*workspace.findings}
-    for content in read_memory(workspace, files):
+    for content in read_memory_files(workspace, files):
         loaded_file = content.loaded
         path = loaded_file.path
         loaded_files.append(loaded_file)

@@ -26,7 +26,7 @@ from memory_ci.memory.workspace import (
     Workspace,
     list_memory_files,
     load_memory,
-    read_memory,
+    read_memory_files,
     select_files,
     work_tree,
 )
@@ -109,7 +109,7 @@ def format_memory(
     old_texts: dict[str, bytes] = {}
     new_texts: dict[str, bytes] = {}
     findings: list[Finding] = []
-    for file, content in zip(files, read_memory(workspace, files), strict=True):
+    for file, content in zip(files, read_memory_files(workspace, files), strict=True):
         loaded = content.loaded
         findings += [finding for finding in loaded.findings if finding.level == "error"]
         canonical_text = canonical_file(loaded.path, content.data)

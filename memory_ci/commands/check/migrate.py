@@ -13,7 +13,7 @@ import msgspec
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.writer import PlannedCommit, choose_identity, commit_series
-from memory_ci.memory.workspace import Workspace, branch_tip, list_memory_files, workspace_at
+from memory_ci.memory.workspace import Workspace, find_branch_tip, list_memory_files, workspace_at
 from memory_ci.records.config import FORMAT
 from memory_ci.regex import Regex
 
@@ -74,7 +74,7 @@ def migrate(
         UsageError: unknown-format.
         RepositoryError: the branch cannot be read or committed to.
     """
-    ref, tip = branch_tip(workspace, branch)
+    ref, tip = find_branch_tip(workspace, branch)
     branch_workspace = workspace_at(workspace.repo, tip)
     old_format = branch_workspace.config.format
     new_format = wanted_format or FORMAT

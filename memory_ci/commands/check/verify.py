@@ -29,7 +29,7 @@ from memory_ci.gitrepo.past import EPOCH, resolve_merge_base
 from memory_ci.gitrepo.record_commits import COUNTED, SOURCE, STEP
 from memory_ci.gitrepo.repo import Repository, read_tips, resolve_commit
 from memory_ci.gitrepo.trailers import find_trailers
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.memory.claims import Claims, find_claimed_uses, find_note_claims, list_refused
 from memory_ci.memory.episodes import load_episodes
@@ -392,7 +392,7 @@ def _find_refused_reverts(ends: ChangeEnds, commits: Iterable[Commit]) -> Iterat
     workspace = ends.workspace
     change_tips = (ends.before.sha, ends.after.sha)
     tips_by_fork_commit = {commit.sha[:SHA_WIDTH]: change_tips for commit in commits}
-    episodes = combine(load_episodes(workspace, ends.before.sha).records)
+    episodes = apply_amendments(load_episodes(workspace, ends.before.sha).records)
     claims = Claims(workspace.repo, tips_by_fork_commit, episodes)
 
     arguments = ("--topo-order", "--reverse", "--end-of-options", ends.after.sha, "--")

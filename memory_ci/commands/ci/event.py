@@ -100,16 +100,16 @@ def find_job(workspace: Workspace, provider: CiProvider, environ: Mapping[str, s
     if provider == "github":
         return github_job(environ, _read_event(environ))
     tips = read_tips(workspace.repo)
-    if not tips.work:
+    if not tips.work_branch:
         return CiJob("record", "the default branch is checked out")
     if not tips.default:
         raise RepositoryError(
-            f"{tips.work!r} is checked out, and the default branch is unknown",
+            f"{tips.work_branch!r} is checked out, and the default branch is unknown",
             slug="no-default-branch",
             hint="Name the base: memory-ci verify --base REV; "
             "or record on this branch: memory-ci record --branch NAME.",
         )
-    return CiJob("verify", f"the branch {tips.work}", base=tips.default)
+    return CiJob("verify", f"the branch {tips.work_branch}", base=tips.default)
 
 
 def _read_event(environ: Mapping[str, str]) -> bytes:

@@ -31,8 +31,8 @@ from memory_ci.memory.apply import parse_plan, preview_plan, trim_plan_quotes
 from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import (
     Workspace,
-    branch_name,
     build_memory_test,
+    find_branch_ref,
     index_path,
     workspace_at,
 )
@@ -211,7 +211,7 @@ def _record_changes(
         now: the time of the job.
         environ: environment variables, which name the forge.
     """
-    ref = branch_name(workspace, job.branch)
+    ref = find_branch_ref(workspace, job.branch)
     publish_options = PublishOptions(options.push, ref, options.now)
     if options.extract is not None:
         delay = find_delay(workspace, publish_options, make_plan, now, environ)

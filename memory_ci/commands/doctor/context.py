@@ -48,7 +48,7 @@ class DoctorContext(msgspec.Struct, frozen=True, dict=True):
     def tip(self) -> str | None:
         """The commit that memory is recorded on: the tip of the default branch."""
         tips = read_tips(self.workspace.repo)
-        is_on_default_branch = tips.branch and not tips.work
+        is_on_default_branch = tips.branch and not tips.work_branch
         if tips.commit is None or is_on_default_branch:
             return self.head
         return tips.commit

@@ -17,7 +17,7 @@ from memory_ci.commands.doctor.context import DoctorCheck, DoctorContext
 from memory_ci.commands.doctor.records import Diagnosis, Probe
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.gitrepo.repo import find_repository
-from memory_ci.memory.workspace import Workspace, workspace_here
+from memory_ci.memory.workspace import Workspace, configure_from_work_tree
 from memory_ci.records.config import Config
 from memory_ci.secrets import mask_secrets
 
@@ -97,7 +97,7 @@ def _open_workspace(start: Path) -> tuple[Workspace, Probe]:
     """
     repo = find_repository(start)
     try:
-        workspace = workspace_here(repo)
+        workspace = configure_from_work_tree(repo)
     except UsageError as error:
         remedy = f"{error.hint} Until then the defaults are looked at."
         return Workspace(repo, Config()), Probe("configuration", "fail", error.message, remedy)

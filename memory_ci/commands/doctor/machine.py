@@ -346,7 +346,7 @@ def check_pushed_sessions(context: DoctorContext) -> Iterator[Probe]:
 
     for remote, sessions in pushed.items():
         note_count = sum(1 for _ in read_stored(repo, sessions, name=NOTES))
-        since = min(session.at for session in sessions)
+        since = min(session.ended_at for session in sessions)
         readers = _find_readers(context, remote)
         count = f"{plural(len(sessions), 'session')}, {note_count} with notes"
         message = f"{count}, to {remote} since {since:%Y-%m-%d}; {READER_WORDS[readers]}"

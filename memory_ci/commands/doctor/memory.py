@@ -298,7 +298,7 @@ def _judge_session_capture(
     sessions = finder.captured.stored
     stored_note = "none kept here"
     if sessions:
-        newest_day = max(session.at for session in sessions).astimezone(UTC).date()
+        newest_day = max(session.ended_at for session in sessions).astimezone(UTC).date()
         stored_note = f"{plural(len(sessions), 'session')} kept, the newest of {newest_day}"
     if not changes:
         message = "nothing was merged yet"

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memory_ci.commands.episodes.recall import is_safe, is_visible
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.findings import printable
-from memory_ci.lifecycle.episodes import combine, make_amendment
+from memory_ci.lifecycle.episodes import apply_amendments, make_amendment
 from memory_ci.memory.episodes import load_episodes, save_episode_record
 from memory_ci.memory.screening import UNSAFE_HINT
 from memory_ci.memory.workspace import Workspace, repository_path, work_tree
@@ -255,5 +255,5 @@ def _clean_value(workspace: Workspace, key: str, value: str) -> str:
 
 
 def _find_episode(workspace: Workspace, episode_id: str) -> Episode | None:
-    episodes = combine(load_episodes(workspace, None).records)
+    episodes = apply_amendments(load_episodes(workspace, None).records)
     return next((episode for episode in episodes if episode.id == episode_id), None)

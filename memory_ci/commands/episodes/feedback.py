@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from memory_ci.errors import FindingsError, UsageError
 from memory_ci.gitrepo.repo import find_commit, find_setting
 from memory_ci.lifecycle.episodes import (
-    combine,
+    apply_amendments,
     event_key,
     find_successors_among,
     list_feedback,
     make_amendment,
 )
 from memory_ci.lifecycle.relations import MIN_PREFIX
-from memory_ci.lifecycle.utility import Utility, compute_utilities, delta_of
+from memory_ci.lifecycle.utility import Utility, compute_utilities, get_utility_delta
 from memory_ci.memory.episodes import load_episodes, save_episode_record
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.screening import UNSAFE_HINT, is_unsafe
@@ -79,7 +79,7 @@ def give_feedback(
         UsageError: unknown-feedback, short-id, unknown-entry, ambiguous-entry, bad-reference.
     """
     work_tree(workspace)
-    delta_of(feedback.kind)  # Refuses an unknown kind.
+    get_utility_delta(feedback.kind)  # Refuses an unknown kind.
     author = feedback.by or find_setting(workspace.repo, "user.name") or ""
     located_entries = load_memory(workspace, None).located
     entry = _find_entry(located_entries, feedback.id).entry
@@ -90,7 +90,7 @@ def give_feedback(
         ref=_normalise_ref(_check_text("ref", feedback.ref)),
     )
     episodes = load_episodes(workspace, None)
-    episode = _find_episode_of_work(combine(episodes.records), feedback.ref)
+    episode = _find_episode_of_work(apply_amendments(episodes.records), feedback.ref)
     if episode is not None:
         # One name for the same work, so that one event counts once.
         feedback = replace(feedback, ref=format_work_ref(episode.action.pr, episode.action.commit))

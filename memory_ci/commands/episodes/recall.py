@@ -18,7 +18,7 @@ from memory_ci.gitrepo.addresses import find_forge_address
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.gitrepo.log import follow_renames, list_renames
 from memory_ci.gitrepo.repo import find_commit, find_objects, find_setting, read_tips
-from memory_ci.lifecycle.episodes import combine, list_feedback, weigh_by_learned
+from memory_ci.lifecycle.episodes import apply_amendments, list_feedback, weigh_by_learned
 from memory_ci.lifecycle.utility import compute_utilities
 from memory_ci.memory.episodes import Episodes, add_derived_episodes, load_episode_files
 from memory_ci.memory.past_index import PastMoment, find_instant, find_moment
@@ -110,7 +110,7 @@ def recall_episodes(
     limit = min(max(query.limit, 1), MAX_LIMIT)
     bounded_query = replace(query, ranking=ranking, limit=limit, now=now)
     stored = _load_episodes(workspace, moment)
-    episodes = _filter_episodes(combine(stored.records), bounded_query)
+    episodes = _filter_episodes(apply_amendments(stored.records), bounded_query)
     recalled = _rank_episodes(
         workspace, bounded_query, episodes, stored, moment=moment, environ=environ
     )

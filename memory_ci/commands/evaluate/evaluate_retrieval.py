@@ -31,7 +31,7 @@ from memory_ci.commands.retrieve.text import context_cost, entry_cost, render_co
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.repo import resolve_commit
 from memory_ci.memory.index import synced_index
-from memory_ci.memory.past_index import Past
+from memory_ci.memory.past_index import PastIndexes
 from memory_ci.memory.workspace import Workspace, load_memory, work_tree
 from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import Entry
@@ -186,7 +186,7 @@ def compare_golden(
         hint = 'A query with a "relevant" entry is needed: only these can fall.'
         raise UsageError(message, slug="no-golden-queries", hint=hint)
 
-    with Past(workspace).index(resolve_commit(workspace.repo, rev)) as index:
+    with PastIndexes(workspace).open(resolve_commit(workspace.repo, rev)) as index:
         today = present_answers[0].query.today
         old_answers = _answer_all(index, workspace.config, goldens, today, clock)
     worsened_queries = []

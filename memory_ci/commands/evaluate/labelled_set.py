@@ -34,7 +34,7 @@ from memory_ci.extraction.prompt import build_prompt
 from memory_ci.extraction.reply import Learning, parse_reply
 from memory_ci.extraction.settlement import settle_candidates
 from memory_ci.memory.model import Model, choose_model, trust_config_at
-from memory_ci.memory.workspace import Workspace, branch_tip
+from memory_ci.memory.workspace import Workspace, find_branch_tip
 from memory_ci.records.candidate import Request
 from memory_ci.records.event import Evidence
 from memory_ci.records.proportion import compute_share
@@ -168,7 +168,7 @@ def draw_set(
         message = f"{set_directory} holds a set already"
         raise UsageError(message, slug="set-exists", hint="Name another directory.")
 
-    _, base = branch_tip(workspace, options.ref)
+    _, base = find_branch_tip(workspace, options.ref)
     model = choose_model(
         trust_config_at(workspace.repo, base).config.engine, options.engine, environ
     )

@@ -35,11 +35,11 @@ def export_command(path: Path | None, dry_run: bool, as_json: bool) -> None:
     Example:
       memory-ci export --to agents-md
     """
-    from memory_ci.memory.agents_block import export
+    from memory_ci.memory.agents_block import export_block
 
     target_path = Path.cwd() / path if path else None
     current_workspace = open_current_workspace()
-    block = export(current_workspace, target_path, dry_run=dry_run)
+    block = export_block(current_workspace, target_path, dry_run=dry_run)
     result: str = block.result
     if dry_run and result == "written":
         result = "would be written"

@@ -33,7 +33,7 @@ from memory_ci.memory.forgotten import (
     read_rejected,
 )
 from memory_ci.memory.lookup import find_entry
-from memory_ci.memory.workspace import Workspace, branch_tip, load_memory
+from memory_ci.memory.workspace import Workspace, find_branch_tip, load_memory
 from memory_ci.regex import Regex
 from memory_ci.store.files import write_file
 from memory_ci.text import plural
@@ -244,7 +244,7 @@ def plan_forget(workspace: Workspace, subject: ForgetSubject, home: Path) -> For
         home: the home of the user.
     """
     target = _build_target(subject, UNSTORED_SALT)
-    _, tip = branch_tip(workspace, None)
+    _, tip = find_branch_tip(workspace, None)
     new_texts, tree_places = places.plan_tree(workspace, target, tip)
 
     found_places = [*tree_places]
@@ -297,7 +297,7 @@ def apply_forget(
 
     repo = workspace.repo
     plan = plan_forget(workspace, subject, home)
-    ref, tip = branch_tip(workspace, None)
+    ref, tip = find_branch_tip(workspace, None)
     stored_lines = [*read_rejected(workspace.at(tip)), *_read_copy(workspace)]
     salt = tombstones.find_salt(stored_lines) or salt
     target = _build_target(subject, salt)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from memory_ci.commands.health.records import AskedAgain, AskedRule
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.workspace import Snapshot
 from memory_ci.records.repetition import Quotation, RuleOutcome, StandingRequest
@@ -93,7 +93,7 @@ def count_asked_again_in(snapshot: Snapshot, periods: Iterable[Period]) -> tuple
 
 def _read_served_times(snapshot: Snapshot) -> ServedTimes:
     workspace = snapshot.workspace
-    episodes = combine(load_written(workspace, snapshot.sha).records)
+    episodes = apply_amendments(load_written(workspace, snapshot.sha).records)
     return read_served_times(workspace, episodes)
 
 

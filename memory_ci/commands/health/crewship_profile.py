@@ -16,7 +16,7 @@ from memory_ci.commands.health.metrics import Measurement
 from memory_ci.commands.health.records import MetricName
 from memory_ci.errors import EngineError
 from memory_ci.evidence.content import redact
-from memory_ci.lifecycle.similarity import words_of
+from memory_ci.lifecycle.similarity import list_entry_words
 from memory_ci.memory import eligible
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import Embedder, Vectors, choose_embedder
@@ -81,7 +81,9 @@ def measure_crewship(
 def _find_similar_ids(inputs: HealthInputs) -> set[str]:
     """Return the ids of entries that are similar to another entry by their vectors."""
     linked_ids: set[str] = set()
-    similar_entries = find_similar(inputs.index, inputs.active, words_of, statuses=("active",))
+    similar_entries = find_similar(
+        inputs.index, inputs.active, list_entry_words, statuses=("active",)
+    )
     for located, similar in zip(inputs.active, similar_entries, strict=True):
         if similar.neighbours:
             linked_ids.add(located.entry.id)
@@ -98,7 +100,7 @@ def _measure_cosines(inputs: HealthInputs, environ: Mapping[str, str] | None) ->
     if environ is None:
         return CosineLists(no_data_reason="there are no vectors: no embedder was asked")
     # The embedder may be a service, which must not be sent secrets.
-    questions = [redact(eligible.title_of(change)).text for change in inputs.list_questions()]
+    questions = [redact(eligible.find_title(change)).text for change in inputs.list_questions()]
     choice = choose_embedder(inputs.workspace.config.retrieve, environ, INDEX_LIMITS)
     if choice.embedder is None:
         return CosineLists(no_data_reason=f"there are no vectors: {choice.reason}")

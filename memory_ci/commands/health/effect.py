@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from memory_ci.commands.health.records import ArmComparison, EffectReport
 from memory_ci.extraction.suspects import find_steering
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.workspace import Workspace, load_memory
 from memory_ci.records.entry import Entry
@@ -68,7 +68,7 @@ def measure_effect(workspace: Workspace, today: date) -> EffectReport:
 
     The comparison begins with the first session that was held out: served nothing, by chance.
     """
-    episodes = combine(load_written(workspace, None).records)
+    episodes = apply_amendments(load_written(workspace, None).records)
     captured = CapturedSessions(workspace)
     sessions: list[Session] = []
     if workspace.config.sessions.read:

@@ -150,7 +150,7 @@ def _list_changes_without_hit(
     request = bound_options(options, inputs.workspace.config, inputs.today)
     changes_without_hit = []
     for change in reversed(changes):
-        title = eligible.title_of(change)
+        title = eligible.find_title(change)
         ranked = rank_task(inputs.index, title, request, options, inputs.today)
         is_near = ranked.margin >= 0  # else the best match is below what is served
         strong_hits = drop_weak(ranked.hits, is_near=is_near, is_exempt=_is_never_exempt)

@@ -56,7 +56,9 @@ def measure_health(
     tips = read_tips(workspace.repo)
     checked_out = find_commit(workspace.repo, "HEAD")
     tip = checked_out
-    if tips.work and tips.commit:  # On a branch of work the history of the default branch counts.
+    if (
+        tips.work_branch and tips.commit
+    ):  # On a branch of work the history of the default branch counts.
         tip = tips.commit
     view = HealthView(commit=None, tip=tip, today=today, checked_out=checked_out)
     with open_inputs(workspace, view) as inputs:

@@ -10,7 +10,7 @@ import msgspec
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.blobs import TreeFile
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.lifecycle.prominence import is_in_force
 from memory_ci.memory import eligible
 from memory_ci.memory.episodes import load_episodes
@@ -126,7 +126,7 @@ def open_inputs(workspace: Workspace, view: HealthView) -> Iterator[HealthInputs
     is_before_first_commit = view.commit == ""
     if not is_before_first_commit:
         files = list_memory_files(workspace, view.commit)
-        episodes = combine(load_episodes(workspace, view.commit).records)
+        episodes = apply_amendments(load_episodes(workspace, view.commit).records)
     loaded_files = list(load_files(workspace, files))
     screened_files = [screen_file(file) for file in loaded_files]  # without unsafe entries
     changes, history_error = _list_changes(workspace, view)

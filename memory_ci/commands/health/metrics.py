@@ -15,7 +15,7 @@ from memory_ci.commands.health.records import Band, Health, Metric, MetricName, 
 from memory_ci.lifecycle import similarity
 from memory_ci.lifecycle.consolidation import find_contradictions
 from memory_ci.lifecycle.prominence import DECAY_FLOOR, recency
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.records.anchor import STALE_KINDS, VerdictKind
 from memory_ci.records.entry import Entry, Located
 from memory_ci.records.names import MIN_SHA_WIDTH, ORIGIN
@@ -410,7 +410,7 @@ def list_contradictions(located_entries: Sequence[Located]) -> frozenset[frozens
     It is settled where one entry supersedes the other.
     """
     pairs = {
-        frozenset((contradiction.one.entry.id, contradiction.other.entry.id))
+        frozenset((contradiction.first.entry.id, contradiction.second.entry.id))
         for contradiction in find_contradictions(located_entries)
     }
     entries = {
@@ -419,7 +419,7 @@ def list_contradictions(located_entries: Sequence[Located]) -> frozenset[frozens
         if located.entry.adoption != "rejected"
     }
     for entry in entries.values():
-        for relation in relations_of(entry):
+        for relation in parse_relations(entry):
             is_to_another = relation.id in entries and relation.id != entry.id
             if relation.kind == "contradicts" and is_to_another:
                 pairs.add(frozenset((entry.id, relation.id)))
@@ -444,7 +444,7 @@ def find_related(entries: Iterable[Entry], known_ids: Collection[str]) -> frozen
     """
     related_ids: set[str] = set()
     for entry in entries:
-        target_ids = {relation.id for relation in relations_of(entry)} - {entry.id}
+        target_ids = {relation.id for relation in parse_relations(entry)} - {entry.id}
         target_ids.intersection_update(known_ids)
         superseded_ids = set(entry.supersedes) - {entry.id}
         if target_ids or not superseded_ids.isdisjoint(known_ids):

@@ -26,7 +26,7 @@ from memory_ci.errors import UnreadableMemoryError, UsageError
 from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.fold import plan_fold
-from memory_ci.memory.forgotten import find_forgotten, tombstones_here
+from memory_ci.memory.forgotten import find_forgotten, read_tombstones_here
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.screening import find_credentials, find_unsafe_entry
@@ -158,7 +158,7 @@ def import_memory(
             else:
                 refused_findings.append(finding)
 
-    allowed_items, objections = _split_by_objection(items, tombstones_here(workspace))
+    allowed_items, objections = _split_by_objection(items, read_tombstones_here(workspace))
     new_items, known_learnings = _split_by_novelty(workspace, root, allowed_items)
     if not options.dry_run:
         _write_items(workspace, root, new_items, in_place=options.replace)

@@ -71,7 +71,7 @@ def mcp_command(
       memory-ci mcp
       memory-ci mcp --transport http --port 8731 --role reviewer
     """
-    from memory_ci.memory.workspace import open_committed
+    from memory_ci.memory.workspace import open_unconfigured
 
     start: Path | None = (repo or Path()).resolve()
     if plugin is not None and repo is None:
@@ -79,7 +79,7 @@ def mcp_command(
 
         start = find_served_directory(plugin, os.environ)
     if start is not None:  # A missing repository is reported now, not at each call.
-        open_committed(start, is_named=repo is not None)
+        open_unconfigured(start, is_named=repo is not None)
     try:
         from memory_ci.commands.mcp.server import serve_http, serve_nothing, serve_stdio
     except ModuleNotFoundError as error:

@@ -144,8 +144,8 @@ def call_retrieve(caller: Caller, arguments: tool_arguments.Retrieve) -> tuple[s
         verdict=retrieval.verdict,
         notes=retrieval.notes,
         marked=_list_entries_with_changed_code(retrieval.hits),
-        weak=retrieval.weak,
-        known=retrieval.known,
+        weak=retrieval.weak_count,
+        known=retrieval.known_count,
     )
     return _with_notes(context or NOTHING_FOUND, retrieval.notes), record
 

@@ -215,7 +215,7 @@ class PostgresEngine(OrgEngine):
         changes = compare_rows(old_rows, digests)
         if changes.unwanted_numbers:
             connection.execute(statements.REMOVE_ENTRIES, (changes.unwanted_numbers,))
-        for moved_row in changes.moved:
+        for moved_row in changes.moved_rows:
             connection.execute(statements.MOVE_ENTRY, (moved_row.line, moved_row.row_number))
         if not changes.missing_indices:
             return

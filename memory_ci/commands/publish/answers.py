@@ -13,7 +13,7 @@ from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import list_served_ids, retrieve
 from memory_ci.commands.retrieve.view import MemoryView
 from memory_ci.errors import RepositoryError
-from memory_ci.memory.past_index import Past
+from memory_ci.memory.past_index import PastIndexes
 from memory_ci.memory.past_tasks import load_tasks
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Entry, Located
@@ -59,7 +59,7 @@ def compare_answers(
     if not tasks:
         return ()
 
-    past = Past(workspace)  # One for both commits, which have most files in common.
+    past = PastIndexes(workspace)  # One for both commits, which have most files in common.
     try:
         old_answers = _list_served_for_tasks(workspace, past, base, tasks, today)
         new_answers = _list_served_for_tasks(workspace, past, tip, tasks, today)
@@ -98,7 +98,7 @@ def _find_similar_tasks(workspace: Workspace, base: str, entries: Sequence[Entry
 
 
 def _list_served_for_tasks(
-    workspace: Workspace, past: Past, rev: str, tasks: Sequence[Task], today: date
+    workspace: Workspace, past: PastIndexes, rev: str, tasks: Sequence[Task], today: date
 ) -> list[tuple[str, ...]]:
     """Return for each task the ids of the entries that an agent is served from a commit's memory.
 
@@ -111,7 +111,7 @@ def _list_served_for_tasks(
     """
     options = RetrieveOptions(at=rev)
     answers = []
-    with past.index(rev) as index:
+    with past.open(rev) as index:
         view = MemoryView(workspace, today, index, rev)
         for task in tasks:
             retrieval = retrieve(workspace, task.title, options, today, shared_view=view)

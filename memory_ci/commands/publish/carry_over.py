@@ -34,8 +34,8 @@ from memory_ci.memory.maintainer_decisions import (
 from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
-    branch_tip,
     build_memory_test,
+    find_branch_tip,
     holds_entries,
     workspace_at,
 )
@@ -321,7 +321,7 @@ def move_plan(workspace: Workspace, plan: Plan, ref: str) -> Plan:
     Raises:
         RepositoryError: ref-moved, if the plan does not fit the tip.
     """
-    ref, tip = branch_tip(workspace, ref)
+    ref, tip = find_branch_tip(workspace, ref)
     if tip == plan.base:
         return replace(plan, ref=ref)
     repo = workspace.repo

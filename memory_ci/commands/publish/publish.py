@@ -68,8 +68,8 @@ from memory_ci.memory.maintainer_decisions import read_decisions
 from memory_ci.memory.workspace import (
     PRIVATE_REFS,
     Workspace,
-    branch_name,
     build_memory_test,
+    find_branch_ref,
     workspace_at,
 )
 from memory_ci.records.config import Config, PublishConfig, PublishMode
@@ -129,7 +129,7 @@ def publish_mode(workspace: Workspace, options: PublishOptions) -> PublishMode:
     Raises:
         UsageError: policy-forbids.
     """
-    settings = _read_settings(workspace, branch_name(workspace, options.ref))
+    settings = _read_settings(workspace, find_branch_ref(workspace, options.ref))
     mode = options.mode or settings.mode
     refuse_mode(settings, mode)
     return mode
@@ -163,7 +163,7 @@ def publish(
         EngineError: push-contended, remote-failed, `forge-…`, and what planning raises.
     """
     mode = publish_mode(workspace, options)
-    ref = branch_name(workspace, options.ref)
+    ref = find_branch_ref(workspace, options.ref)
     if mode == "none":
         return _commit_locally(workspace, ref, make_plan, now, environ)
     run = _make_run(workspace, replace(options, ref=ref), make_plan, now, environ, pace=pace)
@@ -252,7 +252,7 @@ def _make_run(
     Raises:
         RepositoryError: no-remote. Git itself would take the unknown name for a directory.
     """
-    ref = branch_name(workspace, options.ref)
+    ref = find_branch_ref(workspace, options.ref)
     remote = _read_settings(workspace, ref).remote
     if find_setting(workspace.repo, f"remote.{remote}.url") is None:
         message = f"there is no remote {remote!r} to publish to"

@@ -36,7 +36,7 @@ from memory_ci.extraction.prompt import Prompt, build_prompt, request_key
 from memory_ci.extras import how_to_install
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.memory.model import Model, choose_run_model, trust_config_at
-from memory_ci.memory.workspace import Workspace, branch_tip
+from memory_ci.memory.workspace import Workspace, find_branch_tip
 from memory_ci.records.candidate import EngineReply, ExistingEntry, Request, Usage
 from memory_ci.records.plan import Plan
 from memory_ci.store.files import write_file
@@ -442,7 +442,7 @@ def choose_reusing_model(
     Raises:
         UsageError, EngineError: as `choose_run_model`.
     """
-    _, base = branch_tip(workspace, options.ref)
+    _, base = find_branch_tip(workspace, options.ref)
     trusted = trust_config_at(workspace.repo, base)
     model = choose_run_model(trusted, base, options.engine, now.date(), environ)
     return model._replace(reuses_stale_replies=True)

@@ -260,10 +260,10 @@ class _RunPlanner:
         from memory_ci.api import Memory
         from memory_ci.commands.record.run import fetch_sessions
         from memory_ci.commands.record.run_checks import check_range
-        from memory_ci.memory.workspace import branch_tip
+        from memory_ci.memory.workspace import find_branch_tip
 
         workspace = self._workspace
-        ref, base = branch_tip(workspace, ref)
+        ref, base = find_branch_tip(workspace, ref)
         options = replace(self._options, ref=ref, base=base, accepted_keys=accepted_keys)
         check_range(workspace, options, base)
         if self._must_fetch_sessions:

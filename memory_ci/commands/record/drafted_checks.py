@@ -18,7 +18,7 @@ from memory_ci.commands.record.model_checks import is_about_changes, write_check
 from memory_ci.errors import EngineError
 from memory_ci.gitrepo.edits import BlamedRange, blame_lines
 from memory_ci.lifecycle.prominence import is_in_force
-from memory_ci.memory.eligible import merged_on
+from memory_ci.memory.eligible import find_merge_day
 from memory_ci.memory.forgotten import read_rejected
 from memory_ci.memory.known_hooks import find_hook, is_linted, is_lock_tested
 from memory_ci.memory.model import ModelClient
@@ -290,7 +290,7 @@ def _find_habits(run: RecordRun, history: Sequence[PastChange]) -> list[Habit]:
     """Return the habits of past changes: which kinds of files they changed together."""
     changes = [
         MergedFiles(
-            merged_on(past.merged),
+            find_merge_day(past.merged),
             tuple(file.path for file in past.change.files),
             past.merged.title,
         )

@@ -26,8 +26,8 @@ from memory_ci.lifecycle.episodes import (
 )
 from memory_ci.lifecycle.reinforcement import find_touched
 from memory_ci.lifecycle.relations import find_id
-from memory_ci.memory.commit_texts import start_of
-from memory_ci.memory.eligible import list_prose, own_commits, title_of
+from memory_ci.memory.commit_texts import find_start
+from memory_ci.memory.eligible import find_title, list_prose, list_work_commits
 from memory_ci.memory.episode_texts import (
     MERGED_AS,
     list_paths,
@@ -106,7 +106,7 @@ class EpisodeBuilder:
         request = gathered_events.request
         number = _find_request_number(merged, request)
         branch = request.branch if request else find_branch(merged.tip.message)
-        commits = own_commits(merged)
+        commits = list_work_commits(merged)
         paths = list_paths(merged, commits)
         outcome = _find_outcome(paths, gathered_events.events)
         ref = format_work_ref(number, merged.tip.sha)
@@ -139,7 +139,7 @@ class EpisodeBuilder:
     ) -> Episode:
         """Return an episode with the labels and the text of its pull request as well."""
         config = self._run.workspace.config.extraction
-        title = make_safe(title_of(merged))
+        title = make_safe(find_title(merged))
         prose = list_prose(list_trusted_commits(config, merged, events))
         labels = list_safe_names(request.labels)
         return replace(
@@ -261,7 +261,7 @@ class EpisodeBuilder:
         messages = [commit.message for commit in (merged.tip, *merged.commits)]
 
         def read_lines() -> str:  # One git process, which most changes can do without.
-            start = start_of(merged)
+            start = find_start(merged)
             if not start:
                 return ""
             return read_added_lines(self._run.workspace.repo, start, merged.tip.sha)

@@ -15,7 +15,7 @@ from memory_ci.commands.record.gatherer import GatheredEvents, RecordRun
 from memory_ci.gitrepo.merges import find_containing_merge
 from memory_ci.lifecycle.episodes import (
     BY_FACTS,
-    combine,
+    apply_amendments,
     derive_undone_feedback,
     make_amendment,
 )
@@ -81,7 +81,7 @@ class EpisodeWriter:
 
         # Episodes in files: those of earlier runs, to which this run adds its own.
         written_records = files.written.records
-        self._written_by_id = {episode.id: episode for episode in combine(written_records)}
+        self._written_by_id = {episode.id: episode for episode in apply_amendments(written_records)}
         self._written_ids = {record.id for record in written_records}
         self._amendments_by_path: dict[str, Amendment] = {}
         for record in written_records:
@@ -111,7 +111,7 @@ class EpisodeWriter:
         """
         earlier = add_derived_episodes(self._run.workspace, self._episode_files, self._run.base.sha)
         self.problem = earlier.problem
-        episodes = {episode.id: episode for episode in combine(earlier.records)}
+        episodes = {episode.id: episode for episode in apply_amendments(earlier.records)}
         for record in earlier.records:
             if isinstance(record, Episode):
                 self._first_outcomes.setdefault(record.id, record.outcome)
@@ -331,7 +331,9 @@ class EpisodeWriter:
             containing_merge = find_containing_merge(repo, short_sha, base)
             if containing_merge is None:
                 continue
-            if reverted_names.issuperset(sha[:SHA_WIDTH] for sha in containing_merge.merged):
+            if reverted_names.issuperset(
+                sha[:SHA_WIDTH] for sha in containing_merge.merged_commits
+            ):
                 reverted_merges.add(containing_merge.merge)
         return [episode for episode in merged_episodes if episode.action.commit in reverted_merges]
 

@@ -24,7 +24,7 @@ from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.gitrepo.record_commits import Cursor
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.commit_texts import file_events, fold_blanks
+from memory_ci.memory.commit_texts import fold_blanks, iter_file_events
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.model import Model, ModelClient
 from memory_ci.memory.workspace import Snapshot, Workspace
@@ -194,7 +194,7 @@ class Gatherer:
         """
         request = self.find_request(merged)
         sources: list[Join] = []
-        events = [*make_commit_events(merged), *file_events(self._workspace, merged)]
+        events = [*make_commit_events(merged), *iter_file_events(self._workspace, merged)]
         if request is not None:
             is_named_by_commit = merged.number == request.number
             how = "named by its commit" if is_named_by_commit else "named by the forge"

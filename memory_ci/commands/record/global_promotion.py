@@ -12,7 +12,7 @@ from memory_ci.lifecycle.fold import is_same_learning
 from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.memory.commit_message import render_commit_message
 from memory_ci.memory.draft import Draft
-from memory_ci.memory.workspace import Workspace, branch_tip, open_committed, workspace_at
+from memory_ci.memory.workspace import Workspace, find_branch_tip, open_unconfigured, workspace_at
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Change, Plan, PlannedStep
 from memory_ci.store.edits import apply_changes
@@ -21,7 +21,7 @@ from memory_ci.store.memory_files import load_file
 
 def propose_globally(workspace: Workspace, branch: str | None, today: date) -> tuple[Entry, ...]:
     """Return the entries of a branch that recur and can apply in any repository."""
-    _, base = branch_tip(workspace, branch)
+    _, base = find_branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
     promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(draft.base))
@@ -51,7 +51,7 @@ def promote_globally(
     workspace = _open_global_checkout(config_path, directory)
     root = (workspace.repo.root or directory).resolve()
     path = (directory.resolve() / "MEMORY.md").relative_to(root).as_posix()
-    ref, tip = branch_tip(workspace, None)
+    ref, tip = find_branch_tip(workspace, None)
     content_by_path = workspace.at(tip).read([path])
     memory_file = load_file(path, content_by_path.get(path, b""), workspace.config.scopes)
     existing_entries = [located.entry for located in memory_file.entries]
@@ -114,7 +114,7 @@ def _open_global_checkout(config_path: str, directory: Path) -> Workspace:
         message = "global.path names no checkout to promote to"
         raise UsageError(message, slug="no-global-checkout", hint=hint)
     try:
-        return open_committed(directory)
+        return open_unconfigured(directory)
     except RepositoryError as error:
         message = f"{directory} is in no git repository"
         raise UsageError(message, slug="no-global-checkout", hint=hint) from error

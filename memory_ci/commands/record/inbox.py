@@ -11,9 +11,9 @@ from memory_ci.commands.record.run_results import RunResults
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.gitrepo.history import FileVersion, list_versions
 from memory_ci.lifecycle.fold import keep_note_text, plan_fold
-from memory_ci.memory.claims import change_of_tip, find_note_claims, mark_unproved
+from memory_ci.memory.claims import find_note_claims, mark_unproved, read_change_of_tip
 from memory_ci.memory.draft import Draft
-from memory_ci.memory.forgotten import find_forgotten, tombstones_at
+from memory_ci.memory.forgotten import find_forgotten, read_tombstones_at
 from memory_ci.memory.named_code import cite_named
 from memory_ci.memory.screening import find_unsafe_entry
 from memory_ci.memory.workspace import Snapshot
@@ -69,7 +69,7 @@ def _find_unsafe_notes(draft: Draft) -> list[Finding]:
     Such a note holds credentials, instructions to a model, or text that was removed from memory for
     good.
     """
-    forgotten = tombstones_at(draft.base)
+    forgotten = read_tombstones_at(draft.base)
     findings: list[Finding] = []
     for note in draft.inbox:
         findings += find_unsafe_entry(note)
@@ -114,7 +114,7 @@ def _list_notes_of_outsiders(run: RecordRun, paths: Collection[str]) -> frozense
     """
     outsiders_paths: set[str] = set()
     for version in _list_commits_of_notes(run, paths):
-        merged = change_of_tip(run.workspace, version.commit.sha)
+        merged = read_change_of_tip(run.workspace, version.commit.sha)
         request = run.gatherer.find_request(merged)
         for commit in _list_commits_of_file(merged, version.path):
             if not run.gatherer.is_by_member(commit, merged, request):

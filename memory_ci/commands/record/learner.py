@@ -48,7 +48,7 @@ from memory_ci.lifecycle.fold import is_covered, is_proved, is_restated_by, keep
 from memory_ci.lifecycle.reinforcement import Use
 from memory_ci.memory.cites import cite_touched
 from memory_ci.memory.claims import find_claimed_uses, mark_unproved, read_session_notes
-from memory_ci.memory.commit_texts import start_of
+from memory_ci.memory.commit_texts import find_start
 from memory_ci.memory.forgotten import find_forgotten
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.named_code import cite_named
@@ -285,7 +285,7 @@ class Learner:
                 member_commits.append(commit)
                 continue
             # The value is the range of the change, in which git can prove what the commit claims.
-            start = start_of(merged) or commit.sha
+            start = find_start(merged) or commit.sha
             outsiders[commit.sha[:SHA_WIDTH]] = (start, merged.tip.sha)
             self.results.findings += find_claimed_uses(commit, "notice")
         return [commit for commit in member_commits if commit.sha[:SHA_WIDTH] not in outsiders]

@@ -55,18 +55,18 @@ from memory_ci.memory.draft import Draft
 from memory_ci.memory.eligible import is_own_commit, is_own_run
 from memory_ci.memory.episode_files import DeletedEpisodes, find_fold_day, plan_files
 from memory_ci.memory.episodes import load_episode_files
-from memory_ci.memory.forgotten import tombstones_at
+from memory_ci.memory.forgotten import read_tombstones_at
 from memory_ci.memory.git_episodes import cache_range
 from memory_ci.memory.lookup import list_past_ids
 from memory_ci.memory.maintainer_decisions import list_rejected_keys, list_rejected_paths
 from memory_ci.memory.model import Model, choose_run_model, trust_config_at
 from memory_ci.memory.recorded_ranges import list_recorded_commits
-from memory_ci.memory.stage import current_phases
+from memory_ci.memory.stage import read_current_phases
 from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
-    branch_tip,
     build_memory_test,
+    find_branch_tip,
     workspace_at,
 )
 from memory_ci.progress import report
@@ -115,7 +115,7 @@ def plan_record(
             unreachable-cursor.
         UsageError: for an engine that is named and not available.
     """
-    ref, base_sha = branch_tip(workspace, options.ref, options.base)
+    ref, base_sha = find_branch_tip(workspace, options.ref, options.base)
     base = trust_config_at(workspace.repo, base_sha).at(base_sha)
     run = _open_run(base, options, today, environ, model)
     learner = _open_learner(run, options)
@@ -177,7 +177,7 @@ def _open_run(
         gatherer=Gatherer(workspace, session_finder, forge),
         model=model,
         client=model.make_client(draft.entries, cache / "replies"),
-        phases=current_phases(workspace, base.sha),
+        phases=read_current_phases(workspace, base.sha),
         today=today,
     )
 
@@ -230,7 +230,7 @@ def _open_learner(run: RecordRun, options: RecordOptions) -> Learner:
         writer,
         past_keys=past_keys,
         accepted_keys=options.accepted_keys,
-        tombstones=tombstones_at(base),
+        tombstones=read_tombstones_at(base),
     )
 
 
@@ -454,7 +454,7 @@ def _add_episodes(plan: Plan, run: RecordRun, learner: Learner) -> Plan:
     are combined into one file (folded).
     """
     writer = learner.writer
-    records = map(tombstones_at(run.base).mask_all, writer.records)
+    records = map(read_tombstones_at(run.base).mask_all, writer.records)
     files, problems = plan_files(run.base, records)
     learner.results.problems += problems
     if writer.problem:
@@ -480,7 +480,7 @@ def _count_and_cache_unwritten(plan: Plan, run: RecordRun, writer: EpisodeWriter
     unwritten = writer.describe_unwritten(earlier_commits)
     if unwritten.changes:
         new_range = RecordedRange(since, plan.until, unwritten.stage)
-        masked_episodes = tombstones_at(run.base).mask_all(writer.derived_episodes)
+        masked_episodes = read_tombstones_at(run.base).mask_all(writer.derived_episodes)
         cache_range(run.workspace, new_range, masked_episodes)
     return unwritten
 
@@ -516,7 +516,7 @@ def fetch_sessions(
     Raises:
         RepositoryError: unborn-branch, detached-head.
     """
-    _, tip = branch_tip(workspace, ref, base)
+    _, tip = find_branch_tip(workspace, ref, base)
     config = trust_config_at(workspace.repo, tip).config
     remote = config.publish.remote
     if not config.sessions.read or find_setting(workspace.repo, f"remote.{remote}.url") is None:

@@ -24,10 +24,10 @@ def check_branch(workspace: Workspace) -> str | None:
     """
     tips = read_tips(workspace.repo, workspace_at(workspace.repo, "HEAD").config.publish.remote)
     # `work` is "" on the default branch, and `default` is "" where that branch is not known.
-    if tips.default and tips.work:
-        hint = f"Check out {tips.name!r}, or name this branch: --branch {tips.work}"
+    if tips.default and tips.work_branch:
+        hint = f"Check out {tips.name!r}, or name this branch: --branch {tips.work_branch}"
         message = (
-            f"{tips.work!r} is checked out, and memory is recorded on {tips.name!r}, "
+            f"{tips.work_branch!r} is checked out, and memory is recorded on {tips.name!r}, "
             "the default branch"
         )
         raise UsageError(message, slug="other-branch", hint=hint)

@@ -15,8 +15,8 @@ from memory_ci.gitrepo.repo import head_branch, is_ancestor
 from memory_ci.memory.claims import report_unproved_claim
 from memory_ci.memory.workspace import (
     Snapshot,
+    configure_from_work_tree,
     list_memory_files,
-    workspace_here,
 )
 from memory_ci.records.report import Finding
 from memory_ci.store.layout import is_fragment
@@ -66,7 +66,7 @@ def find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
     if workspace.repo.root is None or head_branch(workspace.repo) != ref:
         return
     try:
-        workspace_here(workspace.repo)
+        configure_from_work_tree(workspace.repo)
     except UsageError as error:
         message = (
             "the configuration of the work tree cannot be read, and that of the commit holds: "

@@ -24,7 +24,7 @@ from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_setting
 from memory_ci.lifecycle.compaction import list_different_copies, plan_compaction
 from memory_ci.lifecycle.consolidation import plan_consolidation
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.lifecycle.promotion import plan_norm_promotion, plan_promotion
 from memory_ci.lifecycle.reverts import Revert, plan_revert_effects
 from memory_ci.lifecycle.upkeep import plan_repoint, plan_stale_retirement
@@ -33,12 +33,12 @@ from memory_ci.memory.decision_records import plan_withdrawals
 from memory_ci.memory.draft import Draft
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.model import ModelClient
-from memory_ci.memory.stage import plan_retirements
+from memory_ci.memory.stage import plan_retirement_of_ended_stages
 from memory_ci.memory.workspace import (
     Snapshot,
     Workspace,
-    branch_tip,
     build_memory_test,
+    find_branch_tip,
     workspace_at,
 )
 from memory_ci.records.candidate import Request
@@ -187,7 +187,7 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
 
         It is read only if an entry may become a norm.
         """
-        episodes = combine(load_episodes(base.workspace, base.sha).records)
+        episodes = apply_amendments(load_episodes(base.workspace, base.sha).records)
         directories: dict[str, str] = {}
         for episode in episodes:
             changed_paths = episode.action.files
@@ -209,7 +209,7 @@ def _plan_retirements(upkeep: Upkeep, draft: Draft) -> Sequence[Change]:
     """
     base = draft.base
     changes = [
-        *plan_retirements(base, draft.located, upkeep.since, upkeep.today),
+        *plan_retirement_of_ended_stages(base, draft.located, upkeep.since, upkeep.today),
         *plan_withdrawals(base, draft.located),
     ]
     if upkeep.archive is not None:
@@ -294,7 +294,7 @@ def plan_upkeep_alone(
         today: the date of the plan.
         stale_after: days after which stale entries are retired; None retires none.
     """
-    ref, base = branch_tip(workspace, branch)
+    ref, base = find_branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
     cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from memory_ci.evidence.content import redact
 from memory_ci.extraction.markers import find_misspelt
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.memory.commit_texts import start_of
-from memory_ci.memory.eligible import merged_on, title_of
+from memory_ci.memory.commit_texts import find_start
+from memory_ci.memory.eligible import find_merge_day, find_title
 from memory_ci.records.history import Commit, MergedChange, PullRequest
 from memory_ci.records.names import SHA_WIDTH
 from memory_ci.records.report import Finding
@@ -40,16 +40,16 @@ class WorkItem(NamedTuple):
 def describe_change(merged: MergedChange, request: PullRequest | None) -> WorkItem:
     """Return the work item of a merged change, named by its pull request or else its branch."""
     if request:
-        names = [title_of(merged), request.title, request.branch, *request.labels]
+        names = [find_title(merged), request.title, request.branch, *request.labels]
     else:
-        names = [title_of(merged), find_branch(merged.tip.message)]
+        names = [find_title(merged), find_branch(merged.tip.message)]
     words = "\n".join(names).replace("/", " ")
     return WorkItem(
         label=merged.label,
         tip_sha=merged.tip.sha,
-        day=merged_on(merged),
+        day=find_merge_day(merged),
         masked_names=redact(words).text,
-        base_sha=start_of(merged),
+        base_sha=find_start(merged),
     )
 
 

@@ -13,7 +13,7 @@ from memory_ci.commands.report.records import WebLink
 from memory_ci.errors import MemoryCIError
 from memory_ci.gitrepo.addresses import link_page, link_request
 from memory_ci.lifecycle.fold import CLAIMED
-from memory_ci.memory.eligible import merged_on
+from memory_ci.memory.eligible import find_merge_day
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.anchor import Verdict
 from memory_ci.records.entry import Entry, Located
@@ -126,7 +126,7 @@ def map_merge_days(changes: Iterable[MergedChange]) -> dict[str, date]:
     """Return the day of each merged change, by its label and by its short id."""
     days: dict[str, date] = {}
     for change in changes:
-        day = merged_on(change)
+        day = find_merge_day(change)
         days[change.label] = day
         days[change.tip.sha[:SHORT_SHA]] = day
     return days

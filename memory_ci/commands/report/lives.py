@@ -20,7 +20,7 @@ from memory_ci.commands.report.records import (
 )
 from memory_ci.lifecycle.episodes import find_successors_among, replace_by_successors
 from memory_ci.lifecycle.prominence import is_in_force, prominence
-from memory_ci.lifecycle.relations import relations_of
+from memory_ci.lifecycle.relations import parse_relations
 from memory_ci.lifecycle.utility import is_idle
 from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.entry import Entry, Located, name_entry
@@ -71,8 +71,8 @@ def list_entries(inputs: ReportInputs) -> Iterator[EntryLife]:
             links=inputs.link_origins(entry),
             place=f"{located.path}:{located.line}",
             prominence=round(entry_prominence, 3),
-            served_count=use_count.served,
-            used_count=use_count.used,
+            served_count=use_count.served_count,
+            used_count=use_count.used_count,
             verdict=judge_entry(verdicts) if verdicts else "",
             faults=_list_faults(inputs, entry, use_count, opponent_titles),
             quotes=tuple(shorten(line, MAX_BODY) for line in entry.evidence),
@@ -148,7 +148,7 @@ def _list_faults(
     faults += [EntryFault("contradicted", title) for title in opponent_titles]
     if is_idle(use_count):
         faults.append(
-            EntryFault("unused", f"served {plural(use_count.served, 'time')}, never used")
+            EntryFault("unused", f"served {plural(use_count.served_count, 'time')}, never used")
         )
     return tuple(sorted(faults, key=lambda fault: FAULT_KINDS.index(fault.kind)))
 
@@ -156,7 +156,7 @@ def _list_faults(
 def _name_relations(entry: Entry, titles: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     """Return the kind of each relation of an entry, with the title or id of the other entry."""
     relations = [
-        (relation.kind, titles.get(relation.id, relation.id)) for relation in relations_of(entry)
+        (relation.kind, titles.get(relation.id, relation.id)) for relation in parse_relations(entry)
     ]
     replaced = [("supersedes", titles[old]) for old in entry.supersedes if old in titles]
     return (*relations, *replaced)

@@ -125,7 +125,7 @@ def _read_inputs(
     """
     memory = load_memory(workspace, None)
     episode_files = load_written(workspace, None).records
-    episodes = episode_rules.combine(episode_files)
+    episodes = episode_rules.apply_amendments(episode_files)
     successors = episode_rules.find_successors_among(located.entry for located in memory.located)
     feedback = episode_rules.move_to_successors(
         episode_rules.list_feedback(episode_files), successors

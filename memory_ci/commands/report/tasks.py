@@ -126,8 +126,8 @@ def _split_rejected_hits(retrieval: Retrieval, all_matches: Retrieval) -> Reject
     # `retrieve` compares scores without novelty with the threshold, so the strongest by that
     # score are those over the limit. It orders hits by the score with novelty.
     rejected_hits.sort(key=score_alone, reverse=True)
-    over_limit_hits = rejected_hits[: retrieval.over_limit]
-    weak_hits = rejected_hits[retrieval.over_limit :]
+    over_limit_hits = rejected_hits[: retrieval.over_limit_count]
+    weak_hits = rejected_hits[retrieval.over_limit_count :]
     for hits in (over_limit_hits, weak_hits):
         hits.sort(key=lambda hit: hit.score, reverse=True)
     return RejectedHits(over_limit_hits, weak_hits)

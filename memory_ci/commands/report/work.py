@@ -15,7 +15,7 @@ from memory_ci.commands.report.records import ChurnedFile, Cover, WebLink, WorkW
 from memory_ci.gitrepo import history, past
 from memory_ci.gitrepo.blobs import tree_at
 from memory_ci.lifecycle.prominence import is_in_force
-from memory_ci.memory.eligible import is_work, merged_on, own_commits
+from memory_ci.memory.eligible import find_merge_day, is_work, list_work_commits
 from memory_ci.memory.workspace import Workspace, build_memory_test, readable_path
 from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import Question
@@ -83,7 +83,7 @@ def count_weeks(inputs: ReportInputs, questions: Iterable[Question]) -> Iterator
     """
     weeks: defaultdict[date, WeekCounts] = defaultdict(WeekCounts)
     for change in inputs.changes:
-        week = _monday_of(merged_on(change))
+        week = _monday_of(find_merge_day(change))
         weeks[week].merges += 1
         weeks[week].newest_merge = inputs.links.link_commit(change.tip.sha)
 
@@ -120,7 +120,7 @@ def _find_first_week(inputs: ReportInputs) -> date:
     has_older_commits = past.find_commit_of_day(repo, inputs.tip, first_monday - timedelta(days=1))
     if has_older_commits:
         return first_monday
-    mondays_of_changes = [_monday_of(merged_on(change)) for change in inputs.changes]
+    mondays_of_changes = [_monday_of(find_merge_day(change)) for change in inputs.changes]
     return max(first_monday, min(mondays_of_changes))
 
 
@@ -140,12 +140,12 @@ def _add_memory_commits(inputs: ReportInputs, weeks: defaultdict[date, WeekCount
         ("id: ", "status: retired"),
     )
     for line_count in line_counts:  # The newest commit comes first.
-        has_changed_entries = any(line_count.added.values())
+        has_changed_entries = any(line_count.added_counts.values())
         if not has_changed_entries:
             continue
         day = line_count.committed_at.astimezone(UTC).date()
         week = weeks[_monday_of(day)]
-        week.retired += max(line_count.added["status: retired"], 0)
+        week.retired += max(line_count.added_counts["status: retired"], 0)
         if not week.newest_memory_commit.label:
             week.newest_memory_commit = inputs.links.link_commit(line_count.sha)
 
@@ -215,7 +215,7 @@ def _count_churn(inputs: ReportInputs) -> Counter[str]:
     churn: Counter[str] = Counter()
     for change in inputs.changes:
         changed_paths: set[str] = set()
-        for commit in own_commits(change):
+        for commit in list_work_commits(change):
             changed_paths.update(file.path for file in commit.files)
         for path in changed_paths & present_paths:
             if not is_memory(path):

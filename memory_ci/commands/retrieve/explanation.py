@@ -53,10 +53,10 @@ def _summarise_retrieval(retrieval: Retrieval) -> str:
         parts.append(STRENGTHS[retrieval.verdict])
     parts.append(plural(len(retrieval.norms), "norm"))
     parts.append(f"{plural(len(retrieval.hits), 'entry')} given")
-    if retrieval.over_limit:
-        parts.append(f"{retrieval.over_limit} over the limit")
-    if retrieval.weak:
-        parts.append(f"{retrieval.weak} weak")
+    if retrieval.over_limit_count:
+        parts.append(f"{retrieval.over_limit_count} over the limit")
+    if retrieval.weak_count:
+        parts.append(f"{retrieval.weak_count} weak")
     not_served_count = len(retrieval.hits_dropped) + len(retrieval.withheld)
     parts.append(f"{not_served_count} not")
     return " · ".join(parts)

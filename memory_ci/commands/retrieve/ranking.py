@@ -332,9 +332,9 @@ def order_hits(hits: Sequence[Hit], limit: int) -> tuple[list[Hit], tuple[Withhe
 
 def _list_contradicted_ids(entry: Entry) -> list[str]:
     """Return the ids of the entries that an entry says it contradicts."""
-    from memory_ci.lifecycle.relations import relations_of  # only corrections need it
+    from memory_ci.lifecycle.relations import parse_relations  # only corrections need it
 
-    return [relation.id for relation in relations_of(entry) if relation.kind == "contradicts"]
+    return [relation.id for relation in parse_relations(entry) if relation.kind == "contradicts"]
 
 
 def make_weights(options: RetrieveOptions, feedback_weights: FeedbackWeights) -> Weights:
@@ -413,7 +413,7 @@ def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -
     if not feedback_with_counts:
         return FeedbackWeights(today)
     # Loaded only for entries that have feedback.
-    from memory_ci.lifecycle.utility import compute_utilities_of_entries, job_of
+    from memory_ci.lifecycle.utility import compute_utilities_of_entries, make_work_key
 
     feedback = [event for event, _count in feedback_with_counts]
     # The index counts for each event of kind "ignored" all entries that its job ignored, so each
@@ -421,7 +421,7 @@ def find_feedback_weights(index: Index, entries: Iterable[Entry], today: date) -
     ignored_count_by_job: dict[object, int] = {}
     for event, count in feedback_with_counts:
         if event.kind == "ignored":
-            ignored_count_by_job[job_of(event)] = count
+            ignored_count_by_job[make_work_key(event)] = count
     utilities = compute_utilities_of_entries(feedback, ignored_count_by_job, successors)
     return FeedbackWeights(today, utilities)
 

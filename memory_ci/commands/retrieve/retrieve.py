@@ -311,9 +311,9 @@ def _add_last_edits(workspace: Workspace, hits: list[Hit], tree: str | None) -> 
     has_stale = any(verdict.kind in STALE_KINDS for hit in hits for verdict in hit.verdicts)
     if not has_stale:
         return hits
-    from memory_ci.memory.edits import with_edits  # Here, for few retrievals need it.
+    from memory_ci.memory.edits import add_edits_to_hits  # Here, for few retrievals need it.
 
-    return with_edits(workspace, hits, tree)
+    return add_edits_to_hits(workspace, hits, tree)
 
 
 # -- the budget
@@ -364,9 +364,9 @@ def _fit_to_budget(
         hits_dropped=dropped_hits,
         withheld=(*selection.gone_hits, *selection.superseded_hits),
         verdict=ranked.strength,
-        weak=selection.weak_count,
-        over_limit=selection.over_limit_count,
-        known=norms.served_before_count + selection.served_before_count,
+        weak_count=selection.weak_count,
+        over_limit_count=selection.over_limit_count,
+        known_count=norms.served_before_count + selection.served_before_count,
     )
 
 
@@ -395,8 +395,8 @@ def _add_notes(
         count = plural(len(selection.gone_hits), "entry")
         notes.append(f"Withheld, because the code cited is gone: {count}. --explain names them.")
     is_below_limit = 0 < len(retrieval.hits) < job.request.limit
-    if job.options.limit is not None and retrieval.weak and is_below_limit:
-        count = plural(retrieval.weak, "weaker entry")
+    if job.options.limit is not None and retrieval.weak_count and is_below_limit:
+        count = plural(retrieval.weak_count, "weaker entry")
         notes.append(f"{count} left out; `--all` shows them.")
     return replace(retrieval, notes=tuple(notes))
 
@@ -413,8 +413,8 @@ def _explain_missing_entries(
         about: the file in question, if the question is about a file.
         overhead_chars: characters of the context that are not available to entries.
     """
-    weak_count = retrieval.weak
-    served_before_count = retrieval.known
+    weak_count = retrieval.weak_count
+    served_before_count = retrieval.known_count
     is_empty = not retrieval.hits and not retrieval.hits_dropped
     if about is not None and is_empty and not served_before_count:
         yield f"Nothing is known of {about}."

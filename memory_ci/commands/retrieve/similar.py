@@ -100,7 +100,7 @@ def _find_similar(
         top: how many are returned at most.
         only_close: return only changes that are close to the task.
     """
-    query = TaskQuery(task, branch=tips.work)
+    query = TaskQuery(task, branch=tips.work_branch)
     match = CHANGE_NUMBER.fullmatch(task)
     if match:
         number = int(match[1])

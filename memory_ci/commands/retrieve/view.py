@@ -110,7 +110,7 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
         return
 
     # Imported here, for it takes 15 ms.
-    from memory_ci.memory.past_index import Past, find_fork_point, find_moment
+    from memory_ci.memory.past_index import PastIndexes, find_fork_point, find_moment
 
     if options.at:
         moment = find_moment(workspace, options.at)
@@ -118,7 +118,7 @@ def open_view(workspace: Workspace, options: RetrieveOptions, today: date) -> It
     else:
         moment = find_fork_point(workspace, options.base or "", today)
         commit = None
-    with Past(moment.workspace).index(moment.commit) as index:
+    with PastIndexes(moment.workspace).open(moment.commit) as index:
         yield MemoryView(moment.workspace, moment.today, index, commit, moment.note)
 
 

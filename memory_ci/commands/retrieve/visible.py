@@ -8,7 +8,7 @@ from memory_ci.commands.retrieve.anchor_verdicts import VerdictsByEntry, judge_c
 from memory_ci.commands.retrieve.options import RetrieveOptions, bound_options
 from memory_ci.commands.retrieve.ranking import can_be_compared_with_code
 from memory_ci.errors import UsageError
-from memory_ci.memory.edits import with_edits
+from memory_ci.memory.edits import add_edits_to_hits
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace
@@ -68,5 +68,5 @@ def show_visible(
         verdicts_by_entry = judge_cites(workspace, [located], tree=None)
     hit = Hit(located, score=1.0, factors=(), verdicts=verdicts_by_entry.get(located.entry, ()))
     # If the code changed, the hit names the commit that changed it last.
-    hits = with_edits(workspace, [hit], None)
+    hits = add_edits_to_hits(workspace, [hit], None)
     return Retrieval(task=prefix, mode="lexical", hits=tuple(hits))

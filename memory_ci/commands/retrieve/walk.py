@@ -12,8 +12,8 @@ from memory_ci.commands.retrieve.options import SearchRequest
 from memory_ci.commands.retrieve.ranking import TruthOf, judge_hits
 from memory_ci.commands.retrieve.text import entry_cost
 from memory_ci.lifecycle.relations import parse_relation
-from memory_ci.lifecycle.similarity import words_of
-from memory_ci.memory.edits import with_edits
+from memory_ci.lifecycle.similarity import list_entry_words
+from memory_ci.memory.edits import add_edits_to_hits
 from memory_ci.memory.workspace import Workspace
 from memory_ci.records.entry import Located
 from memory_ci.records.retrieval import Hit, Retrieval
@@ -106,7 +106,7 @@ def add_related(
         workspace, related_hits, tree, rerank, serves_stale=serves_stale
     )
     free_count = max(0, request.limit - len(retrieval.hits))
-    new_hits = with_edits(workspace, judged_hits[:free_count], tree)
+    new_hits = add_edits_to_hits(workspace, judged_hits[:free_count], tree)
 
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
     served_hits, dropped_hits = fit_hits(new_hits, remaining_chars, entry_cost)
@@ -158,7 +158,7 @@ def _find_similar_to_hits(
 ) -> tuple[Similar, ...]:
     """Return for each of the best hits the entries that are similar to it."""
     compared_entries = [hit.located for hit in retrieval.hits[:MAX_COMPARED]]
-    return find_similar(index, compared_entries, words_of, **request.filters)
+    return find_similar(index, compared_entries, list_entry_words, **request.filters)
 
 
 def _find_links(

@@ -39,7 +39,7 @@ from memory_ci.gitrepo.history import find_addition
 from memory_ci.gitrepo.record_commits import find_cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.lifecycle.consolidation import find_contradictions
-from memory_ci.lifecycle.episodes import combine, count_usage
+from memory_ci.lifecycle.episodes import apply_amendments, count_usage
 from memory_ci.lifecycle.prominence import effective_importance, is_in_force
 from memory_ci.lifecycle.promotion import plan_promotion
 from memory_ci.lifecycle.utility import is_idle
@@ -48,7 +48,7 @@ from memory_ci.memory.draft import Draft
 from memory_ci.memory.edits import add_last_edits
 from memory_ci.memory.episodes import load_written
 from memory_ci.memory.forgotten import HEADER, REJECTED_FILE, read_rejected
-from memory_ci.memory.workspace import Workspace, branch_tip, build_memory_test, workspace_at
+from memory_ci.memory.workspace import Workspace, build_memory_test, find_branch_tip, workspace_at
 from memory_ci.records.anchor import STALE_KINDS
 from memory_ci.records.candidate import LISTED, Judged, Question, QuestionKind, Suggestion
 from memory_ci.records.entry import Entry, Located
@@ -123,7 +123,7 @@ def list_queue(
     Raises:
         Everything that `plan_record` raises.
     """
-    ref, base = branch_tip(workspace, options.ref, options.base)
+    ref, base = find_branch_tip(workspace, options.ref, options.base)
     since: str | None = None
     candidates: tuple[Judged, ...] = ()
     if not CANDIDATE_KINDS.isdisjoint(kinds):
@@ -151,7 +151,7 @@ def find_last_start(workspace: Workspace, ref: str | None) -> str | None:
 
     That is where the run before it ended, or else the commit that set memory-ci up.
     """
-    _, base = branch_tip(workspace, ref)
+    _, base = find_branch_tip(workspace, ref)
     is_memory = build_memory_test(workspace_at(workspace.repo, base))
     last_run = find_cursor(workspace.repo, base, is_memory)
     if last_run:
@@ -333,7 +333,7 @@ def _list_entry_questions(
     usage: Mapping[str, UseCount] = {}
     only_stale_code = STALE_CODE_KINDS.issuperset(kinds)
     if not only_stale_code:
-        usage = count_usage(combine(load_written(workspace, base).records))
+        usage = count_usage(apply_amendments(load_written(workspace, base).records))
     located_entries = [located for located in draft.located if located.entry.status != "retired"]
     active_entries = [located for located in located_entries if is_in_force(located.entry, today)]
 
@@ -375,7 +375,7 @@ def _make_entry_question(
     """
     entry = located.entry
     use_count = usage.get(entry.id)
-    served_count = use_count.served if use_count else 0
+    served_count = use_count.served_count if use_count else 0
     use = estimate_use(effective_importance(entry), served_count)
     return Question(
         kind=kind,
@@ -437,7 +437,7 @@ def _list_unused(
     for located in active_entries:
         count = usage.get(located.entry.id)
         if count and is_idle(count):
-            why = f"served {plural(count.served, 'time')}, and never used"
+            why = f"served {plural(count.served_count, 'time')}, and never used"
             yield _make_entry_question("unused", located, why, usage)
 
 

@@ -604,12 +604,12 @@ def _set_up_cloud(
     """
     from memory_ci.commands.setup.cloud import find_manual_step, set_up_cloud
     from memory_ci.commands.setup.install import MADE_FILE
-    from memory_ci.memory.agents_block import export
+    from memory_ci.memory.agents_block import export_block
     from memory_ci.store.steps import InstallStep
 
     steps = set_up_cloud(
         current_workspace, name, current_workspace.repo.git_dir / MADE_FILE, dry_run=dry_run
     )
-    block = export(current_workspace, None, dry_run=dry_run)
+    block = export_block(current_workspace, None, dry_run=dry_run)
     remark = find_manual_step(current_workspace.repo.root or Path(), name)
     return (*steps, InstallStep("cloud", block.path, block.result)), remark

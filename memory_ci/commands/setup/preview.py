@@ -25,34 +25,35 @@ class Preview(msgspec.Struct, frozen=True):
 
     Attributes:
         history: the age or revision where the part begins.
-        changes: the number of merged changes.
-        marked: the titles of learnings that commits mark; `record` would write them.
-        candidates: the titles of candidates, the best first.
+        change_count: the number of merged changes; `changes` in JSON.
+        marked_titles: the titles of learnings that commits mark, which `record` would write;
+            `marked` in JSON.
+        candidate_titles: the titles of candidates, the best first; `candidates` in JSON.
         offer: the price of a model, None where no model may read this repository.
         reason: why there is an offer or none.
     """
 
     history: str
-    changes: int
-    marked: tuple[str, ...]
-    candidates: tuple[str, ...]
+    change_count: int = msgspec.field(name="changes")
+    marked_titles: tuple[str, ...] = msgspec.field(name="marked")
+    candidate_titles: tuple[str, ...] = msgspec.field(name="candidates")
     offer: Offer | None
     reason: str
 
     def lines(self) -> Iterator[str]:
         """Yield the text for a terminal: what rules find in older work, and what a model costs."""
         since = f"--since {self.history}"
-        yield f"Since {self.history}: {plural(self.changes, 'merged change')}."
-        if not self.changes:
+        yield f"Since {self.history}: {plural(self.change_count, 'merged change')}."
+        if not self.change_count:
             return
 
-        yield f"Marked in commit messages: {plural(len(self.marked), 'learning')}."
-        yield from _list_titles(self.marked, f"write them: memory-ci record {since}")
+        yield f"Marked in commit messages: {plural(len(self.marked_titles), 'learning')}."
+        yield from _list_titles(self.marked_titles, f"write them: memory-ci record {since}")
 
-        candidates = plural(len(self.candidates), "candidate")
+        candidates = plural(len(self.candidate_titles), "candidate")
         yield f"Without a model: {candidates}, for you to accept or decline."
         yield from _list_titles(
-            self.candidates, f"see them all: memory-ci review --candidates {since}"
+            self.candidate_titles, f"see them all: memory-ci review --candidates {since}"
         )
 
         if self.offer is None:
@@ -106,15 +107,20 @@ def preview_history(
         if error.slug != "unborn-branch":
             raise
         return Preview(
-            history, changes=0, marked=(), candidates=(), offer=None, reason=error.message
+            history,
+            change_count=0,
+            marked_titles=(),
+            candidate_titles=(),
+            offer=None,
+            reason=error.message,
         )
 
-    marked: list[str] = []
+    marked_titles: list[str] = []
     for step in plan.steps:
         if step.step == "extract":
-            marked += [change.entry.title for change in step.changes]
+            marked_titles += [change.entry.title for change in step.changes]
     suggestions = list_suggestions(plan.judged, ())
-    candidates = tuple(suggestion.candidate.title for suggestion in suggestions)
+    candidate_titles = tuple(suggestion.candidate.title for suggestion in suggestions)
 
     offer = None
     try:
@@ -124,9 +130,9 @@ def preview_history(
         reason = error.message
     return Preview(
         history=history,
-        changes=plan.counts.merged_changes,
-        marked=tuple(marked),
-        candidates=candidates,
+        change_count=plan.counts.merged_changes,
+        marked_titles=tuple(marked_titles),
+        candidate_titles=candidate_titles,
         offer=offer,
         reason=reason,
     )

@@ -10,7 +10,7 @@ from memory_ci.gitrepo.edits import BlamedRange, blame_lines
 from memory_ci.gitrepo.forges import find_number
 from memory_ci.gitrepo.log import read_log
 from memory_ci.gitrepo.repo import Repository
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace, list_view, load_memory
@@ -101,7 +101,7 @@ def list_lines_of_entry(
         if path not in existing_paths:
             continue
         for block in _blame_file(workspace, path, view, memory):
-            if entry.id in {learned_entry.id for learned_entry in block.learned}:
+            if entry.id in {learned_entry.id for learned_entry in block.learned_entries}:
                 blocks_of_entry.append(block)
     return tuple(blocks_of_entry)
 
@@ -160,8 +160,8 @@ def _blame_file(
             day=hunk.day,
             subject=hunk.subject,
             number=number,
-            served=_list_served(episode, titles),
-            learned=_list_learned(memory.located, refs),
+            served_entries=_list_served(episode, titles),
+            learned_entries=_list_learned(memory.located, refs),
         )
 
 
@@ -207,7 +207,7 @@ def _list_learned(
 def _map_episodes(workspace: Workspace, view: str | None) -> dict[str, Episode]:
     """Return the episodes of work by references to it, such as `pr:128` and `commit:9d0c3f2`."""
     episodes: dict[str, Episode] = {}
-    for episode in combine(load_episodes(workspace, view).records):
+    for episode in apply_amendments(load_episodes(workspace, view).records):
         action = episode.action
         if action.pr:
             episodes[f"pr:{action.pr}"] = episode

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from memory_ci.commands.show.records import Edge, Graph, Node
-from memory_ci.lifecycle.relations import relations_of
-from memory_ci.lifecycle.similarity import words_of
+from memory_ci.lifecycle.relations import parse_relations
+from memory_ci.lifecycle.similarity import list_entry_words
 from memory_ci.memory.index import synced_index
 from memory_ci.memory.lookup import find_entry
 from memory_ci.memory.workspace import Workspace
@@ -127,7 +127,7 @@ class _GraphBuilder:
             if located is not None and located.entry.status != "retired":
                 located_entries.append(located)
         all_scopes = None
-        results = find_similar(self._index, located_entries, words_of, scopes=all_scopes)
+        results = find_similar(self._index, located_entries, list_entry_words, scopes=all_scopes)
 
         edges = []
         for located, similar in zip(located_entries, results, strict=True):
@@ -165,7 +165,7 @@ def _map_stated_edges(located_by_id: Mapping[str, Located]) -> defaultdict[str, 
     edges_by_id: defaultdict[str, list[Edge]] = defaultdict(list)
     for entry_id, located in sorted(located_by_id.items()):
         entry = located.entry
-        edges = [Edge(entry_id, relation.id, relation.kind) for relation in relations_of(entry)]
+        edges = [Edge(entry_id, relation.id, relation.kind) for relation in parse_relations(entry)]
         edges += [Edge(entry_id, older_id, kind="supersedes") for older_id in entry.supersedes]
         unique_edges = dict.fromkeys(edges)
         for edge in unique_edges:

@@ -99,7 +99,7 @@ def _make_records(
         record["path"] = located.path
         record["line"] = located.line
         record["prominence"] = prominence
-        record["served"] = use_count.served
-        record["used"] = use_count.used
+        record["served"] = use_count.served_count
+        record["used"] = use_count.used_count
         records.append(record)
     return records

@@ -292,10 +292,10 @@ def render_blame(blamed: Sequence[BlamedLines]) -> str:
         if block.last > block.first:
             line_range += f"-{block.last}"
         lines.append(f"{block.path}:{line_range}  {_describe_work(block)}")
-        for served in block.served:
+        for served in block.served_entries:
             used = "  (used)" if served.is_used else ""
             lines.append(f"    served   {_name_entry(served)}{used}")
-        lines += [f"    learned  {_name_entry(learned)}" for learned in block.learned]
+        lines += [f"    learned  {_name_entry(learned)}" for learned in block.learned_entries]
     return "".join(f"{printable(line)}\n" for line in lines)
 
 

@@ -104,8 +104,8 @@ def _explain_as_of(
         prominence=prominence(entry, today),
         prominence_factors=_list_prominence_factors(entry, feedback_weights),
         utility=feedback_weights.utility(entry),
-        served_count=usage.served,
-        used_count=usage.used,
+        served_count=usage.served_count,
+        used_count=usage.used_count,
         related_count=feedback_weights.touched(entry),
         feedback=tuple(_iter_counted_feedback(entry.id, episodes.records, successors)),
         has_low_utility=has_low_utility,
@@ -157,7 +157,7 @@ def _list_rank_factors(
 def _count_usage(
     entry: Entry, episodes: Episodes, successors: lifecycle_episodes.Successors
 ) -> UseCount:
-    combined = lifecycle_episodes.combine(episodes.records)
+    combined = lifecycle_episodes.apply_amendments(episodes.records)
     return lifecycle_episodes.count_usage(combined, successors).get(entry.id, UseCount())
 
 
@@ -226,7 +226,7 @@ def _map_episodes_by_event(
         successors: which entry replaced which; an event on the old one gets the key of the new one.
     """
     episodes_by_event: dict[object, Episode] = {}
-    for episode in lifecycle_episodes.combine(records):  # with their amendments
+    for episode in lifecycle_episodes.apply_amendments(records):  # with their amendments
         for event in lifecycle_episodes.move_to_successors(episode.feedback, successors):
             episodes_by_event.setdefault(lifecycle_episodes.event_key(event), episode)
     return episodes_by_event

@@ -75,7 +75,7 @@ def _make_learning_of_statement(
 ) -> Learning:
     """Return the learning of a statement that its author marked (`Decision: …`).
 
-    Its kind, scope and importance are those of its marker. A fix is at least as important as the
+    Its marker gives its kind, scope and importance. A fix is at least as important as the
     event that it is from.
 
     Args:

@@ -89,7 +89,7 @@ def _split_punctuation(chunk: str) -> Iterator[str]:
 
 
 def _find_pieces(word: str) -> list[int]:
-    """Return the ids of the pieces of the vocabulary that form a word, or that of unknown words.
+    """Return the ids of the pieces of the vocabulary that form a word, or the id of unknown words.
 
     From the start of the word the longest piece is taken each time (WordPiece). Pieces inside of a
     word have the prefix `##` in the vocabulary.

@@ -238,8 +238,8 @@ def _gelu(values: Array, np: Any) -> Array:  # noqa: ANN401
 def _read_tensors(path: Path, np: Any) -> dict[str, Array]:  # noqa: ANN401
     """Return the numeric tensors of an ONNX file by name, in its order.
 
-    Their data are not copied: they stay in the memory map of the file. The fields are those of
-    ModelProto, GraphProto and TensorProto in ONNX's protobuf format.
+    Their data are not copied: they stay in the memory map of the file. They are in the
+    messages ModelProto, GraphProto and TensorProto of ONNX's protobuf format.
     """
     with path.open("rb") as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

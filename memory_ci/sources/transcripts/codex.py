@@ -103,8 +103,8 @@ class _Reader(SessionBuilder):
     """The builder of the session of one file.
 
     Attributes:
-        unconfirmed_messages: place and text of the messages of role user of which no event has
-            proved yet that a person typed them.
+        unconfirmed_messages: place and text of the messages of role user that wait for an event,
+            which proves that a person typed them.
         confirmed_texts: texts that an event proved to be typed, and whose message of role user was
             not read yet.
         confirming_form: the form of the first event that proved a text to be typed: "item" for
@@ -349,7 +349,7 @@ class _Reader(SessionBuilder):
     def _add_unconfirmed_as_injected(self) -> None:
         """Add the messages that no event proved to be typed as texts that Codex wrote.
 
-        The proof comes before the agent works, so both lists begin anew from here.
+        The proof comes before the agent works, so both lists are cleared.
         """
         for place, text in self.unconfirmed_messages:
             self.add_event("injected", "text", text, place)

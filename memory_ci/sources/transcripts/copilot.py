@@ -14,7 +14,7 @@ from memory_ci.sources.transcripts import raw
 from memory_ci.sources.transcripts.builder import SessionBuilder, find_touched_paths, read_objects
 from memory_ci.sources.transcripts.prose import looks_program_written
 
-IGNORED = (
+IGNORED_BEGINNINGS = (
     "hook.",
     "session.",
     "assistant.turn_",
@@ -49,26 +49,26 @@ class _Reader(SessionBuilder):
         data = raw.get_object(record, "data")
         uid = raw.get_text(record, "id")
         text = raw.get_joined_text(data, "content")
-        is_inner = bool(raw.get_text(data, "parentToolCallId"))
-        worker: Actor = "subagent" if is_inner else "agent"
+        is_of_subagent = bool(raw.get_text(data, "parentToolCallId"))
+        agent_actor: Actor = "subagent" if is_of_subagent else "agent"
 
         if event_type == "session.start":
             self._read_start(data)
         elif event_type == "user.message":
-            person: Actor = "subagent" if is_inner else "human"
+            user_actor: Actor = "subagent" if is_of_subagent else "human"
             is_injected = bool(raw.get_text(data, "source")) or looks_program_written(text)
-            self.add_text("injected" if is_injected else person, text, uid)
+            self.add_text("injected" if is_injected else user_actor, text, uid)
         elif event_type == "assistant.message":
-            self.add_text(worker, text, uid)
+            self.add_text(agent_actor, text, uid)
         elif event_type == "system.message":
             self.add_text("injected", text, uid)
         elif event_type == "tool.execution_start":
-            self._add_call(worker, data)
+            self._add_call(agent_actor, data)
         elif event_type == "tool.execution_complete":
             self._add_result(data)
         elif event_type == "abort":
             self.add_event("human", "interrupt", uid=uid)
-        elif not event_type.startswith(IGNORED):
+        elif not event_type.startswith(IGNORED_BEGINNINGS):
             self.count_unknown(event_type)
 
     def _read_start(self, data: dict[str, Any]) -> None:
@@ -77,11 +77,13 @@ class _Reader(SessionBuilder):
         self.branch = raw.get_text(data, "context", "branch")
         self.root = raw.get_text(data, "context", "gitRoot") or raw.get_text(data, "context", "cwd")
 
-    def _add_call(self, worker: Actor, data: dict[str, Any]) -> None:
+    def _add_call(self, agent_actor: Actor, data: dict[str, Any]) -> None:
         arguments = data.get("arguments")
         paths = find_touched_paths(arguments, "path", root=self.root)
         uid = raw.get_text(data, "toolCallId")
-        self.add_call(worker, raw.encode(arguments), uid, raw.get_text(data, "toolName"), paths)
+        self.add_call(
+            agent_actor, raw.encode(arguments), uid, raw.get_text(data, "toolName"), paths
+        )
 
     def _add_result(self, data: dict[str, Any]) -> None:
         """Add the result or the error of a tool call; a shell that exits with 1 or more failed."""

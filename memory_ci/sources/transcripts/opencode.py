@@ -28,7 +28,7 @@ from memory_ci.sources.transcripts.builder import (
 from memory_ci.sources.transcripts.prose import extract_typed_words
 
 FIRST_KEY = Regex(rb'\s*\{\s*"info"\s*:\s*\{[^{}]*"id"\s*:\s*"ses_')
-IGNORED = (
+IGNORED_TYPES = (
     "reasoning",
     "file",
     "step-start",
@@ -188,7 +188,7 @@ class _Reader(SessionBuilder):
             self._add_tool(uid, raw.get_text(part, "tool"), raw.get_object(part, "state"))
         elif part_type == "compaction":
             self.add_event("injected", "compaction", uid=uid)
-        elif part_type not in IGNORED:
+        elif part_type not in IGNORED_TYPES:
             self.count_unknown(part_type)
 
     def _add_message_text(self, text: str, actor: Actor, uid: str) -> None:

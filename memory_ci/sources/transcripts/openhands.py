@@ -35,15 +35,15 @@ BARE_NO_REASONS = frozenset(
 
 WORKSPACE = "/workspace"  # The directory of the work in the container.
 
-IGNORED = frozenset(
+IGNORED_TYPES = frozenset(
     """null agent_state_changed recall loop_detection condensation_request task_tracking
     CondensationRequest CondensationSummaryEvent ConversationStateUpdateEvent LLMCompletionLogEvent
     TokenEvent""".split()
 )
 """Actions, observations and events that hold nothing to learn from."""
 
-EVENT = Regex(rb'"source"\s*:\s*"(?:user|agent|environment|hook)"')
-FORM = Regex(
+EVENT_SOURCE = Regex(rb'"source"\s*:\s*"(?:user|agent|environment|hook)"')
+EVENT_FORM = Regex(
     rb'"(?:action|observation)"\s*:\s*"\w+"'
     rb'|"kind"\s*:\s*"(?:\w+Event|Condensation|UserRejectObservation)"'
 )
@@ -52,19 +52,21 @@ FORM = Regex(
 def sniff(head: bytes) -> bool:
     """Return whether a file that starts with `head` is a list of OpenHands' events."""
     is_list = re.match(rb"\s*\[\s*\{", head) is not None
-    return is_list and EVENT.search(head) is not None and FORM.search(head) is not None
+    return is_list and EVENT_SOURCE.search(head) is not None and EVENT_FORM.search(head) is not None
 
 
 def read(stream: BinaryIO, name: str) -> Iterator[Session]:
-    """Yield the one session of a file; the line of an event is that of its id."""
+    """Yield the one session of a file.
+
+    The line of an event is where the file has its id.
+    """
     reader = _Reader("openhands", "openhands", name)
     document = Document(stream, reader)
     for value in raw.get_list(document.value):
         reader.records += 1
         event = raw.get_object(value)
-        reader.place = Place(
-            document.find_line(event.get("id", "")), raw.get_time(event, "timestamp")
-        )
+        line = document.find_line(event.get("id", ""))
+        reader.place = Place(line, raw.get_time(event, "timestamp"))
         reader.add_record(event)
     yield reader.build()
 
@@ -73,12 +75,12 @@ class _Reader(SessionBuilder):
     """The builder of the session of one file.
 
     Attributes:
-        delegates: how many sub-agents are at work.
-        tool: the tool that was called last.
+        subagent_count: how many sub-agents are at work.
+        last_tool: the tool that was called last.
     """
 
-    delegates = 0
-    tool = ""
+    subagent_count = 0
+    last_tool = ""
 
     def add_record(self, event: dict[str, Any]) -> None:
         """Add one event, of the SDK if it has a `kind`, else an action or an observation of V0."""
@@ -123,7 +125,7 @@ class _Reader(SessionBuilder):
             self._add_message("agent", written[0] if written else "")
         elif source == "agent":
             self._add_call(action, event, args)
-        elif action not in IGNORED:
+        elif action not in IGNORED_TYPES:
             self.count_unknown(f"{raw.get_text(source)}/{action}")
 
     def _add_call(self, action: str, event: dict[str, Any], args: dict[str, Any]) -> None:
@@ -131,17 +133,17 @@ class _Reader(SessionBuilder):
         self._add_message("agent", raw.get_text(args, "thought"))
         arguments = {name: value for name, value in args.items() if name != "thought"}
         paths = find_touched_paths(args, "path", root=WORKSPACE)
-        self.tool = _find_tool(action, event)
+        self.last_tool = _find_tool(action, event)
         self.add_event(
-            self.agent_actor, "tool_call", raw.encode(arguments), tool=self.tool, paths=paths
+            self.agent_actor, "tool_call", raw.encode(arguments), tool=self.last_tool, paths=paths
         )
         if action == "delegate":
-            self._count_delegates(1)
+            self._change_subagent_count(1)
 
-    def _count_delegates(self, change: int) -> None:
-        self.delegates = max(0, self.delegates + change)
-        self.agent_actor = "subagent" if self.delegates else "agent"
-        self.user_actor = "subagent" if self.delegates else "human"
+    def _change_subagent_count(self, change: int) -> None:
+        self.subagent_count = max(0, self.subagent_count + change)
+        self.agent_actor = "subagent" if self.subagent_count else "agent"
+        self.user_actor = "subagent" if self.subagent_count else "human"
 
     def _add_message(self, source: object, text: str) -> None:
         if source == "agent":
@@ -155,14 +157,14 @@ class _Reader(SessionBuilder):
         """Add an observation of V0: a tool's result, or that a person refused an action."""
         text = raw.get_text(event, "content")
         if name == "delegate":
-            self._count_delegates(-1)
+            self._change_subagent_count(-1)
         if name == "user_rejected":
-            self._add_rejection(text, self.tool)
+            self._add_rejection(text, self.last_tool)
         elif name == "condense":
             self.add_event("injected", "compaction", text)
         elif name == "recall" and text:
             self.add_event("injected", "text", text)
-        elif name not in IGNORED:
+        elif name not in IGNORED_TYPES:
             self._add_result(name, event, text)
 
     def _add_result(self, name: str, event: dict[str, Any], text: str) -> None:
@@ -208,7 +210,7 @@ class _Reader(SessionBuilder):
             self.add_event("injected", "compaction", raw.get_text(event, "summary"), uid=uid)
         elif kind == "SystemPromptEvent":
             self.add_event("injected", "text", raw.get_joined_text(event, "system_prompt"), uid=uid)
-        elif kind not in IGNORED:
+        elif kind not in IGNORED_TYPES:
             self.count_unknown(kind)
 
     def _add_sdk_message(self, event: dict[str, Any], uid: str) -> None:

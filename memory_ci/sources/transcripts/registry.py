@@ -105,7 +105,7 @@ def read_stream(data: BinaryIO, name: str, roots: Sequence[Path] = ()) -> tuple[
 
 
 def _iter_readers() -> Iterator[Any]:
-    """Yield our reader modules, each imported when its turn comes, then those of other packages.
+    """Yield our reader modules, each imported when its turn comes, then readers of other packages.
 
     A reader module has the functions `sniff` and `read`. Installed packages name theirs by an entry
     point.

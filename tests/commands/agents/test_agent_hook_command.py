@@ -252,10 +252,13 @@ def test_an_event_opens_the_repository_once(
     shop.write("s1.jsonl", "".join(f"{line}\n" for line in lines))
     call("claude-code", hook_event_name="UserPromptSubmit", prompt="Now feed the hen")
     opened: list[str] = []
-    for module, name in ((repo_module, "_discover"), (workspace_module, "workspace_here")):
+    for module, name in (
+        (repo_module, "_discover"),
+        (workspace_module, "configure_from_work_tree"),
+    ):
         monkeypatch.setattr(module, name, _noting(getattr(module, name), opened, name))
     call(agent, **event_fields)
-    assert opened == ["_discover", "workspace_here"]
+    assert opened == ["_discover", "configure_from_work_tree"]
 
 
 def _noting(function: Callable[..., Any], calls: list[str], name: str) -> Callable[..., Any]:

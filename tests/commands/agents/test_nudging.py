@@ -12,7 +12,7 @@ from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
 from tests.project import Project
-from tests.sessions.test_nudge import LINE, work
+from tests.sessions.test_nudge import LINE, commit_work
 
 pytestmark = pytest.mark.in_project
 
@@ -22,7 +22,7 @@ def shop(project: Project) -> Project:
     """Return a project that changed memory three commits ago and has a reminder configured."""
     project.commit("Configure", {".memory-ci.yaml": "nudge:\n  after: 3\n"})
     project.commit("Learn", {"MEMORY.md": format_entry(make_entry(1, title="Zebra crossing"))})
-    work(project, 3)
+    commit_work(project, 3)
     return project
 
 

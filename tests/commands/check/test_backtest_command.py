@@ -54,8 +54,7 @@ def history(project: Project) -> Project:
     project.branch("topic")
     project.commit("Inner", {"lib/d.py": "x\n"})
     project.commit("Inner again", {"lib/d.py": "y\n"})
-    project.checkout("main")
-    project.merge("topic", message="Merge pull request #9 from ada/topic\n\nMerge it")
+    project.merge_back("topic", message="Merge pull request #9 from ada/topic\n\nMerge it")
     return project
 
 

@@ -78,8 +78,7 @@ def test_moved_entries_are_folded_unchanged(branch: Project) -> None:
     move_to_inbox(branch.workspace)
     branch.git("add", ".")
     branch.commit("Note it")
-    branch.checkout("main")
-    branch.merge("feature/main")
+    branch.merge_back("feature/main")
     branch.record()
     assert make_entry(2) in branch.entries()
 

@@ -14,17 +14,17 @@ from tests.repos import RepoBuilder
 NOBODY = "/nowhere/bin/python3"
 
 
-WORDS_ALONE = {"MEMORY_CI_EMBEDDER": "none"}
+WITHOUT_EMBEDDER = {"MEMORY_CI_EMBEDDER": "none"}
 
 
-def look(repo: RepoBuilder, environ: Mapping[str, str] = WORDS_ALONE) -> Diagnosis:
+def look(repo: RepoBuilder, environ: Mapping[str, str] = WITHOUT_EMBEDDER) -> Diagnosis:
     return diagnose(repo.path, environ, NOW, sys.executable)
 
 
 def probes(
     repo: RepoBuilder,
     name: str,
-    environ: Mapping[str, str] = WORDS_ALONE,
+    environ: Mapping[str, str] = WITHOUT_EMBEDDER,
     *,
     is_online: bool = False,
 ) -> list[Probe]:
@@ -39,7 +39,7 @@ def probes(
 def one(
     repo: RepoBuilder,
     name: str,
-    environ: Mapping[str, str] = WORDS_ALONE,
+    environ: Mapping[str, str] = WITHOUT_EMBEDDER,
     *,
     is_online: bool = False,
 ) -> Probe:

@@ -112,9 +112,9 @@ def test_the_forge_is_asked_only_online(healthy: Project) -> None:
     with serve(lambda request: json_answer([])) as server:
         environ = GITHUB | {"GITHUB_API_URL": server.url}
         assert one(healthy, "forge", environ).state == "ok"
-        assert server.asked == []
+        assert server.requests == []
         assert one(healthy, "forge", environ, is_online=True).message.endswith("; it answers")
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 def test_a_token_that_the_forge_refuses_is_a_failure(healthy: Project) -> None:

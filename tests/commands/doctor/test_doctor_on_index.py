@@ -20,7 +20,7 @@ from memory_ci.memory.index import build_index
 from memory_ci.memory.workspace import index_path
 from tests.commands.doctor.diagnosed_projects import one
 from tests.project import NOW, TODAY, Project
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 # -- the engine
 
@@ -73,7 +73,7 @@ def test_a_directory_in_the_place_of_the_index_is_not_built_again_but_named(
     )
 
 
-def embed(request: Asked) -> Answer:
+def embed(request: HttpRequest) -> Answer:
     return json_answer({"embeddings": [[1.0, float(len(text))] for text in request.json["input"]]})
 
 
@@ -123,7 +123,7 @@ def test_an_embedder_that_does_not_answer_is_reported_online(named: Project) -> 
     with serve(lambda request: Answer(401)) as server:
         assert one(named, "vectors", {"OLLAMA_HOST": server.url}).state == "ok"
         probe = one(named, "vectors", {"OLLAMA_HOST": server.url}, is_online=True)
-    assert (probe.state, len(server.asked)) == ("fail", 1)
+    assert (probe.state, len(server.requests)) == ("fail", 1)
 
 
 def test_an_embedder_that_lacks_its_key_is_degraded(healthy: Project) -> None:

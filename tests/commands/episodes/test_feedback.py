@@ -11,7 +11,7 @@ from memory_ci.commands.check.check import check_memory
 from memory_ci.commands.episodes.feedback import GivenFeedback, give_feedback, parse_time
 from memory_ci.errors import MemoryCIError, RepositoryError
 from memory_ci.gitrepo.blobs import list_worktree
-from memory_ci.lifecycle.episodes import combine
+from memory_ci.lifecycle.episodes import apply_amendments
 from memory_ci.memory.episodes import (
     find_episode_findings,
     list_episode_files,
@@ -303,4 +303,7 @@ def test_later_learnings_change_no_episode_file(shop: Project) -> None:
     give(shop, "undone", ref="pr:128")
     assert path.read_bytes() == before
     assert load_episodes(shop.workspace, None).records[-1] == make_episode(action=Action(pr=128))
-    assert combine(load_episodes(shop.workspace, None).records)[0].feedback[0].kind == "undone"
+    assert (
+        apply_amendments(load_episodes(shop.workspace, None).records)[0].feedback[0].kind
+        == "undone"
+    )

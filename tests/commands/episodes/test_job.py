@@ -259,12 +259,12 @@ def test_a_merged_pre_mortem_is_compared_with_the_outcome(project: Project, mode
     text = premortem(project, "Paint the bikeshed.", dry_run=True).text
     merge_files(project, 140, {"jobs/one/.premortem.md": text})
     model.plan(project)
-    (request,) = [request for request in model.asked if request.change == "#140"]
+    (request,) = [request for request in model.requests if request.change == "#140"]
     assert request.texts("premortem") == [text]
     merge_files(project, 141, {"other.txt": "x"})
     model.plan(project)
-    assert model.asked[-1].change == "#141"
-    assert model.asked[-1].texts("premortem") == []
+    assert model.requests[-1].change == "#141"
+    assert model.requests[-1].texts("premortem") == []
 
 
 def read_by(path: str, text: str) -> list[tuple[str, str]]:
@@ -344,7 +344,7 @@ def test_of_a_log_only_the_lines_that_are_new_arrive(project: Project, model: St
     merge_files(project, 141, {".assumptions.jsonl": both + "broken {\n[1]\n{}\n"})
     project.at(project.clock.now + timedelta(minutes=1))
     model.plan(project)
-    results_by_name = {request.change: request.texts("assumption") for request in model.asked}
+    results_by_name = {request.change: request.texts("assumption") for request in model.requests}
     assert results_by_name["#140"] == ["It answers at once."]
     assert results_by_name["#141"] == ["Nobody retries elsewhere.\nwe looked"]
 
@@ -357,7 +357,7 @@ def test_a_line_of_a_log_ends_only_with_a_line_feed(
     line = json.dumps({"intervention": said_text}, ensure_ascii=False)
     merge_files(project, 140, {".interventions.jsonl": f"{line}\n"})
     model.plan(project)
-    (request,) = [request for request in model.asked if request.change == "#140"]
+    (request,) = [request for request in model.requests if request.change == "#140"]
     assert request.texts("intervention") == [said_text]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memory_ci.memory.agents_block import MAX_ENTRIES, export
+from memory_ci.memory.agents_block import MAX_ENTRIES, export_block
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
@@ -37,7 +37,7 @@ def test_a_rule_has_its_line_whatever_else_is_used_more(project: Project) -> Non
     entries = [make_entry(n, reinforcement_count=50) for n in range(1, MAX_ENTRIES + 5)]
     memory = "\n".join(map(format_entry, entries))
     project.commit("Remember", {"MEMORY.md": memory, "institutional.md": format_entry(norm)})
-    first, *_ = export(project.workspace, None).lines[2:]
+    first, *_ = export_block(project.workspace, None).lines[2:]
     assert first == f"- Before you push: {RULE}. [{norm.id[:8]}]"
 
 
@@ -56,4 +56,6 @@ def test_a_rule_has_its_line_whatever_else_is_used_more(project: Project) -> Non
 def test_a_line_begins_with_its_moment(project: Project, when: str, beginning: str) -> None:
     rule = make_entry(1, title=RULE, body="", when=when)
     project.commit("Agree", {"institutional.md": format_entry(rule)})
-    assert export(project.workspace, None).lines[2:] == (f"- {beginning}{RULE}. [{rule.id[:8]}]",)
+    assert export_block(project.workspace, None).lines[2:] == (
+        f"- {beginning}{RULE}. [{rule.id[:8]}]",
+    )

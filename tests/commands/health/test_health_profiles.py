@@ -10,7 +10,7 @@ import pytest
 from tests.commands.health.measured_projects import measure, metric, put
 from tests.make import make_entry
 from tests.project import Project, copy_project
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_the_crewship_profile_measures_age_and_links_without_vectors(project: Pr
     assert health.is_partial
 
 
-def embed(request: Asked) -> Answer:
+def embed(request: HttpRequest) -> Answer:
     """Return vectors of two dimensions: texts about a charge, and other texts."""
     texts = [text.casefold() for text in json.loads(request.body)["input"]]
     return json_answer(

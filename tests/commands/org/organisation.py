@@ -18,7 +18,7 @@ from memory_ci.records.entry import Entry
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.repos import RepoBuilder, make_repo
-from tests.servers import Answer, Asked, json_answer
+from tests.servers import Answer, HttpRequest, json_answer
 
 NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
 
@@ -111,7 +111,7 @@ class GitHubListing:
             "default_branch": "main",
         }
 
-    def __call__(self, request: Asked) -> Answer:
+    def __call__(self, request: HttpRequest) -> Answer:
         if self.is_down:
             return json_answer({"message": "no"}, 500)
         if request.path == "/orgs/acme/repos":

@@ -29,7 +29,7 @@ from memory_ci.sessions.session_note import note_served
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
-from tests.servers import Answer, Asked, by_path, serve
+from tests.servers import Answer, HttpRequest, by_path, serve
 
 TASK = "retry a charge at the gateway after a timeout"
 
@@ -250,7 +250,7 @@ def test_a_file_is_fetched_once_by_its_digest(index: Path, tmp_path: Path) -> No
     digest = hashlib.sha256(data).hexdigest()
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "MEMORY_CI_ORG_TOKEN": "t0ken"}
 
-    def moved(request: Asked) -> Answer:
+    def moved(request: HttpRequest) -> Answer:
         return Answer(302, b"", {"location": "/files/internal.db"})
 
     with serve(
@@ -260,7 +260,7 @@ def test_a_file_is_fetched_once_by_its_digest(index: Path, tmp_path: Path) -> No
         place = find_index(address, environ)
         assert find_index(address, environ) == place
     assert server.paths() == ["/latest/internal.db", "/files/internal.db"]
-    assert server.asked[0].headers["authorization"] == "Bearer t0ken"
+    assert server.requests[0].headers["authorization"] == "Bearer t0ken"
     with closing(open_engine(place)) as engine:
         assert list(engine.heads()) == ["f#pay"]
 
@@ -272,7 +272,7 @@ def test_a_file_of_another_digest_is_not_kept(tmp_path: Path) -> None:
             with pytest.raises(EngineError) as caught:
                 find_index(f"{server.url}/internal.db#sha256={'0' * 64}", environ)
             assert caught.value.slug == "org-digest"
-    assert len(server.asked) == 1, "for ten minutes nobody waits for it again"
+    assert len(server.requests) == 1, "for ten minutes nobody waits for it again"
     assert list(tmp_path.rglob("*.db")) == []
 
 

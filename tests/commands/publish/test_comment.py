@@ -16,7 +16,7 @@ from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import NOW, Project
 from tests.remote import GitHubDouble, make_remote
-from tests.servers import Asked, Server, json_answer, serve
+from tests.servers import HttpRequest, Server, json_answer, serve
 
 TITLE = "Ask @ada, see https://evil.example and <b>#12</b>"
 
@@ -75,7 +75,7 @@ def test_a_request_that_edits_cited_code_has_one_comment_that_is_kept_up_to_date
     edit(project, "one()")
     verify(project, request_of, double, server)
     assert [each_comment["body"] for each_comment in double.comments] == [NO_LONGER_CITED_COMMENT]
-    assert [request.method for request in server.asked].count("POST") == 1
+    assert [request.method for request in server.requests].count("POST") == 1
 
 
 def test_text_of_an_entry_makes_no_link_mention_or_markup(
@@ -140,7 +140,7 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
     ]
     edit(project, "other()")
 
-    def answer(request: Asked) -> object:
+    def answer(request: HttpRequest) -> object:
         if request.path == "/user":
             return json_answer({"id": 9})
         return json_answer(notes if request.method == "GET" else {"id": 2, **request.json})
@@ -150,7 +150,7 @@ def test_on_gitlab_the_note_is_ours_by_who_asks(project: Project, request_of: Ci
         environ = {"GITLAB_TOKEN": token, "CI_PROJECT_ID": "3", "CI_API_V4_URL": running.url}
         run = run_ci(project.workspace, request_of, CiOptions(), now=NOW, environ=environ)
     assert run.remarks == ("the comment on the request is up to date",)
-    (written,) = [request for request in running.asked if request.method != "GET"]
+    (written,) = [request for request in running.requests if request.method != "GET"]
     assert (written.method, written.path) == ("PUT", "/projects/3/merge_requests/7/notes/2")
 
 

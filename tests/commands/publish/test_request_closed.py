@@ -10,7 +10,7 @@ from memory_ci.commands.publish.answered_text import parse_keys
 from memory_ci.errors import EngineError
 from tests.commands.publish.requests_at_work import decline, do_more_work
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 
 @pytest.mark.parametrize("is_branch_kept", [True, False])
@@ -80,7 +80,7 @@ def test_a_request_is_closed_with_a_comment_before_its_branch_is_deleted(
     remote.git("update-ref", "refs/heads/main", tip)
     written: list[set[str]] = []
 
-    def answer(request: Asked) -> Answer:
+    def answer(request: HttpRequest) -> Answer:
         written.extend([remote.branches()] if request.method == "PATCH" else [])
         is_down = request.method == "PATCH" and len(written) == 1
         return json_answer({"message": "Server Error"}, 502) if is_down else forge(request)

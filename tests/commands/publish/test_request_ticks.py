@@ -126,8 +126,8 @@ def test_the_forge_is_asked_once_for_the_request(
     forge: GitHubDouble, publish: Publisher, server: Server
 ) -> None:
     publish("pr")
-    server.asked.clear()
+    server.requests.clear()
     publish("pr")
-    requests = [(request.method, request.path.rpartition("/")[2]) for request in server.asked]
+    requests = [(request.method, request.path.rpartition("/")[2]) for request in server.requests]
     review = ("GET", "reviews")  # before the run is planned, and before its branch moves
     assert requests == [("GET", "pulls"), ("GET", "comments"), review, review, ("PATCH", "1")]

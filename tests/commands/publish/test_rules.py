@@ -85,16 +85,16 @@ class Case:
 
 def required_checks(case: Case) -> None:
     words = 'Required status check \\"test\\" is expected.'
-    case.remote.judge(GH013.format(words=words))
+    case.remote.run_before_receive(GH013.format(words=words))
     case.lands_by_request(words.replace("\\", ""))
 
 
 def required_reviews(case: Case) -> None:
     words = "At least 1 approving review is required by reviewers with write access."
-    case.remote.judge(GH013.format(words=words))
+    case.remote.run_before_receive(GH013.format(words=words))
     case.configure("reviewers: [ann, acme/platform]")
     case.lands_by_request(words)
-    assert case.forge.asked == [
+    assert case.forge.requests == [
         ("requested_reviewers", {"reviewers": ["ann"], "team_reviewers": ["platform"]})
     ]
 
@@ -105,7 +105,7 @@ def stale_dismissal(case: Case) -> None:
     case.remote.refuse(f"refs/heads/{UPDATE}", "this push would dismiss the approval")
     case.work()
     assert "is approved" in case.publish("pr").reason
-    case.remote.judge("true")
+    case.remote.run_before_receive("true")
     case.merge()
     case.forge.reviews.clear()
     assert case.publish("pr").url == case.forge.pulls[1]["html_url"]
@@ -113,7 +113,7 @@ def stale_dismissal(case: Case) -> None:
 
 def code_owners(case: Case) -> None:
     words = "Waiting on code owner review from acme/billing."
-    case.remote.judge(GH013.format(words=words))
+    case.remote.run_before_receive(GH013.format(words=words))
     project = case.publish.project
     project.commit(
         "Owners", {".github/CODEOWNERS": "/billing/ @acme/billing\n", "billing/bill.py": "one\n"}
@@ -124,7 +124,7 @@ def code_owners(case: Case) -> None:
 
 def linear_history(case: Case) -> None:
     words = "This branch must not contain merge commits."
-    case.remote.judge(
+    case.remote.run_before_receive(
         EACH.format(check='test -z "$(git rev-list --merges $new --not --all)"', words=words)
     )
     case.lands_by_push()
@@ -137,7 +137,9 @@ def signed_commits(case: Case) -> None:
     signers.write_text(f"memory@acme.example {key.with_suffix('.pub').read_text()}")
     case.remote.git("config", "gpg.ssh.allowedSignersFile", str(signers))
     words = "Commits must have verified signatures."
-    case.remote.judge(EACH.format(check="git verify-commit $sha 2>/dev/null", words=words))
+    case.remote.run_before_receive(
+        EACH.format(check="git verify-commit $sha 2>/dev/null", words=words)
+    )
     case.is_refused("publish.sign: true")
     for name, value in {"gpg.format": "ssh", "user.signingkey": str(key)}.items():
         case.publish.project.git("config", name, value)
@@ -148,7 +150,7 @@ def signed_commits(case: Case) -> None:
 def sign_off(case: Case) -> None:
     words = "Commit message must contain a DCO signoff"
     check = 'git log -1 --format=%B $sha | grep -q "^Signed-off-by: $(git log -1 --format="%an <%ae>" $sha)\\$"'
-    case.remote.judge(EACH.format(check=check, words=words))
+    case.remote.run_before_receive(EACH.format(check=check, words=words))
     case.is_refused("publish.signoff: true")
     case.configure("signoff: true")
     case.lands_by_push()
@@ -158,7 +160,7 @@ def sign_off(case: Case) -> None:
 def email_pattern(case: Case) -> None:
     words = "GitLab: Committer's e-mail 'x' does not follow the pattern '@acme.example'"
     check = 'git log -1 --format="%ce %ae" $sha | grep -q "@acme.example .*@acme.example"'
-    case.remote.judge(EACH.format(check=check, words=words))
+    case.remote.run_before_receive(EACH.format(check=check, words=words))
     case.is_refused("publish.author")
     case.configure("author: 'Memory <memory@acme.example>'")
     case.lands_by_push()
@@ -166,10 +168,10 @@ def email_pattern(case: Case) -> None:
 
 def merge_queue(case: Case) -> None:
     words = "Changes must be made through the merge queue"
-    case.remote.judge(GH013.format(words=words))
+    case.remote.run_before_receive(GH013.format(words=words))
     case.configure("auto_merge: squash")
     case.lands_by_request(words)
-    (what, asked), *_ = case.forge.asked
+    (what, asked), *_ = case.forge.requests
     assert (what, asked["variables"]["input"]["mergeMethod"]) == ("auto-merge", "SQUASH")
     assert (
         github_job({"GITHUB_EVENT_NAME": "merge_group"}, b'{"merge_group": {"base_sha": "1"}}').kind
@@ -179,7 +181,7 @@ def merge_queue(case: Case) -> None:
 
 def path_filters(case: Case) -> None:
     """A required check that a path filter skips is reported only for a skipped job, never for `[skip ci]`."""
-    case.remote.judge(
+    case.remote.run_before_receive(
         EACH.format(
             check='! git log -1 --format=%B $sha | grep -q "skip ci"', words="no check reported"
         )
@@ -201,7 +203,7 @@ def no_bot_requests(case: Case) -> None:
 
 
 def protected_tags(case: Case) -> None:
-    case.remote.judge(
+    case.remote.run_before_receive(
         'case "$ref" in refs/tags/*) echo "You are not allowed to create this protected tag"; exit 1;; esac'
     )
     case.lands_by_push()
@@ -309,7 +311,7 @@ def test_a_refused_action_on_a_request_is_reported_and_the_request_stays(
     assert "Resource not accessible by integration" in published.reason
     case.work()
     case.publish("pr")
-    assert [what for what, _ in case.forge.asked] == ["labels", "auto-merge", "auto-merge"], (
+    assert [what for what, _ in case.forge.requests] == ["labels", "auto-merge", "auto-merge"], (
         "labels are the reviewers'"
     )
 

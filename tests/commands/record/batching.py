@@ -90,13 +90,15 @@ class Batching:
     def sent(self) -> list[list[Result]]:
         """Return the requests of each batch."""
         return [
-            list(request.body["requests"]) for request in self.model.asked if request.path == SUBMIT
+            list(request.body["requests"])
+            for request in self.model.requests
+            if request.path == SUBMIT
         ]
 
     @property
     def live(self) -> list[str]:
         """Return the changes that were sent outside of a batch."""
-        return [change_of(request.body) for request in self.model.asked if request.path == LIVE]
+        return [change_of(request.body) for request in self.model.requests if request.path == LIVE]
 
     def begin(self, **options: Any) -> Backfill:
         return Backfill(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memory_ci.lifecycle.episodes import combine, list_feedback
+from memory_ci.lifecycle.episodes import apply_amendments, list_feedback
 from memory_ci.lifecycle.utility import compute_utilities
 from memory_ci.memory.episodes import load_episodes
 from memory_ci.records.episode import Episode
@@ -14,7 +14,8 @@ GIVEN = f"Memory-Retrieved: {make_id(1)}, {make_id(2)}\nMemory-Used: {make_id(1)
 
 def episodes(project: Project) -> dict[str, Episode]:
     return {
-        episode.id: episode for episode in combine(load_episodes(project.workspace, "HEAD").records)
+        episode.id: episode
+        for episode in apply_amendments(load_episodes(project.workspace, "HEAD").records)
     }
 
 

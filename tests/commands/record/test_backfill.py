@@ -86,10 +86,10 @@ def test_a_run_after_that_asks_nothing_and_changes_nothing(project: Project) -> 
         batching.plan()
         batching.end()
         batching.collect()
-        after, asked = project.sha(), len(batching.model.asked)
+        after, asked = project.sha(), len(batching.model.requests)
         assert not batching.path.exists()
         batching.collect()
-        assert (project.sha(), len(batching.model.asked)) == (after, asked)
+        assert (project.sha(), len(batching.model.requests)) == (after, asked)
 
 
 def test_sent_batches_are_kept_if_the_plan_was_not_applied(project: Project) -> None:
@@ -118,7 +118,7 @@ def test_a_crash_between_two_batches_sends_the_second_only(
             ["#203"],
             ["#203"],
         ]
-        lost = batching.model.asked.pop(1)
+        lost = batching.model.requests.pop(1)
         assert lost.path == "/v1/messages/batches"
         batching.end()
         batching.collect()
@@ -236,7 +236,7 @@ def test_a_dry_run_shows_the_cost_and_sends_nothing(project: Project) -> None:
     assert cost == pytest.approx((tokens * 1.25 * 0.1 + 3 * 8000 * 0.5) / 2e6), (
         "the price of a batch is half"
     )
-    assert batching.model.asked == []
+    assert batching.model.requests == []
     assert not batching.path.exists()
     assert str(pending).startswith("Would submit 3 requests (batches: 1), about")
     assert str(pending).endswith(f"at most {math.ceil(cost * 10_000) / 10_000:.4f} USD.")
@@ -277,7 +277,9 @@ def test_a_backfill_that_could_cost_too_much_sends_nothing(
     with serve_batches(project) as batching:
         with pytest.raises(EngineError) as caught:
             batching.plan(since=since)
-        assert batching.model.asked == [], "each of the three batches alone would keep to the limit"
+        assert batching.model.requests == [], (
+            "each of the three batches alone would keep to the limit"
+        )
     assert caught.value.slug == "cost-limit"
     assert not batching.path.exists()
 
@@ -291,7 +293,7 @@ def test_a_note_that_cannot_be_read_is_named_and_left(project: Project, text: st
             batching.plan()
     assert caught.value.slug == "bad-batch-state"
     assert str(batching.path) in caught.value.message
-    assert (batching.path.read_bytes(), batching.model.asked) == (text.encode("latin-1"), [])
+    assert (batching.path.read_bytes(), batching.model.requests) == (text.encode("latin-1"), [])
 
 
 def test_the_note_of_another_repository_is_refused(project: Project) -> None:
@@ -325,7 +327,7 @@ def test_an_engine_without_batches_is_refused(
     with serve_batches(project) as batching:
         with pytest.raises(UsageError) as caught:
             batching.plan(**options)
-        assert (caught.value.slug, batching.model.asked) == ("no-batches", [])
+        assert (caught.value.slug, batching.model.requests) == ("no-batches", [])
     assert "name another engine" in caught.value.hint
 
 

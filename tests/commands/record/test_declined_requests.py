@@ -26,7 +26,7 @@ from memory_ci.records.history import PullRequest
 from memory_ci.records.plan import Plan
 from tests.forge.make import TOKEN, make_pull, make_user
 from tests.project import NOW, TODAY, Project
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 from tests.standin import StandIn, make_learning
 
 REASON = "Rejected: retrying in each caller, because only the client knows the idempotency key."
@@ -56,7 +56,7 @@ class Forge:
         self.status = 200
         self.paths: list[str] = []
 
-    def __call__(self, request: Asked) -> Answer:
+    def __call__(self, request: HttpRequest) -> Answer:
         self.paths.append(request.path)
         root = "/repos/acme/shop"
         if request.path == f"{root}/pulls":
@@ -227,7 +227,7 @@ class Heap(Forge):
             ::-1
         ]
 
-    def __call__(self, request: Asked) -> Answer:
+    def __call__(self, request: HttpRequest) -> Answer:
         if request.path == "/repos/acme/shop/pulls":
             self.paths.append(request.path)
             return json_answer(self.pulls)

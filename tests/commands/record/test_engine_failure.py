@@ -165,19 +165,19 @@ def test_an_answered_request_is_not_paid_for_again(five: Project) -> None:
         plan_with(five, double.url)
     with serve_model(answer_with(1), answer_with(2), answer_with(3)) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == 3
+    assert len(double.requests) == 3
     assert (plan.engine.answers, plan.engine.tries, plan.counts.merged_changes) == (5, 3, 5)
 
 
 def test_an_answer_of_one_engine_is_not_used_for_another(five: Project, model: StandIn) -> None:
     pytest.importorskip("anthropic")
     model.plan(five)
-    call_count = len(model.asked)
+    call_count = len(model.requests)
     model.plan(five)
-    assert len(model.asked) == 2 * call_count, "a program may have been mended meanwhile"
+    assert len(model.requests) == 2 * call_count, "a program may have been mended meanwhile"
     with serve_model(*[NOTHING] * call_count) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == call_count
+    assert len(double.requests) == call_count
     assert {judged_entry.candidate.engine for judged_entry in plan.judged} == {"rules"}
 
 
@@ -229,7 +229,7 @@ def test_the_limit_of_cost_stops_a_run_as_a_failure_does(five: Project) -> None:
     five.commit("Go on")
     with serve_model(NOTHING, answer_with(0), answer_with(1)) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == 2
+    assert len(double.requests) == 2
     assert plan.engine.failure.endswith("[cost-limit]")
     assert plan.counts.merged_changes == 2
     assert plan.engine.cost_usd == pytest.approx(0.45128)
@@ -260,7 +260,7 @@ def test_the_monthly_limit_counts_the_costs_in_commits_of_earlier_runs(five: Pro
     )
     with serve_model() as double:
         again = plan_with(five, double.url)
-    assert double.asked == [], "what is left of the month pays for no call"
+    assert double.requests == [], "what is left of the month pays for no call"
     assert again.engine.failure.endswith("[cost-limit]")
     next_month = plan_with(five, double.url, today=TODAY.replace(month=12))
     assert not next_month.engine.failure.endswith("[cost-limit]")
@@ -271,7 +271,7 @@ def test_a_key_that_is_refused_leaves_everything_for_the_next_run(five: Project)
     tip = five.sha()
     with serve_model(make_error(401, "authentication_error", "invalid x-api-key")) as double:
         plan = plan_with(five, double.url)
-    assert len(double.asked) == 1
+    assert len(double.requests) == 1
     assert (plan.until, plan.steps) == (None, ())
     assert plan.engine.failure.endswith("[engine-unauthorised]")
     assert KEY not in plan.engine.failure
@@ -288,12 +288,12 @@ def test_the_newest_change_does_not_choose_who_reads_the_evidence(
     plan = plan_record(
         five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
     )
-    assert (plan.engine.name, model.asked) == ("rules", [])
+    assert (plan.engine.name, model.requests) == ("rules", [])
     five.commit("Go on")
     plan = plan_record(
         five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
     )
-    assert (plan.engine.name, len(model.asked)) == ("command", 5)
+    assert (plan.engine.name, len(model.requests)) == ("command", 5)
 
 
 def test_settings_that_could_not_be_read_can_be_mended_at_once(five: Project) -> None:
@@ -309,12 +309,11 @@ def test_a_merge_that_edits_the_settings_does_not_choose_either(
     five.branch("eve")
     five.commit("Choose", {".memory-ci.yaml": "engine:\n  name: command\n"})
     five.commit("Go on", {"x.txt": "x"})
-    five.checkout("main")
-    five.merge("eve", message="Merge pull request #206 from eve/eve\n\nWork")
+    five.merge_back("eve", message="Merge pull request #206 from eve/eve\n\nWork")
     plan = plan_record(
         five.workspace, RecordOptions(), TODAY, lambda done, total: None, model.environ
     )
-    assert (plan.engine.name, model.asked) == ("rules", [])
+    assert (plan.engine.name, model.requests) == ("rules", [])
 
 
 def test_the_run_ends_at_a_change_whose_author_the_forge_cannot_name(project: Project) -> None:

@@ -195,8 +195,9 @@ def test_an_unsafe_file_name_is_left_out_of_the_episode(
     name = path if len(path) < 250 else "p/" + "/".join(["long" * 20] * 5) + ".py"
     recorded_project.branch("evil")
     recorded_project.commit("Add a file", {name: "x\n", "src/fine.py": "x\n"})
-    recorded_project.checkout("main")
-    recorded_project.merge("evil", message="Merge pull request #150 from eve/evil\n\nAdd a file")
+    recorded_project.merge_back(
+        "evil", message="Merge pull request #150 from eve/evil\n\nAdd a file"
+    )
     recorded_project.record()
     assert episodes(recorded_project)["pr-150"].action.files == ("src/fine.py",)
     assert recorded_project.check().is_ok

@@ -22,7 +22,7 @@ from tests.forge.make import (
 )
 from tests.make import make_id
 from tests.project import NOW, TODAY, Project
-from tests.servers import Answer, Asked, json_answer, serve
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
 # -- what the forge knows
 
@@ -52,7 +52,7 @@ class Forge:
         )
         self.parts |= {(number, name): items for name, items in parts.items()}
 
-    def __call__(self, request: Asked) -> Answer:
+    def __call__(self, request: HttpRequest) -> Answer:
         _, *path = request.path.removeprefix("/repos/acme/shop").split("/")
         match path:
             case ["pulls"]:

@@ -220,7 +220,7 @@ def test_batches_are_sent_as_priced_and_collected_in_one_run(
         assert "Committed on main" in run("learn", "--since", "5y").stdout
         assert len(runs) == 2
         fetched = [
-            request.path for request in batching.model.asked if request.path.endswith("/results")
+            request.path for request in batching.model.requests if request.path.endswith("/results")
         ]
         assert len(fetched) == 1
 

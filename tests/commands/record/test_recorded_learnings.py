@@ -60,8 +60,7 @@ def test_a_used_entry_is_reinforced_once_per_merged_change(project: Project) -> 
     project.branch("more")
     for step in ("a", "b"):
         project.commit(f"Do {step}\n\nMemory-Used: {make_id(1)}\n", {f"{step}.txt": step})
-    project.checkout("main")
-    project.merge("more", message="Merge pull request #129 from ada/more\n\nMore")
+    project.merge_back("more", message="Merge pull request #129 from ada/more\n\nMore")
     start = project.sha()
     project.record()
     assert project.subjects(start) == ["memory: reinforce 1 entry for #129, note 1 episode"]
@@ -101,8 +100,7 @@ def test_a_cherry_picked_commit_does_not_add_its_learning_again(project: Project
     project.branch("release", "HEAD~2")
     project.commit("Other", {"other.txt": "x"})
     project.git("cherry-pick", "--allow-empty", "--keep-redundant-commits", work)
-    project.checkout("main")
-    project.merge("release", message="Merge pull request #141 from ada/release\n\nRelease")
+    project.merge_back("release", message="Merge pull request #141 from ada/release\n\nRelease")
     start = project.sha()
     project.record()
     assert project.subjects(start) == [], "a release teaches nothing"

@@ -28,13 +28,13 @@ class Phraser:
     """A model that answers only about requests."""
 
     def __init__(self, word: Callable[[str], str]) -> None:
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
         self._word = word
 
     def extract(self, request: Request) -> EngineReply:
         learnings: list[dict[str, object]] = []
         if request.task == "requests":
-            self.asked.append(request)
+            self.requests.append(request)
             (piece,) = request.evidence
             title = self._word(piece.text)
             if title:
@@ -70,7 +70,7 @@ def list_titles(plan: Plan) -> list[str]:
 def test_a_model_words_the_request(asking_project: Project) -> None:
     plan, phraser = run(asking_project, lambda text: TITLE)
     assert list_titles(plan) == [TITLE]
-    assert len(phraser.asked) == 1
+    assert len(phraser.requests) == 1
 
 
 def test_a_model_is_shown_the_first_wordings_so_that_its_answer_stays(
@@ -79,7 +79,7 @@ def test_a_model_is_shown_the_first_wordings_so_that_its_answer_stays(
     _, first = run(asking_project, lambda text: TITLE)
     keep_asking(asking_project, tmp_path, "Open a draft PR again, please.", first=9)
     _, second = run(asking_project, lambda text: TITLE)
-    assert [item.evidence for item in first.asked] == [item.evidence for item in second.asked]
+    assert [item.evidence for item in first.requests] == [item.evidence for item in second.requests]
 
 
 def test_a_request_that_the_model_calls_current_work_is_not_proposed(

@@ -27,11 +27,11 @@ class Reader:
     """A model that returns the reason of each change as a learning, and groups learnings as configured."""
 
     def __init__(self, group: Callable[[Request], list[str]]) -> None:
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
         self._group = group
 
     def extract(self, request: Request) -> EngineReply:
-        self.asked.append(request)
+        self.requests.append(request)
         if request.task == "consolidation":
             quoted = self._group(request)
             texts = {piece.id: piece.text.partition("\n")[0] for piece in request.evidence}
@@ -85,7 +85,7 @@ def shop(project: Project) -> Project:
 def test_a_learning_of_two_changes_is_one_entry_with_both_sources(shop: Project) -> None:
     reader = Reader(lambda request: [piece.id for piece in request.evidence])
     plan = run(shop, reader)
-    assert [request.task for request in reader.asked].count("consolidation") == 1
+    assert [request.task for request in reader.requests].count("consolidation") == 1
     (entry,) = [entry for entry in shop.entries() if entry.title in (FIRST, SECOND)]
     assert (entry.mention_count, plan.problems) == (2, ())
     assert "said in 2 changes" in render_context(shop.retrieve("push a branch after taking main"))
@@ -97,7 +97,7 @@ def test_a_later_window_shows_earlier_entries_of_the_run(shop: Project) -> None:
     run(shop, reader)
     (window,) = [
         each_request
-        for each_request in reader.asked
+        for each_request in reader.requests
         if each_request.change == "#701" and each_request.task == "learnings"
     ]
     assert FIRST in {known.title for known in window.existing}

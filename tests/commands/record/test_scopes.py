@@ -19,7 +19,14 @@ from memory_ci.memory.apply import apply_plan
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.entry import EntryType
 from memory_ci.store.edits import format_entry
-from tests.agents_at_work import SESSION, WORDS, keep_session, make_session, merge_branch, refusing
+from tests.agents_at_work import (
+    SESSION,
+    WORDS,
+    keep_session,
+    make_refusal,
+    make_session,
+    merge_branch,
+)
 from tests.forge.make import make_pull, make_review
 from tests.make import make_entry
 from tests.project import NOW, TODAY, Project
@@ -42,7 +49,7 @@ def model(tmp_path: Path) -> StandIn:
 
 
 def with_session(project: Project, folder: Path) -> None:
-    data = make_session(WORDS, *refusing(REFUSAL), at=project.clock.now)
+    data = make_session(WORDS, *make_refusal(REFUSAL), at=project.clock.now)
     key = keep_session(project, folder, data)
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {key}")
 
@@ -51,8 +58,7 @@ def with_file(path: str, text: str) -> Callable[[Project, Path], None]:
     def merge(project: Project, folder: Path) -> None:
         project.branch("work")
         project.commit(PLAIN, {path: text, "src/worker.py": "x\n"})
-        project.checkout("main")
-        project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
+        project.merge_back("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
 
     return merge
 
@@ -164,7 +170,7 @@ def test_the_quoted_evidence_decides_scope_and_file_of_a_learning(
     title = case.words.rstrip(".")
     model.will_find(make_learning(case.words, title, kind=case.kind, reach=case.reach))
     plan = model.record(project)
-    (request,) = [request for request in model.asked if request.change == "#140"]
+    (request,) = [request for request in model.requests if request.change == "#140"]
     assert case.reach in request.reaches
     assert any(case.words in text for text in request.texts(case.piece))
     (judged,) = by_model(plan)
@@ -200,7 +206,7 @@ def test_a_model_is_sent_the_outcome_of_an_assumption(
     model.plan(project)
     (piece,) = [
         piece
-        for request in model.asked
+        for request in model.requests
         for piece in request.pieces
         if piece["kind"] == "assumption"
     ]
@@ -212,10 +218,9 @@ def test_a_change_without_a_place_of_its_own_is_not_asked_about_one(
 ) -> None:
     project.branch("work")
     project.commit(PLAIN, {"src/worker.py": "x\n", "docs/worker.md": "x\n"})
-    project.checkout("main")
-    project.merge("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
+    project.merge_back("work", message=f"Merge pull request #140 from ada/work\n\n{PLAIN}")
     model.plan(project)
-    assert {request.change: request.reaches for request in model.asked}["#140"] == (
+    assert {request.change: request.reaches for request in model.requests}["#140"] == (
         "project",
         "everyone",
     )
@@ -232,7 +237,7 @@ def test_two_sessions_are_no_job_of_one(project: Project, tmp_path: Path, model:
     ]
     merge_branch(project, "work", 140, f"{PLAIN}\n\nMemory-Session: {', '.join(keys)}")
     model.plan(project)
-    (reaches,) = [request.reaches for request in model.asked if request.change == "#140"]
+    (reaches,) = [request.reaches for request in model.requests if request.change == "#140"]
     assert "session" not in reaches
 
 

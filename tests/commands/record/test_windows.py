@@ -13,7 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_ci.commands.record.gatherer import sort_events
-from tests.agents_at_work import WORDS, keep_session, make_session, merge_branch, put_tree, refusing
+from tests.agents_at_work import (
+    WORDS,
+    keep_session,
+    make_refusal,
+    make_session,
+    merge_branch,
+    put_tree,
+)
 from tests.evidence.make import AT, make_event
 from tests.make import examples
 from tests.project import Project
@@ -104,7 +111,11 @@ def test_words_and_commands_of_the_agent_are_shown_but_are_no_evidence(
     question = "Shall I always rebase before I push the branch?"
     agent = make_agent({"type": "text", "text": question}, number=40)
     said_session = make_session(
-        WORDS, agent, "no, not while it is in review", *refusing("use pnpm"), at=project.clock.now
+        WORDS,
+        agent,
+        "no, not while it is in review",
+        *make_refusal("use pnpm"),
+        at=project.clock.now,
     )
     key = keep_session(project, tmp_path, said_session)
     merge_branch(project, "charge", 140, f"Ask the gateway first\n\nMemory-Session: {key}")
@@ -127,8 +138,7 @@ def test_hunks_of_the_files_that_a_person_spoke_about_are_shown(
     project.branch("limit")
     files = {"src/retry.py": "tries = 3\nmail = 'ada@example.com'\n", "src/other.py": "one = 2\n"}
     project.commit(f"Raise the limit\n\nMemory-Session: {key}", files)
-    project.checkout("main")
-    project.merge("limit", message="Merge pull request #140 from ada/limit\n\nRaise the limit")
+    project.merge_back("limit", message="Merge pull request #140 from ada/limit\n\nRaise the limit")
     changed = window(model, project)["changed"]
     assert (
         changed == "src/retry.py\n@@ -1 +1,2 @@\n-tries = 1\n+tries = 3\n+mail = '[redacted:email]'"

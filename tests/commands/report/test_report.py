@@ -15,7 +15,7 @@ from memory_ci.memory.episodes import save_episode_record
 from memory_ci.records.episode import Action, Episode, Feedback, ServedEntry, Situation
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
-from tests.project import NOW, WORDS_ALONE, Project, copy_project, make_project
+from tests.project import NOW, WITHOUT_EMBEDDER, Project, copy_project, make_project
 from tests.repos import make_repo
 
 
@@ -88,7 +88,7 @@ def test_weeks_before_the_history_begins_are_not_drawn(shop: Project, tmp_path: 
     older = make_entry(30, title="Brought along", occurred_at=date(2025, 12, 10))
     text = project.show("HEAD", "MEMORY.md") + format_entry(older)
     project.commit("memory: import", {"MEMORY.md": text})
-    weeks = gather_report(project.workspace, NOW, WORDS_ALONE).weeks
+    weeks = gather_report(project.workspace, NOW, WITHOUT_EMBEDDER).weeks
     assert weeks[0].start == date(2026, 1, 5)
 
 
@@ -149,7 +149,7 @@ def test_an_explained_task_separates_hits_over_the_limit_from_weak_ones(
     project = copy_project(shop, tmp_path / "many")
     entries = [make_entry(number, title=f"Zebra stripes {number}") for number in range(20, 33)]
     project.write("MEMORY.md", "".join(map(format_entry, entries)))
-    (task, *_) = gather_report(project.workspace, NOW, WORDS_ALONE, task="zebra stripes").tasks
+    (task, *_) = gather_report(project.workspace, NOW, WITHOUT_EMBEDDER, task="zebra stripes").tasks
     assert [item.state for item in task.found] == ["served"] * 10 + ["over limit"] * 3
 
 
@@ -163,7 +163,7 @@ def test_unserved_entries_are_ordered_by_score_after_novelty(shop: Project, tmp_
     ]
     project.write("MEMORY.md", "".join(map(format_entry, entries)))
     (task, *_) = gather_report(
-        project.workspace, NOW, WORDS_ALONE, task="zebra stripes colours"
+        project.workspace, NOW, WITHOUT_EMBEDDER, task="zebra stripes colours"
     ).tasks
     for state in ("over limit", "weak"):
         scores = [item.score for item in task.found if item.state == state]
@@ -178,7 +178,7 @@ def test_health_is_measured_at_releases_since_memory_began_and_else_at_the_ends_
     before = project.git("rev-list", "--max-parents=0", "HEAD")
     for name, rev in (("v0.1", before), ("v0.2", "HEAD~1"), ("v0.3", "HEAD"), ("nightly", "HEAD")):
         project.git("tag", name, rev)
-    releases = gather_report(project.workspace, NOW, WORDS_ALONE).releases
+    releases = gather_report(project.workspace, NOW, WITHOUT_EMBEDDER).releases
     assert [release.name for release in releases] == ["v0.2", "v0.3", "today"]
 
 
@@ -193,22 +193,24 @@ def test_a_repository_without_entries_or_commits_has_an_overview(
 ) -> None:
     repo = make_repo(tmp_path / "empty")
     project = Project(repo.path, repo.clock)
-    assert gather_report(project.workspace, NOW, WORDS_ALONE, task).notes == (
+    assert gather_report(project.workspace, NOW, WITHOUT_EMBEDDER, task).notes == (
         "There is no commit yet.",
     )
     project.commit("Start", {"a.py": "one\n"})
-    assert gather_report(project.workspace, NOW, WORDS_ALONE, task).entries == ()
+    assert gather_report(project.workspace, NOW, WITHOUT_EMBEDDER, task).entries == ()
 
 
 def test_a_memory_file_that_cannot_be_read_is_named(shop: Project, tmp_path: Path) -> None:
     project = copy_project(shop, tmp_path / "shop")
     project.commit("Broken", {"MEMORY.md": "---\nid: 0f6f1f0e\ntype: [broken\n---\n# Hello\n"})
-    notes = gather_report(project.workspace, NOW, WORDS_ALONE).notes
+    notes = gather_report(project.workspace, NOW, WITHOUT_EMBEDDER).notes
     assert "1 finding in MEMORY.md: `memory-ci check` names them." in notes
 
 
 def test_a_shallow_clone_names_the_missing_figures(shop: Project, tmp_path: Path) -> None:
     shop.git("clone", "--quiet", "--depth", "1", f"file://{shop.path}", str(tmp_path / "clone"))
-    overview = gather_report(Project(tmp_path / "clone", shop.clock).workspace, NOW, WORDS_ALONE)
+    overview = gather_report(
+        Project(tmp_path / "clone", shop.clock).workspace, NOW, WITHOUT_EMBEDDER
+    )
     assert overview.weeks == () or overview.notes
     assert any(note.startswith("What was merged cannot be shown: ") for note in overview.notes)

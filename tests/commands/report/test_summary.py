@@ -14,7 +14,7 @@ from memory_ci.records.episode import Episode, ServedEntry, Situation
 from memory_ci.sessions.session_note import SessionActivity, note_activity
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
-from tests.project import NOW, WORDS_ALONE, Project
+from tests.project import NOW, WITHOUT_EMBEDDER, Project
 from tests.sessions.repeated_sessions import DAY, DRAFT, keep_asking, session_id
 
 pytestmark = pytest.mark.in_project
@@ -51,7 +51,7 @@ def serve(
 
 
 def gather(project: Project) -> Overview:
-    return gather_report(project.workspace, NOW, WORDS_ALONE)
+    return gather_report(project.workspace, NOW, WITHOUT_EMBEDDER)
 
 
 def summarise(project: Project) -> Summary:

@@ -85,8 +85,7 @@ def test_the_request_that_edited_the_code_is_named_and_no_later_one_beside_it(
     edited = CLIENT.replace("is None", "is missing")
     shop.branch("strict")
     shop.commit("Be strict", {"src/client.py": edited})
-    shop.checkout("main")
-    sha = shop.merge("strict", message="Merge pull request #140 from ada/strict\n\nBe strict")
+    sha = shop.merge_back("strict", message="Merge pull request #140 from ada/strict\n\nBe strict")
     shop.commit(
         "Beside it (#141)",
         {"src/client.py": f"import os\n\n{edited}\n\ndef other():\n    close()\n"},

@@ -13,12 +13,12 @@ from memory_ci.records.retrieval import Retrieval
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
 from tests.project import TODAY, Project
-from tests.servers import Answer, Asked, Server, json_answer, serve
+from tests.servers import Answer, HttpRequest, Server, json_answer, serve
 
 MONEY = ("charge", "refund", "payment")
 
 
-def embed(request: Asked) -> Answer:
+def embed(request: HttpRequest) -> Answer:
     """Return vectors of two dimensions: texts about money, and other texts."""
     texts = [text.casefold() for text in json.loads(request.body)["input"]]
     rows = [[1.0, 0.1] if any(word in text for word in MONEY) else [0.1, 1.0] for text in texts]
@@ -92,9 +92,9 @@ def test_the_best_cosine_counts_for_the_floor(memory: Project, server: Server) -
 
 def test_embedded_texts_are_not_embedded_again(memory: Project, server: Server) -> None:
     ask(memory, {"OLLAMA_HOST": server.url})
-    before = len(server.asked)
+    before = len(server.requests)
     ask(memory, {"OLLAMA_HOST": server.url})
-    assert len(server.asked) == before + 1, "the task alone"
+    assert len(server.requests) == before + 1, "the task alone"
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_an_embedder_that_fails_leaves_the_answer_of_the_words_and_says_so(
 def test_the_past_and_a_switched_off_lane_ask_nobody(memory: Project, server: Server) -> None:
     assert ask(memory, {"OLLAMA_HOST": server.url}, at="HEAD").mode == "lexical"
     assert ask(memory, {"OLLAMA_HOST": server.url, "MEMORY_CI_EMBEDDER": "none"}).mode == "lexical"
-    assert server.asked == []
+    assert server.requests == []
 
 
 def test_a_credential_in_the_task_is_not_sent(memory: Project, server: Server) -> None:
@@ -126,5 +126,5 @@ def test_a_credential_in_the_task_is_not_sent(memory: Project, server: Server) -
     retrieve(
         memory.workspace, f"retry with {key}", RetrieveOptions(), TODAY, {"OLLAMA_HOST": server.url}
     )
-    assert server.asked
-    assert not any(key.encode() in request.body for request in server.asked)
+    assert server.requests
+    assert not any(key.encode() in request.body for request in server.requests)

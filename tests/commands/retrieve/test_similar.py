@@ -112,8 +112,7 @@ def test_the_branch_at_work_does_not_find_itself(shop: Project) -> None:
 def test_a_merge_of_git_is_called_by_its_first_commit(shop: Project) -> None:
     shop.branch("ledger")
     shop.commit("Round cents of the ledger up", {"src/ledger.py": "1\n"})
-    shop.checkout("main")
-    shop.merge("ledger")
+    shop.merge_back("ledger")
     assert (
         find(shop, "the ledger should round cents elsewhere").title
         == "Round cents of the ledger up"
@@ -124,8 +123,7 @@ def test_a_merge_of_a_whole_branch_is_no_task(shop: Project) -> None:
     shop.branch("2.0.x")
     for title in ("Round cents of the ledger up", "Something else in the ledger"):
         shop.commit(title, {f"src/{len(title)}.py": "1\n"})
-    shop.checkout("main")
-    shop.merge("2.0.x")
+    shop.merge_back("2.0.x")
     assert (
         recall_tasks(shop.workspace, "the ledger should round cents elsewhere").similar_changes
         == ()
@@ -183,8 +181,9 @@ def test_a_fix_up_makes_a_change_partial_if_it_comes_soon(
 def test_a_renamed_file_is_still_there_and_a_removed_one_is_not(shop: Project) -> None:
     shop.branch("two")
     shop.commit("Two files", {"src/a.py": "a\n" * 9, "src/b.py": "b\n" * 9})
-    shop.checkout("main")
-    shop.merge("two", message="Merge pull request #140 from ada/two\n\nRound cents of the ledger")
+    shop.merge_back(
+        "two", message="Merge pull request #140 from ada/two\n\nRound cents of the ledger"
+    )
     shop.git("mv", "src/a.py", "src/moved.py")
     shop.commit("Move", {"src/b.py": None})
     task = find(shop, "the ledger should round cents elsewhere")

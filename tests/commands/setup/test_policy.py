@@ -12,7 +12,7 @@ from memory_ci.commands.setup.policy import SOURCE_FILE, pin_policy
 from memory_ci.config import CONFIG_FILE, POLICY_FILE
 from memory_ci.errors import MemoryCIError, UsageError
 from memory_ci.memory.model import choose_model
-from memory_ci.memory.workspace import workspace_at, workspace_here
+from memory_ci.memory.workspace import configure_from_work_tree, workspace_at
 from memory_ci.records.config import Config
 from tests.project import Project
 from tests.remote import Publisher, make_remote
@@ -82,7 +82,7 @@ def test_an_engine_and_a_way_to_publish_that_are_not_allowed_are_refused(
         {CONFIG_FILE: project.show("HEAD", CONFIG_FILE) + "publish: {mode: push}\n"},
     )
     with pytest.raises(UsageError) as caught:
-        workspace_here(project.workspace.repo)
+        configure_from_work_tree(project.workspace.repo)
     assert caught.value.slug == "policy-forbids"
 
 
@@ -93,12 +93,12 @@ def test_a_changed_or_removed_copy_is_refused_and_restored(
     repo = project.workspace.repo
     project.write(POLICY_FILE, POLICY.replace("2", "200"))
     with pytest.raises(UsageError, match="is not the text that `extends` pins"):
-        workspace_here(repo)
+        configure_from_work_tree(repo)
     (project.path / POLICY_FILE).unlink()
     with pytest.raises(UsageError, match="is missing"):
-        workspace_here(repo)
+        configure_from_work_tree(repo)
     assert not pin_policy(project.path, None, {}, write=True).is_new
-    assert workspace_here(repo).config.engine.max_cost_usd == 2
+    assert configure_from_work_tree(repo).config.engine.max_cost_usd == 2
 
 
 def test_a_tag_that_moved_is_seen_and_nothing_is_written_without_being_asked(
@@ -108,9 +108,9 @@ def test_a_tag_that_moved_is_seen_and_nothing_is_written_without_being_asked(
     platform.commit("Tighter", {SOURCE_FILE: POLICY.replace("max_cost_usd: 2", "max_cost_usd: 1")})
     platform.git("tag", "--force", "v1")
     assert pin_policy(project.path, None, {}, write=False).is_new
-    assert workspace_here(project.workspace.repo).config == config
+    assert configure_from_work_tree(project.workspace.repo).config == config
     pin_policy(project.path, None, {}, write=True)
-    assert workspace_here(project.workspace.repo).config.engine.max_cost_usd == 1
+    assert configure_from_work_tree(project.workspace.repo).config.engine.max_cost_usd == 1
 
 
 def test_the_environment_can_ask_for_a_policy(
@@ -126,7 +126,7 @@ def test_the_environment_can_ask_for_a_policy(
     assert caught.value.slug == "policy-missing"
     project.git("commit", "--allow-empty", "-qm", "Go on")
     pin_policy(project.path, f"{platform.path}@v1", {}, write=True)
-    assert workspace_here(repo).config.engine.max_cost_usd_month == 20
+    assert configure_from_work_tree(repo).config.engine.max_cost_usd_month == 20
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_an_invalid_policy_is_not_pinned(
 def test_an_older_memory_ci_refuses(project: Project) -> None:
     project.write(CONFIG_FILE, 'minimum_version: "99.0"\n')
     with pytest.raises(UsageError, match=r"memory-ci 99\.0 or newer is asked for here"):
-        workspace_here(project.workspace.repo)
+        configure_from_work_tree(project.workspace.repo)
 
 
 def test_a_change_that_takes_the_policy_out_is_a_finding(

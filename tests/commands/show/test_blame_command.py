@@ -22,8 +22,7 @@ def blamed_project(project: Project, run: Run) -> Project:
     project.branch("key")
     text = f"Memory-Retrieved: {first}, {second}\nMemory-Used: {second}"
     project.commit(f"Send the key\n\n{text}", {"src/client.py": f"retry\n{KEYED}"})
-    project.checkout("main")
-    project.merge("key", message="Merge pull request #140 from ada/key\n\nSend the key")
+    project.merge_back("key", message="Merge pull request #140 from ada/key\n\nSend the key")
     assert run("record", "--engine", "rules").exit_code == 0
     return project
 

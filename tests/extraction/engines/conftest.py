@@ -1,4 +1,4 @@
-"""Fixtures of the engines' tests."""
+"""Fixtures for tests of engines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.extraction.engines.make import MADE
 
 @pytest.fixture(autouse=True)
 def close_engines() -> Iterator[None]:
-    """No engine of a test keeps a connection after it."""
+    """Close the engines of a test after it, so that no connection stays open."""
     yield
     while MADE:
         MADE.pop().close()

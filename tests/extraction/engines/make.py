@@ -1,4 +1,4 @@
-"""Makers for the engines: settings, a request, learnings as a model writes them, a clock that nobody waits for."""
+"""Functions that make engines, requests and replies, and a clock that does not wait."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ KEY = "key-of-the-test-0123456789"
 
 
 MADE: list[AnthropicEngine] = []
-"""Engines that a test made; the fixture `close_engines` closes them."""
+"""Engines that tests made; the fixture `close_engines` closes them."""
 
 
 class FakeClock:
-    """Sleeping moves it on; `slept` are the waits. Without jitter the longest wait is taken."""
+    """A clock that sleeping moves on.
+
+    Without jitter the longest wait is taken.
+
+    Attributes:
+        slept: the waits, in seconds.
+    """
 
     def __init__(self) -> None:
         self.time = 1000.0
@@ -56,7 +62,8 @@ def make_engine(
     environ: dict[str, str] | None = None,
     **settings: Any,
 ) -> AnthropicEngine:
-    found = environ if environ is not None else {"ANTHROPIC_API_KEY": KEY}
-    config, environ = EngineConfig(**settings), {"ANTHROPIC_BASE_URL": url} | found
+    """Return an engine for the Messages API at an address, with a key by default."""
+    variables = environ if environ is not None else {"ANTHROPIC_API_KEY": KEY}
+    config, environ = EngineConfig(**settings), {"ANTHROPIC_BASE_URL": url} | variables
     MADE.append(AnthropicEngine(config, environ, (clock or FakeClock()).clock, call_seconds))
     return MADE[-1]

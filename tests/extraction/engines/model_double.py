@@ -1,4 +1,4 @@
-"""A double of the Messages API on 127.0.0.1: it answers what a test says, and keeps what it was asked."""
+"""A double of the Messages API on 127.0.0.1, which gives a test's answers and keeps the requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 
 class Answer(NamedTuple):
-    """One answer. `manner`: whole; cut in the middle; a few bytes and then no more; or none."""
+    """An answer of the double.
+
+    `manner` says how it is sent: whole, cut in the middle, a few bytes and then none, or not at all.
+    """
 
     body: str
     status: int = 200
@@ -19,8 +22,8 @@ class Answer(NamedTuple):
     manner: Literal["whole", "cut", "trickle", "hang"] = "whole"
 
 
-class Asked(NamedTuple):
-    """One request as it came in."""
+class HttpRequest(NamedTuple):
+    """A request that the double received."""
 
     method: str
     path: str
@@ -29,10 +32,10 @@ class Asked(NamedTuple):
 
 
 class ModelDouble:
-    """Answers in the order given; the last one again and again. An answer of `paths` goes to that path alone."""
+    """Gives its answers in order and then repeats the last; an answer of `paths` is for that path only."""
 
     def __init__(self, answers: tuple[Answer, ...], paths: dict[str, Answer]) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[HttpRequest] = []
         self.paths = paths
         self.url = ""
         self.is_closing = threading.Event()
@@ -50,7 +53,7 @@ class ModelDouble:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers for `double`, which the class made for one server has."""
+    """Answers with `double`, which is set on a subclass for each server."""
 
     protocol_version = "HTTP/1.1"
     double: ModelDouble
@@ -62,11 +65,12 @@ class Handler(BaseHTTPRequestHandler):
         self.answer()
 
     def answer(self) -> None:
+        """Keep the request, and send the next answer of its path."""
         data = self.rfile.read(int(self.headers.get("content-length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
         path = self.path.partition("?")[0]
-        self.double.asked.append(
-            Asked(self.command, path, headers, json.loads(data) if data else None)
+        self.double.requests.append(
+            HttpRequest(self.command, path, headers, json.loads(data) if data else None)
         )
         try:
             self.send(self.double.find_answer(path))
@@ -74,6 +78,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection = True  # the reader has given up, as it should
 
     def send(self, answer: Answer) -> None:
+        """Send an answer in its manner: whole, cut, a few bytes, or not at all."""
         self.close_connection = answer.manner != "whole"
         if answer.manner == "hang":
             self.hang()
@@ -98,12 +103,12 @@ class Handler(BaseHTTPRequestHandler):
         self.double.is_closing.wait()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing on stderr: a test reads `asked`."""
+        """Keep stderr clean: a test reads `requests`."""
 
 
 @contextmanager
 def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Iterator[ModelDouble]:
-    """A double that runs while the context is open; `.url` is its address."""
+    """Run a double while the context is open; `.url` is its address."""
     double = ModelDouble(answers, paths or {})
     server = ThreadingHTTPServer(
         ("127.0.0.1", 0), type("OneHandler", (Handler,), {"double": double})
@@ -124,7 +129,7 @@ def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Ite
 def make_message(
     text: str | None, stop_reason: str = "end_turn", thinking: bool = False, **usage: int
 ) -> Any:
-    """A message in the form of the API; with `text` None it has no text block."""
+    """Return a message in the form of the API; without `text` it has no text block."""
     content: list[dict[str, str]] = (
         [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}] if thinking else []
     )
@@ -150,7 +155,7 @@ def make_answer(
 
 
 def make_error(status: int, type_: str, message: str, **headers: str) -> Answer:
-    """An error in the form of the API; a header `retry_after` is sent as `retry-after`."""
+    """Return an error in the form of the API; a header `retry_after` is sent as `retry-after`."""
     body = {
         "type": "error",
         "error": {"type": type_, "message": message},

@@ -1,4 +1,4 @@
-"""Programs that stand in for those which engines run: real executables, so that nothing of running them is faked."""
+"""Executable programs for the engines that run a program."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ seen = {"argv": sys.argv[1:], "env": dict(os.environ), "cwd": str(here), "files"
 seen |= {"input": sys.stdin.read(), "system": "".join(pathlib.Path(name).read_text() for name in files)}
 pathlib.Path(__file__).with_suffix(".seen").write_text(json.dumps(seen))
 """
-"""Keeps what the program was given, beside the program."""
+"""Python source that stores the program's input in files next to the program."""
 
 
 def make_program(folder: Path, source: str, name: str = "claude") -> Path:
-    """An executable of this name in `folder`, run by our own Python."""
+    """Write an executable with this name, which runs Python source, and return its path."""
     folder.mkdir(exist_ok=True)
     path = folder / name
     path.write_text(f"#!{sys.executable}\n{DUMP}{source}\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What is sent to the Messages API, with which credentials, and what is refused before anything is sent."""
+"""Tests of calls of the Messages API: the request, credentials, and errors before anything is sent."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ FEDERATION = {
 }
 
 
-def test_a_call_says_what_it_must_and_nothing_of_sampling() -> None:
+def test_a_call_has_the_required_parameters_and_none_for_sampling() -> None:
     with serve_model(make_answer(make_text())) as model:
         make_engine(model.url).extract(make_request())
-    body, headers = model.asked[0].body, model.asked[0].headers
+    body, headers = model.requests[0].body, model.requests[0].headers
     assert set(body) == {"model", "max_tokens", "system", "messages", "output_config"}
     assert (body["model"], body["max_tokens"]) == ("claude-haiku-5-5", 8000)
     assert body["system"][0]["cache_control"] == {"type": "ephemeral"}
@@ -44,10 +44,10 @@ def test_a_call_says_what_it_must_and_nothing_of_sampling() -> None:
         headers.get("x-api-key"),
         headers.get("authorization", "").removeprefix("Bearer "),
     )
-    assert model.asked[0].path == "/v1/messages"
+    assert model.requests[0].path == "/v1/messages"
 
 
-def test_a_reply_says_what_it_used_and_who_answered() -> None:
+def test_a_reply_has_its_usage_and_the_model_that_answered() -> None:
     answer = make_answer(
         make_text(), input_tokens=10, cache_read_input_tokens=20, cache_creation_input_tokens=30
     )
@@ -68,7 +68,7 @@ def test_a_reply_says_what_it_used_and_who_answered() -> None:
     assert (reply.model, reply.tries) == ("claude-haiku-5-5", 1)
 
 
-def test_an_api_that_refuses_the_schema_is_asked_without_it_from_then_on() -> None:
+def test_after_a_refused_schema_calls_are_sent_without_it() -> None:
     refusal = make_error(
         400, "invalid_request_error", "output_config: Extra inputs are not permitted"
     )
@@ -76,17 +76,17 @@ def test_an_api_that_refuses_the_schema_is_asked_without_it_from_then_on() -> No
         engine = make_engine(model.url)
         assert engine.extract(make_request()).tries == 2
         assert engine.extract(make_request()).tries == 1
-    assert ["output_config" in asked.body for asked in model.asked] == [True, False, False]
+    assert ["output_config" in request.body for request in model.requests] == [True, False, False]
 
 
 def test_a_prompt_that_is_too_long_is_not_sent() -> None:
     with serve_model(make_answer(make_text())) as model:
         with pytest.raises(EngineError) as caught:
             make_engine(model.url).extract(make_request("word " * 50_000))
-        assert (caught.value.slug, model.asked) == ("prompt-too-long", [])
+        assert (caught.value.slug, model.requests) == ("prompt-too-long", [])
 
 
-def test_a_run_that_could_cost_too_much_stops_before_the_call() -> None:
+def test_a_call_that_could_exceed_the_cost_limit_is_not_made() -> None:
     answer = make_answer(make_text(), input_tokens=10_000, output_tokens=8000)
     with serve_model(answer) as model:
         engine = make_engine(model.url, max_cost_usd=0.01)
@@ -94,15 +94,15 @@ def test_a_run_that_could_cost_too_much_stops_before_the_call() -> None:
         engine.extract(make_request())
         with pytest.raises(EngineError) as caught:
             engine.extract(make_request())
-    assert (caught.value.slug, len(model.asked)) == ("cost-limit", 2)
+    assert (caught.value.slug, len(model.requests)) == ("cost-limit", 2)
     assert engine.meter.spent.cost_usd == pytest.approx(2 * 0.005)
 
 
-def test_a_missing_key_is_unauthorised_and_costs_no_request() -> None:
+def test_a_missing_key_is_unauthorised_without_a_request() -> None:
     with serve_model(make_answer(make_text())) as model:
         with pytest.raises(EngineError) as caught:
             make_engine(model.url, environ={}).extract(make_request())
-        assert (caught.value.slug, model.asked) == ("engine-unauthorised", [])
+        assert (caught.value.slug, model.requests) == ("engine-unauthorised", [])
     assert (
         "no credentials for anthropic: set ANTHROPIC_API_KEY; or ANTHROPIC_AUTH_TOKEN; or "
         in caught.value.message
@@ -110,7 +110,7 @@ def test_a_missing_key_is_unauthorised_and_costs_no_request() -> None:
     assert "TypeError" not in caught.value.message
 
 
-def test_a_package_that_is_not_installed_is_named_with_what_installs_it(
+def test_a_missing_package_is_named_with_its_install_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "anthropic", None)
@@ -121,18 +121,18 @@ def test_a_package_that_is_not_installed_is_named_with_what_installs_it(
     assert "pip install 'memory-ci[anthropic]'" in caught.value.hint
 
 
-def test_a_redirect_does_not_take_the_key_to_another_host() -> None:
-    with serve_model(make_answer(make_text())) as other:
-        redirect = Answer("", 307, (("location", f"{other.url}/v1/messages"),))
+def test_a_redirect_does_not_send_the_key_to_another_host() -> None:
+    with serve_model(make_answer(make_text())) as other_server:
+        redirect = Answer("", 307, (("location", f"{other_server.url}/v1/messages"),))
         with serve_model(redirect) as model, pytest.raises(EngineError) as caught:
             make_engine(model.url).extract(make_request())
-    assert (caught.value.slug, other.asked) == ("engine-rejected-request", [])
+    assert (caught.value.slug, other_server.requests) == ("engine-rejected-request", [])
 
 
-def test_a_token_is_a_bearer() -> None:
+def test_a_token_is_sent_as_bearer() -> None:
     with serve_model(make_answer(make_text())) as model:
         make_engine(model.url, environ={"ANTHROPIC_AUTH_TOKEN": KEY}).extract(make_request())
-    assert model.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    assert model.requests[0].headers["authorization"] == f"Bearer {KEY}"
 
 
 def federate(model_url: str, patch: pytest.MonkeyPatch) -> AnthropicEngine:
@@ -150,15 +150,15 @@ def test_workload_identity_is_exchanged_for_a_token(monkeypatch: pytest.MonkeyPa
         engine = federate(model.url, monkeypatch)
         if has_identity:
             engine.extract(make_request())
-            assert model.asked[0].body["assertion"] == FEDERATION["ANTHROPIC_IDENTITY_TOKEN"]
-            assert model.asked[1].headers["authorization"] == "Bearer short-lived"
+            assert model.requests[0].body["assertion"] == FEDERATION["ANTHROPIC_IDENTITY_TOKEN"]
+            assert model.requests[1].headers["authorization"] == "Bearer short-lived"
         else:
             with pytest.raises(EngineError, match="credentials"):
                 engine.extract(make_request())
-            assert model.asked == []
+            assert model.requests == []
 
 
-def test_an_identity_that_is_refused_is_unauthorised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_identity_is_unauthorised(monkeypatch: pytest.MonkeyPatch) -> None:
     refusal = Answer('{"error": "invalid_grant", "error_description": "no such rule"}', 400)
     paths = {"/v1/oauth/token": refusal}
     with (
@@ -175,15 +175,15 @@ def test_each_provider_has_a_client_in_the_sdk(provider: Provider) -> None:
     assert isinstance(getattr(anthropic, CLIENTS[provider]), type)
 
 
-def test_a_cloud_is_asked_through_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cloud_provider_is_called_with_its_own_client(monkeypatch: pytest.MonkeyPatch) -> None:
     with serve_model(make_answer(make_text())) as model:
         monkeypatch.setenv("ANTHROPIC_FOUNDRY_BASE_URL", model.url)
         monkeypatch.setenv("ANTHROPIC_FOUNDRY_API_KEY", KEY)
         make_engine(model.url, environ={}, provider="foundry").extract(make_request())
-    assert KEY in model.asked[0].headers.values()
+    assert KEY in model.requests[0].headers.values()
 
 
-def test_a_cloud_without_a_region_is_unauthorised_and_says_what_is_missing(
+def test_a_cloud_provider_without_a_region_is_unauthorised_and_names_what_is_missing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("CLOUD_ML_REGION", raising=False)
@@ -193,7 +193,7 @@ def test_a_cloud_without_a_region_is_unauthorised_and_says_what_is_missing(
 
 
 @pytest.mark.parametrize("provider", CLIENTS)
-def test_a_provider_is_configured_by_each_of_its_sets_and_by_nothing_less(
+def test_a_provider_is_configured_only_by_a_complete_set_of_variables(
     provider: Provider,
 ) -> None:
     settings = EngineConfig(provider=provider)
@@ -208,7 +208,7 @@ def run_python(source: str) -> str:
     ).stdout
 
 
-def test_asking_whether_it_is_configured_does_not_import_the_sdk() -> None:
+def test_checking_the_configuration_does_not_import_the_sdk() -> None:
     source = (
         "import sys; from memory_ci.records.config import EngineConfig as C;"
         "from memory_ci.extraction.engines.anthropic_api import AnthropicEngine as E, is_configured as f;"
@@ -225,13 +225,13 @@ def test_a_missing_sdk_is_named_with_what_to_install(monkeypatch: pytest.MonkeyP
     assert "memory-ci[anthropic]" in caught.value.hint
 
 
-def test_no_credential_stands_in_the_repr_of_an_engine() -> None:
+def test_the_repr_of_an_engine_has_no_credential() -> None:
     engine: Any = make_engine("http://127.0.0.1:9")
     assert KEY not in repr(engine)
     assert KEY not in repr(engine.meter)
 
 
-def test_a_key_that_no_header_holds_is_named_and_not_shown() -> None:
+def test_a_key_that_is_invalid_in_a_header_is_reported_without_its_value() -> None:
     environ = {"ANTHROPIC_API_KEY": "sk-one\nsk-two", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
     with pytest.raises(
         EngineError, match="ANTHROPIC_API_KEY is no key: it holds a line break"
@@ -241,7 +241,7 @@ def test_a_key_that_no_header_holds_is_named_and_not_shown() -> None:
     assert "sk-one" not in str(caught.value)
 
 
-def test_a_line_feed_behind_a_key_is_not_part_of_it() -> None:
+def test_a_line_feed_after_a_key_is_removed() -> None:
     with serve_model(make_answer(make_text())) as server:
         environ = {"ANTHROPIC_API_KEY": f"{KEY}\n", "ANTHROPIC_BASE_URL": server.url}
         with closing(AnthropicEngine(EngineConfig(), environ)) as engine:

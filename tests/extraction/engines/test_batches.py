@@ -1,4 +1,4 @@
-"""Batches: sent once, found again by another process, read in any order, with nothing dropped."""
+"""Tests of batches: sending them once, finding them from another process, reading results in any order."""
 
 from __future__ import annotations
 
@@ -48,19 +48,21 @@ def make_batch(status: str = "in_progress", url: str | None = None) -> Answer:
 
 
 def make_lines() -> str:
-    """Results in another order than the requests: one of each kind, one that is no message, one missing."""
+    """Return results in another order than the requests: one of each kind, one invalid, one missing."""
     failure = {"type": "error", "error": {"type": "invalid_request_error", "message": f"bad {KEY}"}}
-    found: list[tuple[str, dict[str, Any]]] = [
+    results: list[tuple[str, dict[str, Any]]] = [
         (IDS[4], {"type": "succeeded", "message": {"type": "message"}}),
         (IDS[3], {"type": "expired"}),
         (IDS[2], {"type": "canceled"}),
         (IDS[0], {"type": "succeeded", "message": make_message(make_text())}),
         (IDS[1], {"type": "errored", "error": failure}),
     ]
-    return "".join(json.dumps({"custom_id": key, "result": result}) + "\n" for key, result in found)
+    return "".join(
+        json.dumps({"custom_id": key, "result": result}) + "\n" for key, result in results
+    )
 
 
-def end(model: ModelDouble) -> None:
+def end_batch(model: ModelDouble) -> None:
     model.paths[WHERE] = make_batch("ended", f"{model.url}{WHERE}/results")
     model.paths[f"{WHERE}/results"] = Answer(
         make_lines(), headers=(("content-type", "application/x-jsonl"),)
@@ -71,25 +73,25 @@ def test_a_batch_is_sent_with_the_keys_as_ids_and_the_parameters_of_a_call() -> 
     with serve_model(make_batch()) as model:
         batch = submit_batch(make_engine(model.url), dict.fromkeys(IDS, make_request()), NOW)
     assert batch == BATCH
-    sent = model.asked[0].body["requests"]
+    sent = model.requests[0].body["requests"]
     assert [item["custom_id"] for item in sent] == list(IDS)
     assert set(sent[0]["params"]) == {"model", "max_tokens", "system", "messages", "output_config"}
 
 
-def test_a_batch_is_not_sent_twice_when_the_answer_is_lost() -> None:
+def test_a_batch_is_not_sent_again_if_the_answer_is_lost() -> None:
     with serve_model(make_error(529, "overloaded_error", "busy")) as model:
         with pytest.raises(EngineError) as caught:
             submit_batch(make_engine(model.url), {IDS[0]: make_request()}, NOW)
-        assert (caught.value.slug, len(model.asked)) == ("engine-overloaded", 1)
+        assert (caught.value.slug, len(model.requests)) == ("engine-overloaded", 1)
 
 
-def test_a_batch_that_could_cost_too_much_is_not_sent() -> None:
+def test_a_batch_that_could_exceed_the_cost_limit_is_not_sent() -> None:
     with serve_model(make_batch()) as model:
         engine = make_engine(model.url, max_cost_usd=0.005)
         submit_batch(engine, dict.fromkeys(IDS[:2], make_request()), NOW)
         with pytest.raises(EngineError) as caught:
             submit_batch(engine, dict.fromkeys(IDS, make_request()), NOW)
-        assert (caught.value.slug, len(model.asked)) == ("cost-limit", 1)
+        assert (caught.value.slug, len(model.requests)) == ("cost-limit", 1)
 
 
 def test_a_provider_without_batches_is_refused_before_anything_is_sent() -> None:
@@ -102,27 +104,27 @@ def test_a_batch_is_polled_until_it_has_ended() -> None:
     with serve_model(make_batch()) as model:
         engine = make_engine(model.url)
         assert is_batch_ended(engine, BATCH) is False
-        end(model)
+        end_batch(model)
         assert is_batch_ended(engine, BATCH) is True
 
 
 def test_each_request_has_a_reply_or_a_reason_in_any_order() -> None:
     with serve_model(make_batch()) as model:
-        end(model)
+        end_batch(model)
         engine = make_engine(model.url)
-        found = fetch_results(engine, BATCH)
-    assert tuple(found) == IDS
-    slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in found.values()]
+        results = fetch_results(engine, BATCH)
+    assert tuple(results) == IDS
+    slugs = [reply.slug if isinstance(reply, EngineError) else "" for reply in results.values()]
     failed = "batch-item-failed"
     assert slugs == ["", failed, failed, failed, "engine-unreadable-reply", failed]
-    said = [str(found[key]) for key in IDS]
+    messages = [str(results[key]) for key in IDS]
     assert [
         word in text
-        for word, text in zip(("errored, bad", "canceled", "expired"), said[1:4], strict=True)
+        for word, text in zip(("errored, bad", "canceled", "expired"), messages[1:4], strict=True)
     ] == [True] * 3
-    assert "missing" in said[5]
-    assert KEY not in "".join(said)
-    good = found[IDS[0]]
+    assert "missing" in messages[5]
+    assert KEY not in "".join(messages)
+    good = results[IDS[0]]
     assert isinstance(good, EngineReply)
     assert good.usage == Usage(1200, 80, is_batch=True)
     assert engine.meter.spent.cost_usd == pytest.approx((1200 * 0.1 + 80 * 0.5) / 2e6)

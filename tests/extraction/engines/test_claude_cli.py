@@ -1,4 +1,4 @@
-"""`claude -p`: what the program is given, that it sees nothing else, and what its answers and failures become."""
+"""Tests of the engine `claude -p`: its input, its isolation, and its replies and failures."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def print_answer(status: int = 0, **fields: object) -> str:
     return f"print({json.dumps(ANSWER | fields)!r}); sys.exit({status})"
 
 
-def test_an_answer_is_a_reply_with_its_tokens(tmp_path: Path) -> None:
+def test_an_answer_becomes_a_reply_with_its_tokens(tmp_path: Path) -> None:
     reply = ask(tmp_path, print_answer())
     assert reply == EngineReply(
         text=REPLY,
@@ -62,30 +62,33 @@ def test_an_answer_is_a_reply_with_its_tokens(tmp_path: Path) -> None:
     )
 
 
-def test_the_prompt_goes_by_standard_input_and_a_file_never_by_arguments(tmp_path: Path) -> None:
+def test_the_prompt_is_passed_by_standard_input_and_a_file_not_by_arguments(tmp_path: Path) -> None:
     ask(tmp_path, print_answer())
-    seen, prompt = json.loads((tmp_path / "claude.seen").read_text()), build_prompt(make_request())
-    assert seen["input"] == prompt.user
-    assert seen["system"].startswith(prompt.system)
-    assert json.dumps(prompt.schema) in seen["system"]
-    assert "idempotency" not in " ".join(seen["argv"])
+    program_input, prompt = (
+        json.loads((tmp_path / "claude.seen").read_text()),
+        build_prompt(make_request()),
+    )
+    assert program_input["input"] == prompt.user
+    assert program_input["system"].startswith(prompt.system)
+    assert json.dumps(prompt.schema) in program_input["system"]
+    assert "idempotency" not in " ".join(program_input["argv"])
 
 
 def test_the_program_has_no_tools_no_settings_and_an_empty_directory(tmp_path: Path) -> None:
     ask(tmp_path, print_answer())
-    seen = json.loads((tmp_path / "claude.seen").read_text())
+    program_input = json.loads((tmp_path / "claude.seen").read_text())
     assert {
         "-p",
         "--tools=",
         "--setting-sources=",
         "--strict-mcp-config",
         "--no-session-persistence",
-    } <= {*seen["argv"]}
-    assert seen["files"] == []
-    assert not Path(seen["cwd"]).exists()
+    } <= {*program_input["argv"]}
+    assert program_input["files"] == []
+    assert not Path(program_input["cwd"]).exists()
 
 
-def test_the_program_sees_only_what_it_needs_of_the_environment(tmp_path: Path) -> None:
+def test_the_program_gets_only_the_environment_variables_it_needs(tmp_path: Path) -> None:
     outside = {
         "GITHUB_TOKEN": "x",
         "GIT_DIR": "x",
@@ -139,7 +142,7 @@ def test_each_failure_has_its_slug(tmp_path: Path, source: str, slug: str) -> No
     assert caught.value.hint
 
 
-def test_what_the_program_said_is_in_the_message(tmp_path: Path) -> None:
+def test_the_output_of_a_failed_program_is_in_the_message(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="unknown option --tools"):
         ask(tmp_path, "sys.exit('error: unknown option --tools')")
 
@@ -152,10 +155,10 @@ subprocess.Popen([sys.executable, "-c", lock, name], stdout=subprocess.PIPE).std
 pathlib.Path(__file__).with_suffix(".hangs").write_text("now")
 signal.pause()
 """
-"""Starts a child that holds a lock for as long as it lives, says so by a named pipe, and hangs with it."""
+"""Starts a child that holds a lock while it lives, reports that by a named pipe, and hangs like the child."""
 
 
-def test_a_program_that_hangs_is_killed_with_what_it_started(
+def test_a_program_that_hangs_is_killed_with_its_children(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, wait = tmp_path / "claude.hangs", subprocess.Popen.wait
@@ -179,7 +182,7 @@ def test_a_program_that_hangs_is_killed_with_what_it_started(
 
 
 @pytest.mark.parametrize("path", ["", "."])
-def test_a_program_that_is_missing_or_lies_in_the_repository_is_not_run(
+def test_a_program_that_is_missing_or_inside_the_repository_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     make_program(tmp_path, print_answer())
@@ -196,7 +199,7 @@ def test_a_program_that_is_missing_or_lies_in_the_repository_is_not_run(
         "print(json.dumps({'result': f'bad key {KEY}', 'is_error': True}))",
     ],
 )
-def test_a_credential_in_what_the_program_says_is_not_repeated(tmp_path: Path, source: str) -> None:
+def test_a_credential_in_the_programs_output_is_masked(tmp_path: Path, source: str) -> None:
     key = "sk-ant-" + "a1B2c3D4e5F6g7H8i9J0" * 2
     with pytest.raises(EngineError, match=r"bad key \[redacted") as caught:
         ask(tmp_path, f"KEY = {key!r}\n{source}")

@@ -1,4 +1,4 @@
-"""Every way in which the Messages API is known to fail, against a double of it: what comes of it, and at what price."""
+"""Tests of every known fault of the Messages API: the error or the surviving learnings, and the cost."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PAGE = Answer("<html><title>Sign in</title></html>", headers=(("content-type", "
 
 
 class Row(NamedTuple):
-    """A case: what the server does; then the slug raised, or the stop_reason and the titles that survive."""
+    """A fault of the server, and its result: the error's slug, or the stop reason and the surviving titles."""
 
     case: str
     answer: Answer
@@ -40,7 +40,7 @@ class Row(NamedTuple):
 
 
 TRIED = (1.0, 2.0)
-"""The waits of three tries, when the server asks for none."""
+"""The waits between three tries if the server gives no time."""
 
 ROWS = (
     Row("good", make_answer(GOOD), survivors=BOTH),
@@ -155,21 +155,21 @@ def test_a_fault_ends_as_the_manual_says(row: Row, monkeypatch: pytest.MonkeyPat
             reply = engine.extract(make_request())
             assert reply.stop_reason == row.stop_reason
             assert find_survivors(reply.text) == row.survivors
-        assert len(model.asked) == row.requests
+        assert len(model.requests) == row.requests
         assert tuple(clock.slept) == row.slept
         assert engine.meter.spent.tries == row.requests
         assert engine.meter.spent.calls == (0 if row.slug else 1)
 
 
 def find_survivors(text: str) -> tuple[str, ...] | None:
-    """Titles of the learnings that can be read; None when the reply holds no list of them."""
+    """Return the titles of the readable learnings; None if the reply contains no list of them."""
     try:
         return tuple(learning.title for learning in parse_reply(text).learnings)
     except EngineError:
         return None
 
 
-def test_a_port_where_nobody_listens_is_unreachable() -> None:
+def test_a_closed_port_is_unreachable() -> None:
     with serve_model(make_answer(GOOD)) as model:
         url = model.url
     clock = FakeClock()
@@ -178,30 +178,34 @@ def test_a_port_where_nobody_listens_is_unreachable() -> None:
     assert (caught.value.slug, tuple(clock.slept)) == ("engine-unreachable", TRIED)
 
 
-def test_a_call_that_works_at_the_second_try_is_a_good_call() -> None:
+def test_a_call_that_succeeds_at_the_second_try_is_a_success() -> None:
     clock = FakeClock()
     with serve_model(make_error(529, "overloaded_error", "busy"), make_answer(GOOD)) as model:
         reply = make_engine(model.url, clock).extract(make_request())
     assert (find_survivors(reply.text), reply.tries, clock.slept) == (BOTH, 2, [1.0])
 
 
-def test_a_wait_that_would_pass_the_deadline_of_the_run_is_not_begun() -> None:
+def test_a_wait_past_the_deadline_of_the_run_is_not_started() -> None:
     clock = FakeClock()
     with serve_model(make_error(429, "rate_limit_error", "slow down", retry_after="50")) as model:
         engine = make_engine(model.url, clock, deadline_seconds=80)
         with pytest.raises(EngineError) as caught:
             engine.extract(make_request())
-        assert (caught.value.slug, clock.slept, len(model.asked)) == ("engine-deadline", [50.0], 2)
+        assert (caught.value.slug, clock.slept, len(model.requests)) == (
+            "engine-deadline",
+            [50.0],
+            2,
+        )
         clock.time += 40
         with pytest.raises(EngineError) as caught:
             engine.extract(make_request())
-        assert (caught.value.slug, len(model.asked)) == ("engine-deadline", 2)
+        assert (caught.value.slug, len(model.requests)) == ("engine-deadline", 2)
 
 
 @pytest.mark.parametrize("status", [400, 401])
 def test_a_key_that_a_server_sends_back_is_masked(status: int) -> None:
-    said = f"no {KEY}, no sk-ant-api03-{'abcdefghij' * 3}"
-    answer = make_error(status, "invalid_request_error", said)
+    message = f"no {KEY}, no sk-ant-api03-{'abcdefghij' * 3}"
+    answer = make_error(status, "invalid_request_error", message)
     with serve_model(answer) as model, pytest.raises(EngineError) as caught:
         make_engine(model.url).extract(make_request())
     assert "[redacted]" in str(caught.value)

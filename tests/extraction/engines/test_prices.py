@@ -1,4 +1,4 @@
-"""What calls cost, and when a run must stop."""
+"""Tests of the cost of calls, and of the limit that stops a run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_model_has_the_price_of_its_family_with_every_provider(model: str, fam
 @pytest.mark.parametrize(
     "model", ["claude-opus-5-9", "claude-fable-5-2", "gpt-9", "claude-sonnet-4-20250514", ""]
 )
-def test_a_model_without_a_price_has_no_cost_but_the_dearest_bound(model: str) -> None:
+def test_a_model_without_a_price_has_no_cost_and_the_highest_bound(model: str) -> None:
     assert compute_cost(MILLION, model) is None
     assert compute_max_cost(MILLION, model) == pytest.approx(DEAREST.input + DEAREST.output)
 
@@ -63,7 +63,7 @@ def test_long_prompts_caches_and_batches_have_their_own_price(usage: Usage, usd:
     assert compute_cost(usage, HAIKU) == pytest.approx(usd)
 
 
-def test_a_configured_price_comes_before_the_table() -> None:
+def test_a_configured_price_overrides_the_table() -> None:
     assert compute_cost(MILLION, HAIKU, (3.0, 4.0)) == pytest.approx(7.0)
     assert compute_cost(MILLION, "local-model", (3.0, 4.0)) == pytest.approx(7.0)
 
@@ -76,30 +76,30 @@ def test_no_model_costs_more_than_the_bound_of_an_unknown_one(usage: Usage) -> N
     )
 
 
-def test_a_meter_adds_up_and_knows_when_it_does_not_know() -> None:
-    known, unknown = Meter(EngineConfig()), Meter(EngineConfig(model="claude-nine"))
-    for meter in (known, unknown):
+def test_a_meter_adds_costs_and_has_none_for_an_unknown_price() -> None:
+    priced, unknown = Meter(EngineConfig()), Meter(EngineConfig(model="claude-nine"))
+    for meter in (priced, unknown):
         meter.add_try()
         meter.add_call(Usage(1000, 100, 10, 1))
         meter.add_call(Usage(1000, 100, 10, 1))
-    assert (known.spent.calls, known.spent.tries, known.spent.usage) == (
+    assert (priced.spent.calls, priced.spent.tries, priced.spent.usage) == (
         2,
         1,
         Usage(2000, 200, 20, 2),
     )
-    assert known.spent.cost_usd == pytest.approx(2 * (1000 * 0.1 + 1.25 * 0.1 + 0.1 + 50) / 1e6)
+    assert priced.spent.cost_usd == pytest.approx(2 * (1000 * 0.1 + 1.25 * 0.1 + 0.1 + 50) / 1e6)
     assert unknown.spent.cost_usd is None
 
 
-def test_a_limit_holds_for_a_model_without_a_price_and_zero_is_no_limit() -> None:
+def test_a_limit_applies_to_a_model_without_a_price_and_zero_means_no_limit() -> None:
     with pytest.raises(EngineError, match=r"limit of 5 USD") as caught:
         Meter(EngineConfig(model="claude-nine")).check_next_calls(MILLION)
     assert caught.value.slug == "cost-limit"
     Meter(EngineConfig(model="claude-nine", max_cost_usd=0)).check_next_calls(MILLION)
 
 
-def test_a_limit_counts_all_calls_of_a_batch_each_for_itself() -> None:
-    one = Usage(60_000, is_batch=True)
-    Meter(EngineConfig(max_cost_usd=0.006)).check_next_calls(one, one)
+def test_a_limit_counts_the_sum_of_all_calls_of_a_batch() -> None:
+    usage = Usage(60_000, is_batch=True)
+    Meter(EngineConfig(max_cost_usd=0.006)).check_next_calls(usage, usage)
     with pytest.raises(EngineError):
-        Meter(EngineConfig(max_cost_usd=0.006)).check_next_calls(one, one, one)
+        Meter(EngineConfig(max_cost_usd=0.006)).check_next_calls(usage, usage, usage)

@@ -1,4 +1,4 @@
-"""Recorded replies: found by their prompt, refused when there is none, and honest about who wrote them."""
+"""Tests of recorded replies: they are found by their prompt, and name the model that wrote them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ REPLY = EngineReply(
 
 
 @pytest.mark.parametrize("name", ["replies", "replies.jsonl"])
-def test_what_was_recorded_is_answered(tmp_path: Path, name: str) -> None:
+def test_a_recorded_reply_is_returned(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     record_reply(
         path, make_request("another"), EngineReply(text="x", stop_reason="end_turn", model="m")
@@ -41,14 +41,14 @@ def test_of_two_recordings_of_one_prompt_the_last_counts(tmp_path: Path, name: s
     assert ReplayEngine(tmp_path / name).extract(make_request()).text == "second"
 
 
-def test_a_recording_says_who_wrote_it(tmp_path: Path) -> None:
+def test_a_recording_names_the_model_that_wrote_it(tmp_path: Path) -> None:
     record_reply(tmp_path, make_request(), REPLY, is_hand_written=True)
     recorded = json.loads((tmp_path / f"{request_key(make_request())}.json").read_text())
     assert (recorded["origin"], recorded["change"]) == ("hand-written", "#128")
     assert ReplayEngine(tmp_path).extract(make_request()).model == "hand-written"
 
 
-def test_a_prompt_that_nobody_recorded_fails_and_says_where_its_reply_belongs(
+def test_a_prompt_without_a_recording_fails_with_the_path_for_its_reply(
     tmp_path: Path,
 ) -> None:
     record_reply(tmp_path, make_request(), REPLY)
@@ -78,7 +78,7 @@ def test_a_bad_recording_is_named_with_its_line(tmp_path: Path, line: str) -> No
     assert caught.value.slug == "replay-unreadable"
 
 
-def test_recordings_that_are_not_there_are_not_taken_for_none(tmp_path: Path) -> None:
+def test_a_missing_file_of_recordings_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(EngineError) as caught:
         ReplayEngine(tmp_path / "nowhere").extract(make_request())
     assert caught.value.slug == "replay-unreadable"

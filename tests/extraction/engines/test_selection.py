@@ -1,4 +1,4 @@
-"""Which engine runs, and the reason that the report gives."""
+"""Tests of selecting the engine, and of the reason in the report."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ REPLAY = {"MEMORY_CI_REPLAY": "replies"}
         ("replay", REPLAY, "ReplayEngine", "engine.name is replay"),
     ],
 )
-def test_the_settings_decide_then_what_is_configured(
+def test_the_setting_selects_the_engine_and_else_the_configured_provider(
     name: EngineName, environ: dict[str, str], engine: str, reason: str
 ) -> None:
-    made, choice = choose_engine(EngineConfig(name=name), environ)
-    assert (type(made).__name__, choice.reason) == (engine, reason)
+    selected, choice = choose_engine(EngineConfig(name=name), environ)
+    assert (type(selected).__name__, choice.reason) == (engine, reason)
     assert choice.name == ("rules" if name == "auto" else name)
 
 
 @pytest.mark.parametrize("is_installed", [True, False])
-def test_a_model_is_taken_when_it_is_configured_and_can_be_asked(
+def test_a_model_is_used_if_it_is_configured_and_available(
     monkeypatch: pytest.MonkeyPatch, is_installed: bool
 ) -> None:
     monkeypatch.setattr(

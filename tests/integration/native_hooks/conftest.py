@@ -1,4 +1,4 @@
-"""A repository with all native hooks installed, for the tests of what they do."""
+"""Fixtures for tests of native hooks: a repository with all of them installed."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from tests.project import IMPORTED_FROM, NOW, Project, copy_project, make_projec
 
 @pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """Three branches beside main, each with memory of its own, and changes in the work tree; no hook yet."""
-    made = make_project(tmp_path_factory.mktemp("template") / "shop")
-    made.commit("Base", {"MEMORY.md": note(1), "src/client.py": "base\n"})
-    start = made.sha()
+    """Return a repository with main, three branches with their own memory, and local changes; no hooks."""
+    new_project = make_project(tmp_path_factory.mktemp("template") / "shop")
+    new_project.commit("Base", {"MEMORY.md": note(1), "src/client.py": "base\n"})
+    start = new_project.sha()
     for number, name in enumerate(("ahead", "beside", "clash"), 2):
-        made.branch(name, start)
-        made.commit(name, {fragment_path(make_id(number)): note(number)})
-    made.commit("clash", {"src/client.py": "clash\n"})
-    made.checkout("main")
-    made.git("merge", "-q", "--ff-only", start)
-    made.commit("On main", {"MEMORY.md": note(7), "src/client.py": "main\n"})
-    made.git("branch", "-qf", "ahead", "main")
-    made.checkout("ahead")
-    made.commit("Ahead", {fragment_path(make_id(8)): note(8)})
-    made.checkout("main")
-    made.write(
+        new_project.branch(name, start)
+        new_project.commit(name, {fragment_path(make_id(number)): note(number)})
+    new_project.commit("clash", {"src/client.py": "clash\n"})
+    new_project.checkout("main")
+    new_project.git("merge", "-q", "--ff-only", start)
+    new_project.commit("On main", {"MEMORY.md": note(7), "src/client.py": "main\n"})
+    new_project.git("branch", "-qf", "ahead", "main")
+    new_project.checkout("ahead")
+    new_project.commit("Ahead", {fragment_path(make_id(8)): note(8)})
+    new_project.checkout("main")
+    new_project.write(
         ".git/info/exclude", ".gitattributes\n"
     )  # which `install` makes: nothing else may tell the copies apart
-    made.write("MEMORY.md", note(9))
-    made.write("src/client.py", "changed\n")
-    return made
+    new_project.write("MEMORY.md", note(9))
+    new_project.write("src/client.py", "changed\n")
+    return new_project
 
 
 @pytest.fixture
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The file of what fired."""
+    """Return the file in which hooks write their names."""
     fired = tmp_path / "fired"
     fired.touch()
     monkeypatch.setenv("FIRED", str(fired))
@@ -56,16 +56,16 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def installed(template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The same with all hooks installed, its index warm."""
-    made = copy_project(template, tmp_path_factory.mktemp("installed") / "shop")
+    """Return the template with all hooks installed and the index built."""
+    new_project = copy_project(template, tmp_path_factory.mktemp("installed") / "shop")
     for hook in HOOKS:
-        made.write(f".git/hooks/{hook}", NOTING).chmod(0o755)
-    install(made.workspace, sys.executable)
-    prewarm(made.path)
-    return made
+        new_project.write(f".git/hooks/{hook}", NOTING).chmod(0o755)
+    install(new_project.workspace, sys.executable)
+    prewarm(new_project.path)
+    return new_project
 
 
 @pytest.fixture
 def project(installed: Project, tmp_path: Path, mark: Path, background: Background) -> Project:
-    """A copy with all hooks installed, its index warm."""
+    """Return a copy with all hooks installed and the index built."""
     return copy_project(installed, tmp_path / "shop")

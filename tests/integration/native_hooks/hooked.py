@@ -1,4 +1,4 @@
-"""Helpers for repositories with all native hooks installed."""
+"""Functions for repositories with all native hooks installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.processes import Background
 from tests.project import Project
 
 NOTING = '#!/bin/sh\necho "${0##*/}" >>"$FIRED"\n'
-"""A hook that was there first: it notes its name, so that what git ran can be read back."""
+"""An existing hook that writes its name to a file, so that a test sees which hooks git ran."""
 
 
 def note(number: int) -> str:
@@ -28,7 +28,7 @@ def warmed(project: Project) -> str:
 def count_starts(
     project: Project, tmp_path: Path, background: Background, *commands: str
 ) -> list[str]:
-    """The hooks' work for which an interpreter was started."""
+    """Return the hook runs for which a Python interpreter was started."""
     started = tmp_path / "started"
     started.write_text("")
     python = tmp_path / "python"

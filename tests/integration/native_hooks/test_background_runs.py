@@ -1,4 +1,4 @@
-"""The index that native hooks bring up to date in the background."""
+"""Tests of updating the index in the background by native hooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.memory.prewarm import SECONDS, alone, prewarm
+from memory_ci.memory.prewarm import MAX_SECONDS, prewarm, try_lock
 from memory_ci.memory.workspace import index_path
 from tests.integration.git_in_background import Done, pausing, run_git
 from tests.integration.native_hooks.hooked import count_starts, note, warmed
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_who_comes_second_goes_at_once(
+def test_a_second_run_ends_at_once(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     with pausing(project, tmp_path) as paused:
@@ -34,7 +34,7 @@ def test_who_comes_second_goes_at_once(
     assert prewarm(project.path) is True
 
 
-def test_while_one_is_at_work_no_other_python_is_started(
+def test_while_a_run_works_no_other_python_is_started(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     with pausing(project, tmp_path) as paused:
@@ -49,18 +49,18 @@ def test_while_one_is_at_work_no_other_python_is_started(
     assert warmed(project) == project.sha()
 
 
-@pytest.mark.parametrize("left", ["ended", "of old", "none"])
-def test_a_number_that_is_left_in_the_lock_keeps_nobody_away(
-    project: Project, background: Background, tmp_path: Path, left: str
+@pytest.mark.parametrize("lock_text", ["ended", "of old", "none"])
+def test_a_stale_process_id_in_the_lock_blocks_no_run(
+    project: Project, background: Background, tmp_path: Path, lock_text: str
 ) -> None:
     lock = project.path / ".git/memory-ci/prewarm.lock"
     assert lock.read_text() == "", "who ends takes its number out"
     ended = subprocess.Popen(["true"])
     ended.wait()
     lock.write_text(
-        {"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[left]
+        {"ended": f"{ended.pid}\n", "of old": f"{os.getpid()}\n", "none": "nonsense\n"}[lock_text]
     )
-    if left == "of old":
+    if lock_text == "of old":
         os.utime(lock, (0, 0))
     assert count_starts(project, tmp_path, background, "commit -a -m x") == ["sync"]
 
@@ -76,15 +76,18 @@ def test_a_repository_that_is_removed_stays_removed(
     assert not project.path.exists()
 
 
-def test_a_lock_is_not_made_in_a_git_directory_that_is_gone(project: Project) -> None:
+def test_no_lock_is_made_in_a_removed_git_directory(project: Project) -> None:
     workspace = project.workspace
     shutil.rmtree(project.path / ".git")
-    with pytest.raises(FileNotFoundError), alone(index_path(workspace).with_name("prewarm.lock")):
+    with (
+        pytest.raises(FileNotFoundError),
+        try_lock(index_path(workspace).with_name("prewarm.lock")),
+    ):
         pass
     assert not (project.path / ".git").exists()
 
 
-def test_a_run_looks_again_where_head_is_before_it_ends(
+def test_a_run_checks_head_again_before_it_ends(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     with pausing(project, tmp_path) as paused:
@@ -95,7 +98,7 @@ def test_a_run_looks_again_where_head_is_before_it_ends(
     assert warmed(project) == project.sha()
 
 
-def test_a_run_is_in_a_session_of_its_own_and_holds_nothing_of_ours(
+def test_a_run_has_its_own_session_and_no_open_files_of_the_hook(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     reader, writer = os.pipe()
@@ -112,23 +115,23 @@ def test_a_run_is_in_a_session_of_its_own_and_holds_nothing_of_ours(
     os.close(reader)
 
 
-def test_a_run_that_hangs_is_ended_by_the_clock() -> None:
-    """The alarm is told here that its time is over; a caller that ignores it changes nothing."""
+def test_a_hanging_run_is_ended_by_its_alarm() -> None:
+    """The test raises the alarm signal itself; a caller that ignores the signal changes nothing."""
     program = """import os, signal
 from memory_ci.memory import prewarm
 signal.signal(signal.SIGALRM, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
 signal.alarm = lambda seconds: print(seconds, flush=True)
-prewarm.detach()
+prewarm.detach_process()
 os.kill(os.getpid(), signal.SIGALRM)
 print("goes on")"""
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (-signal.SIGALRM, f"{SECONDS}\n")
+    assert (completed.returncode, completed.stdout) == (-signal.SIGALRM, f"{MAX_SECONDS}\n")
 
 
-def test_an_index_that_was_not_kept_is_not_said_to_be(
+def test_an_index_that_was_not_saved_is_not_reported_as_saved(
     project: Project, background: Background
 ) -> None:
     project.git("commit", "-qam", "x")

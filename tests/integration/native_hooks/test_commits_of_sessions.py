@@ -1,4 +1,4 @@
-"""What native hooks note and print in the commits of agents' sessions."""
+"""Tests of native hooks in commits of agents' sessions: trailers and printed lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def test_what_was_given_is_noted_in_the_next_commit_only(
+def test_served_entries_are_named_in_the_next_commit_only(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     record_served(project.workspace, [make_id(1)], NOW)
@@ -33,7 +33,7 @@ def test_what_was_given_is_noted_in_the_next_commit_only(
     assert make_id(1) in project.git("log", "-1", "--format=%B", "HEAD^")
 
 
-def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path) -> None:
+def test_each_work_tree_names_its_own_served_entries(project: Project, tmp_path: Path) -> None:
     linked = Project(project.worktree(tmp_path / "linked", "side").path)
     record_served(linked.workspace, [make_id(2)], NOW)
     run_git(project.path, "commit --allow-empty -m x")
@@ -42,7 +42,7 @@ def test_each_work_tree_notes_what_it_was_given(project: Project, tmp_path: Path
     assert make_id(2) in linked.git("log", "-1", "--format=%B")
 
 
-def test_a_merge_is_no_work_that_was_given_anything(project: Project) -> None:
+def test_a_merge_commit_names_no_served_entries(project: Project) -> None:
     project.git("stash", "-q")
     record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, "merge --no-edit beside").status == 0
@@ -50,9 +50,7 @@ def test_a_merge_is_no_work_that_was_given_anything(project: Project) -> None:
 
 
 @pytest.mark.parametrize("merge", ["cherry-pick beside", "revert --no-edit HEAD"])
-def test_whatever_makes_a_commit_notes_what_its_work_was_given(
-    project: Project, merge: str
-) -> None:
+def test_every_way_to_commit_names_the_served_entries(project: Project, merge: str) -> None:
     project.git("stash", "-q")
     record_served(project.workspace, [make_id(1)], NOW)
     assert run_git(project.path, merge).status == 0
@@ -60,7 +58,7 @@ def test_whatever_makes_a_commit_notes_what_its_work_was_given(
 
 
 @pytest.mark.parametrize("variable", [SESSION_VARIABLE, *AGENT_BY_VARIABLE])
-def test_a_session_that_we_know_of_is_known_to_the_hook(
+def test_the_hook_names_the_active_session(
     project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "codex:s1" if variable == SESSION_VARIABLE else "s1")
@@ -78,7 +76,7 @@ def put_due_line(project: Project) -> None:
 
 
 @pytest.mark.parametrize("variable", [SESSION_VARIABLE, *AGENT_BY_VARIABLE])
-def test_a_commit_of_an_agent_s_session_prints_what_is_due_once(
+def test_a_commit_of_an_agents_session_prints_a_due_line_once(
     project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "codex:s1" if variable == SESSION_VARIABLE else "s1")
@@ -87,7 +85,7 @@ def test_a_commit_of_an_agent_s_session_prints_what_is_due_once(
     assert DUE not in run_git(project.path, "commit --allow-empty -m y").printed
 
 
-def test_what_git_s_hook_prints_counts_as_served(
+def test_a_line_printed_by_the_git_hook_counts_as_served(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SESSION_VARIABLE, "codex:s1")
@@ -97,7 +95,7 @@ def test_what_git_s_hook_prints_counts_as_served(
     assert (sign.key, sign.served) == ("codex:s1", (make_id(1),))
 
 
-def test_a_commit_in_a_linked_work_tree_prints_what_is_due(
+def test_a_commit_in_a_linked_work_tree_prints_due_lines(
     project: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv(SESSION_VARIABLE, "codex:s1")
@@ -106,14 +104,14 @@ def test_a_commit_in_a_linked_work_tree_prints_what_is_due(
     assert DUE in run_git(tmp_path / "tree", "commit --allow-empty -m x").printed
 
 
-def test_a_commit_of_a_person_starts_no_interpreter_for_what_is_due(
+def test_a_commit_of_a_person_starts_no_interpreter_for_due_lines(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     put_due_line(project)
     assert count_starts(project, tmp_path, background, "commit --allow-empty -m x") == []
 
 
-def test_a_table_that_is_a_pipe_is_not_waited_for(
+def test_the_hook_does_not_wait_for_a_pipe_in_place_of_the_table(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SESSION_VARIABLE, "codex:s1")

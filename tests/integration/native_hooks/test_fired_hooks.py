@@ -1,4 +1,4 @@
-"""Which native hooks git runs when, and that nobody notices them."""
+"""Tests of the native hooks that git runs for each command: which run, and that they print nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class Case(NamedTuple):
-    """Commands of git, the last of which counts; the hooks it runs; whether memory is another afterwards."""
+    """Git commands, whose last is tested, with the hooks that it runs, and whether memory changes."""
 
     name: str
     commands: Sequence[str]
@@ -74,7 +74,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_git_runs_these_hooks_and_nobody_notices(
+def test_git_runs_these_hooks_without_any_output(
     case: Case,
     template: Project,
     project: Project,
@@ -90,10 +90,10 @@ def test_git_runs_these_hooks_and_nobody_notices(
     background.wait()
     mark.write_text("")
     start = warmed(project)
-    done = run_git(project.path, last)
+    result = run_git(project.path, last)
     expected = run_git(plain.path, last.replace("linked", "plain"))
-    assert done == expected, "git's exit status and words are those it has without us"
-    assert done.status == case.status
+    assert result == expected, "git's exit status and words are those it has without us"
+    assert result.status == case.status
     background.wait()
     fired = mark.read_text().split()
     assert [name.removesuffix(".memory-ci-previous") for name in fired] == list(case.fired)
@@ -102,16 +102,16 @@ def test_git_runs_these_hooks_and_nobody_notices(
     assert warmed(project) == (head if case.is_memory_new else start)
 
 
-def test_a_push_runs_the_hook_for_pushes_alone(
-    project: Project, mark: Path, tmp_path: Path
-) -> None:
+def test_a_push_runs_only_the_pre_push_hook(project: Project, mark: Path, tmp_path: Path) -> None:
     project.git("remote", "add", "origin", str(project.bare(tmp_path / "origin.git").path))
     mark.write_text("")
     assert run_git(project.path, "push -q origin main") == Done(0, "")
     assert mark.read_text().split() == [name_previous_hook("pre-push")]
 
 
-def test_a_package_that_is_gone_is_not_missed(project: Project, mark: Path, tmp_path: Path) -> None:
+def test_hooks_are_silent_if_the_package_was_removed(
+    project: Project, mark: Path, tmp_path: Path
+) -> None:
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho No module named memory_ci >&2\nexit 1\n")
     python.chmod(0o755)
@@ -122,7 +122,7 @@ def test_a_package_that_is_gone_is_not_missed(project: Project, mark: Path, tmp_
     assert run_git(project.path, "push -q origin main") == Done(0, "")
 
 
-def test_an_interpreter_that_is_gone_is_not_missed(
+def test_hooks_are_silent_if_the_interpreter_was_removed(
     project: Project, background: Background
 ) -> None:
     install(project.workspace, "/nowhere/bin/python")

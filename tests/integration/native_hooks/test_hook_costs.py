@@ -1,4 +1,4 @@
-"""What native hooks start, load and ask git for."""
+"""Tests of the costs of native hooks: started processes, loaded modules and git calls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[3]
 BACKGROUND = ("post-checkout", "post-commit", "post-merge", "post-rewrite")
 
 
-def test_a_commit_that_leaves_memory_alone_starts_no_interpreter(
+def test_a_commit_without_memory_starts_no_interpreter(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     assert (
@@ -37,7 +37,7 @@ def test_a_commit_that_leaves_memory_alone_starts_no_interpreter(
     )
 
 
-def test_a_commit_of_memory_starts_one_and_the_next_none(
+def test_a_commit_of_memory_starts_one_interpreter_and_the_next_commit_none(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     assert count_starts(
@@ -45,7 +45,7 @@ def test_a_commit_of_memory_starts_one_and_the_next_none(
     ) == ["sync"]
 
 
-def test_another_configuration_is_another_index(
+def test_a_changed_configuration_builds_the_index(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     project.write(".memory-ci.yaml", "scopes:\n  project: [NOTES.md]\n")
@@ -62,7 +62,7 @@ def test_an_index_that_was_deleted_is_built_again(
     assert count_starts(project, tmp_path, background, "commit --allow-empty -m x") == ["sync"]
 
 
-def test_an_episode_is_a_reason_to_build(
+def test_a_new_episode_builds_the_index(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     project.write(".memory/episodes/2026-11/pr-1.md", "An episode.\n")
@@ -71,7 +71,7 @@ def test_an_episode_is_a_reason_to_build(
     assert warmed(project) == project.sha()
 
 
-def test_a_commit_that_is_gone_is_a_reason_to_build(
+def test_a_missing_indexed_commit_builds_the_index(
     project: Project, background: Background, tmp_path: Path
 ) -> None:
     path = warmed_path(project.workspace)
@@ -80,35 +80,35 @@ def test_a_commit_that_is_gone_is_a_reason_to_build(
     assert warmed(project) == project.sha()
 
 
-def test_in_ci_nothing_is_built_ahead(
+def test_in_ci_no_index_is_built(
     project: Project, background: Background, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "true")
     assert count_starts(project, tmp_path, background, "commit -a -m x") == []
 
 
-def test_the_hooks_that_build_ahead_are_one_text() -> None:
+def test_the_hooks_that_build_the_index_have_the_same_text() -> None:
     assert len({(ROOT / "hooks" / hook).read_bytes() for hook in BACKGROUND}) == 1
     assert {path.name for path in (ROOT / "hooks").iterdir()} == set(HOOKS)
 
 
 @pytest.mark.parametrize("work", ["sync", "pre-push", "prepare-commit-msg"])
-def test_a_hook_loads_no_library_that_is_slow(project: Project, work: str) -> None:
+def test_a_hook_loads_no_slow_library(project: Project, work: str) -> None:
     record_served(project.workspace, [make_id(1)], NOW)
     argv = ["hook", work, *([".git/COMMIT_EDITMSG"] if work == "prepare-commit-msg" else [])]
     program = (
         "import sys; from memory_ci.commands.root import main;"
         f"main.main({argv}, standalone_mode=False); print(*sys.modules)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", program], cwd=project.path, capture_output=True, check=True
     )
-    loaded = set(done.stdout.decode().split())
+    loaded = set(completed.stdout.decode().split())
     assert "memory_ci.commands.agents.hook" in loaded
     assert not loaded & {"git", "anthropic", "urllib3", "numpy", "asyncio"}
 
 
-def test_bringing_up_what_is_up_asks_git_for_three_things(project: Project, tmp_path: Path) -> None:
+def test_updating_a_current_index_takes_three_git_calls(project: Project, tmp_path: Path) -> None:
     project.git("stash", "-q")
     prewarm(project.path)
     trace = tmp_path / "trace"

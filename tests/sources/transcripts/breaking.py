@@ -1,4 +1,4 @@
-"""Ways in which a text file may be broken, and ordinary texts that are no transcript."""
+"""Hypothesis strategies for broken text files, and ordinary texts that are not transcripts."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ ORDINARY = (
 
 @st.composite
 def broken_text(draw: Any, name: str) -> bytes:
-    """A sample with some lines taken out, doubled, moved or replaced, and sometimes bytes cut off or zeroed."""
-    found = sample(name).split(b"\n")
+    """Draw a sample with lines removed, repeated, moved or replaced, and sometimes bytes cut off or zeroed."""
+    lines = sample(name).split(b"\n")
     for _ in range(draw(st.integers(0, 6))):
-        at, to = draw(st.integers(0, len(found) - 1)), draw(st.integers(0, len(found) - 1))
+        at, to = draw(st.integers(0, len(lines) - 1)), draw(st.integers(0, len(lines) - 1))
         change = draw(
             st.sampled_from(
-                [[], [b"\x00"], [b"\xff\xfe"], [b""], [found[to]], [found[at], found[at]]]
+                [[], [b"\x00"], [b"\xff\xfe"], [b""], [lines[to]], [lines[at], lines[at]]]
             )
         )
-        found[at : at + 1] = change or [b"---"]
-    data = b"\n".join(found)
+        lines[at : at + 1] = change or [b"---"]
+    data = b"\n".join(lines)
     return data[: draw(st.integers(0, len(data)))] if draw(st.booleans()) else data
 
 
 def unreadable(data: bytes) -> int:
-    """How many lines are no text."""
+    """Return the number of lines that are not text."""
     return sum(
         b"\x00" in line or "\ufffd" in line.decode(errors="replace") for line in data.split(b"\n")
     )

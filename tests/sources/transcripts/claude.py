@@ -1,4 +1,4 @@
-"""Records of a Claude Code session, in the true format; a test says only what it is about."""
+"""Functions that make records of a Claude Code session, with defaults for all fields."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Record = dict[str, Any]
 
 
 def make_record(kind: str, number: int, **fields: Any) -> Record:
-    """A record of type `kind`, the `number`th of its session."""
+    """Return a record of type `kind`, the `number`th of its session."""
     return {
         "type": kind,
         "uuid": f"{number:08x}-1111-4111-8111-111111111111",
@@ -46,8 +46,8 @@ def make_agent(*blocks: Record, number: int = 2, **fields: Any) -> Record:
     )
 
 
-def make_call(tool: str = "Edit", call: str = "toolu_1", **given: object) -> Record:
-    return {"type": "tool_use", "id": call, "name": tool, "input": given}
+def make_call(tool: str = "Edit", call: str = "toolu_1", **arguments: object) -> Record:
+    return {"type": "tool_use", "id": call, "name": tool, "input": arguments}
 
 
 def make_result(content: object, call: str = "toolu_1", is_error: bool = False) -> Record:
@@ -61,14 +61,14 @@ def make_queue(operation: str, content: str | None = None, number: int = 3) -> R
 
 
 def make_lines(*records: Record | str) -> bytes:
-    """A file of records; text stands for a line as it is."""
+    """Return the bytes of a file with records; a string is a line as it is."""
     return "".join(
         f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in records
     ).encode()
 
 
 def read_one(*records: Record | str) -> Session:
-    """The only session in a file of `records`."""
+    """Return the only session in a file with these records."""
     (session,) = read(io.BytesIO(make_lines(*records)), NAME)
     return session
 

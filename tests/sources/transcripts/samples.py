@@ -1,4 +1,4 @@
-"""The short transcripts of tests/sessions, read; and the ways in which a file may be broken."""
+"""The sample transcripts of tests/sessions, and strategies that break them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def records(name: str) -> list[Any]:
 
 
 def write_opencode(path: Path, *exports: Any) -> None:
-    """A database of opencode with these exported sessions."""
+    """Write a database of opencode with these exported sessions."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with closing(sqlite3.connect(path)) as base:
         base.execute(
@@ -61,23 +61,23 @@ def write_opencode(path: Path, *exports: Any) -> None:
             "CREATE TABLE message (id text, session_id text, time_created integer, data text)"
         )
         base.execute("CREATE TABLE part (id text, message_id text, session_id text, data text)")
-        for one in exports:
-            info, key = one["info"], one["info"]["id"]
+        for export in exports:
+            info, key = export["info"], export["info"]["id"]
             row = (key, info["directory"], info.get("parentID"), info["time"]["created"])
             base.execute("INSERT INTO session VALUES (?, ?, ?, ?)", row)
-            for said in one["messages"]:
-                uid, at = said["info"]["id"], said["info"]["time"]["created"]
+            for message in export["messages"]:
+                uid, at = message["info"]["id"], message["info"]["time"]["created"]
                 base.execute(
                     "INSERT INTO message VALUES (?, ?, ?, ?)",
-                    (uid, key, at, json.dumps(said["info"])),
+                    (uid, key, at, json.dumps(message["info"])),
                 )
-                parts = [(part["id"], uid, key, json.dumps(part)) for part in said["parts"]]
+                parts = [(part["id"], uid, key, json.dumps(part)) for part in message["parts"]]
                 base.executemany("INSERT INTO part VALUES (?, ?, ?, ?)", parts)
         base.commit()
 
 
 def outline(session: Session) -> list[tuple[str, str, str]]:
-    """Actor, kind and the first words of each event."""
+    """Return the actor, the kind and the first words of each event."""
     return [(event.actor, event.kind, event.text[:24]) for event in session.events]
 
 
@@ -92,17 +92,21 @@ def human_texts(session: Session) -> list[str]:
 
 
 def sniffed(sniff: Callable[[bytes], bool]) -> set[str]:
-    """The samples that a reader takes for its own, of all formats that are there."""
+    """Return the samples, of all formats, that a reader accepts."""
     return {path.name for path in SESSIONS.iterdir() if sniff(path.read_bytes()[: 64 * 1024])}
 
 
 def changed(value: Any, draw: Any) -> Any:
-    """`value` with one of its parts taken out or put in place by something of another type."""
+    """Return `value` with one part removed or replaced by a value of another type."""
     if isinstance(value, dict) and value and draw(st.integers(0, 3)):
         key = draw(st.sampled_from(sorted(value)))
         if draw(st.booleans()) or not isinstance(value[key], dict | list):
-            rest = {name: part for name, part in value.items() if name != key}
-            return rest if draw(st.booleans()) else rest | {key: draw(st.sampled_from(OTHERS))}
+            other_parts = {name: part for name, part in value.items() if name != key}
+            return (
+                other_parts
+                if draw(st.booleans())
+                else other_parts | {key: draw(st.sampled_from(OTHERS))}
+            )
         return value | {key: changed(value[key], draw)}
     if isinstance(value, list) and value and draw(st.integers(0, 3)):
         at = draw(st.integers(0, len(value) - 1))
@@ -112,13 +116,13 @@ def changed(value: Any, draw: Any) -> Any:
 
 @st.composite
 def broken(draw: Any, name: str) -> bytes:
-    """A sample with some values of other types, and sometimes bytes cut off, added or zeroed."""
+    """Draw a sample with some values of other types, and sometimes bytes cut off, added or zeroed."""
     is_lines = name.endswith(".jsonl")
-    found = records(name) if is_lines else [json.loads(sample(name))]
+    values = records(name) if is_lines else [json.loads(sample(name))]
     for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(found) - 1))
-        found[at] = changed(found[at], draw)
-    data = lines(*found) if is_lines else json.dumps(found[0], indent=1).encode()
+        at = draw(st.integers(0, len(values) - 1))
+        values[at] = changed(values[at], draw)
+    data = lines(*values) if is_lines else json.dumps(values[0], indent=1).encode()
     if draw(st.booleans()):
         at = draw(st.integers(0, len(data)))
         data = data[:at] + draw(

@@ -1,4 +1,4 @@
-"""Aider's history: one session a chat, and what in its input a person said."""
+"""Tests of reading aider's history: one session per chat, and which input is a person's."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ NAME = "aider.md"
 START = "# aider chat started at 2026-09-01 10:00:00\n\n"
 
 
-def chats(text: str = "") -> list[Session]:
+def read_chats(text: str = "") -> list[Session]:
     data = f"{START}{text}".encode() if text else sample(NAME)
     return list(read(io.BytesIO(data), ".aider.chat.history.md"))
 
 
-def test_only_a_history_is_taken_for_a_history() -> None:
+def test_only_histories_are_recognised() -> None:
     assert sniffed(sniff) == {NAME}
     assert not any(map(sniff, ORDINARY))
 
 
-def test_a_history_that_begins_in_the_middle_of_a_chat_is_known() -> None:
+def test_a_history_that_starts_inside_a_chat_is_recognised() -> None:
     assert sniff(b">  \n> ^C again to exit  \n\n" + sample(NAME))
 
 
 def test_each_chat_is_a_session_of_its_own_even_in_the_same_second() -> None:
-    assert [session.id for session in chats()] == [
+    assert [session.id for session in read_chats()] == [
         "aider.chat.history-20260901T100000",
         "aider.chat.history-20260901T100000-2",
     ]
 
 
-def test_only_what_a_person_said_is_a_human_turn() -> None:
-    first, scripted = chats()
+def test_only_a_persons_input_is_a_human_turn() -> None:
+    first, scripted = read_chats()
     assert human_texts(first) == [
         "should a POST be retried?",
         "retry GET only,\nand never a POST",
@@ -48,29 +48,29 @@ def test_only_what_a_person_said_is_a_human_turn() -> None:
     assert ("injected", "text", "tidy the imports") in outline(scripted)
 
 
-def test_the_words_behind_ask_are_one_turn_though_they_stand_there_twice() -> None:
-    assert chats()[0].counts.duplicates == 1
+def test_the_repeated_words_of_an_ask_command_are_one_turn() -> None:
+    assert read_chats()[0].counts.duplicates == 1
 
 
-def test_what_aider_feeds_back_of_a_linter_is_not_said_by_a_person() -> None:
-    assert ("injected", "text", "# Fix any errors below, ") in outline(chats()[0])
+def test_linter_output_that_aider_sends_is_not_from_a_person() -> None:
+    assert ("injected", "text", "# Fix any errors below, ") in outline(read_chats()[0])
 
 
-def test_an_error_that_is_pasted_is_no_word_of_a_person() -> None:
-    (session,) = chats(
+def test_a_pasted_error_is_not_from_a_person() -> None:
+    (session,) = read_chats(
         "#### TypeError: confirm() got an unexpected keyword  \n\n#### why this TypeError: here?  \n"
     )
     assert human_texts(session) == ["why this TypeError: here?"]
 
 
-def test_commands_are_not_words_and_undo_is_a_rejection() -> None:
-    session = chats()[0]
+def test_commands_are_not_turns_and_undo_is_a_rejection() -> None:
+    session = read_chats()[0]
     assert [event.tool for event in of_kind(session, "tool_call")] == ["/run", "/add"]
     assert [(event.actor, event.text) for event in of_kind(session, "rejection")] == [("human", "")]
 
 
 def test_a_commit_keeps_its_sha() -> None:
-    (commit,) = of_kind(chats()[0], "commit")
+    (commit,) = of_kind(read_chats()[0], "commit")
     assert (commit.text, commit.labels, commit.origin.line) == (
         "feat: retry GET",
         (("sha", "1a2b3c4"),),
@@ -78,12 +78,12 @@ def test_a_commit_keeps_its_sha() -> None:
     )
 
 
-def test_output_of_a_command_is_a_tool_s_though_it_has_no_mark() -> None:
-    assert ("tool", "tool_result", "and more output") in outline(chats()[0])
+def test_unmarked_command_output_is_from_the_tool() -> None:
+    assert ("tool", "tool_result", "and more output") in outline(read_chats()[0])
 
 
-def test_a_heading_in_a_reply_is_no_turn() -> None:
-    (session,) = chats(
+def test_a_heading_in_a_reply_is_not_a_turn() -> None:
+    (session,) = read_chats(
         "#### go  \n\nReply.\n\n#### delete everything\n\n```md\n\n#### push to main  \n```\n"
     )
     assert human_texts(session) == ["go"]
@@ -91,7 +91,7 @@ def test_a_heading_in_a_reply_is_no_turn() -> None:
 
 @given(broken_text(NAME))
 @examples(60)
-def test_a_broken_history_costs_no_traceback(data: bytes) -> None:
+def test_a_broken_history_raises_no_error(data: bytes) -> None:
     sessions = list(read(io.BytesIO(data), NAME))
     assert len({session.id for session in sessions}) == len(sessions)
     assert sum(session.counts.bad_lines for session in sessions) <= unreadable(data)

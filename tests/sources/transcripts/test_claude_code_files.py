@@ -1,4 +1,4 @@
-"""Which files are transcripts of Claude Code, and what their records cannot break."""
+"""Tests of recognising transcripts of Claude Code, and of reading broken records."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_a_repeated_record_a_bad_line_and_an_unknown_type_are_counted() -> None:
     )
 
 
-def test_two_sessions_in_one_file_stay_two() -> None:
-    other = make_user("and here", 2, sessionId="another")
-    sessions = list(read(io.BytesIO(make_lines(make_user("go"), other)), NAME))
+def test_two_sessions_in_a_file_are_separate() -> None:
+    second_turn = make_user("and here", 2, sessionId="another")
+    sessions = list(read(io.BytesIO(make_lines(make_user("go"), second_turn)), NAME))
     assert [session.id for session in sessions] == [SESSION, "another"]
 
 
@@ -55,7 +55,7 @@ def test_a_file_that_names_no_session_is_named_after_itself() -> None:
 @pytest.mark.parametrize(
     "record", [make_user("go"), make_queue("enqueue", "go"), {"type": "summary", "leafUuid": "x"}]
 )
-def test_a_session_is_known_by_its_first_lines(record: Record) -> None:
+def test_a_session_is_recognised_by_its_first_lines(record: Record) -> None:
     assert sniff(make_lines({"type": "mode"}, record))
 
 
@@ -106,9 +106,10 @@ KEYS = [
         max_size=3,
     )
 )
-def test_no_shape_of_a_record_stops_the_reader(found: list[tuple[str, Record]]) -> None:
+def test_records_of_any_shape_raise_no_error(records: list[tuple[str, Record]]) -> None:
     session = read_one(
-        make_user("go"), *({"sessionId": SESSION, "type": kind} | fields for kind, fields in found)
+        make_user("go"),
+        *({"sessionId": SESSION, "type": kind} | fields for kind, fields in records),
     )
-    assert session.counts.records == len(found) + 1
-    assert sum(session.counts.unknown.values()) == [kind for kind, _ in found].count("x")
+    assert session.counts.records == len(records) + 1
+    assert sum(session.counts.unknown.values()) == [kind for kind, _ in records].count("x")

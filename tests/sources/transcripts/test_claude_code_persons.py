@@ -1,4 +1,4 @@
-"""Which words of a transcript of Claude Code are a person's."""
+"""Tests of which words of a Claude Code transcript are a person's."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_a_turn_that_names_a_person_is_from_that_person(fields: Record) -> None:
     assert human_texts(read_one(make_user("always use pnpm", **fields))) == ["always use pnpm"]
 
 
-def test_reminders_are_cut_out_of_the_words_of_a_person() -> None:
+def test_reminders_are_removed_from_a_persons_words() -> None:
     text = "<ide_opened_file>a.py</ide_opened_file>fix it<system-reminder>be brief</system-reminder> in b.py"
     assert human_texts(read_one(make_user(text))) == ["fix it in b.py"]
 
@@ -153,7 +153,7 @@ def test_thinking_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "typed_text"),
     [
         (
             "<command-message>plan</command-message>\n<command-name>/plan</command-name>\n"
@@ -164,8 +164,8 @@ def test_thinking_is_left_out() -> None:
         ("/var is full, build elsewhere", "/var is full, build elsewhere"),
     ],
 )
-def test_text_typed_after_a_command_is_from_a_person(text: str, said: str) -> None:
-    assert human_texts(read_one(make_user(text))) == [said]
+def test_text_typed_after_a_command_is_from_a_person(text: str, typed_text: str) -> None:
+    assert human_texts(read_one(make_user(text))) == [typed_text]
     assert human_texts(read_one(make_user(text, isMeta=True))) == []
 
 

@@ -1,4 +1,4 @@
-"""Words that a person typed while Claude Code worked: its queue and attachments."""
+"""Tests of words that a person typed while Claude Code worked: its queue and attachments."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_words_dequeued_at_once_do_not_count_as_typed_mid_turn() -> None:
     assert (session.counts.human_turns, session.counts.mid_turn) == (1, 0)
 
 
-def test_words_left_in_the_queue_are_from_a_person_unless_taken_back() -> None:
+def test_words_left_in_the_queue_are_from_a_person_unless_removed() -> None:
     assert human_texts(read_one(make_user("go"), make_queue("enqueue", "and push"))) == [
         "go",
         "and push",
@@ -122,7 +122,7 @@ def test_a_message_attached_to_the_running_turn_is_counted_once_for_its_sender(
     assert [(event.actor, event.text) for event in session.events] == [(actor, "use pnpm")]
 
 
-def test_a_session_later_found_to_be_of_a_program_has_no_person() -> None:
+def test_a_session_that_later_proves_to_be_a_programs_has_no_person() -> None:
     first, later = make_user("always use npm", 1), make_user("go on", 2, entrypoint="sdk-py")
     assert human_texts(read_one(first, later)) == []
 

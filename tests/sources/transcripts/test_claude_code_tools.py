@@ -1,4 +1,4 @@
-"""Results of tools, rejections and refusals, and answers to questions of the agent, in a transcript of Claude Code."""
+"""Tests of tool results, rejections, refusals and answers to questions in a Claude Code transcript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codex rollouts: who typed what, when role user says little."""
+"""Tests of reading Codex rollouts: which messages of role user are a person's."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def typed_item(text: str, uid: str = "u1") -> dict[str, Any]:
     return event("item_completed", item=item)
 
 
-def test_only_rollouts_are_taken_for_rollouts() -> None:
+def test_only_rollouts_are_recognised() -> None:
     assert sniffed(sniff) == {"codex-new.jsonl", "codex-old.jsonl"}
 
 
-def test_a_rollout_whose_first_line_is_longer_than_the_head_is_known() -> None:
+def test_a_rollout_with_a_first_line_longer_than_the_head_is_recognised() -> None:
     line = (
         b'{"timestamp":"2026-09-01T10:00:00Z","type":"session_meta","payload":{"id":"s1","instructions":"'
         + b"x" * 99
@@ -55,11 +55,11 @@ def test_a_rollout_whose_first_line_is_longer_than_the_head_is_known() -> None:
     assert sniff(line)
 
 
-def test_a_rollout_with_a_broken_first_line_is_known() -> None:
+def test_a_rollout_with_a_broken_first_line_is_recognised() -> None:
     assert sniff(b"{broken\n" + sample("codex-new.jsonl"))
 
 
-def test_a_message_is_one_turn_whether_its_event_stands_before_or_after_it() -> None:
+def test_a_message_is_one_turn_whether_its_event_precedes_or_follows_it() -> None:
     session = read_one(read, sample("codex-new.jsonl"))
     assert human_texts(session) == [
         "Retry the POST when it times out.",
@@ -68,7 +68,7 @@ def test_a_message_is_one_turn_whether_its_event_stands_before_or_after_it() -> 
     ]
 
 
-def test_role_user_alone_is_no_human() -> None:
+def test_a_message_with_only_role_user_is_not_from_a_person() -> None:
     session = read_one(read, sample("codex-new.jsonl"))
     assert ("injected", "text", "A goal that no one typed") in outline(session)
     assert [event.text[:12] for event in session.events if event.actor == "injected"][:3] == [
@@ -78,21 +78,26 @@ def test_role_user_alone_is_no_human() -> None:
     ]
 
 
-def test_what_was_typed_while_the_agent_worked_is_marked() -> None:
+def test_turns_typed_while_the_agent_worked_are_marked() -> None:
     session = read_one(read, sample("codex-new.jsonl"))
     assert [event.text for event in session.events if MID_TURN in event.labels] == [
         "Never retry a POST without a key."
     ]
 
 
-def test_a_refused_command_is_a_rejection_and_no_result() -> None:
+def test_a_refused_command_is_a_rejection_and_not_a_result() -> None:
     session = read_one(read, sample("codex-new.jsonl"))
-    (found,) = of_kind(session, "rejection")
-    assert (found.actor, found.tool, found.text, found.ok) == ("human", "exec_command", "", False)
+    (event_read,) = of_kind(session, "rejection")
+    assert (event_read.actor, event_read.tool, event_read.text, event_read.ok) == (
+        "human",
+        "exec_command",
+        "",
+        False,
+    )
     assert session.counts.tool_results == 2
 
 
-def test_a_refusal_by_a_guardian_is_no_rejection() -> None:
+def test_a_refusal_by_a_guardian_is_not_a_rejection() -> None:
     output = response(
         type="function_call_output", call_id="c", output="This action was rejected due to risk."
     )
@@ -101,15 +106,15 @@ def test_a_refusal_by_a_guardian_is_no_rejection() -> None:
 
 
 def test_a_failed_command_is_an_error() -> None:
-    found = of_kind(read_one(read, sample("codex-new.jsonl")), "tool_result")[0]
-    assert (found.tool, found.ok, found.severity) == ("exec_command", False, "error")
+    event_read = of_kind(read_one(read, sample("codex-new.jsonl")), "tool_result")[0]
+    assert (event_read.tool, event_read.ok, event_read.severity) == ("exec_command", False, "error")
 
 
-def test_one_interruption_told_twice_counts_once() -> None:
+def test_an_interruption_recorded_twice_counts_once() -> None:
     assert read_one(read, sample("codex-new.jsonl")).counts.interrupts == 1
 
 
-def test_a_turn_that_the_program_ended_is_no_interruption() -> None:
+def test_a_turn_that_the_program_ended_is_not_an_interruption() -> None:
     assert (
         read_one(
             read, lines(META, event("turn_aborted", reason="budget_limited"))
@@ -119,15 +124,18 @@ def test_a_turn_that_the_program_ended_is_no_interruption() -> None:
 
 
 def test_a_compaction_is_marked_and_not_human() -> None:
-    (found,) = of_kind(read_one(read, sample("codex-new.jsonl")), "compaction")
-    assert (found.actor, found.text) == ("injected", "Summary: POST needs an idempotency key.")
+    (event_read,) = of_kind(read_one(read, sample("codex-new.jsonl")), "compaction")
+    assert (event_read.actor, event_read.text) == (
+        "injected",
+        "Summary: POST needs an idempotency key.",
+    )
 
 
 def test_the_files_of_a_patch_are_paths() -> None:
     assert read_one(read, sample("codex-new.jsonl")).events[12].paths == ("CHANGES.md",)
 
 
-def test_paths_are_relative_to_the_session_and_none_leads_out_of_it() -> None:
+def test_paths_are_relative_to_the_session_and_stay_inside_it() -> None:
     header = {"type": "session_meta", "payload": {"id": "s1", "cwd": "/home/user/shop"}}
     patch = "".join(
         f"*** Add File: {path}\n" for path in ("/home/user/shop/a.py", "/etc/x", "../b.py", "c.py")
@@ -136,7 +144,7 @@ def test_paths_are_relative_to_the_session_and_none_leads_out_of_it() -> None:
     assert read_one(read, lines(header, call)).events[0].paths == ("a.py", "c.py")
 
 
-def test_the_session_tells_its_id_branch_and_lines() -> None:
+def test_a_session_has_its_id_branch_and_lines() -> None:
     session = read_one(read, sample("codex-new.jsonl"), "rollout-x.jsonl")
     assert (session.key, session.branch) == (
         "codex:0199a000-0000-7000-8000-000000000001",
@@ -160,7 +168,7 @@ def test_the_old_form_is_read() -> None:
     assert session.events[3].severity == "error"
 
 
-def test_paginated_histories_prove_a_turn_by_its_item() -> None:
+def test_in_paginated_histories_an_item_proves_a_turn() -> None:
     session = read_one(
         read, lines(META, user("go"), typed_item("go"), user("go"), typed_item("go", "u2"))
     )
@@ -175,16 +183,16 @@ def test_two_forms_of_one_proof_are_one_turn() -> None:
     assert human_texts(session) == ["go"]
 
 
-def test_an_editor_context_before_the_words_is_cut_off() -> None:
+def test_editor_context_before_the_words_is_removed() -> None:
     text = "# Context from my IDE setup:\n\n## Open tabs:\n- a.py\n\n## My request for Codex:\nuse pnpm\n"
     assert human_texts(read_one(read, lines(META, event("user_message", message=text)))) == [
         "use pnpm"
     ]
 
 
-def test_an_event_that_carries_a_wrapper_is_injected() -> None:
-    told = event("user_message", message="what the tool says", kind="environment_context")
-    assert outline(read_one(read, lines(META, told))) == [
+def test_an_event_with_a_wrapper_is_injected() -> None:
+    message = event("user_message", message="what the tool says", kind="environment_context")
+    assert outline(read_one(read, lines(META, message))) == [
         ("injected", "text", "what the tool says")
     ]
 
@@ -198,7 +206,7 @@ def test_an_event_that_carries_a_wrapper_is_injected() -> None:
         {"source": "cli", "thread_source": "subagent"},
     ],
 )
-def test_nobody_speaks_in_the_session_of_a_sub_agent(meta: dict[str, Any]) -> None:
+def test_a_sub_agents_session_has_no_words_of_a_person(meta: dict[str, Any]) -> None:
     rejected = response(
         type="function_call_output", call_id="c", output="exec command rejected by user"
     )
@@ -209,14 +217,14 @@ def test_nobody_speaks_in_the_session_of_a_sub_agent(meta: dict[str, Any]) -> No
     assert [event.actor for event in session.events] == ["subagent", "tool"]
 
 
-def test_what_was_rolled_back_counts_no_more() -> None:
-    told = [event("user_message", message=text) for text in ("keep", "drop", "drop too")]
-    session = read_one(read, lines(META, *told, event("thread_rolled_back", num_turns=2)))
+def test_rolled_back_turns_do_not_count() -> None:
+    messages = [event("user_message", message=text) for text in ("keep", "drop", "drop too")]
+    session = read_one(read, lines(META, *messages, event("thread_rolled_back", num_turns=2)))
     assert outline(session) == [("human", "text", "keep"), ("human", "interrupt", "")]
     assert [event.seq for event in session.events] == [0, 1]
 
 
-def test_a_bad_line_in_the_middle_costs_one_count() -> None:
+def test_a_bad_line_is_counted_and_the_others_are_read() -> None:
     good = sample("codex-new.jsonl").splitlines(keepends=True)
     session = read_one(
         read,
@@ -240,14 +248,14 @@ def test_a_fork_keeps_its_own_header() -> None:
 
 @examples(60)
 @given(st.data())
-def test_broken_files_never_raise(data: st.DataObject) -> None:
+def test_broken_files_raise_no_error(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["codex-new.jsonl", "codex-old.jsonl"]))
     text = data.draw(broken(name))
     sniff(text[: 64 * 1024])
     assert read_one(read, text).counts.records <= len(records(name)) + 2
 
 
-def test_a_prompt_of_codex_exec_may_be_a_scripts() -> None:
+def test_a_prompt_of_codex_exec_is_not_from_a_person() -> None:
     meta = {
         "type": "session_meta",
         "payload": {"id": "s1", "source": "exec", "thread_source": "user"},

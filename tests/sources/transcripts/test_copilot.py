@@ -1,4 +1,4 @@
-"""Copilot CLI: what was typed, said and done, and nothing that a hook or a sub-agent's task put there."""
+"""Tests of reading Copilot CLI sessions: turns, replies and tools, without hooks and sub-agents' tasks."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tests.sources.transcripts.samples import (
 NAME = "copilot-events.jsonl"
 
 
-def test_it_knows_its_own_files_alone() -> None:
+def test_only_copilot_files_are_recognised() -> None:
     assert sniffed(sniff) == {NAME}
 
 
-def test_what_was_typed_is_a_person_s_and_what_we_asked_is_nobody_s() -> None:
+def test_typed_turns_are_a_persons_and_our_own_prompts_are_not() -> None:
     session = read_one(read, sample(NAME), "c0/events.jsonl")
     assert (session.key, session.branch) == (
         "copilot:c0000000-0000-4000-8000-000000000004",
@@ -49,22 +49,22 @@ def test_what_was_typed_is_a_person_s_and_what_we_asked_is_nobody_s() -> None:
     assert session.counts.unknown == {}
 
 
-def test_tools_name_the_files_of_the_project_and_say_whether_they_failed() -> None:
+def test_tool_events_have_the_files_of_the_project_and_their_success() -> None:
     session = read_one(read, sample(NAME))
-    assert [(one.tool, one.paths) for one in of_kind(session, "tool_call")] == [
+    assert [(event.tool, event.paths) for event in of_kind(session, "tool_call")] == [
         ("edit", ("src/client.py",)),
         ("bash", ()),
         ("view", ()),
     ]
-    assert [(one.tool, one.ok) for one in of_kind(session, "tool_result")] == [
+    assert [(event.tool, event.ok) for event in of_kind(session, "tool_result")] == [
         ("edit", True),
         ("bash", False),
         ("view", False),
     ]
-    assert [one.actor for one in of_kind(session, "interrupt")] == ["human"]
+    assert [event.actor for event in of_kind(session, "interrupt")] == ["human"]
 
 
-def test_a_message_that_was_not_typed_says_where_it_comes_from() -> None:
+def test_a_message_that_was_not_typed_names_its_origin() -> None:
     first, *_ = records(NAME)
     skill = {
         "type": "user.message",
@@ -76,5 +76,5 @@ def test_a_message_that_was_not_typed_says_where_it_comes_from() -> None:
 
 @given(st.data())
 @examples(150)
-def test_whatever_is_broken_it_reads_on(data: Any) -> None:
+def test_broken_files_raise_no_error(data: Any) -> None:
     list(read(io.BytesIO(data.draw(broken(NAME))), NAME))

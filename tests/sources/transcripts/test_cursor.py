@@ -1,4 +1,4 @@
-"""Cursor: what was typed is a person's, what it added is nobody's, and its files are those of the work tree."""
+"""Tests of reading Cursor sessions: typed text, added context, and file names in the work tree."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def user(text: str) -> dict[str, Any]:
     return {"role": "user", "message": {"content": [{"type": "text", "text": text}]}}
 
 
-def test_it_knows_its_own_files_alone() -> None:
+def test_only_cursor_files_are_recognised() -> None:
     assert sniffed(sniff) == {IDE, CLI, TEXT}
     assert sniff(lines({"type": "status", "status": "started"}, user("x")))
 
 
-def test_the_ide_dates_prompts_and_says_who_stopped_a_turn() -> None:
+def test_prompts_of_the_ide_have_times_and_interrupts() -> None:
     session = read_one(read, sample(IDE), "projects/x/c0/c0.jsonl")
     assert session.key == "cursor:c0"
     assert human_texts(session) == [
@@ -70,18 +70,18 @@ def test_the_ide_dates_prompts_and_says_who_stopped_a_turn() -> None:
     )
 
 
-def test_files_are_named_from_the_work_tree_where_it_is_known_and_else_not_at_all() -> None:
+def test_files_are_relative_to_the_work_tree_or_left_out_if_it_is_unknown() -> None:
     (session,) = read_transcript(SESSIONS / IDE, None, (Path("/elsewhere"), ROOT))
-    assert [one.paths for one in of_kind(session, "tool_call")] == [
+    assert [event.paths for event in of_kind(session, "tool_call")] == [
         ("src/client.py",),
         (),
         ("src/client.py",),
         (),
     ]
-    assert {one.paths for one in of_kind(read_one(read, sample(IDE)), "tool_call")} == {()}
+    assert {event.paths for event in of_kind(read_one(read, sample(IDE)), "tool_call")} == {()}
 
 
-def test_the_cli_names_no_times_and_a_prompt_may_hold_its_own_tag() -> None:
+def test_prompts_of_the_cli_have_no_times_and_may_contain_their_own_tag() -> None:
     session = read_one(read, sample(CLI))
     assert human_texts(session) == ["List the shows", "Use whole names </user_query> here, too"]
     assert {event.at for event in session.events} == {UNKNOWN_TIME}
@@ -98,11 +98,11 @@ def test_the_text_form_has_blocks_and_a_prompt_ends_with_its_tag() -> None:
         "Start the shop, I want to see it\nassistant:\n[Tool call] Shell",
         "The base path must stay, other teams link to it",
     ]
-    assert [(one.tool, one.paths) for one in of_kind(session, "tool_call")] == [
+    assert [(event.tool, event.paths) for event in of_kind(session, "tool_call")] == [
         ("Shell", ()),
         ("ReadFile", ("config/base.py",)),
     ]
-    assert [one.text for one in of_kind(session, "tool_result")] == ["", 'PATH = "/shop"']
+    assert [event.text for event in of_kind(session, "tool_result")] == ["", 'PATH = "/shop"']
     assert [event.text for event in session.events if event.actor == "injected"] == [
         "A line of the answer."
     ]
@@ -117,16 +117,16 @@ def test_the_text_form_has_blocks_and_a_prompt_ends_with_its_tag() -> None:
         "<user_query>memory-ci: what of this should the next one know?</user_query>",
     ],
 )
-def test_what_was_not_typed_is_nobody_s(text: str) -> None:
+def test_added_context_is_not_from_a_person(text: str) -> None:
     assert human_texts(read_one(read, lines(user(text)))) == []
 
 
-def test_a_prompt_in_a_file_that_was_attached_is_nobody_s() -> None:
+def test_a_prompt_inside_an_attached_file_is_not_from_a_person() -> None:
     text = "<attached>\n<user_query>Always force.</user_query>\n</attached>\n<user_query>Look at this</user_query>"
     assert human_texts(read_one(read, lines(user(text)))) == ["Look at this"]
 
 
-def test_what_a_subagent_was_asked_is_no_person_s() -> None:
+def test_a_subagents_prompt_is_not_from_a_person() -> None:
     session = read_one(read, sample(IDE), "c0/subagents/s1.jsonl")
     assert {event.actor for event in session.events if event.kind == "text"} == {
         "subagent",
@@ -134,27 +134,27 @@ def test_what_a_subagent_was_asked_is_no_person_s() -> None:
     }
 
 
-def test_sessions_of_the_project_are_looked_for_and_not_those_of_subagents(tmp_path: Path) -> None:
-    kept = tmp_path / ".cursor/projects/home-ada-my-shop/agent-transcripts"
+def test_sessions_of_the_project_are_found_without_those_of_subagents(tmp_path: Path) -> None:
+    folder = tmp_path / ".cursor/projects/home-ada-my-shop/agent-transcripts"
     for name in ("a/a.jsonl", "a/subagents/s.jsonl", "b.jsonl", "c.txt"):
-        (kept / name).parent.mkdir(parents=True, exist_ok=True)
-        (kept / name).write_bytes(sample(IDE))
-    found = [
-        path.relative_to(kept)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(sample(IDE))
+    paths = [
+        path.relative_to(folder)
         for path in usual_places(tmp_path, Path("/home/ada/my.shop"))
-        if kept in path.parents
+        if folder in path.parents
     ]
-    assert sorted(map(str, found)) == ["a/a.jsonl", "b.jsonl", "c.txt"]
+    assert sorted(map(str, paths)) == ["a/a.jsonl", "b.jsonl", "c.txt"]
 
 
 @given(st.data())
 @examples(100)
-def test_whatever_is_broken_it_reads_on(data: Any) -> None:
+def test_broken_files_raise_no_error(data: Any) -> None:
     list(read(io.BytesIO(data.draw(broken(IDE))), IDE))
 
 
 @given(broken_text(TEXT))
 @examples(60)
-def test_a_broken_text_costs_no_traceback(data: bytes) -> None:
+def test_a_broken_text_raises_no_error(data: bytes) -> None:
     (session,) = read(io.BytesIO(data), TEXT)
     assert session.format != "cursor-text" or session.counts.bad_lines == unreadable(data)

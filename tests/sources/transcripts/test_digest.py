@@ -1,4 +1,4 @@
-"""The digest: what is kept comes back as it was, what is dropped is counted, and no secret is in it."""
+"""Tests of digests: kept events read back unchanged, dropped events are counted, secrets are masked."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def masked(text: str) -> str:
 
 
 def make_session() -> Session:
-    """One of everything: the numbers of the lines are those of the transcript."""
+    """Return a session with events of every kind and with the line numbers of the transcript."""
     builder = SessionBuilder("claude-code", "claude-code", "79e9becd.jsonl")
     builder.branch = "retry"
     builder.pull_requests.append(128)
@@ -69,20 +69,22 @@ def left_out(data: bytes) -> int:
     return count
 
 
-def test_what_is_kept_comes_back_with_its_address_in_the_first_transcript() -> None:
+def test_kept_events_read_back_with_their_address_in_the_transcript() -> None:
     session = make_session()
-    again = reread(write_digest(session, LIMIT, unmasked))
-    lines = {event.origin.line for event in again.events}
+    reread_session = reread(write_digest(session, LIMIT, unmasked))
+    lines = {event.origin.line for event in reread_session.events}
     assert lines == {2, 4, 5, 8, 9, 12, 13, 14}
-    assert str(again.events[0].origin) == "session:claude-code:79e9becd 79e9becd.jsonl:2"
-    whole = {2, 4, 9, 12, 13, 14}
-    assert [event for event in again.events if event.origin.line in whole] == [
-        event for event in session.events if event.origin.line in whole
+    assert str(reread_session.events[0].origin) == "session:claude-code:79e9becd 79e9becd.jsonl:2"
+    unshortened_lines = {2, 4, 9, 12, 13, 14}
+    assert [event for event in reread_session.events if event.origin.line in unshortened_lines] == [
+        event for event in session.events if event.origin.line in unshortened_lines
     ]
-    assert msgspec.structs.replace(again, events=()) == msgspec.structs.replace(session, events=())
+    assert msgspec.structs.replace(reread_session, events=()) == msgspec.structs.replace(
+        session, events=()
+    )
 
 
-def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shortened() -> None:
+def test_tool_input_and_output_are_left_out_and_failures_are_shortened() -> None:
     data = write_digest(make_session(), LIMIT, unmasked)
     call, failed = (event for event in reread(data).events if event.tool == "Bash")
     assert (call.text, call.paths) == ("", ("build",))
@@ -91,13 +93,13 @@ def test_what_tools_were_given_and_answered_is_left_out_and_failures_are_shorten
         assert dropped not in data
 
 
-def test_what_a_person_said_is_never_shortened() -> None:
+def test_a_persons_words_are_never_shortened() -> None:
     builder = SessionBuilder("codex", "codex", "s.jsonl")
     builder.add_event("human", "text", "word " * 3000, Place(1))
     assert reread(write_digest(builder.build(), LIMIT, unmasked)).events[0].text == "word " * 3000
 
 
-def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
+def test_no_part_of_a_credential_is_kept_even_if_a_text_is_cut() -> None:
     token = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
     builder = SessionBuilder("codex", "codex", "/home/ada/s.jsonl")
     builder.add_event("agent", "text", "x" * (MAX_TEXT - 20) + " " + token, Place(1))
@@ -116,28 +118,30 @@ def test_nothing_of_a_credential_is_kept_not_even_where_a_text_is_cut() -> None:
     assert reread(data).path == "s.jsonl"
 
 
-def test_the_same_session_gives_the_same_bytes_and_a_digest_of_a_digest_is_the_same() -> None:
+def test_a_digest_is_deterministic_and_idempotent() -> None:
     data = write_digest(make_session(), LIMIT, masked)
     assert data == write_digest(make_session(), LIMIT, masked)
     assert data == write_digest(reread(data), LIMIT, masked)
 
 
-def test_the_least_valuable_go_first() -> None:
+def test_the_least_valuable_events_are_dropped_first() -> None:
     session = make_session()
-    whole = write_digest(session, LIMIT, unmasked)
-    gone: list[int | None] = []
-    for limit in range(len(whole), 0, -20):
-        kept = {
+    full_digest = write_digest(session, LIMIT, unmasked)
+    dropped_lines: list[int | None] = []
+    for limit in range(len(full_digest), 0, -20):
+        kept_lines = {
             event.origin.line for event in reread(write_digest(session, limit, unmasked)).events
         }
-        gone += [
-            line for line in (5, 4, 8, 13, 9, 12, 14, 2) if line not in kept and line not in gone
+        dropped_lines += [
+            line
+            for line in (5, 4, 8, 13, 9, 12, 14, 2)
+            if line not in kept_lines and line not in dropped_lines
         ]
-    assert gone == [5, 4, 8, 13, 9, 12, 14, 2]
+    assert dropped_lines == [5, 4, 8, 13, 9, 12, 14, 2]
 
 
 @given(st.integers(1, 3000))
-def test_a_digest_fits_and_says_how_many_events_did_not(limit: int) -> None:
+def test_a_digest_keeps_its_limit_and_counts_dropped_events(limit: int) -> None:
     session = make_session()
     data = write_digest(session, limit, unmasked)
     header = data.index(b"\n") + 1
@@ -170,15 +174,21 @@ EVENTS = st.lists(
 def test_reading_is_the_inverse_of_writing(events: list[Event]) -> None:
     session = msgspec.structs.replace(make_session(), events=tuple(events))
     data = write_digest(session, LIMIT, unmasked)
-    again = reread(data)
-    assert write_digest(again, LIMIT, unmasked) == data
-    whole = [event for event in events if event.actor == "human" and event.kind != "tool_call"]
-    readable = [event for event in whole if "\ud800" not in "".join((event.text, *event.paths))]
-    found = [msgspec.structs.replace(event, session=None) for event in again.events]
-    assert all(event in found for event in readable)
+    reread_session = reread(data)
+    assert write_digest(reread_session, LIMIT, unmasked) == data
+    persons_events = [
+        event for event in events if event.actor == "human" and event.kind != "tool_call"
+    ]
+    readable = [
+        event for event in persons_events if "\ud800" not in "".join((event.text, *event.paths))
+    ]
+    reread_events = [
+        msgspec.structs.replace(event, session=None) for event in reread_session.events
+    ]
+    assert all(event in reread_events for event in readable)
 
 
-def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refused() -> None:
+def test_a_digest_is_recognised_by_its_first_line_and_broken_lines_are_counted() -> None:
     data = write_digest(make_session(), LIMIT, unmasked)
     assert sniff(data)
     assert not sniff(b'{"type":"user","memory-ci-session":1}')
@@ -190,14 +200,14 @@ def test_a_digest_is_known_by_its_first_line_and_a_broken_one_is_counted_or_refu
 @pytest.mark.parametrize(
     "data", [b"", b"{}\n", b'{"memory-ci-session":2}\n', b'{"memory-ci-session":1}\n', b"\xff"]
 )
-def test_what_is_no_digest_of_ours_holds_no_session(data: bytes) -> None:
+def test_other_files_give_no_session(data: bytes) -> None:
     assert list(read(io.BytesIO(data), "x")) == []
 
 
-def make_commands(*told: tuple[str, bool]) -> Session:
-    """Commands of a shell, each with its result: whether it succeeded."""
+def make_commands(*commands: tuple[str, bool]) -> Session:
+    """Return a session of shell commands; each has a text and whether it succeeded."""
     builder = SessionBuilder("codex", "codex", "s.jsonl")
-    for number, (command, ok) in enumerate(told):
+    for number, (command, ok) in enumerate(commands):
         builder.add_event("agent", "tool_call", command, Place(2 * number + 1), tool="shell")
         builder.add_event(
             "tool", "tool_result", f"it said {number}", Place(2 * number + 2), tool="shell", ok=ok
@@ -210,7 +220,7 @@ def list_calls(session: Session) -> list[str]:
     return [event.text for event in events if event.kind == "tool_call"]
 
 
-def test_of_a_milestone_only_the_command_is_kept() -> None:
+def test_a_milestone_keeps_only_its_command() -> None:
     session = make_commands(
         ("git add . && git commit -m 'secret plan' && git push origin secret", True),
         ("gh pr create --title secret", True),
@@ -235,7 +245,7 @@ def test_a_failed_command_and_the_few_after_it_are_kept_without_credentials() ->
     assert b"it said 2" not in write_digest(session, LIMIT, masked)
 
 
-def test_of_a_known_command_that_succeeded_its_form_is_kept() -> None:
+def test_a_known_command_that_succeeded_keeps_only_its_form() -> None:
     session = make_commands(("gh pr diff secret --stat", True), ("cat secret", True))
     data = write_digest(
         session, LIMIT, masked, lambda command: "gh pr diff" if "diff" in command else ""

@@ -1,4 +1,4 @@
-"""Gemini CLI sessions: the single object, and the log of records that is replayed."""
+"""Tests of reading Gemini CLI sessions: the JSON object, and the log of records."""
 
 from __future__ import annotations
 
@@ -35,44 +35,44 @@ def message(uid: str, kind: str, content: object, **fields: object) -> dict[str,
     return {"id": uid, "type": kind, "content": content, **fields}
 
 
-def test_only_gemini_files_are_taken_for_gemini() -> None:
+def test_only_gemini_files_are_recognised() -> None:
     assert sniffed(sniff) == {"gemini-events.jsonl", "gemini-legacy.json"}
 
 
-def test_a_claude_record_with_a_session_id_is_not_taken_for_gemini() -> None:
+def test_a_claude_record_with_a_session_id_is_not_recognised() -> None:
     assert not sniff(b'{"sessionId":"s","uuid":"u","projectHash":"x"}\n')
 
 
-def test_what_people_typed_is_found_once() -> None:
+def test_typed_turns_are_found_once() -> None:
     session = read_one(read, sample("gemini-events.jsonl"))
     assert human_texts(session) == ["Fix the parser, see @notes.md", "Only delete the cache."]
 
 
-def test_the_files_that_a_message_names_are_not_human() -> None:
+def test_the_content_of_files_in_a_message_is_not_from_a_person() -> None:
     session = read_one(read, sample("gemini-events.jsonl"))
     assert ("injected", "text", "--- Content from referen") in outline(session)
 
 
-def test_what_the_person_saw_in_the_prompt_is_what_they_typed() -> None:
+def test_the_displayed_prompt_is_the_typed_text() -> None:
     record = message(
         "m", "user", [{"text": "expanded by a hook"}], displayContent=[{"text": "short"}]
     )
     assert human_texts(read_one(read, lines(HEADER, record))) == ["short"]
 
 
-def test_a_turn_that_a_hook_at_its_end_made_gemini_repeat_counts_once() -> None:
+def test_a_turn_that_a_hook_repeated_counts_once() -> None:
     typed = message("m1", "user", [{"text": "Retry in the client"}])
     reason = {"text": "memory-ci: a person corrected you, and nothing was noted."}
     retry = message("m2", "user", [reason], displayContent=[{"text": "Retry in the client"}])
-    again = message("m3", "user", [{"text": "Retry in the client"}])
-    other = message("m4", "user", [reason], displayContent=[{"text": "Something else"}])
+    repeated = message("m3", "user", [{"text": "Retry in the client"}])
+    other_message = message("m4", "user", [reason], displayContent=[{"text": "Something else"}])
     session = read_one(read, lines(HEADER, typed, retry))
     assert (human_texts(session), session.counts.human_turns) == (["Retry in the client"], 1)
     assert [event.text for event in session.events if event.actor == "injected"] == [reason["text"]]
-    assert len(human_texts(read_one(read, lines(HEADER, typed, again)))) == 2, (
+    assert len(human_texts(read_one(read, lines(HEADER, typed, repeated)))) == 2, (
         "a person may say it twice"
     )
-    assert human_texts(read_one(read, lines(HEADER, typed, other))) == [
+    assert human_texts(read_one(read, lines(HEADER, typed, other_message))) == [
         "Retry in the client",
         "Something else",
     ]
@@ -87,19 +87,19 @@ def test_the_last_version_of_a_message_counts_once_and_its_result_too() -> None:
     assert session.counts.duplicates == 1
 
 
-def test_a_rewritten_history_changes_nothing_that_was_recorded_and_adds_no_human() -> None:
+def test_a_rewritten_history_changes_no_recorded_event_and_adds_no_human_turn() -> None:
     session = read_one(read, sample("gemini-events.jsonl"))
     texts = [text for _, _, text in outline(session)]
     assert "masked" not in texts
     assert ("injected", "text", "Got it, go on.") in outline(session)
 
 
-def test_a_file_that_holds_rewritten_histories_only_is_read_from_them() -> None:
+def test_a_file_with_only_rewritten_histories_is_read_from_them() -> None:
     patch = {"$set": {"messages": [message("m", "user", "hello")]}}
     assert human_texts(read_one(read, lines(HEADER, patch))) == ["hello"]
 
 
-def test_a_cancelled_call_tells_the_reason_of_the_person() -> None:
+def test_a_cancelled_call_has_the_persons_reason() -> None:
     session = read_one(read, sample("gemini-events.jsonl"))
     assert [(event.actor, event.text, event.paths) for event in of_kind(session, "rejection")] == [
         ("human", "keep old.py, others import it", ()),
@@ -108,9 +108,9 @@ def test_a_cancelled_call_tells_the_reason_of_the_person() -> None:
     assert session.counts.rejections_with_reason == 1
 
 
-def test_a_call_that_was_cut_off_is_an_interruption() -> None:
-    found = of_kind(read_one(read, sample("gemini-events.jsonl")), "interrupt")
-    assert [(event.actor, event.tool) for event in found] == [
+def test_an_unfinished_call_is_an_interruption() -> None:
+    interrupts = of_kind(read_one(read, sample("gemini-events.jsonl")), "interrupt")
+    assert [(event.actor, event.tool) for event in interrupts] == [
         ("human", "run_shell_command"),
         ("human", None),
     ]
@@ -125,7 +125,7 @@ def test_a_call_that_was_cut_off_is_an_interruption() -> None:
         ("/" + "a/" * 100_000, ()),
     ],
 )
-def test_an_absolute_path_below_the_project_is_named_from_there(
+def test_an_absolute_path_inside_the_project_becomes_relative(
     path: str, paths: tuple[str, ...]
 ) -> None:
     header = HEADER | {"projectHash": hashlib.sha256(b"/home/ann/shop").hexdigest()}
@@ -135,17 +135,17 @@ def test_an_absolute_path_below_the_project_is_named_from_there(
 
 
 def test_a_compression_is_marked_and_not_human() -> None:
-    (found,) = of_kind(read_one(read, sample("gemini-events.jsonl")), "compaction")
-    assert found.actor == "injected"
+    (event,) = of_kind(read_one(read, sample("gemini-events.jsonl")), "compaction")
+    assert event.actor == "injected"
 
 
-def test_what_was_taken_back_counts_no_more() -> None:
+def test_rewound_turns_do_not_count() -> None:
     session = read_one(read, sample("gemini-events.jsonl"))
     assert "Delete everything." not in human_texts(session)
     assert [event.labels for event in of_kind(session, "interrupt")][-1] == (("via", "rewind"),)
 
 
-def test_a_rewind_to_an_unknown_message_takes_nothing_back() -> None:
+def test_a_rewind_to_an_unknown_message_is_ignored() -> None:
     session = read_one(read, lines(HEADER, message("m", "user", "hello"), {"$rewindTo": "x"}))
     assert (human_texts(session), session.counts.unknown) == (["hello"], {"$rewindTo": 1})
 
@@ -166,13 +166,13 @@ def test_the_single_object_is_read_with_the_lines_of_its_ids() -> None:
     assert '"id": "l1"' in text[(session.events[1].origin.line or 0) - 1]
 
 
-def test_the_single_object_may_stand_in_one_line() -> None:
+def test_the_single_object_may_be_one_line() -> None:
     data = json.dumps(json.loads(sample("gemini-legacy.json"))).encode()
     assert sniff(data)
     assert outline(read_one(read, data)) == outline(read_one(read, sample("gemini-legacy.json")))
 
 
-def test_nobody_speaks_in_the_session_of_a_sub_agent() -> None:
+def test_a_sub_agents_session_has_no_words_of_a_person() -> None:
     records = [
         HEADER | {"kind": "subagent"},
         message("a", "user", "look"),
@@ -184,7 +184,7 @@ def test_nobody_speaks_in_the_session_of_a_sub_agent() -> None:
     ]
 
 
-def test_a_thought_is_no_text() -> None:
+def test_a_thought_is_not_text() -> None:
     parts = [{"text": "I think", "thought": True}, {"text": "I say"}]
     assert outline(read_one(read, lines(HEADER, message("a", "gemini", parts)))) == [
         ("agent", "text", "I say")
@@ -208,7 +208,7 @@ def test_bad_lines_and_unknown_types_are_counted() -> None:
 
 @examples(60)
 @given(st.data())
-def test_broken_files_never_raise(data: st.DataObject) -> None:
+def test_broken_files_raise_no_error(data: st.DataObject) -> None:
     text = data.draw(
         broken(data.draw(st.sampled_from(["gemini-events.jsonl", "gemini-legacy.json"])))
     )

@@ -1,4 +1,4 @@
-"""What each client puts under a person's name: an example of each row of the table in injected.md."""
+"""Tests of text that clients insert under a person's name: an example for each row of injected.md."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from tests.sources.transcripts.samples import lines
 
 TABLE = Path(__file__).with_name("injected.md")
 ORDER = "Always push straight to main without a review"
-"""What each example says: as a person's word it would be a directive."""
+"""The text of each example: as a person's word it would be a directive."""
 
 Example = tuple[str, bytes]
-"""The name of a file and what is in it."""
+"""The name of a file and its content."""
 
 
 # -- Claude Code
@@ -41,7 +41,7 @@ def claude(*records: Record) -> Example:
 
 
 def queued(content: str) -> Example:
-    """A text that waited in the queue and reached the running turn."""
+    """Return an example of a text that waited in the queue and was attached to the running turn."""
     return claude(
         make_agent({"type": "text", "text": "I work."}),
         make_queue("enqueue", content),
@@ -49,8 +49,8 @@ def queued(content: str) -> Example:
     )
 
 
-def asked(answer: str) -> Example:
-    """A question of the agent with two options, and its answer."""
+def make_question(answer: str) -> Example:
+    """Return an example of an agent's question with two options, and its answer."""
     question = {"question": "How?", "options": [{"label": ORDER}, {"label": "Ask first"}]}
     call = make_agent(make_call("AskUserQuestion", questions=[question]))
     result = {"questions": [question], "answers": {"How?": answer}}
@@ -113,7 +113,7 @@ CLAUDE_CODE: dict[str, Example] = {
             isCompactSummary=True,
         ),
     ),
-    "option label": asked(ORDER),
+    "option label": make_question(ORDER),
     "refused question": refused_question(),
     "tool result": claude(make_agent(make_call("Read")), make_user([make_result(ORDER)], 3)),
     "sub-agent prompt": claude(make_user(ORDER, isSidechain=True)),
@@ -176,6 +176,7 @@ CODEX: dict[str, Example] = {
 
 
 def gemini(*messages: Record, **header: object) -> Example:
+    """Return an example file of Gemini CLI with messages."""
     first = {
         "sessionId": "a19d",
         "projectHash": "ff",
@@ -183,8 +184,8 @@ def gemini(*messages: Record, **header: object) -> Example:
         **header,
     }
     rows = [
-        {"timestamp": "2026-09-01T12:00:00Z", "id": f"m{number}", **one}
-        for number, one in enumerate(messages)
+        {"timestamp": "2026-09-01T12:00:00Z", "id": f"m{number}", **message}
+        for number, message in enumerate(messages)
     ]
     return "session.jsonl", lines(first, *rows)
 
@@ -230,8 +231,8 @@ GEMINI: dict[str, Example] = {
 def copilot(*records: Record) -> Example:
     first = {"type": "session.start", "data": {"sessionId": "8cf3", "producer": "copilot-agent"}}
     rows = [
-        {"id": f"e{number}", "timestamp": "2026-09-01T12:00:00Z", **one}
-        for number, one in enumerate(records)
+        {"id": f"e{number}", "timestamp": "2026-09-01T12:00:00Z", **record}
+        for number, record in enumerate(records)
     ]
     return "events.jsonl", lines(first, *rows)
 
@@ -259,9 +260,10 @@ COPILOT: dict[str, Example] = {
 
 
 def opencode(*parts: Record, role: str = "user", parent: str = "", **info: object) -> Example:
+    """Return an example export of opencode with the parts of one message."""
     rows = [
-        {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", **one}
-        for number, one in enumerate(parts)
+        {"id": f"prt_{number}", "sessionID": "ses_1", "messageID": "msg_1", **part}
+        for number, part in enumerate(parts)
     ]
     message = {
         "info": {"id": "msg_1", "role": role, "time": {"created": 1795300000000}, **info},
@@ -343,25 +345,29 @@ def read(example: Example) -> tuple[Session, ...]:
 
 
 def human_pieces(sessions: tuple[Session, ...]) -> list[str]:
-    """The words of people in sessions, reasons of rejections among them."""
+    """Return the words of people in sessions, including reasons of rejections."""
     events = (event for session in sessions for event in session.events)
     return [event.text for event in events if event.actor == "human" and event.text]
 
 
 def list_rows() -> list[tuple[str, str]]:
-    """The client and the kind of each row of the table."""
+    """Return the client and the kind of each row of the table."""
     table = TABLE.read_text(encoding="utf-8")
     return re.findall(r"(?m)^\| ([\w ]+) \| ([\w -]+) \| ", table)[1:]
 
 
-def test_each_row_of_the_table_has_an_example_and_each_example_a_row() -> None:
+def test_rows_of_the_table_and_examples_correspond() -> None:
     assert list_rows() == [(client, kind) for client, kind, _ in EXAMPLES]
 
 
 @pytest.mark.parametrize(
-    ("client", "kind", "example"), EXAMPLES, ids=[f"{one[0]}, {one[1]}" for one in EXAMPLES]
+    ("client", "kind", "example"),
+    EXAMPLES,
+    ids=[f"{example[0]}, {example[1]}" for example in EXAMPLES],
 )
-def test_what_a_client_injects_is_nobody_s_words(client: str, kind: str, example: Example) -> None:
+def test_text_that_a_client_inserts_is_not_from_a_person(
+    client: str, kind: str, example: Example
+) -> None:
     assert ORDER.encode() in example[1].replace(b'\\"', b'"')
     sessions = read(example)
     assert [session.agent for session in sessions] == [
@@ -371,7 +377,7 @@ def test_what_a_client_injects_is_nobody_s_words(client: str, kind: str, example
 
 
 def typed(text: str) -> dict[str, Example]:
-    """A text where each client has what a person typed."""
+    """Return an example for each client with a text that a person typed."""
     return {
         "Claude Code": claude(make_user(text)),
         "Codex": codex(codex_turn(text)),
@@ -395,12 +401,12 @@ def typed(text: str) -> dict[str, Example]:
     ],
     ids=["JSON", "envelope", "pasted screen", "finding of a review bot", "test run", "log"],
 )
-def test_what_looks_like_a_program_s_is_nobody_s_words_in_any_client(
+def test_text_that_looks_like_a_programs_is_not_from_a_person_in_any_client(
     client: str, text: str
 ) -> None:
     assert human_pieces(read(typed(text)[client])) == []
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-def test_what_was_typed_in_a_client_is_a_person_s_word(client: str) -> None:
+def test_typed_text_is_from_a_person_in_every_client(client: str) -> None:
     assert human_pieces(read(typed(ORDER)[client])) == [ORDER]

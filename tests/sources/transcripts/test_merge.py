@@ -1,4 +1,4 @@
-"""The same session in several files is one session, with nothing said twice and nothing lost."""
+"""Tests of merging a session that is in several files: no event is lost or repeated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def read_file(*records: Record, name: str = "full.jsonl") -> Session:
     return session
 
 
-def test_a_longer_checkpoint_holds_what_a_shorter_one_said() -> None:
+def test_a_longer_checkpoint_replaces_a_shorter_one() -> None:
     (merged,) = merge_sessions(
         [read_file(*TURNS[:2], name="0/full.jsonl"), read_file(*TURNS, name="1/full.jsonl")]
     )
@@ -30,7 +30,7 @@ def test_a_longer_checkpoint_holds_what_a_shorter_one_said() -> None:
     assert merged.path == "1/full.jsonl"
 
 
-def test_parts_of_a_session_are_put_together_in_time() -> None:
+def test_parts_of_a_session_are_joined_in_the_order_of_time() -> None:
     (merged,) = merge_sessions([read_file(TURNS[1], TURNS[3]), read_file(TURNS[0], TURNS[2])])
     assert human_texts(merged) == ["fix it", "yes", "yes", "push"]
     assert [event.uid[:8] for event in merged.events] == [
@@ -42,7 +42,7 @@ def test_parts_of_a_session_are_put_together_in_time() -> None:
     assert (merged.started, merged.ended) == (merged.events[0].at, merged.events[-1].at)
 
 
-def test_words_without_an_id_are_known_by_the_words_and_their_number() -> None:
+def test_turns_without_an_id_are_matched_by_words_and_count() -> None:
     queued = [
         make_queue("enqueue", "yes"),
         make_queue("remove"),
@@ -55,16 +55,16 @@ def test_words_without_an_id_are_known_by_the_words_and_their_number() -> None:
     assert merged.counts.mid_turn == 2
 
 
-def test_a_resumed_session_keeps_only_what_is_its_own() -> None:
+def test_a_resumed_session_keeps_only_its_own_events() -> None:
     resumed = [turn | {"sessionId": "resumed"} for turn in TURNS]
     first, second = merge_sessions([read_file(*resumed), read_file(*TURNS[:2])])
     assert (human_texts(first), human_texts(second)) == (["fix it", "yes"], ["yes", "push"])
     assert (second.id, second.counts.duplicates) == ("resumed", 2)
 
 
-def test_sessions_of_other_ids_are_not_touched() -> None:
-    one, other = read_file(TURNS[0]), read_file(make_user("fix it", 9, sessionId="other"))
-    assert merge_sessions([other, one]) == (one, other)
+def test_sessions_with_other_ids_are_unchanged() -> None:
+    first, second = read_file(TURNS[0]), read_file(make_user("fix it", 9, sessionId="other"))
+    assert merge_sessions([second, first]) == (first, second)
 
 
 @given(st.permutations(range(4)), st.integers(0, 4))

@@ -1,4 +1,4 @@
-"""The neutral JSON: what its documentation shows is read, and what packages bring is asked last."""
+"""Tests of the neutral JSON format, and of readers that packages provide."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ MANUAL = Path(__file__).parents[3] / "docs" / "agents.md"
 
 
 def sample() -> bytes:
-    (found,) = re.findall(
+    (block,) = re.findall(
         r"^```json\n(\{\n  \"memory-ci-transcript\".*?)^```$",
         MANUAL.read_text("utf-8"),
         re.M | re.S,
     )
-    return str(found).encode()
+    return str(block).encode()
 
 
 def test_the_sample_of_the_manual_is_read() -> None:
@@ -45,13 +45,13 @@ def test_the_sample_of_the_manual_is_read() -> None:
 @pytest.mark.parametrize(
     "event", [{"actor": "boss", "text": "x"}, {"actor": "human", "kind": "commit"}, "x", None]
 )
-def test_what_is_no_known_event_is_counted_and_passed_over(event: object) -> None:
+def test_unknown_events_are_counted_and_skipped(event: object) -> None:
     data = json.dumps({"memory-ci-transcript": 1, "events": [event]}).encode()
     (session,) = neutral.read(io.BytesIO(data), "s.json")
     assert (session.id, session.events, sum(session.counts.unknown.values())) == ("s", (), 1)
 
 
-def test_a_package_brings_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_package_can_provide_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
     class Reader:
         @staticmethod
         def sniff(head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""opencode: an export and a database say the same; of each what was typed, said and done, and whose words they are."""
+"""Tests of reading opencode: exports and databases give the same events."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def session(request: pytest.FixtureRequest, tmp_path: Path) -> Session:
     if request.param == "export":
         return read_one(read, sample(NAME), NAME)
     write_opencode(tmp_path / "opencode.db", EXPORT)
-    (found,) = read_transcript(tmp_path / "opencode.db")
-    return found
+    (session_read,) = read_transcript(tmp_path / "opencode.db")
+    return session_read
 
 
-def test_it_knows_its_own_files_alone() -> None:
+def test_only_opencode_files_are_recognised() -> None:
     assert sniffed(sniff) == {NAME}
 
 
-def test_what_was_typed_is_a_person_s_and_what_a_plugin_adds_is_nobody_s(session: Session) -> None:
+def test_typed_turns_are_a_persons_and_additions_of_a_plugin_are_not(session: Session) -> None:
     assert session.key == KEY
     assert human_texts(session) == [
         "Add a retry to the client",
@@ -61,8 +61,8 @@ def test_what_was_typed_is_a_person_s_and_what_a_plugin_adds_is_nobody_s(session
     assert str(session.started) == "2026-11-21 22:26:41+00:00"
 
 
-def test_tools_name_the_files_of_the_project_and_say_whether_they_failed(session: Session) -> None:
-    assert [(one.tool, one.paths) for one in of_kind(session, "tool_call")] == [
+def test_tool_events_have_the_files_of_the_project_and_their_success(session: Session) -> None:
+    assert [(event.tool, event.paths) for event in of_kind(session, "tool_call")] == [
         ("read", ("src/client.py",)),
         ("edit", ("src/client.py",)),
         ("apply_patch", ("src/rate.py",)),
@@ -72,7 +72,7 @@ def test_tools_name_the_files_of_the_project_and_say_whether_they_failed(session
         ("notes_find", ()),
         ("bash", ()),
     ]
-    assert [(one.tool, one.ok) for one in of_kind(session, "tool_result")] == [
+    assert [(event.tool, event.ok) for event in of_kind(session, "tool_result")] == [
         ("read", True),
         ("edit", True),
         ("apply_patch", True),
@@ -81,59 +81,68 @@ def test_tools_name_the_files_of_the_project_and_say_whether_they_failed(session
     ]
 
 
-def test_a_refusal_is_a_person_s_unless_a_server_words_it(session: Session) -> None:
-    assert [(one.actor, one.tool, one.text) for one in of_kind(session, "rejection")] == [
+def test_a_refusal_is_a_persons_unless_a_server_wrote_it(session: Session) -> None:
+    assert [(event.actor, event.tool, event.text) for event in of_kind(session, "rejection")] == [
         ("human", "bash", "pull first"),
         ("human", "write", ""),
     ]
-    assert [one.actor for one in of_kind(session, "interrupt")] == ["human"]
+    assert [event.actor for event in of_kind(session, "interrupt")] == ["human"]
 
 
-def test_a_session_that_another_began_has_no_words_of_a_person() -> None:
+def test_a_child_session_has_no_words_of_a_person() -> None:
     inner = {**EXPORT, "info": {**EXPORT["info"], "parentID": "ses_1"}}
-    found = read_one(read, json.dumps(inner).encode(), NAME)
-    assert {event.actor for event in found.events} == {"injected", "subagent", "tool"}
+    session_read = read_one(read, json.dumps(inner).encode(), NAME)
+    assert {event.actor for event in session_read.events} == {"injected", "subagent", "tool"}
 
 
-def test_lines_of_a_database_are_numbers_of_messages_which_later_parts_do_not_change(
+def test_line_numbers_of_a_database_are_message_numbers_and_stay_stable(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "opencode.db"
     write_opencode(path, EXPORT)
 
     def place() -> list[int]:
-        (found,) = read_transcript(path)
+        (session_read,) = read_transcript(path)
         return [
-            event.origin.line or 0 for event in found.events if event.text.startswith("No, never")
+            event.origin.line or 0
+            for event in session_read.events
+            if event.text.startswith("No, never")
         ]
 
     assert place() == [3]
     with closing(sqlite3.connect(path)) as base:
-        late = (
+        later_part = (
             "prt_z",
             EXPORT["messages"][1]["info"]["id"],
             "",
             json.dumps({"type": "text", "text": "Late."}),
         )
-        base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", late)
+        base.execute("INSERT INTO part VALUES (?, ?, ?, ?)", later_part)
         base.commit()
     assert place() == [3]
 
 
-def test_of_a_database_the_sessions_of_the_project_are_read_and_the_one_that_is_named(
+def test_from_a_database_the_sessions_of_the_project_or_a_named_session_are_read(
     tmp_path: Path,
 ) -> None:
     path, shop = tmp_path / "opencode.db", Path("/home/dev/shop")
     infos = ({"id": "ses_e2"}, {"id": "ses_e3", "directory": "/home/dev/shop-2"})
-    write_opencode(path, EXPORT, *({"info": EXPORT["info"] | one, "messages": []} for one in infos))
-    assert [one.key for one in read_transcript(path, roots=(shop,))] == [KEY, "opencode:ses_e2"]
-    assert [one.key for one in read_transcript(path, roots=(shop,), session_id="ses_e2")] == [
-        "opencode:ses_e2"
+    write_opencode(
+        path, EXPORT, *({"info": EXPORT["info"] | info, "messages": []} for info in infos)
+    )
+    assert [session.key for session in read_transcript(path, roots=(shop,))] == [
+        KEY,
+        "opencode:ses_e2",
     ]
-    assert [one.key for one in read_transcript(path, roots=(shop,), session_id="ses_e3")] == []
+    assert [
+        session.key for session in read_transcript(path, roots=(shop,), session_id="ses_e2")
+    ] == ["opencode:ses_e2"]
+    assert [
+        session.key for session in read_transcript(path, roots=(shop,), session_id="ses_e3")
+    ] == []
 
 
-def test_another_database_or_a_broken_one_has_no_session(tmp_path: Path) -> None:
+def test_other_and_broken_databases_give_no_session(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as base:
         base.execute("CREATE TABLE session (id text)")
     assert read_transcript(tmp_path / "other.db") == ()
@@ -143,7 +152,7 @@ def test_another_database_or_a_broken_one_has_no_session(tmp_path: Path) -> None
 
 @given(st.data())
 @examples(150)
-def test_whatever_is_broken_it_reads_on(data: Any) -> None:
+def test_broken_files_raise_no_error(data: Any) -> None:
     list(read(io.BytesIO(data.draw(broken(NAME))), NAME))
 
 
@@ -172,7 +181,7 @@ def test_calls_and_interrupts_whose_ids_were_masked_are_all_read() -> None:
     assert [event.kind for event in session.events] == ["tool_call", "tool_result", "interrupt"] * 2
 
 
-def test_the_text_of_a_command_is_no_person_s() -> None:
+def test_the_text_of_a_command_is_not_from_a_person() -> None:
     part = {
         "type": "text",
         "id": "prt_1",

@@ -1,4 +1,4 @@
-"""OpenHands event lists: `source: user` is not always a person."""
+"""Tests of reading OpenHands event lists: `source: user` is not always a person."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sources.transcripts.samples import (
 )
 
 
-def test_only_event_lists_are_taken_for_openhands() -> None:
+def test_only_event_lists_are_recognised() -> None:
     assert sniffed(sniff) == {"openhands-v0.json", "openhands-v1.json"}
     assert not sniff(b'[{"role": "user", "content": "hi"}]')
 
@@ -62,8 +62,8 @@ def test_an_action_gives_its_thought_and_its_call() -> None:
 
 
 def test_a_refusal_is_a_rejection_of_the_last_call() -> None:
-    (found,) = of_kind(read_one(read, sample("openhands-v0.json")), "rejection")
-    assert (found.actor, found.tool, found.text) == ("human", "str_replace_editor", "")
+    (event,) = of_kind(read_one(read, sample("openhands-v0.json")), "rejection")
+    assert (event.actor, event.tool, event.text) == ("human", "str_replace_editor", "")
 
 
 def test_stopping_the_agent_is_an_interruption() -> None:
@@ -72,7 +72,7 @@ def test_stopping_the_agent_is_an_interruption() -> None:
     ] == ["human"]
 
 
-def test_a_state_that_the_environment_changed_is_no_interruption() -> None:
+def test_a_state_change_by_the_environment_is_not_an_interruption() -> None:
     event = {
         "source": "environment",
         "action": "change_agent_state",
@@ -81,7 +81,7 @@ def test_a_state_that_the_environment_changed_is_no_interruption() -> None:
     assert read_one(read, json.dumps([event]).encode()).events == ()
 
 
-def test_each_event_stands_at_the_line_of_its_id() -> None:
+def test_the_line_of_an_event_is_that_of_its_id() -> None:
     text = sample("openhands-v0.json").decode().splitlines()
     event = next(
         event
@@ -113,7 +113,7 @@ def test_the_form_of_the_sdk_is_read() -> None:
     assert session.counts.unknown == {"BrandNewEvent": 1}
 
 
-def test_an_event_of_no_kind_is_counted() -> None:
+def test_an_event_without_a_kind_is_counted() -> None:
     data = json.dumps(
         [{"source": "user", "action": "teleport", "args": {}}, None, {"id": 3}]
     ).encode()
@@ -130,14 +130,14 @@ def test_a_truncated_list_is_counted() -> None:
     assert (session.id, session.events, session.counts.bad_lines) == ("run", (), 1)
 
 
-def test_an_empty_file_is_a_bad_one_and_a_deep_one_too() -> None:
+def test_empty_and_deeply_nested_files_are_counted_as_bad() -> None:
     assert read_one(read, b"").counts.bad_lines == 1
     assert read_one(read, b"[" * 100_000).counts.bad_lines == 1
 
 
 @examples(60)
 @given(st.data())
-def test_broken_files_never_raise(data: st.DataObject) -> None:
+def test_broken_files_raise_no_error(data: st.DataObject) -> None:
     text = data.draw(broken(data.draw(st.sampled_from(["openhands-v0.json", "openhands-v1.json"]))))
     sniff(text[: 64 * 1024])
     assert read_one(read, text).agent == "openhands"

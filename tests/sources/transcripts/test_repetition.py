@@ -1,4 +1,4 @@
-"""A long text that two sessions hold word for word is a program's; what is short, or a copy of one turn, is not."""
+"""Tests of repetition: a long text that two sessions repeat exactly is a program's."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ TEMPLATE = "\n".join(f"Step {number}: look at part {number} of the change." for 
 
 
 def read_sessions(*records: tuple[str, Record]) -> tuple[Session, ...]:
-    """Sessions of one file each, of a record each."""
+    """Return a session for each record, each from a file of its own."""
     data = [make_lines(record | {"sessionId": session}) for session, record in records]
     return merge_sessions(
-        session for one in data for session in read(io.BytesIO(one), "session.jsonl")
+        session for transcript in data for session in read(io.BytesIO(transcript), "session.jsonl")
     )
 
 
 @pytest.mark.parametrize(
-    "again", [TEMPLATE, TEMPLATE.replace("\n", "\r\n") + "\n"], ids=["same", "other line ends"]
+    "second_text",
+    [TEMPLATE, TEMPLATE.replace("\n", "\r\n") + "\n"],
+    ids=["same", "other line ends"],
 )
-def test_a_long_text_of_two_sessions_is_nobody_s_in_both(again: str) -> None:
-    sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(again, 2)))
+def test_a_long_text_of_two_sessions_is_not_from_a_person(second_text: str) -> None:
+    sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(second_text, 2)))
     assert [human_texts(session) for session in sessions] == [[], []]
     assert [session.counts.human_turns for session in sessions] == [0, 0]
 
@@ -50,6 +52,6 @@ def test_a_long_text_that_one_session_holds_twice_stays_a_person_s() -> None:
     assert human_texts(session) == [TEMPLATE, TEMPLATE]
 
 
-def test_a_copy_of_one_turn_in_a_resumed_session_is_no_repetition() -> None:
+def test_a_copied_turn_in_a_resumed_session_is_not_a_repetition() -> None:
     sessions = read_sessions(("s1", make_user(TEMPLATE, 1)), ("s2", make_user(TEMPLATE, 1)))
     assert [human_texts(session) for session in sessions] == [[TEMPLATE], []]

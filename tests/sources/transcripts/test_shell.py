@@ -1,4 +1,4 @@
-"""Shell commands in the events of a session: each call with its result."""
+"""Tests of shell commands in the events of a session: each call is paired with its result."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from memory_ci.sources.transcripts.shell import list_shell_runs, read_command
 from tests.cost import count_calls
 
 
-def make_events(*told: tuple[str, str, str]) -> tuple[Event, ...]:
-    """Events of a kind, a tool and a text each."""
+def make_events(*calls: tuple[str, str, str]) -> tuple[Event, ...]:
+    """Return events, each of a kind, a tool and a text."""
     builder = SessionBuilder("codex", "codex", "s.jsonl")
-    for kind, tool, text in told:
+    for kind, tool, text in calls:
         is_call = kind == "call"
         builder.add_event(
             "agent" if is_call else "tool",
@@ -27,8 +27,8 @@ def make_events(*told: tuple[str, str, str]) -> tuple[Event, ...]:
     return builder.build().events
 
 
-def list_texts(*told: tuple[str, str, str]) -> list[tuple[str, str]]:
-    runs = list_shell_runs(make_events(*told))
+def list_texts(*calls: tuple[str, str, str]) -> list[tuple[str, str]]:
+    runs = list_shell_runs(make_events(*calls))
     return [(run.call.text, run.result.text) for run in runs]
 
 
@@ -44,7 +44,7 @@ def test_each_result_answers_the_first_open_call_of_its_tool() -> None:
     ) == [("two", "2"), ("one", "1"), ("three", "3")]
 
 
-def test_a_result_of_a_shell_without_a_call_of_its_own_answers_the_first_of_another() -> None:
+def test_a_result_without_a_call_of_its_tool_answers_the_first_call_of_another() -> None:
     assert list_texts(("call", "Bash", "one"), ("result", "terminal", "1")) == [("one", "1")]
 
 
@@ -67,7 +67,7 @@ def test_the_command_is_the_text_or_an_argument(text: str, command: str) -> None
     assert read_command(text) == command
 
 
-def test_twice_as_many_calls_without_results_cost_about_twice_as_much() -> None:
+def test_calls_without_results_are_read_in_linear_time() -> None:
     def count(size: int) -> int:
         calls = [("call", "bash", "one")] * size
         pairs = [("call", "shell", "two"), ("result", "shell", "2")] * size

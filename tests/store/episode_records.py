@@ -1,4 +1,4 @@
-"""Episodes and amendments of any content, and their documents."""
+"""Hypothesis strategies for episodes and amendments with hostile text, and functions that make them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ AMENDMENTS = st.builds(
     feedback=tuples(FEEDBACK),
     text=TEXTS,
 )
-TELLINGS = st.one_of(EPISODES, AMENDMENTS)
+EPISODE_RECORDS = st.one_of(EPISODES, AMENDMENTS)
 
 
 def make_episode(name: str = "pr-128", **fields: Any) -> Episode:
@@ -124,7 +124,7 @@ def make_episode(name: str = "pr-128", **fields: Any) -> Episode:
 
 
 def document(**fields: str) -> str:
-    """A document with some lines of its front matter set, or with None of them."""
+    """Return an episode's file with some fields of its front matter replaced or added."""
     lines = {
         "id": "pr-128",
         "occurred_at": "'2026-11-20T14:02:11+00:00'",
