@@ -77,7 +77,13 @@ ELSEWHERE = frozenset(
     (
         *("eval draw", "eval extraction", "eval init", "eval retrieval", "learn"),
         *("org plan", "org search", "org status", "org sync", "org verify"),
-        *("hook merge", "hook pre-commit", "hook pre-push", "hook prepare-commit-msg"),
+        *(
+            "hook commit-msg",
+            "hook merge",
+            "hook pre-commit",
+            "hook pre-push",
+            "hook prepare-commit-msg",
+        ),
     )
 )
 """Commands that write to a given path, send data or need a model; other tests cover them."""
