@@ -196,8 +196,9 @@ def make_anchor(
 ) -> Anchor:
     """Make an anchor of a place of code, with the hash of its words.
 
-    If whole definitions are cited, the anchor has the name of the definition and, unless `lines`
-    are passed, its lines. An anchor of text without words has no hash, and is returned as asked.
+    An anchor of a whole definition has its name, and its lines unless other `lines` are passed. An
+    anchor of a whole file has neither. An anchor of other lines keeps the `symbol` that is passed.
+    Text without words has no hash: its anchor has only the values that are passed.
 
     Args:
         path: the path of the cited file.

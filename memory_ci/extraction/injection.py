@@ -201,10 +201,13 @@ class PhraseClues(msgspec.Struct, frozen=True):
 
 
 def find_phrase_clues(folded: str, vocabulary: Set[bytes]) -> PhraseClues:
-    """Return which phrases and orders some of many texts in ASCII may hold.
+    """Return the phrases and orders that some of many texts may hold, by one search of all texts.
+
+    Few texts hold a string that a phrase requires. So the joined texts are searched once for all
+    required strings, and `PhraseClues.may_be_in` then selects the few texts to search in full.
 
     Args:
-        folded: the texts, joined, folded and in lower case.
+        folded: the texts, in ASCII, joined, folded and in lower case.
         vocabulary: their words as bytes (`split_words`).
     """
     words = {word.decode() for word in REQUIRED_WORDS_AS_BYTES & vocabulary}
