@@ -72,6 +72,14 @@ class _Job(msgspec.Struct, frozen=True):
     request: SearchRequest
 
 
+class _ChosenHits(msgspec.Struct, frozen=True):
+    """The hits that are worth serving, and how many are too weak or over the limit."""
+
+    hits: Sequence[Hit]
+    weak_count: int = 0
+    over_limit_count: int = 0
+
+
 class _Selection(msgspec.Struct, frozen=True):
     """The hits that are worth serving, best first, and the reasons why others are not.
 
@@ -244,7 +252,11 @@ def list_changed_names(workspace: Workspace, rev: str) -> tuple[str, ...]:
 
 
 def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
-    """Drop the hits that are stale, superseded, weak or already served.
+    """Return the hits to serve, best first, and those that are left out, by reason.
+
+    These are left out, in this order: hits whose cited code is gone; hits that another hit
+    supersedes; weak hits and hits over the limit, unless the caller wants all matches or asks about
+    a file; and hits that the session was served before.
 
     Args:
         job: the retrieval.
@@ -257,32 +269,50 @@ def _select_hits(job: _Job, ranked: Ranked, tree: str | None) -> _Selection:
     judged_hits, gone_hits = ranking.judge_hits(
         workspace, ranked.hits, tree, rerank, serves_stale=options.stale
     )
+    # More are ordered than are served, so that the hits over the limit can be counted.
     ordered_hits, superseded_hits = ranking.order_hits(
         judged_hits, max(job.request.limit, DEFAULT_LIMIT)
     )
-    limit = job.request.limit
-    if options.about is not None and options.limit is None:
-        limit = MAX_ENTRIES_OF_FILE
 
-    close_hits = ordered_hits[:limit]
-    weak_count = 0
-    over_limit_count = 0
-    serves_weak_hits = options.all_matches or options.about is not None
-    if not serves_weak_hits:
-        is_memory_close = ranked.margin >= 0  # Else only hits on touched paths are served.
-        close_hits = _list_close_hits(job, close_hits, is_memory_close=is_memory_close)
-        if is_memory_close:
-            over_limit_count = sum(hit not in close_hits for hit in list_strong(ordered_hits))
-        weak_count = len(ordered_hits) - len(close_hits) - over_limit_count
-    new_hits = [hit for hit in close_hits if job.session.is_new(hit)]
+    if options.all_matches or options.about is not None:
+        chosen = _ChosenHits(ordered_hits[: _choose_limit(job)])
+    else:
+        chosen = _choose_close_hits(job, ordered_hits, is_memory_close=ranked.margin >= 0)
+    new_hits = [hit for hit in chosen.hits if job.session.is_new(hit)]
     return _Selection(
         hits=tuple(_add_last_edits(workspace, new_hits, tree)),
         gone_hits=gone_hits,
         superseded_hits=superseded_hits,
-        weak_count=weak_count,
-        over_limit_count=over_limit_count,
-        served_before_count=len(close_hits) - len(new_hits),
+        weak_count=chosen.weak_count,
+        over_limit_count=chosen.over_limit_count,
+        served_before_count=len(chosen.hits) - len(new_hits),
     )
+
+
+def _choose_limit(job: _Job) -> int:
+    """Return how many hits are served at most; about a file fewer, if the caller sets no limit."""
+    if job.options.about is not None and job.options.limit is None:
+        return MAX_ENTRIES_OF_FILE
+    return job.request.limit
+
+
+def _choose_close_hits(
+    job: _Job, ordered_hits: Sequence[Hit], *, is_memory_close: bool
+) -> _ChosenHits:
+    """Choose the hits that are close enough to the task, and count the others.
+
+    Args:
+        job: the retrieval.
+        ordered_hits: the hits, best first.
+        is_memory_close: whether the best hits are close enough to the task to be served; else only
+            hits that cite a touched path are.
+    """
+    hits = _list_close_hits(job, ordered_hits[: job.request.limit], is_memory_close=is_memory_close)
+    over_limit_count = 0
+    if is_memory_close:
+        over_limit_count = sum(hit not in hits for hit in list_strong(ordered_hits))
+    weak_count = len(ordered_hits) - len(hits) - over_limit_count
+    return _ChosenHits(hits, weak_count, over_limit_count)
 
 
 def _list_close_hits(job: _Job, hits: Sequence[Hit], *, is_memory_close: bool) -> list[Hit]:
