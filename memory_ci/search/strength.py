@@ -169,7 +169,7 @@ def drop_weak(
     hits: Sequence[Hit],
     *,
     is_near: bool,
-    is_exempt: Callable[[Hit], bool],
+    is_exempt: Callable[[Hit], bool] | None = None,
     max_hits: int = MAX_HITS,
 ) -> list[Hit]:
     """Return the hits that are worth serving, in order.
@@ -180,10 +180,12 @@ def drop_weak(
     Args:
         hits: hits, best first.
         is_near: whether the best matches are near enough to the task.
-        is_exempt: returns whether a hit is served in any case.
+        is_exempt: returns whether a hit is served in any case; None for no such hit.
         max_hits: how many hits that are not exempt are served at most.
     """
     strong_hits = list_strong(hits)[:max_hits] if is_near else []
+    if is_exempt is None:
+        return strong_hits
     return [hit for hit in hits if hit in strong_hits or is_exempt(hit)]
 
 

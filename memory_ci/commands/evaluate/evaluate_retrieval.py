@@ -35,7 +35,7 @@ from memory_ci.memory.past_index import PastIndexes
 from memory_ci.memory.workspace import Workspace, load_memory, work_tree
 from memory_ci.records.config import Config, GlobalConfig
 from memory_ci.records.entry import Entry
-from memory_ci.records.retrieval import Hit, Retrieval
+from memory_ci.records.retrieval import Retrieval
 from memory_ci.search.database import Index
 from memory_ci.search.embedders import (
     Embedder,
@@ -265,7 +265,7 @@ def _answer_query(
     ranked = rank_task(index, query.text, request, options, query.today, embedder=embedder)
     hits, _ = order_hits(ranked.hits, request.limit)
     is_near = ranked.margin >= 0  # else the best match is below what is served
-    strong_hits = drop_weak(hits, is_near=is_near, is_exempt=_is_never_exempt)
+    strong_hits = drop_weak(hits, is_near=is_near)
     empty_retrieval = Retrieval(task=query.text, mode=ranked.mode)
     budget = request.max_chars - context_cost(empty_retrieval)
     served_hits, _ = fit_hits(strong_hits, budget, entry_cost)
@@ -279,11 +279,6 @@ def _answer_query(
         served_ids=tuple(hit.located.entry.id for hit in served_hits),
         characters=len(render_context(replace(empty_retrieval, hits=served_hits))),
     )
-
-
-def _is_never_exempt(_hit: Hit) -> bool:
-    """Return False: no hit is served that is too weak."""
-    return False
 
 
 def measure(answers: Sequence[QueryAnswer]) -> tuple[Quality, ...]:

@@ -33,7 +33,6 @@ from memory_ci.records.anchor import VerdictKind
 from memory_ci.records.entry import Entry
 from memory_ci.records.history import MergedChange
 from memory_ci.records.names import COMMIT_ORIGIN
-from memory_ci.records.retrieval import Hit
 from memory_ci.search.neighbours import MIN_JACCARD
 from memory_ci.search.strength import drop_weak
 from memory_ci.text import plural
@@ -153,7 +152,7 @@ def _list_changes_without_hit(
         title = eligible.find_title(change)
         ranked = rank_task(inputs.index, title, request, options, inputs.today)
         is_near = ranked.margin >= 0  # else the best match is below what is served
-        strong_hits = drop_weak(ranked.hits, is_near=is_near, is_exempt=_is_never_exempt)
+        strong_hits = drop_weak(ranked.hits, is_near=is_near)
 
         change_names = eligible.list_names(change)
         hits_of_others = []
@@ -164,11 +163,6 @@ def _list_changes_without_hit(
         if not hits_of_others:
             changes_without_hit.append(change)
     return changes_without_hit
-
-
-def _is_never_exempt(_hit: Hit) -> bool:
-    """Return False: no hit is served that is too weak."""
-    return False
 
 
 def _count_job_usage(inputs: HealthInputs) -> JobUsage:

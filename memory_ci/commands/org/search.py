@@ -193,7 +193,7 @@ class OrgSearch:
         if not options.all_matches:
             # The best match must be near enough to the task; else nothing is served.
             is_near = bool(matches) and measure_margin(task, matches, terms, corpus) >= 0
-            hits = drop_weak(hits, is_near=is_near, is_exempt=_is_never_exempt)
+            hits = drop_weak(hits, is_near=is_near)
 
         safe_hits = []
         for hit in hits:
@@ -241,11 +241,6 @@ class OrgSearch:
             score = hit.score * OTHER_REPOSITORY_WEIGHT
             weighted_hits.append(replace(hit, score=score, factors=(*hit.factors, factor)))
         return diversify(weighted_hits)
-
-
-def _is_never_exempt(_hit: Hit) -> bool:
-    """Return False: no hit is served that is too weak."""
-    return False
 
 
 def _give_global_scope(org_match: OrgMatch) -> Located:
