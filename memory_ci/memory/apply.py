@@ -110,7 +110,6 @@ def apply_plan(
     now: datetime,
     *,
     in_actions: bool = False,
-    covers_range: bool = True,
     extra_files: ExtraFiles | None = None,
 ) -> Applied:
     """Check the changes that a plan makes to memory files, and commit them: all, or none.
@@ -122,7 +121,6 @@ def apply_plan(
         plan: the plan.
         now: the time of the commits.
         in_actions: whether this runs in GitHub Actions, which has another default identity.
-        covers_range: whether later runs begin after the range of history that the plan has read.
         extra_files: other files to commit.
 
     Raises:
@@ -141,12 +139,7 @@ def apply_plan(
     if extra_files and extra_files.author:
         config = replace(config, author=extra_files.author)
 
-    commits = []
-    for message, files in prepared:
-        if not covers_range:
-            message = remove_source_trailer(message)
-        commits.append(writer.PlannedCommit(files, message))
-
+    commits = [writer.PlannedCommit(files, message) for message, files in prepared]
     tip = writer.commit_series(
         workspace.repo,
         ref=plan.ref,

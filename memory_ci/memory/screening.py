@@ -81,15 +81,13 @@ def screen_file(file: LoadedFile, *, with_credentials: bool = True) -> LoadedFil
     )
 
 
-def find_unsafe_entry(located: Located, *, with_credentials: bool = True) -> Iterator[Finding]:
+def find_unsafe_entry(located: Located) -> Iterator[Finding]:
     """Return the findings that forbid to serve an entry; almost every entry has none.
 
     Args:
         located: the entry with its path and line.
-        with_credentials: whether to look for credentials as well.
     """
-    text = _join_texts(located)
-    return _find_unsafe(located.path, located.line, text, with_credentials=with_credentials)
+    return _find_unsafe(located.path, located.line, _join_texts(located), with_credentials=True)
 
 
 def _join_texts(located: Located) -> str:
