@@ -401,6 +401,15 @@ def _find_pause_before_plan(run: Run, branch: MemoryBranch) -> str:
         calendar_wait = find_calendar_wait(branch.workspace, branch.tips, run.now)
         if calendar_wait:
             return calendar_wait
+    return _find_review_wait(run, branch)
+
+
+def _find_review_wait(run: Run, branch: MemoryBranch) -> str:
+    """Return why a review keeps the branch as it is; "" if none does, or there is no branch yet.
+
+    Raises:
+        EngineError: `forge-…`.
+    """
     if branch.tip is None:
         return ""
     return find_review_hold(
@@ -474,11 +483,7 @@ def _find_pause_after_plan(run: Run, branch: MemoryBranch, built: BuiltBranch) -
         shortage = find_entry_shortage(branch.workspace, branch.tip or built.base, built.tip)
         if shortage:
             return shortage
-    if branch.tip is None:
-        return ""
-    return find_review_hold(
-        branch.request.forge, branch.request.open_request, is_by_person=run.is_by_person
-    )
+    return _find_review_wait(run, branch)
 
 
 def _find_staleness(branch: MemoryBranch, built: BuiltBranch) -> str:
