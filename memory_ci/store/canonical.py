@@ -85,6 +85,7 @@ def _read_front_matter(text: str) -> dict[str, Any] | None:
     """
     written_values: dict[str, object] = {}
     for field in FIELD_END.split(text):
+        value: object | None
         if "\n" in field:
             key, _, raw_value = field.partition(":\n- ")
             value = _read_list(key, raw_value)
