@@ -104,9 +104,13 @@ CONFUSABLES = str.maketrans(
 SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
 """Marks without a shape of their own: the grapheme joiner and the variation selectors."""
 
-# The pattern begins with a set of characters, which `re` finds quickly.
-EMPHASIS = Regex("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
-"""Emphasis and quotation marks, but no underscore or apostrophe within a word."""
+EMPHASIS_SIGNS = "*`\"\u201c\u201d"
+"""Signs of emphasis and quotation marks, wherever they are."""
+
+# `re` finds a pattern quickly that begins with one certain character.
+UNDERSCORE = Regex(r"_(?:(?!\w)|(?<!\w_))")
+APOSTROPHE = Regex(r"'(?:(?!\w)|(?<!\w'))")
+"""An underscore and an apostrophe, but not within a word: these are emphasis and a quotation mark."""
 
 LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
@@ -147,7 +151,7 @@ def find_injection(text: str) -> list[Injection]:
     # Folding replaces Cyrillic and Greek letters by Latin ones, which orders in Russian need.
     text_for_orders = folded
     if not text.isascii():
-        text_for_orders = EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
+        text_for_orders = remove_emphasis(unicodedata.normalize("NFKC", text))
     injections += find_orders(text_for_orders)
     return injections
 
@@ -290,7 +294,18 @@ def fold(text: str) -> str:
         if invisible:
             text = text.translate(dict.fromkeys(ord(char) for char in invisible))
         text = text.translate(SELECTORS).translate(CONFUSABLES)
-    return EMPHASIS.sub("", spell_negations(text))
+    return remove_emphasis(spell_negations(text))
+
+
+def remove_emphasis(text: str) -> str:
+    """Return a text without emphasis and quotation marks; `snake_case` and `don't` keep theirs."""
+    # Each is first replaced by a sign that is removed at the end: an underscore beside an
+    # apostrophe counts as a part of a word only while both are in the text.
+    text = APOSTROPHE.sub("*", text)
+    text = UNDERSCORE.sub("*", text)
+    for sign in EMPHASIS_SIGNS:
+        text = text.replace(sign, "")
+    return text
 
 
 # -- languages other than English
