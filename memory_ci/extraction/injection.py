@@ -104,13 +104,13 @@ CONFUSABLES = str.maketrans(
 SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
 """Marks without a shape of their own: the grapheme joiner and the variation selectors."""
 
-EMPHASIS_SIGNS = "*`\"\u201c\u201d"
+EMPHASIS_SIGNS = '*`"\u201c\u201d'
 """Signs of emphasis and quotation marks, wherever they are."""
 
 # `re` finds a pattern quickly that begins with one certain character.
 UNDERSCORE = Regex(r"_(?:(?!\w)|(?<!\w_))")
 APOSTROPHE = Regex(r"'(?:(?!\w)|(?<!\w'))")
-"""An underscore and an apostrophe, but not within a word: these are emphasis and a quotation mark."""
+"""An underscore and an apostrophe that are not within a word: emphasis and a quotation mark."""
 
 LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
