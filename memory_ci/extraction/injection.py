@@ -23,8 +23,8 @@ import msgspec
 
 from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES, Phrase
 from memory_ci.regex import Regex
-from memory_ci.secrets import letter_words, lower_case
-from memory_ci.text import spell_negations
+from memory_ci.secrets import letter_words, lower_case, split_words
+from memory_ci.text import BARE_STEMS, spell_negations
 
 TABLES = Path(__file__).with_name("languages.toml")
 END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"
@@ -112,6 +112,9 @@ UNDERSCORE = Regex(r"_(?:(?!\w)|(?<!\w_))")
 APOSTROPHE = Regex(r"'(?:(?!\w)|(?<!\w'))")
 """An underscore and an apostrophe that are not within a word: emphasis and a quotation mark."""
 
+BARE_NEGATIONS = frozenset(f"{stem}t".encode() for stem in BARE_STEMS.split("|"))
+"""Negations without their apostrophe (`dont`), as bytes."""
+
 LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
 
@@ -185,18 +188,20 @@ class PhraseClues(msgspec.Struct, frozen=True):
     substrings: tuple[str, ...]
     order_strings: tuple[str, ...]
 
-    def may_be_in(self, folded: str, words: Sequence[bytes]) -> bool:
+    def may_be_in(self, folded: str) -> bool:
         """Return whether one of the texts may hold a phrase or an order.
 
         False is certain, and cheaper than to match the patterns.
 
         Args:
             folded: the text, folded and in lower case.
-            words: its words as bytes (`split_words`).
         """
         for order_string in self.order_strings:
             if order_string in folded:
                 return True
+        if not self.phrases:
+            return False
+        words = split_words(folded)
         substrings = [string for string in self.substrings if string in folded]
         if self.first_group_words.isdisjoint(words) and not substrings:
             return False
@@ -295,6 +300,18 @@ def fold(text: str) -> str:
             text = text.translate(dict.fromkeys(ord(char) for char in invisible))
         text = text.translate(SELECTORS).translate(CONFUSABLES)
     return remove_emphasis(spell_negations(text))
+
+
+def fold_lowered(lowered: str, vocabulary: Set[bytes]) -> str:
+    """Return what `fold` returns for texts in ASCII and in lower case.
+
+    Args:
+        lowered: the texts, joined.
+        vocabulary: their words as bytes (`split_words`), in which a negation is found sooner.
+    """
+    if not vocabulary.isdisjoint(BARE_NEGATIONS):
+        lowered = spell_negations(lowered)
+    return remove_emphasis(lowered)
 
 
 def remove_emphasis(text: str) -> str:
