@@ -401,10 +401,24 @@ def _read_head(repo: Repository) -> str | None:
     with suppress(OSError):
         text = decode_path((repo.git_dir / "HEAD").read_bytes())
         match = HEAD.fullmatch(text)
-        if match and match[1] and match[1].startswith(HEADS) and ".." not in match[1]:
-            text = decode_path((repo.common_dir / match[1]).read_bytes())
+        if match and match[1]:
+            return _read_branch_file(repo, match[1])
         full_id = FULL_ID.fullmatch(text)
         return full_id[1] if full_id else None
+    return None
+
+
+def _read_branch_file(repo: Repository, ref: str) -> str | None:
+    """Return the commit in the file of a branch.
+
+    None for other refs, and where only git can tell: for a branch that is packed, or symbolic, or
+    without a commit, or in another store.
+    """
+    if not ref.startswith(HEADS) or ".." in ref:
+        return None
+    with suppress(OSError):
+        match = FULL_ID.fullmatch(decode_path((repo.common_dir / ref).read_bytes()))
+        return match[1] if match else None
     return None
 
 
@@ -461,6 +475,8 @@ def head_branch(repo: Repository) -> str | None:
 
 def follow_symbolic(repo: Repository, ref: str) -> str:
     """Return the full name of the ref that a symbolic ref points at, or `ref` itself."""
+    if _read_branch_file(repo, ref) is not None:
+        return ref  # A file with a commit is no symbolic ref: no process is needed.
     target = decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", ref, ok=(0, 1))).strip()
     return target or ref
 
