@@ -43,6 +43,7 @@ DISCOVERY = (
     "--path-format=absolute",
     "--git-dir",
     "--git-common-dir",
+    "--show-object-format",
     "--is-inside-work-tree",
     "--show-cdup",
 )
@@ -97,11 +98,13 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
         root: the top of the work tree; None in a bare repository.
         git_dir: the git directory of this work tree alone.
         common_dir: the git directory that all work trees of the repository share.
+        object_format: the hash algorithm of the object ids.
     """
 
     root: Path | None
     git_dir: Path
     common_dir: Path
+    object_format: str = "sha1"
 
     @cached_property
     def commits(self) -> set[str]:
@@ -117,11 +120,6 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
     def contents(self) -> Contents:
         """A cache of contents of blobs."""
         return Contents()
-
-    @cached_property
-    def object_format(self) -> str:
-        """The hash algorithm of the object ids."""
-        return run_git(self.cwd, "rev-parse", "--show-object-format").decode().strip()
 
     @property
     def cwd(self) -> Path:
@@ -200,11 +198,12 @@ def _discover(start: Path) -> Repository:
         RepositoryError: git-failed, also if the directory is in no repository.
     """
     answer = run_git(start, "rev-parse", *DISCOVERY)
-    git_dir, common_dir, is_inside, path_to_root = map(os.fsdecode, answer.split(b"\n")[:4])
+    lines = [os.fsdecode(line) for line in answer.split(b"\n")]
+    git_dir, common_dir, object_format, is_inside_work_tree, path_to_root = lines[:5]
     root = None
-    if is_inside == "true":
+    if is_inside_work_tree == "true":
         root = Path(os.path.normpath(start.resolve() / path_to_root))
-    return Repository(root, Path(git_dir), Path(common_dir))
+    return Repository(root, Path(git_dir), Path(common_dir), object_format)
 
 
 def _open_refused_repository(start: Path, error: RepositoryError) -> Repository:
@@ -249,10 +248,10 @@ def _find_bare(path: Path) -> Repository | None:
 
 def _open_git_dir(path: Path) -> Repository:
     """Return the repository of a git directory, without its work tree."""
-    args = ("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
-    answer = run_git(path, *args, env={"GIT_DIR": str(path)})
-    git_dir, common_dir = map(os.fsdecode, answer.split(b"\n")[:2])
-    repo = Repository(None, Path(git_dir), Path(common_dir))
+    questions = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--show-object-format")
+    answer = run_git(path, "rev-parse", *questions, env={"GIT_DIR": str(path)})
+    git_dir, common_dir, object_format = map(os.fsdecode, answer.split(b"\n")[:3])
+    repo = Repository(None, Path(git_dir), Path(common_dir), object_format)
     _remember_settings(repo)
     return repo
 
