@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -153,6 +154,15 @@ def handle_ignored_signals() -> Iterator[None]:
     yield
     for number in ignored:
         signal.signal(number, signal.SIG_IGN)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_certificates() -> Iterator[None]:
+    """Read no certificates of authorities: tests reach only servers without TLS, and each client would read a bundle."""
+    with pytest.MonkeyPatch.context() as patch:
+        for method in ("load_verify_locations", "load_default_certs"):
+            patch.setattr(ssl.SSLContext, method, lambda *arguments, **options: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.records.plan import Published
 from memory_ci.store.edits import format_entry
 from tests.commands.publish.requests_at_work import squash
 from tests.make import make_entry, make_id
@@ -43,11 +44,10 @@ def merge_by(how: str, remote: Remote, path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["squash", "merge", "rebase"])
 def test_however_the_pull_request_is_merged_the_next_run_reads_nothing_again(
-    remote: Remote, publish: Publisher, tmp_path: Path, how: str
+    remote: Remote, publish: Publisher, opened: Published, tmp_path: Path, how: str
 ) -> None:
-    tip = publish("pr").tip
     merge_by(how, remote, tmp_path / "merged")
-    assert remote.sha("main") != tip
+    assert remote.sha("main") != opened.tip
     published = publish("pr")
     assert published.reason == "nothing to propose"
     assert UPDATE not in remote.branches()
