@@ -7,19 +7,19 @@ from pathlib import Path
 import pytest
 
 from memory_ci.records.plan import Published
-from memory_ci.store.edits import format_entry
 from tests.commands.publish.requests_at_work import squash
-from tests.make import make_entry, make_id
-from tests.remote import UPDATE, Publisher, Remote
+from tests.make import make_id
+from tests.remote import UPDATE, GitHubDouble, Publisher, Remote, SavedRequest
 
 
 def test_a_merge_commit_of_the_pull_request_makes_nothing_count_twice(
-    remote: Remote, publish: Publisher, tmp_path: Path
+    saved_use: SavedRequest,
+    remote: Remote,
+    forge: GitHubDouble,
+    publish: Publisher,
+    tmp_path: Path,
 ) -> None:
-    publish.project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Known before"))})
-    publish.project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
-    publish.project.git("push", "-q", "origin", "main")
-    publish("pr")
+    saved_use.restore(publish.project, remote, forge)
     merged = remote.clone(tmp_path / "merged")
     merged.merge(f"origin/{UPDATE}", message=f"Merge pull request #7 from acme/{UPDATE}")
     merged.git("push", "-q", "origin", "main", f":refs/heads/{UPDATE}")
