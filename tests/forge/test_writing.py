@@ -233,9 +233,7 @@ def _review(state: str, login: str = "ann", who: str = "MEMBER", type: str = "Us
 def test_github_reports_whether_a_request_is_under_review(
     tmp_path: Path, reviews: list[object], expected: str
 ) -> None:
-    routes: dict[str, Answer | Handler] = {
-        "/repos/acme/shop/pulls/7/reviews": json_answer(reviews)
-    }
+    routes: dict[str, Answer | Handler] = {"/repos/acme/shop/pulls/7/reviews": json_answer(reviews)}
     with serve(by_path(routes)) as server:
         forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop")
         assert forge.find_review(Proposal(7, PULL["html_url"])) == expected

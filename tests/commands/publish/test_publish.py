@@ -240,7 +240,9 @@ def test_writers_at_the_same_time_lose_nothing(
         f"pr:{label[1:]}" for label in labels
     }
     assert remote.git("log", "--format=%s", "main").count("memory: extract 1 learning") == count
-    assert all(1 <= number <= count for number in tries), "each lost race is another writer's landing"
+    assert all(1 <= number <= count for number in tries), (
+        "each lost race is another writer's landing"
+    )
     last.git("fsck", "--strict")
 
 
