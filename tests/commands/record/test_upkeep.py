@@ -193,10 +193,10 @@ def test_a_written_entry_has_its_stage(project: Project) -> None:
     assert {entry.phase for entry in project.entries()} == {"design"}
 
 
+@pytest.mark.first_run
 def test_entries_of_reverted_work_are_rejected_until_the_revert_is_reverted(
     project: Project,
 ) -> None:
-    project.record()
     before = {entry.id: entry for entry in project.entries()}
     project.git("revert", "--no-edit", "-m", "1", "HEAD~1")
     project.record()
@@ -277,8 +277,8 @@ def test_only_general_entries_are_copied_into_the_global_checkout(
     assert raised.value.slug == "no-global-checkout"
 
 
+@pytest.mark.first_run
 def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> None:
-    project.record()
     project.git("mv", "src/client.py", "src/gateway.py")
     project.commit("Move the client")
     start = project.sha()
@@ -292,8 +292,8 @@ def test_an_anchor_follows_its_file_in_a_commit_of_its_own(project: Project) -> 
     assert project.sha() == after
 
 
+@pytest.mark.first_run
 def test_entries_whose_code_is_long_gone_are_retired_on_demand_only(project: Project) -> None:
-    project.record()
     project.commit("Drop the client", {"src/client.py": None})
     project.record()
     assert project.upkeep("retire").subjects == ()
