@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.forges import describe_change
+from memory_ci.gitrepo.history_cache import HistoryCache, Parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_commit, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
@@ -144,14 +145,51 @@ def _iter_group_changes(
     rebased pull request are all on that line: each of them is a change of its own here, and
     `iter_merged_changes` joins them.
     """
-    if not history.groups:
-        return  # Without revisions git would read HEAD.
-    shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
-    with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
-        commits = (commit for commit, _ in log)
+    shas = list(chain.from_iterable(history.groups))
+    with closing(_iter_commits(repo, shas)) as commits:
         for group in history.groups:
             commits_of_group = tuple(islice(commits, len(group)))
             yield describe_change(commits_of_group)
+
+
+def _iter_commits(repo: Repository, shas: Sequence[str]) -> Generator[Commit, None, None]:
+    """Yield commits with their files, in the order of their full ids, in constant memory.
+
+    Those that were read before come from the cache of the repository, all others from one `git
+    log`. A record run reads most commits several times: to learn from them, to try checks on them,
+    and to verify its quotes of them.
+    """
+    cache = _open_cache(repo)
+    cached_commits: dict[str, Commit] = {}  # Kept here, for the cache may drop them meanwhile.
+    missing_shas: list[str] = []
+    for sha in shas:
+        cached_commit = cache.find_commit(sha)
+        if cached_commit is None:
+            missing_shas.append(sha)
+        else:
+            cached_commits[sha] = cached_commit
+    if not missing_shas:  # Without revisions git would read HEAD.
+        yield from cached_commits.values()
+        return
+
+    lines = "".join(f"{sha}\n" for sha in missing_shas).encode()
+    options = (*FILE_OPTIONS, "--no-walk=unsorted", "--stdin")
+    with closing(read_log(repo, *options, input=lines)) as log:
+        for sha in shas:
+            commit = cached_commits.get(sha)
+            if commit is None:
+                commit, _ = next(log)
+                cache.add_commit(commit)
+            yield commit
+
+
+def _open_cache(repo: Repository) -> HistoryCache:
+    """Return the cache of history, a new one if a shallow clone was cut off elsewhere before."""
+    cut = list_cut(repo)
+    if cut not in repo.history_caches:
+        repo.history_caches.clear()
+        repo.history_caches[cut] = HistoryCache()
+    return repo.history_caches[cut]
 
 
 def _resolve_range_start(repo: Repository, since: str, tip: str) -> str:
@@ -178,8 +216,18 @@ def _shallow_range(repo: Repository) -> RepositoryError:
     return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)
 
 
-def list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
-    """Return the parents of each commit of `since..tip`, children before parents."""
+def list_parents(repo: Repository, since: str | None, tip: str) -> Parents:
+    """Return the parents of each commit of `since..tip`, children before parents.
+
+    The answer about full ids of commits is cached.
+    """
+    if since == tip:
+        return {}
+    are_full_ids = tip in repo.commits and (since is None or since in repo.commits)
+    cache = _open_cache(repo)
+    cached_parents = cache.find_parents(since, tip) if are_full_ids else None
+    if cached_parents is not None:
+        return cached_parents
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--topo-order", "--parents", tip, *exclusions, "--")
 
@@ -188,6 +236,8 @@ def list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tup
         # Each id comes again as a parent: interned, a long history takes half the memory.
         commit, *commit_parents = [sys.intern(sha) for sha in line.split(" ")]
         parents[commit] = tuple(commit_parents)
+    if are_full_ids:
+        cache.add_parents(since, tip, parents)
     return parents
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +25,9 @@ from memory_ci.gitrepo.process import (
 )
 from memory_ci.records.names import HEADS
 from memory_ci.regex import Regex
+
+if TYPE_CHECKING:
+    from memory_ci.gitrepo.history_cache import HistoryCache
 
 JOURNAL = "memory-ci/journal"
 """The file, in the common directory, of the journal of a move, present only during one.
@@ -117,6 +120,14 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
     def contents(self) -> Contents:
         """A cache of contents of blobs."""
         return Contents()
+
+    @cached_property
+    def history_caches(self) -> dict[frozenset[str], HistoryCache]:
+        """A cache of commits and ranges, by the commits at which history is cut off.
+
+        A shallow clone that gets more history shows parents that it hid before.
+        """
+        return {}
 
     @cached_property
     def object_format(self) -> str:
