@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.blobs import matches_pathspecs
 from memory_ci.gitrepo.forges import describe_change
 from memory_ci.gitrepo.history_cache import HistoryCache, Parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_commit, read_log
@@ -286,9 +287,39 @@ def _join_rebased(changes: Sequence[MergedChange]) -> MergedChange:
 
 def list_first_parents(repo: Repository, since: str | None, until: str) -> list[str]:
     """Return the commits of `since..until` on the first-parent line of `until`, newest first."""
+    parents = _open_cache(repo).find_parents(since, until)
+    if parents is not None:
+        return walk_first_parents(parents, until)
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--first-parent", until, *exclusions, "--")
     return listing.decode().split()
+
+
+def find_read_first_parents(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+    """Return the commits of a range on the first-parent line, newest first, if all were read.
+
+    It takes no git process. Whoever has read the range (`iter_merged_changes`) can answer many
+    questions about it from the files of these commits.
+
+    Args:
+        repo: the repository.
+        since: the full id of the commit before the range; None for all of history.
+        until: the full id of the last commit.
+
+    Returns:
+        The commits with their files, as FILE_OPTIONS list them; None if one is not cached.
+    """
+    cache = _open_cache(repo)
+    parents = cache.find_parents(since, until)
+    if parents is None:
+        return None
+    commits: list[Commit] = []
+    for sha in walk_first_parents(parents, until):
+        commit = cache.find_commit(sha)
+        if commit is None:
+            return None
+        commits.append(commit)
+    return commits
 
 
 # -- commits by message and content
@@ -299,9 +330,10 @@ def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
 
     None where the repository does not hold the commit.
     """
-    if find_commit(repo, sha) is None:
+    full_sha = find_commit(repo, sha)
+    if full_sha is None:
         return None
-    commit = read_commit(repo, sha)
+    commit = _open_cache(repo).find_commit(full_sha) or read_commit(repo, full_sha)
     return commit.email, commit.authored_at
 
 
@@ -335,9 +367,24 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
 
 def has_version(repo: Repository, since: str, until: str, pathspecs: Sequence[str]) -> bool:
     """Return whether a first-parent commit of since..until changed one of the files."""
+    read_commits = find_read_first_parents(repo, since, until)
+    if read_commits is not None:
+        return any(_touches(commit, pathspecs) for commit in read_commits)
     args = ("rev-list", "--first-parent", "--max-count=1", "--diff-merges=first-parent")
     revisions = ("--end-of-options", until, f"^{since}", "--", *pathspecs)
     return bool(run_git(repo.cwd, *args, *revisions))
+
+
+def _touches(commit: Commit, pathspecs: Sequence[str]) -> bool:
+    """Return whether a commit changed a file that matches one of the pathspecs.
+
+    A renamed file counts at both of its paths.
+    """
+    for file in commit.files:
+        for path in (file.path, file.old_path):
+            if path is not None and matches_pathspecs(path, pathspecs):
+                return True
+    return False
 
 
 def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:

@@ -49,6 +49,13 @@ class HistoryCache:
             oldest_range = next(iter(self._parents_by_range))
             self._parents_count -= len(self._parents_by_range.pop(oldest_range))
 
+    def is_in_range(self, sha: str, tip: str) -> bool:
+        """Return whether a commit is in a cached range that ends with `tip`."""
+        for (_, range_tip), parents in self._parents_by_range.items():
+            if range_tip == tip and sha in parents:
+                return True
+        return False
+
     def find_commit(self, sha: str) -> Commit | None:
         """Return a commit with its files, as FILE_OPTIONS list them; None if it is not cached."""
         return self._commits.get(sha)

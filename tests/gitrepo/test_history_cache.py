@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from memory_ci.gitrepo.history import HistoryRange, iter_merged_changes, list_parents, plan_range
+from memory_ci.gitrepo.history import (
+    HistoryRange,
+    has_version,
+    iter_merged_changes,
+    list_first_parents,
+    list_parents,
+    plan_range,
+)
 from memory_ci.gitrepo.history_cache import MAX_CHARS, MAX_PARENTS, HistoryCache
 from memory_ci.gitrepo.log import EPOCH
-from memory_ci.gitrepo.repo import Repository, find_repository
+from memory_ci.gitrepo.repo import (
+    Repository,
+    find_repository,
+    is_ancestor,
+    list_outside_history,
+)
 from memory_ci.records.history import Commit
 from tests.gitrepo.histories import changes
 from tests.repos import RepoBuilder
@@ -78,6 +90,52 @@ def test_a_shallow_clone_shows_new_parents_once_it_is_deepened(
     by_sha = {change.tip.sha: change.tip for change in changes(clone, None, tip)}
     assert by_sha[cut].parents == (builder.sha("HEAD~2"),)
     assert [file.path for file in by_sha[cut].files] == ["2.py"]
+
+
+def test_versions_in_a_range_that_was_read_are_found_without_git(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    since = builder.commit("Begin", {"old/INTENT.md": "same text"})
+    builder.branch("topic")
+    builder.commit("Work", {"side.md": "a"})
+    builder.checkout("main")
+    builder.commit("Main")
+    builder.merge("topic", message="Merge topic")
+    builder.git("mv", "old", "new")
+    until = builder.commit("Move")
+    specs = ("old/*.md", "new/", "side.md", "*/INTENT.md", "README.md", "new/INTENT.md/x")
+    answers = [has_version(find_repository(builder.path), since, until, [spec]) for spec in specs]
+    assert answers == [True, True, True, True, False, False]
+    changes(repo, since, until)
+    started = len(git_calls())
+    assert [has_version(repo, since, until, [spec]) for spec in specs] == answers
+    assert len(git_calls()) == started
+
+
+def test_a_range_that_was_planned_tells_which_commits_are_ancestors(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    older, newer = builder.commit("Older"), builder.commit("Newer")
+    plan_range(repo, None, newer)
+    started = len(git_calls())
+    assert is_ancestor(repo, older, newer)
+    assert not is_ancestor(repo, newer, older)
+    assert list_outside_history(repo, [older, newer], newer) == frozenset()
+    assert len(git_calls()) == started
+
+
+def test_the_first_parents_of_a_planned_range_take_no_process(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    builder.branch("topic")
+    builder.commit("Work", {"a.py": "a"})
+    builder.checkout("main")
+    tip = builder.merge("topic", message="Merge topic")
+    expected = list_first_parents(repo, None, tip)
+    plan_range(repo, None, tip)
+    started = len(git_calls())
+    assert list_first_parents(repo, None, tip) == expected
+    assert len(git_calls()) == started
 
 
 def test_the_oldest_ranges_are_dropped_when_the_cache_is_full() -> None:
