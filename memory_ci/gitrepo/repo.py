@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +25,9 @@ from memory_ci.gitrepo.process import (
 )
 from memory_ci.records.names import HEADS
 from memory_ci.regex import Regex
+
+if TYPE_CHECKING:
+    from memory_ci.gitrepo.history_cache import HistoryCache
 
 JOURNAL = "memory-ci/journal"
 """The file, in the common directory, of the journal of a move, present only during one.
@@ -120,6 +123,14 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
     def contents(self) -> Contents:
         """A cache of contents of blobs."""
         return Contents()
+
+    @cached_property
+    def history_caches(self) -> dict[frozenset[str], HistoryCache]:
+        """A cache of commits and ranges, by the commits at which history is cut off.
+
+        A shallow clone that gets more history shows parents that it hid before.
+        """
+        return {}
 
     @property
     def cwd(self) -> Path:
@@ -503,13 +514,25 @@ def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     A positive answer about two full ids of commits (`repo.commits`) is cached, for it never
     changes. A name may be moved to another commit later.
     """
-    if (old, new) in repo.ancestor_pairs or (old == new and old in repo.commits):
+    if _is_known_ancestor(repo, old, new):
         return True
+    if old != new and _is_known_ancestor(repo, new, old):
+        return False  # No commit is in the history of one of its ancestors.
     is_in_history = ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
     are_full_ids = repo.commits.issuperset((old, new))
     if is_in_history and are_full_ids:
         repo.ancestor_pairs.add((old, new))
     return is_in_history
+
+
+def _is_known_ancestor(repo: Repository, old: str, new: str) -> bool:
+    """Return whether git said before that a commit is another, or is in its history.
+
+    Only full ids are cached, so that names are never known.
+    """
+    if (old, new) in repo.ancestor_pairs or (old == new and old in repo.commits):
+        return True
+    return any(cache.is_in_range(old, new) for cache in repo.history_caches.values())
 
 
 def cache_ancestor(repo: Repository, old: str, new: str) -> None:
@@ -540,12 +563,15 @@ def list_outside_history(repo: Repository, shas: Iterable[str], tip: str) -> fro
     oids = find_objects(repo, [f"{sha}^{{commit}}" for sha in distinct_shas])
     commits = {sha for sha, oid in zip(distinct_shas, oids, strict=True) if sha == oid}
     not_commits = frozenset(distinct_shas) - commits
-    if not commits:
+    unknown = {sha for sha in commits if not _is_known_ancestor(repo, sha, tip)}
+    if not unknown:
         return not_commits  # Without a commit git would refuse to list any.
-    lines = "".join(f"{rev}\n" for rev in (*sorted(commits), f"^{tip}")).encode()
+    lines = "".join(f"{rev}\n" for rev in (*sorted(unknown), f"^{tip}")).encode()
     listing = run_git(repo.cwd, "rev-list", "--stdin", input=lines).decode()
     # With the asked commits git lists their ancestors, down to the history of `tip`.
-    outside = commits.intersection(listing.split())
+    outside = unknown.intersection(listing.split())
+    for sha in unknown - outside:
+        cache_ancestor(repo, sha, tip)
     return not_commits | outside
 
 
