@@ -291,7 +291,8 @@ def _list_changed(worktree: Repository, expected: StagedFiles) -> _ChangedPaths:
     unexpected = occupied - expected_files.keys()
     not_checked_out = index.skipped - occupied
     modified = _list_modified(worktree, expected_files) - not_checked_out
-    return _ChangedPaths(frozenset(in_index), frozenset(modified | unexpected))
+    linked = {path for path in expected_files if _is_behind_link(worktree.cwd, path)}
+    return _ChangedPaths(frozenset(in_index), frozenset(modified | unexpected | linked))
 
 
 class _IndexEntries(msgspec.Struct, frozen=True):
@@ -341,6 +342,14 @@ def _list_modified(worktree: Repository, expected_files: StagedFiles) -> set[str
         list_args = (*NO_HOOKS, "ls-files", "-z", "--modified", "--deleted")
         listing = run_git(worktree.cwd, *list_args, env=env)
     return set(decode_path(listing).split("\0")[:-1])
+
+
+def _is_behind_link(root: Path, path: str) -> bool:
+    """Return whether a directory of a path is a symbolic link, which a written file would replace.
+
+    `git ls-files` follows such a link, and lists no change.
+    """
+    return any((root / parent).is_symlink() for parent in Path(path).parents[:-1])
 
 
 def _is_occupied(root: Path, path: str) -> bool:
