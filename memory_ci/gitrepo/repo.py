@@ -393,8 +393,9 @@ def find_commit(repo: Repository, rev: str) -> str | None:
 
     name = f"{rev}^{{commit}}"
     answers = ask_objects(repo.git_dir, "info", [name], read_object_id)
-    commit = answers[0] if answers else None
-    if commit is None:  # Missing, or the open process is unavailable.
+    if answers is not None:
+        (commit,) = answers
+    else:  # The open process is unavailable.
         args = ("--verify", "--quiet", "--end-of-options", name)
         oids = run_git(repo.cwd, "rev-parse", *args, ok=(0, 1, 128)).decode().split()
         commit = oids[0] if len(oids) == 1 else None
