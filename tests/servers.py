@@ -10,7 +10,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
-
 POLL_SECONDS = 0.002
 """How long a server that is told to stop may wait until it looks: each test waits for that at its end."""
 
