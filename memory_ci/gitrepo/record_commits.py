@@ -15,7 +15,7 @@ import msgspec
 from memory_ci.gitrepo.history import group_commits, list_parents, walk_first_parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
 from memory_ci.gitrepo.process import run_git
-from memory_ci.gitrepo.repo import Repository, cache_ancestor, is_ancestor, is_in_history
+from memory_ci.gitrepo.repo import Repository, cache_ancestor, find_commit, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
 from memory_ci.records.history import Commit
 from memory_ci.records.names import FULL_ID
@@ -106,6 +106,10 @@ def search_cursors(
         if lost is None and sources:
             lost = Cursor(sources[-1], commit.sha)
 
+    if on_first_parents is not None:
+        is_at_tip = on_first_parents.commit == rev
+        if is_at_tip or _is_line(repo, on_first_parents.source, rev):
+            return CursorSearch(on_first_parents, lost)  # All commits after it were searched.
     exclusions = [f"^{on_first_parents.commit}"] if on_first_parents else []
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *exclusions):
         cursor = _read_cursor(repo, rev, commit)
@@ -171,10 +175,35 @@ def _read_cursor(repo: Repository, rev: str, commit: Commit) -> Cursor | None:
     If a squash names several sources, the newest that is in its history counts.
     """
     for source in reversed(_list_sources(commit)):
-        if is_in_history(repo, source, commit.sha):
+        if find_commit(repo, source) != source:
+            continue
+        if _is_on_first_parents(repo, source, commit, rev) or is_ancestor(repo, source, commit.sha):
             cache_ancestor(repo, source, rev)
             return Cursor(source, commit.sha)
     return None
+
+
+def _is_on_first_parents(repo: Repository, source: str, commit: Commit, rev: str) -> bool:
+    """Return whether first parents lead from a record commit back to its source.
+
+    It takes no git process of its own: the caller of a search reads the range after the source
+    next, and that range is cached. False also if `rev` may be a name, of which nothing is cached.
+    """
+    if rev not in repo.commits:
+        return False
+    newer_parents = list_parents(repo, source, rev)
+    return _is_first_parent_descendant(newer_parents, commit.sha, source)
+
+
+def _is_line(repo: Repository, source: str, rev: str) -> bool:
+    """Return whether all commits after a source are on the first-parent line of `rev`.
+
+    False if `rev` may be a name, of which nothing is cached.
+    """
+    if rev not in repo.commits:
+        return False
+    newer_parents = list_parents(repo, source, rev)
+    return len(walk_first_parents(newer_parents, rev)) == len(newer_parents)
 
 
 def _list_sources(commit: Commit) -> list[str]:
