@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from itertools import chain, groupby, islice
@@ -224,11 +224,43 @@ def list_parents(repo: Repository, since: str | None, tip: str) -> Parents:
     """
     if since == tip:
         return {}
-    are_full_ids = tip in repo.commits and (since is None or since in repo.commits)
     cache = _open_cache(repo)
-    cached_parents = cache.find_parents(since, tip) if are_full_ids else None
+    cached_parents = cache.find_parents(since, tip)
     if cached_parents is not None:
         return cached_parents
+    longer_parents = cache.find_covering(since, tip)
+    if since is None or longer_parents is None:
+        parents = _read_parents(repo, since, tip)
+    else:
+        parents = _exclude_history(longer_parents, since)
+    are_full_ids = tip in repo.commits and (since is None or since in repo.commits)
+    if are_full_ids:
+        cache.add_parents(since, tip, parents)
+    return parents
+
+
+def _exclude_history(parents: Parents, since: str) -> dict[str, tuple[str, ...]]:
+    """Return the commits of a range that are not in the history of one of them, `since`.
+
+    They remain in the order in which git lists them: `--topo-order` goes from a commit to its
+    parents like a depth-first search, which is not changed by branches that it goes down besides.
+    """
+    history: set[str] = set()
+    pending_commits = [since]
+    while pending_commits:
+        commit = pending_commits.pop()
+        if commit in parents and commit not in history:
+            history.add(commit)
+            pending_commits.extend(parents[commit])
+    return {
+        commit: commit_parents
+        for commit, commit_parents in parents.items()
+        if commit not in history
+    }
+
+
+def _read_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
+    """Ask git for the parents of each commit of `since..tip`, children before parents."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--topo-order", "--parents", tip, *exclusions, "--")
 
@@ -237,8 +269,6 @@ def list_parents(repo: Repository, since: str | None, tip: str) -> Parents:
         # Each id comes again as a parent: interned, a long history takes half the memory.
         commit, *commit_parents = [sys.intern(sha) for sha in line.split(" ")]
         parents[commit] = tuple(commit_parents)
-    if are_full_ids:
-        cache.add_parents(since, tip, parents)
     return parents
 
 
@@ -295,6 +325,37 @@ def list_first_parents(repo: Repository, since: str | None, until: str) -> list[
     return listing.decode().split()
 
 
+def find_read_commits(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+    """Return commits that hold all of a range, if all of them were read; it takes no git process.
+
+    Where none of these commits has what a caller looks for, no commit of the range has it, and git
+    need not search for it.
+
+    Args:
+        repo: the repository.
+        since: the full id of the commit before the range; None for all of history.
+        until: the full id of the last commit.
+
+    Returns:
+        The commits of the range, and perhaps older ones, with their files as FILE_OPTIONS list
+        them; None if one is not cached.
+    """
+    cache = _open_cache(repo)
+    parents = cache.find_covering(since, until)
+    return None if parents is None else _find_all(cache, parents)
+
+
+def _find_all(cache: HistoryCache, shas: Iterable[str]) -> list[Commit] | None:
+    """Return the commits with these full ids, in their order; None if one is not cached."""
+    commits: list[Commit] = []
+    for sha in shas:
+        commit = cache.find_commit(sha)
+        if commit is None:
+            return None
+        commits.append(commit)
+    return commits
+
+
 def find_read_first_parents(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
     """Return the commits of a range on the first-parent line, newest first, if all were read.
 
@@ -311,15 +372,7 @@ def find_read_first_parents(repo: Repository, since: str | None, until: str) -> 
     """
     cache = _open_cache(repo)
     parents = cache.find_parents(since, until)
-    if parents is None:
-        return None
-    commits: list[Commit] = []
-    for sha in walk_first_parents(parents, until):
-        commit = cache.find_commit(sha)
-        if commit is None:
-            return None
-        commits.append(commit)
-    return commits
+    return None if parents is None else _find_all(cache, walk_first_parents(parents, until))
 
 
 # -- commits by message and content
@@ -342,15 +395,24 @@ def find_addition(repo: Repository, rev: str, path: str) -> str | None:
 
     That it is in the history of `rev` is cached: callers ask for that next.
     """
-    file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
-    revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
-    log = read_log(repo, "--first-parent", *file_options, *revision)
-    newest_first = [commit.sha for commit, _ in log]
+    read_commits = find_read_first_parents(repo, None, rev)
+    if read_commits is not None:
+        newest_first = [commit.sha for commit in read_commits if _adds(commit, path)]
+    else:
+        file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
+        revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
+        log = read_log(repo, "--first-parent", *file_options, *revision)
+        newest_first = [commit.sha for commit, _ in log]
     if not newest_first:
         return None
     oldest = newest_first[-1]
     cache_ancestor(repo, oldest, rev)
     return oldest
+
+
+def _adds(commit: Commit, path: str) -> bool:
+    """Return whether a commit added a file, or renamed another one to its path."""
+    return any(file.path == path and file.status in ("A", "R") for file in commit.files)
 
 
 def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Iterator[FileVersion]:

@@ -12,7 +12,12 @@ from datetime import date
 
 import msgspec
 
-from memory_ci.gitrepo.history import group_commits, list_parents, walk_first_parents
+from memory_ci.gitrepo.history import (
+    find_read_commits,
+    group_commits,
+    list_parents,
+    walk_first_parents,
+)
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import Repository, cache_ancestor, find_commit, is_ancestor
@@ -96,6 +101,8 @@ def search_cursors(
         rev: a revision.
         is_memory: returns whether a path leads to a memory file.
     """
+    if _has_no_trailer(repo, None, rev, SOURCE):
+        return CursorSearch(None, None)
     on_first_parents: Cursor | None = None
     lost: Cursor | None = None
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, FIRST_PARENT):
@@ -108,8 +115,8 @@ def search_cursors(
 
     if on_first_parents is not None:
         is_at_tip = on_first_parents.commit == rev
-        if is_at_tip or _is_line(repo, on_first_parents.source, rev):
-            return CursorSearch(on_first_parents, lost)  # All commits after it were searched.
+        if is_at_tip or _has_no_source_off_line(repo, on_first_parents.source, rev):
+            return CursorSearch(on_first_parents, lost)
     exclusions = [f"^{on_first_parents.commit}"] if on_first_parents else []
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *exclusions):
         cursor = _read_cursor(repo, rev, commit)
@@ -138,6 +145,8 @@ def list_counted_commits(
         is_memory: returns whether a path leads to a memory file.
     """
     exclusions = [f"^{since}"] if since else []
+    if _has_no_trailer(repo, since, rev, COUNTED):
+        return frozenset()
     counted: set[str] = set()
     search = _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions, needs_all=True)
     for commit in search:
@@ -195,15 +204,37 @@ def _is_on_first_parents(repo: Repository, source: str, commit: Commit, rev: str
     return _is_first_parent_descendant(newer_parents, commit.sha, source)
 
 
-def _is_line(repo: Repository, source: str, rev: str) -> bool:
-    """Return whether all commits after a source are on the first-parent line of `rev`.
+def _has_no_source_off_line(repo: Repository, source: str, rev: str) -> bool:
+    """Return whether the commits after a source that were not searched yet name no source.
 
-    False if `rev` may be a name, of which nothing is cached.
+    These are the commits that are not on the first-parent line of `rev`. False if `rev` may be a
+    name, of which nothing is cached, or if there are such commits and they were not read before.
     """
     if rev not in repo.commits:
         return False
     newer_parents = list_parents(repo, source, rev)
-    return len(walk_first_parents(newer_parents, rev)) == len(newer_parents)
+    first_parents = set(walk_first_parents(newer_parents, rev))
+    if len(first_parents) == len(newer_parents):
+        return True
+    read_commits = find_read_commits(repo, source, rev)
+    if read_commits is None:
+        return False
+    return not any(
+        commit.sha not in first_parents and _mentions(commit, SOURCE) for commit in read_commits
+    )
+
+
+def _has_no_trailer(repo: Repository, since: str | None, rev: str, key: str) -> bool:
+    """Return whether the commits of a range were read before, and none mentions a trailer."""
+    read_commits = find_read_commits(repo, since, rev)
+    if read_commits is None:
+        return False
+    return not any(_mentions(commit, key) for commit in read_commits)
+
+
+def _mentions(commit: Commit, key: str) -> bool:
+    """Return whether the message of a commit has `key:` anywhere, in any case."""
+    return f"{key}:".lower() in commit.message.lower()
 
 
 def _list_sources(commit: Commit) -> list[str]:
