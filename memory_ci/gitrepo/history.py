@@ -326,10 +326,9 @@ def list_first_parents(repo: Repository, since: str | None, until: str) -> list[
 
 
 def find_read_commits(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
-    """Return commits that hold all of a range, if all of them were read; it takes no git process.
+    """Return the commits of a range if all of them were read; it takes no git process.
 
-    Where none of these commits has what a caller looks for, no commit of the range has it, and git
-    need not search for it.
+    Git need not search a range for what none of its commits has.
 
     Args:
         repo: the repository.
@@ -337,12 +336,32 @@ def find_read_commits(repo: Repository, since: str | None, until: str) -> list[C
         until: the full id of the last commit.
 
     Returns:
-        The commits of the range, and perhaps older ones, with their files as FILE_OPTIONS list
-        them; None if one is not cached.
+        The commits with their files, as FILE_OPTIONS list them, children before parents; None if
+        one is not cached.
     """
     cache = _open_cache(repo)
-    parents = cache.find_covering(since, until)
-    return None if parents is None else _find_all(cache, parents)
+    if cache.find_covering(since, until) is None:
+        return None
+    return _find_all(cache, list_parents(repo, since, until))
+
+
+def list_read_first_parents(repo: Repository, tip: str) -> list[Commit]:
+    """Return the newest commits on the first-parent line of a commit, as far as they were read.
+
+    Args:
+        repo: the repository.
+        tip: the full id of the newest commit.
+
+    Returns:
+        The commits with their files, newest first; none if `tip` itself was not read.
+    """
+    cache = _open_cache(repo)
+    commits: list[Commit] = []
+    commit = cache.find_commit(tip)
+    while commit is not None:
+        commits.append(commit)
+        commit = cache.find_commit(next(iter(commit.parents), ""))
+    return commits
 
 
 def _find_all(cache: HistoryCache, shas: Iterable[str]) -> list[Commit] | None:
@@ -359,23 +378,21 @@ def _find_all(cache: HistoryCache, shas: Iterable[str]) -> list[Commit] | None:
 def find_read_first_parents(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
     """Return the commits of a range on the first-parent line, newest first, if all were read.
 
-    It takes no git process. Whoever has read the range (`iter_merged_changes`) can answer many
-    questions about it from the files of these commits.
-
-    Args:
-        repo: the repository.
-        since: the full id of the commit before the range; None for all of history.
-        until: the full id of the last commit.
-
-    Returns:
-        The commits with their files, as FILE_OPTIONS list them; None if one is not cached.
+    The parameters are those of `find_read_commits`.
     """
     cache = _open_cache(repo)
-    parents = cache.find_parents(since, until)
-    return None if parents is None else _find_all(cache, walk_first_parents(parents, until))
+    if cache.find_covering(since, until) is None:
+        return None
+    parents = list_parents(repo, since, until)
+    return _find_all(cache, walk_first_parents(parents, until))
 
 
 # -- commits by message and content
+
+
+def read_commit_once(repo: Repository, sha: str) -> Commit:
+    """Return a commit, without a git process if it was read with its range; ignore its files."""
+    return _open_cache(repo).find_commit(sha) or read_commit(repo, sha)
 
 
 def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
@@ -386,7 +403,7 @@ def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
     full_sha = find_commit(repo, sha)
     if full_sha is None:
         return None
-    commit = _open_cache(repo).find_commit(full_sha) or read_commit(repo, full_sha)
+    commit = read_commit_once(repo, full_sha)
     return commit.email, commit.authored_at
 
 

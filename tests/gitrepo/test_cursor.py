@@ -58,6 +58,20 @@ def test_the_cursor_is_that_of_the_newest_run(builder: RepoBuilder, repo: Reposi
     assert find_cursor(repo, f"{commit}~1") == Cursor(first, older)
 
 
+def test_the_cursor_is_found_behind_the_commits_that_were_read(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    older = builder.commit("Older work")
+    tip = builder.commit("Work")
+    changes(repo, older, tip)
+    started = len(git_calls())
+    assert record_commits.find_cursor(repo, tip) == Cursor(first, commit)
+    log_calls = [call for call in git_calls()[started:] if "--grep" in call]
+    assert [f"--end-of-options {older} --" in call for call in log_calls] == [True]
+
+
 def test_a_mention_of_the_cursor_is_not_the_cursor(builder: RepoBuilder, repo: Repository) -> None:
     first = builder.sha()
     commit = record(builder, f"Memory-CI-Source: {first}")

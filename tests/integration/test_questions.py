@@ -129,8 +129,8 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("verify", 5),
         ("verify --base HEAD~2", 6),
-        ("record --dry-run", 9),
-        ("doctor", 26),
+        ("record --dry-run", 8),
+        ("doctor", 25),
         ("health", 12),
         ("check", 3),
         ("check --staged", 3),
@@ -149,10 +149,10 @@ def test_a_command_runs_no_git_process_twice(
 @pytest.mark.parametrize(
     ("command", "has_session", "most"),
     [
-        ("record --engine rules --dry-run", False, 9),
-        ("record --engine rules --dry-run", True, 13),
-        ("record --engine rules", False, 23),
-        ("record --engine rules", True, 27),
+        ("record --engine rules --dry-run", False, 8),
+        ("record --engine rules --dry-run", True, 10),
+        ("record --engine rules", False, 22),
+        ("record --engine rules", True, 24),
     ],
 )
 def test_a_run_over_merges_reads_history_few_times(
@@ -196,7 +196,7 @@ def monorepo(toy: Project, run: Run) -> Project:
     [
         ("retrieve cache", 3, 2),  # the one that changed, and the configuration
         ("verify --base HEAD~1", 4, DIRECTORIES + 15),  # each file of memory once
-        ("record --dry-run", 9, DIRECTORIES + 15),
+        ("record --dry-run", 8, DIRECTORIES + 15),
     ],
 )
 def test_many_directories_are_read_once_and_unchanged_ones_not_at_all(
