@@ -1,161 +1,168 @@
-"""What a job of the GitHub Action costs on a repository of 10,000 commits, cold and warm.
+"""What a job of the GitHub Action takes on a repository of 10,000 commits, cold and warm.
 
     python -m benchmarks action [COMMITS]
 
-The action's own scripts run, each as a step of a runner does, in a clone of a scratch repository.
-Cold: pip has no cache, and no index is restored. Warm: pip has its cache, and the index and the
-tasks of the run before are put back. What a runner itself does (starting, uploading) is not here.
+The runner `act` runs the whole action, with its own steps, on this machine. Cold: pip has no cache, and no
+index is restored. Warm: both are as the job before left them. The doubles of `checkout` and `cache` read and
+write this disk, so what a network takes is not here, but for the packages that pip loads.
 """
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from benchmarks import growth
-from benchmarks.timing import bench_environment
+from memory_ci import __version__
+from tests.integration.act import ROOT, Act, name_pinned
+from tests.servers import Answer, HttpRequest, json_answer, serve
 
-ACTION = Path(__file__).parents[1] / "action"
 COMMITS = 10_000
 ENTRIES = 300
-CACHED = ("index.db", "tasks.mpk")
-BASH = ("bash", "--noprofile", "--norc", "-eo", "pipefail", "-c")
-NO_INPUTS = dict.fromkeys(("ENGINE", "EXTRACT", "APPLY", "PUSH", "EXTRAS", "ANTHROPIC_API_KEY"), "")
+REPOSITORY = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
+MERGE_REF = "refs/pull/7/merge"
+STEP = re.compile(r"(?s)Success - Main (.+) \[[^\]]*\]$")
+"""The message of a step that ended well: its name, and how long it took."""
+
+WORKFLOW = f"""
+on: [push, pull_request]
+permissions: {{}}
+jobs:
+  memory:
+    runs-on: ubuntu-24.04
+    steps:
+      - uses: {name_pinned("actions/checkout")}
+        with: {{fetch-depth: 0}}
+      - uses: OWNER/memory-ci/action@v{__version__}
+        with: {{push: push, engine: rules}}
+"""
 
 
-class Spent(NamedTuple):
-    """Seconds of a step: processor time, and wall time."""
+class Job(NamedTuple):
+    """What a job took: seconds of each step by name, and the processor time of all."""
 
+    steps: Mapping[str, float]
     processor: float
-    wall: float
 
 
-class Jobs:
-    """A remote repository, and a place where jobs of a runner work on clones of it."""
+class OnlineAct(Act):
+    """A runner that may load packages, and keeps pip's cache between its jobs."""
 
-    def __init__(self, scratch: Path, commits: int) -> None:
-        self.scratch = scratch
-        self.source = growth.make_repository(
-            scratch / "source", growth.SMALL | {"history": commits, "entries": ENTRIES}
-        )
+    def _environment(self, place: Path) -> dict[str, str]:
+        environment = super()._environment(place)
+        for proxy in ("HTTP_PROXY", "HTTPS_PROXY"):
+            del environment[proxy]
+        pip_settings = {name: os.environ[name] for name in os.environ if name.startswith("PIP_")}
+        return environment | pip_settings | {"PIP_CACHE_DIR": str(self.scratch / "pip")}
+
+    def forget(self) -> None:
+        """Remove what earlier jobs left: pip's cache and the saved indexes."""
+        for place in (self.scratch / "pip", self.cache):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+class Shop:
+    """A repository with a history, its remote, and a runner."""
+
+    def __init__(self, scratch: Path, commits: int, forge: str) -> None:
+        sizes = growth.SMALL | {"history": commits, "entries": ENTRIES}
+        self.source = growth.make_repository(scratch / "source", sizes)
         self.remote = scratch / "remote.git"
-        self.work = scratch / "work"
-        self.temp = scratch / "runner"
-        self.cache = scratch / "cache"
-        self.pip_cache = scratch / "pip"
-        self.cache.mkdir()
         clone = ["git", "clone", "-q", "--bare", str(self.source), str(self.remote)]
         subprocess.run(clone, check=True)
+        variables = {"GITHUB_API_URL": forge, "GITHUB_GRAPHQL_URL": f"{forge}/graphql"}
+        self.act = OnlineAct(scratch / "act", f"file://{self.remote}", variables)
+        _copy_project(self.act.scratch / "ours")
 
-    def run_job(self, event: str, *, is_warm: bool) -> dict[str, Spent]:
-        """Return what each step of a job costs."""
-        for place in (self.work, self.temp):
-            shutil.rmtree(place, ignore_errors=True)
-        self.temp.mkdir()
-        if not is_warm:
-            shutil.rmtree(self.pip_cache, ignore_errors=True)
-        spent = {}
-        clone = ["git", "clone", "-q", f"file://{self.remote}", str(self.work)]
-        spent["checkout, whole history"] = _spend(clone, self.scratch, {})
-        environment = self._prepare(event)
-        for name, script in (("install", "install.sh"), ("name the index", "name_index.sh")):
-            spent[name] = self._step(script, environment)
-        if is_warm:
-            restored = self.work / ".git" / "memory-ci"
-            restored.mkdir(exist_ok=True)
-            for name in CACHED:
-                if (self.cache / name).exists():
-                    shutil.copy(self.cache / name, restored / name)
-        spent["verify or record"] = self._step("run.sh", environment)
-        if event == "push":
-            for name in CACHED:
-                made = self.work / ".git" / "memory-ci" / name
-                if made.exists():
-                    shutil.copy(made, self.cache / name)
-        return spent
-
-    def merge(self) -> None:
-        """Put a merged change with a learning on the remote's branch."""
+    def record(self) -> Job:
+        """Merge a change with a learning, and run the job of that push."""
         growth.run_git(self.source, "pull", "-q", "--ff-only", str(self.remote), "main")
         growth.merge_learning(self.source)
-        growth.run_git(self.source, "push", "-q", str(self.remote), "main")
+        self._push("main", "main")
+        return self._run("push", {}, self._find_commit("main"), "refs/heads/main")
 
-    def _step(self, script: str, environment: Mapping[str, str]) -> Spent:
-        return _spend([*BASH, f"source '{ACTION / script}'"], self.work, environment)
+    def verify(self) -> Job:
+        """Propose a change that adds an entry, and run the job of that pull request."""
+        base = self._find_commit("main")
+        growth.run_git(self.source, "branch", "-f", "--no-track", "topic", "main")
+        growth.add_topic(self.source)
+        self._push("+topic", MERGE_REF)
+        sides = {"base": {"sha": base, "repo": REPOSITORY}, "head": {"repo": REPOSITORY}}
+        request = {"number": 7, "pull_request": {"number": 7, "title": "", **sides}}
+        return self._run("pull_request", request, self._find_commit("topic"), MERGE_REF)
 
-    def _prepare(self, event: str) -> dict[str, str]:
-        """Return the variables of a runner for an event; a pull request adds an entry."""
-        repository = {"full_name": "acme/shop", "default_branch": "main", "fork": False}
-        content: dict[str, object] = {"repository": repository}
-        if event == "pull_request":
-            base = growth.run_git(self.work, "rev-parse", "HEAD")
-            growth.run_git(self.work, "branch", "-f", "--no-track", "topic", "main")
-            growth.add_topic(self.work)
-            growth.run_git(self.work, "checkout", "-q", "--detach", "topic")
-            sides = {"base": {"sha": base, "repo": repository}, "head": {"repo": repository}}
-            content["pull_request"] = {"title": "", **sides}
-        (self.temp / "event.json").write_text(json.dumps(content), encoding="utf-8")
-        return {
-            **NO_INPUTS,
-            "INSTALL": "package",
-            "DRY_RUN": "false",
-            "PUSH": "push" if event == "push" else "",
-            "ENGINE": "rules",
-            "COMMAND": str(self.temp / "memory-ci" / "bin" / "memory-ci"),
-            "PIP_CACHE_DIR": str(self.pip_cache),
-            "RUNNER_TEMP": str(self.temp),
-            "GITHUB_OUTPUT": str(self.temp / "output"),
-            "GITHUB_STEP_SUMMARY": str(self.temp / "summary.md"),
-            "GITHUB_EVENT_NAME": event,
-            "GITHUB_EVENT_PATH": str(self.temp / "event.json"),
-            "GITHUB_REF": "refs/heads/main" if event == "push" else "refs/pull/7/merge",
-            "GITHUB_ACTIONS": "true",
-            "CI": "true",
-        }
+    def _push(self, branch: str, ref: str) -> None:
+        growth.run_git(self.source, "push", "-q", str(self.remote), f"{branch}:{ref}")
+
+    def _find_commit(self, branch: str) -> str:
+        return growth.run_git(self.source, "rev-parse", branch)
+
+    def _run(self, event: str, content: Mapping[str, Any], commit: str, ref: str) -> Job:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        payload = {"repository": REPOSITORY, **content}
+        runner = self.act.start(WORKFLOW, event, payload, commit, ref)
+        printed, errors = runner.communicate()
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if runner.returncode or "memory stopped" in printed:
+            sys.exit(f"The job failed: {printed}{errors}")
+        processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        return Job(_read_steps(printed), processor)
+
+
+def _copy_project(folder: Path) -> None:
+    """Replace a folder by the files of the newest commit, from which the action installs."""
+    shutil.rmtree(folder)
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, check=True, capture_output=True)
+    with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
+        files.extractall(folder, filter="data")
+
+
+def _read_steps(printed: str) -> dict[str, float]:
+    """Return the seconds of checkout and of each step of our action, from the runner's JSON lines."""
+    steps = {}
+    for line in printed.splitlines():
+        event = json.loads(line)
+        match = STEP.search(event["msg"])
+        is_ours = event["stepID"][0] == "1" if match else False
+        is_step = len(event["stepID"]) == (2 if is_ours else 1) if match else False
+        if match and is_step:
+            steps[match[1].partition("@")[0]] = event["executionTime"] / 1e9
+    return steps
+
+
+def _answer_nothing(request: HttpRequest) -> Answer:
+    """Answer like a forge that has no pull request."""
+    return json_answer({"permission": "write"} if "/collaborators/" in request.path else [])
 
 
 def main(args: Sequence[str]) -> None:
-    """Print the steps of a job that records and of one that verifies, cold and warm."""
-    with tempfile.TemporaryDirectory() as scratch:
-        jobs = Jobs(Path(scratch), int(args[0]) if args else COMMITS)
-        columns = {}
-        for event, name in (("push", "record"), ("pull_request", "verify")):
-            for is_warm in (False, True):
-                if event == "push":
-                    jobs.merge()
-                title = f"{name}, {'warm' if is_warm else 'cold'}"
-                columns[title] = jobs.run_job(event, is_warm=is_warm)
-    print(f"| step | {' | '.join(columns)} |")
-    print("|---|" + "---|" * len(columns))
-    for step in next(iter(columns.values())):
-        cells = [
-            f"{spent[step].processor:.1f} ({spent[step].wall:.1f})" for spent in columns.values()
-        ]
-        print(f"| {step} | {' | '.join(cells)} |")
-    sums = [sum(step.processor for step in spent.values()) for spent in columns.values()]
-    print(f"| all | {' | '.join(f'{seconds:.1f}' for seconds in sums)} |")
-
-
-def _spend(args: Sequence[str], cwd: Path, variables: Mapping[str, str]) -> Spent:
-    """Run a step; one that fails ends the benchmark, but for what verify finds."""
-    identity = {"GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.com"}
-    identity |= {"GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.com"}
-    environment = {**bench_environment(cwd), **identity, **variables}
-    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        args, cwd=cwd, env=environment, capture_output=True, text=True, check=False
-    )
-    wall = time.perf_counter() - start
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode > 1:
-        sys.exit(f"{' '.join(args)}: {done.stdout}{done.stderr}")
-    processor = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Spent(processor, wall)
+    """Print what each step of a job that records and of one that verifies takes, cold and warm."""
+    jobs: dict[str, Job] = {}
+    commits = int(args[0]) if args else COMMITS
+    with tempfile.TemporaryDirectory() as scratch, serve(_answer_nothing) as forge:
+        shop = Shop(Path(scratch), commits, forge.url)
+        jobs["record, cold"] = shop.record()
+        jobs["record, warm"] = shop.record()
+        jobs["verify, warm"] = shop.verify()
+        shop.act.forget()
+        jobs["verify, cold"] = shop.verify()
+    print(f"| step, s | {' | '.join(jobs)} |")
+    print("|---|" + "---|" * len(jobs))
+    names = dict.fromkeys(name for job in jobs.values() for name in job.steps)
+    for name in names:
+        cells = [f"{job.steps[name]:.1f}" if name in job.steps else "" for job in jobs.values()]
+        print(f"| {name} | {' | '.join(cells)} |")
+    sums = [f"{sum(job.steps.values()):.1f}" for job in jobs.values()]
+    print(f"| all | {' | '.join(sums)} |")
+    print(f"| all, processor | {' | '.join(f'{job.processor:.1f}' for job in jobs.values())} |")

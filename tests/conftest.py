@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -155,6 +156,15 @@ def handle_ignored_signals() -> Iterator[None]:
         signal.signal(number, signal.SIG_IGN)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def no_certificates() -> Iterator[None]:
+    """Read no certificates of authorities: tests reach only servers without TLS, and each client would read a bundle."""
+    with pytest.MonkeyPatch.context() as patch:
+        for method in ("load_verify_locations", "load_default_certs"):
+            patch.setattr(ssl.SSLContext, method, lambda *arguments, **options: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Yield paths for home directories; `mktemp` for each test would list all earlier ones every time."""
@@ -176,6 +186,16 @@ def project_template(tmp_path_factory: pytest.TempPathFactory) -> Project:
     return make_project(tmp_path_factory.mktemp("template") / "shop")
 
 
+@pytest.fixture(scope="session")
+def first_run_template(
+    project_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("first") / "shop")
+    project.record()
+    project.git("repack", "-adq")
+    return project
+
+
 @pytest.fixture
 def project(
     request: pytest.FixtureRequest,
@@ -186,8 +206,12 @@ def project(
     """Return a copy of the project of `make_project`.
 
     With the marker `in_project` it is the current directory, and the date is 2026-11-21.
+    With the marker `first_run` it is as `project.record()` leaves it.
     """
-    copy = copy_project(project_template, tmp_path / "shop")
+    template = project_template
+    if request.node.get_closest_marker("first_run"):
+        template = request.getfixturevalue("first_run_template")
+    copy = copy_project(template, tmp_path / "shop")
     if request.node.get_closest_marker("in_project"):
         monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795262400")
         monkeypatch.chdir(copy.path)

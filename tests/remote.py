@@ -7,8 +7,9 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memory_ci.commands.publish.landing import Pace
 from memory_ci.commands.publish.publish import PublishOptions, publish
@@ -16,9 +17,9 @@ from memory_ci.commands.record.run import plan_record
 from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.records.config import PublishMode
 from memory_ci.records.plan import Plan, Published
-from tests.project import NOW, TODAY, Project
+from tests.project import NOW, TODAY, Project, copy_project
 from tests.repos import Clock, RepoBuilder
-from tests.servers import Answer, Handler, HttpRequest, json_answer
+from tests.servers import Answer, Handler, HttpRequest, json_answer, serve
 
 UPDATE = "memory-ci/update"
 TOKEN = "ghs_" + "n0tArealT0ken" * 3
@@ -309,6 +310,51 @@ class GitHubDouble:
         oid = clone.commit(f"{message['headline']}\n\n{message['body']}\n", files)
         clone.git("push", "-q", "origin", f"HEAD:{branch}")
         return oid
+
+
+class SavedRequest(NamedTuple):
+    """The state after a first run opened a memory pull request: tests begin with a copy of it.
+
+    Attributes:
+        project: the project of the run.
+        remote: its remote, with the memory branch.
+        pulls: the pull requests of the forge.
+        published: what the run returned.
+    """
+
+    project: Project
+    remote: Remote
+    pulls: list[dict[str, Any]]
+    published: Published
+
+    def restore(self, project: Project, remote: Remote, forge: GitHubDouble) -> None:
+        """Put another project, its remote and its forge into this state."""
+        for saved, place in ((self.project, project), (self.remote, remote)):
+            shutil.rmtree(place.path)
+            shutil.copytree(saved.path, place.path, symlinks=True)
+            place.clock.now = saved.clock.now
+        project.git("remote", "set-url", "origin", str(remote.path))
+        forge.pulls[:] = deepcopy(self.pulls)
+
+
+def open_request(
+    template: Project, folder: Path, prepare: Callable[[Project], None] | None = None
+) -> SavedRequest:
+    """Open a memory pull request for a copy of a project, and return the state after that.
+
+    Args:
+        template: the project.
+        folder: the directory for the copy and its remote.
+        prepare: makes further commits on `main`, which are pushed before the run.
+    """
+    project = copy_project(template, folder / "shop")
+    if prepare is not None:
+        prepare(project)
+    remote = make_remote(project, folder / "shop.git")
+    forge = GitHubDouble(remote, folder / "forge")
+    with serve(forge) as server:
+        published = Publisher(project, forge.environ(server.url))("pr")
+    return SavedRequest(project, remote, forge.pulls, published)
 
 
 class GitLabDouble(GitHubDouble):

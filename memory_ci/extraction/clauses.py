@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,9 @@ from memory_ci.text import STOP_WORDS, spell_negations, stem, words
 TABLES = Path(__file__).with_name("stance.toml")
 MAX_LENGTH = 10_000
 """Number of characters of a text that are read."""
+
+MAX_READ_TEXTS = 2_000
+"""Number of texts whose clauses are cached; those of a long text take some kilobytes."""
 
 LANGUAGES_WITHOUT_BLANKS = ("zh", "ja")
 LETTERS_BY_LANGUAGE = {
@@ -129,13 +132,17 @@ class Clause(NamedTuple):
     right_words: frozenset[str] = frozenset()
 
 
-def read_clauses(text: str) -> list[Clause]:
-    """Return the clauses of a text in order, without its questions."""
+@lru_cache(maxsize=MAX_READ_TEXTS)
+def read_clauses(text: str) -> tuple[Clause, ...]:
+    """Return the clauses of a text in order, without its questions.
+
+    The answers are cached: each request is compared with the turns of all sessions.
+    """
     start = text[:MAX_LENGTH].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
     clauses: list[Clause] = []
     for pieces in _join_clauses(spell_negations(start)):
         clauses += [clause for clause in _read_stances(pieces) if clause.words]
-    return clauses
+    return tuple(clauses)
 
 
 # -- the tables of words

@@ -188,7 +188,7 @@ def list_worktree(repo: Repository, pathspecs: Sequence[str]) -> tuple[TreeFile,
 
     files = list(unmodified_files)
     for path in other_paths:
-        file = _find_on_disk(repo.cwd, path, repo.object_format)
+        file = find_on_disk(repo.cwd, path, repo.object_format)
         if file is not None:
             files.append(file)
     return tuple(sorted(files, key=lambda file: encode_path(file.path)))
@@ -232,7 +232,7 @@ def _split_lines(listing: bytes) -> list[str]:
     return decode_path(listing).split("\0")[:-1]
 
 
-def _find_on_disk(root: Path, path: str, algorithm: str) -> TreeFile | None:
+def find_on_disk(root: Path, path: str, algorithm: str) -> TreeFile | None:
     """Return a file of the work tree with the id that git would give its bytes.
 
     None when there is no regular file. The id is "" when the file cannot be read.

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from memory_ci.errors import RepositoryError
-from memory_ci.gitrepo.blobs import Tree
+from memory_ci.gitrepo.blobs import Tree, find_on_disk
 from memory_ci.gitrepo.process import decode_path, encode_path, run_git
 from memory_ci.gitrepo.repo import Repository, Worktree, find_repository, list_worktrees
 
@@ -291,7 +291,8 @@ def _list_changed(worktree: Repository, expected: StagedFiles) -> _ChangedPaths:
     unexpected = occupied - expected_files.keys()
     not_checked_out = index.skipped - occupied
     modified = _list_modified(worktree, expected_files) - not_checked_out
-    return _ChangedPaths(frozenset(in_index), frozenset(modified | unexpected))
+    linked = {path for path in expected_files if _is_behind_link(worktree.cwd, path)}
+    return _ChangedPaths(frozenset(in_index), frozenset(modified | unexpected | linked))
 
 
 class _IndexEntries(msgspec.Struct, frozen=True):
@@ -326,21 +327,46 @@ def _list_index(worktree: Repository, paths: Collection[str]) -> _IndexEntries:
 def _list_modified(worktree: Repository, expected_files: StagedFiles) -> set[str]:
     """Return the paths of the files whose content in the work tree is not the expected one.
 
-    Git compares the content, after its own filters, with a new index of these files alone. That
-    index has no time stamps by which git would take a file for unchanged without reading it, and
-    no flags (assume-unchanged) by which the user's index may hide a change.
+    Files that do not have the very bytes of the commit are compared by git, after its own filters,
+    with a new index of these files alone. That index has no time stamps by which git would take a
+    file for unchanged without reading it, and no flags (assume-unchanged) by which the user's index
+    may hide a change.
     """
-    if not expected_files:
+    unequal_files: dict[str, Staged] = {}
+    for path, staged in expected_files.items():
+        if not _has_same_bytes(worktree, path, staged):
+            unequal_files[path] = staged
+    if not unequal_files:
         return set()
     import tempfile  # Not at the top: it takes 2 ms, and commands that only read do without it.
 
     with tempfile.TemporaryDirectory(prefix="memory-ci-") as scratch:
         env = {"GIT_INDEX_FILE": str(Path(scratch, "index"))}
         update = (*NO_HOOKS, "update-index", "-z", "--index-info")
-        run_git(worktree.cwd, *update, input=format_index_info(expected_files), env=env)
+        run_git(worktree.cwd, *update, input=format_index_info(unequal_files), env=env)
         list_args = (*NO_HOOKS, "ls-files", "-z", "--modified", "--deleted")
         listing = run_git(worktree.cwd, *list_args, env=env)
     return set(decode_path(listing).split("\0")[:-1])
+
+
+def _has_same_bytes(worktree: Repository, path: str, staged: Staged) -> bool:
+    """Return whether a file of the work tree has the bytes and the mode that it has in a commit.
+
+    Then nobody changed it, whatever filters would make of it.
+    """
+    file = find_on_disk(worktree.cwd, path, worktree.object_format)
+    if file is None or file.oid != staged.oid:
+        return False
+    is_executable = os.access(worktree.cwd / path, os.X_OK)
+    return is_executable == (staged.mode == "100755")
+
+
+def _is_behind_link(root: Path, path: str) -> bool:
+    """Return whether a directory of a path is a symbolic link, which a written file would replace.
+
+    `git ls-files` follows such a link, and lists no change.
+    """
+    return any((root / parent).is_symlink() for parent in Path(path).parents[:-1])
 
 
 def _is_occupied(root: Path, path: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from itertools import chain, groupby, islice
@@ -13,7 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo.blobs import matches_pathspecs
 from memory_ci.gitrepo.forges import describe_change
+from memory_ci.gitrepo.history_cache import HistoryCache, Parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, parse_date, read_commit, read_log
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
@@ -144,14 +146,51 @@ def _iter_group_changes(
     rebased pull request are all on that line: each of them is a change of its own here, and
     `iter_merged_changes` joins them.
     """
-    if not history.groups:
-        return  # Without revisions git would read HEAD.
-    shas = "".join(f"{sha}\n" for sha in chain.from_iterable(history.groups)).encode()
-    with closing(read_log(repo, *FILE_OPTIONS, "--no-walk=unsorted", "--stdin", input=shas)) as log:
-        commits = (commit for commit, _ in log)
+    shas = list(chain.from_iterable(history.groups))
+    with closing(_iter_commits(repo, shas)) as commits:
         for group in history.groups:
             commits_of_group = tuple(islice(commits, len(group)))
             yield describe_change(commits_of_group)
+
+
+def _iter_commits(repo: Repository, shas: Sequence[str]) -> Generator[Commit, None, None]:
+    """Yield commits with their files, in the order of their full ids, in constant memory.
+
+    Those that were read before come from the cache of the repository, all others from one `git
+    log`. A record run reads most commits several times: to learn from them, to try checks on them,
+    and to verify its quotes of them.
+    """
+    cache = _open_cache(repo)
+    cached_commits: dict[str, Commit] = {}  # Kept here, for the cache may drop them meanwhile.
+    missing_shas: list[str] = []
+    for sha in shas:
+        cached_commit = cache.find_commit(sha)
+        if cached_commit is None:
+            missing_shas.append(sha)
+        else:
+            cached_commits[sha] = cached_commit
+    if not missing_shas:  # Without revisions git would read HEAD.
+        yield from cached_commits.values()
+        return
+
+    lines = "".join(f"{sha}\n" for sha in missing_shas).encode()
+    options = (*FILE_OPTIONS, "--no-walk=unsorted", "--stdin")
+    with closing(read_log(repo, *options, input=lines)) as log:
+        for sha in shas:
+            commit = cached_commits.get(sha)
+            if commit is None:
+                commit, _ = next(log)
+                cache.add_commit(commit)
+            yield commit
+
+
+def _open_cache(repo: Repository) -> HistoryCache:
+    """Return the cache of history, a new one if a shallow clone was cut off elsewhere before."""
+    cut = list_cut(repo)
+    if cut not in repo.history_caches:
+        repo.history_caches.clear()
+        repo.history_caches[cut] = HistoryCache()
+    return repo.history_caches[cut]
 
 
 def _resolve_range_start(repo: Repository, since: str, tip: str) -> str:
@@ -178,8 +217,50 @@ def _shallow_range(repo: Repository) -> RepositoryError:
     return RepositoryError(message, slug="shallow-clone", hint=FETCH_HINT)
 
 
-def list_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
-    """Return the parents of each commit of `since..tip`, children before parents."""
+def list_parents(repo: Repository, since: str | None, tip: str) -> Parents:
+    """Return the parents of each commit of `since..tip`, children before parents.
+
+    The answer about full ids of commits is cached.
+    """
+    if since == tip:
+        return {}
+    cache = _open_cache(repo)
+    cached_parents = cache.find_parents(since, tip)
+    if cached_parents is not None:
+        return cached_parents
+    longer_parents = cache.find_covering(since, tip)
+    if since is None or longer_parents is None:
+        parents = _read_parents(repo, since, tip)
+    else:
+        parents = _exclude_history(longer_parents, since)
+    are_full_ids = tip in repo.commits and (since is None or since in repo.commits)
+    if are_full_ids:
+        cache.add_parents(since, tip, parents)
+    return parents
+
+
+def _exclude_history(parents: Parents, since: str) -> dict[str, tuple[str, ...]]:
+    """Return the commits of a range that are not in the history of one of them, `since`.
+
+    They remain in the order in which git lists them: `--topo-order` goes from a commit to its
+    parents like a depth-first search, which is not changed by branches that it goes down besides.
+    """
+    history: set[str] = set()
+    pending_commits = [since]
+    while pending_commits:
+        commit = pending_commits.pop()
+        if commit in parents and commit not in history:
+            history.add(commit)
+            pending_commits.extend(parents[commit])
+    return {
+        commit: commit_parents
+        for commit, commit_parents in parents.items()
+        if commit not in history
+    }
+
+
+def _read_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
+    """Ask git for the parents of each commit of `since..tip`, children before parents."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--topo-order", "--parents", tip, *exclusions, "--")
 
@@ -236,12 +317,82 @@ def _join_rebased(changes: Sequence[MergedChange]) -> MergedChange:
 
 def list_first_parents(repo: Repository, since: str | None, until: str) -> list[str]:
     """Return the commits of `since..until` on the first-parent line of `until`, newest first."""
+    parents = _open_cache(repo).find_parents(since, until)
+    if parents is not None:
+        return walk_first_parents(parents, until)
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--first-parent", until, *exclusions, "--")
     return listing.decode().split()
 
 
+def find_read_commits(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+    """Return the commits of a range if all of them were read; it takes no git process.
+
+    Git need not search a range for what none of its commits has.
+
+    Args:
+        repo: the repository.
+        since: the full id of the commit before the range; None for all of history.
+        until: the full id of the last commit.
+
+    Returns:
+        The commits with their files, as FILE_OPTIONS list them, children before parents; None if
+        one is not cached.
+    """
+    cache = _open_cache(repo)
+    if cache.find_covering(since, until) is None:
+        return None
+    return _find_all(cache, list_parents(repo, since, until))
+
+
+def list_read_first_parents(repo: Repository, tip: str) -> list[Commit]:
+    """Return the newest commits on the first-parent line of a commit, as far as they were read.
+
+    Args:
+        repo: the repository.
+        tip: the full id of the newest commit.
+
+    Returns:
+        The commits with their files, newest first; none if `tip` itself was not read.
+    """
+    cache = _open_cache(repo)
+    commits: list[Commit] = []
+    commit = cache.find_commit(tip)
+    while commit is not None:
+        commits.append(commit)
+        commit = cache.find_commit(next(iter(commit.parents), ""))
+    return commits
+
+
+def _find_all(cache: HistoryCache, shas: Iterable[str]) -> list[Commit] | None:
+    """Return the commits with these full ids, in their order; None if one is not cached."""
+    commits: list[Commit] = []
+    for sha in shas:
+        commit = cache.find_commit(sha)
+        if commit is None:
+            return None
+        commits.append(commit)
+    return commits
+
+
+def find_read_first_parents(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+    """Return the commits of a range on the first-parent line, newest first, if all were read.
+
+    The parameters are those of `find_read_commits`.
+    """
+    cache = _open_cache(repo)
+    if cache.find_covering(since, until) is None:
+        return None
+    parents = list_parents(repo, since, until)
+    return _find_all(cache, walk_first_parents(parents, until))
+
+
 # -- commits by message and content
+
+
+def read_commit_once(repo: Repository, sha: str) -> Commit:
+    """Return a commit, without a git process if it was read with its range; ignore its files."""
+    return _open_cache(repo).find_commit(sha) or read_commit(repo, sha)
 
 
 def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
@@ -249,9 +400,10 @@ def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
 
     None where the repository does not hold the commit.
     """
-    if find_commit(repo, sha) is None:
+    full_sha = find_commit(repo, sha)
+    if full_sha is None:
         return None
-    commit = read_commit(repo, sha)
+    commit = read_commit_once(repo, full_sha)
     return commit.email, commit.authored_at
 
 
@@ -260,15 +412,24 @@ def find_addition(repo: Repository, rev: str, path: str) -> str | None:
 
     That it is in the history of `rev` is cached: callers ask for that next.
     """
-    file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
-    revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
-    log = read_log(repo, "--first-parent", *file_options, *revision)
-    newest_first = [commit.sha for commit, _ in log]
+    read_commits = find_read_first_parents(repo, None, rev)
+    if read_commits is not None:
+        newest_first = [commit.sha for commit in read_commits if _adds(commit, path)]
+    else:
+        file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
+        revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
+        log = read_log(repo, "--first-parent", *file_options, *revision)
+        newest_first = [commit.sha for commit, _ in log]
     if not newest_first:
         return None
     oldest = newest_first[-1]
     cache_ancestor(repo, oldest, rev)
     return oldest
+
+
+def _adds(commit: Commit, path: str) -> bool:
+    """Return whether a commit added a file, or renamed another one to its path."""
+    return any(file.path == path and file.status in ("A", "R") for file in commit.files)
 
 
 def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Iterator[FileVersion]:
@@ -285,9 +446,24 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
 
 def has_version(repo: Repository, since: str, until: str, pathspecs: Sequence[str]) -> bool:
     """Return whether a first-parent commit of since..until changed one of the files."""
+    read_commits = find_read_first_parents(repo, since, until)
+    if read_commits is not None:
+        return any(_touches(commit, pathspecs) for commit in read_commits)
     args = ("rev-list", "--first-parent", "--max-count=1", "--diff-merges=first-parent")
     revisions = ("--end-of-options", until, f"^{since}", "--", *pathspecs)
     return bool(run_git(repo.cwd, *args, *revisions))
+
+
+def _touches(commit: Commit, pathspecs: Sequence[str]) -> bool:
+    """Return whether a commit changed a file that matches one of the pathspecs.
+
+    A renamed file counts at both of its paths.
+    """
+    for file in commit.files:
+        for path in (file.path, file.old_path):
+            if path is not None and matches_pathspecs(path, pathspecs):
+                return True
+    return False
 
 
 def list_reverting_commits(repo: Repository, rev: str) -> list[Commit]:

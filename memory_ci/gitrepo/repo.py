@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -25,6 +25,9 @@ from memory_ci.gitrepo.process import (
 )
 from memory_ci.records.names import HEADS
 from memory_ci.regex import Regex
+
+if TYPE_CHECKING:
+    from memory_ci.gitrepo.history_cache import HistoryCache
 
 JOURNAL = "memory-ci/journal"
 """The file, in the common directory, of the journal of a move, present only during one.
@@ -43,6 +46,7 @@ DISCOVERY = (
     "--path-format=absolute",
     "--git-dir",
     "--git-common-dir",
+    "--show-object-format",
     "--is-inside-work-tree",
     "--show-cdup",
 )
@@ -97,11 +101,13 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
         root: the top of the work tree; None in a bare repository.
         git_dir: the git directory of this work tree alone.
         common_dir: the git directory that all work trees of the repository share.
+        object_format: the hash algorithm of the object ids.
     """
 
     root: Path | None
     git_dir: Path
     common_dir: Path
+    object_format: str = "sha1"
 
     @cached_property
     def commits(self) -> set[str]:
@@ -119,9 +125,12 @@ class Repository(msgspec.Struct, frozen=True, dict=True):
         return Contents()
 
     @cached_property
-    def object_format(self) -> str:
-        """The hash algorithm of the object ids."""
-        return run_git(self.cwd, "rev-parse", "--show-object-format").decode().strip()
+    def history_caches(self) -> dict[frozenset[str], HistoryCache]:
+        """A cache of commits and ranges, by the commits at which history is cut off.
+
+        A shallow clone that gets more history shows parents that it hid before.
+        """
+        return {}
 
     @property
     def cwd(self) -> Path:
@@ -200,11 +209,12 @@ def _discover(start: Path) -> Repository:
         RepositoryError: git-failed, also if the directory is in no repository.
     """
     answer = run_git(start, "rev-parse", *DISCOVERY)
-    git_dir, common_dir, is_inside, path_to_root = map(os.fsdecode, answer.split(b"\n")[:4])
+    lines = [os.fsdecode(line) for line in answer.split(b"\n")]
+    git_dir, common_dir, object_format, is_inside_work_tree, path_to_root = lines[:5]
     root = None
-    if is_inside == "true":
+    if is_inside_work_tree == "true":
         root = Path(os.path.normpath(start.resolve() / path_to_root))
-    return Repository(root, Path(git_dir), Path(common_dir))
+    return Repository(root, Path(git_dir), Path(common_dir), object_format)
 
 
 def _open_refused_repository(start: Path, error: RepositoryError) -> Repository:
@@ -249,10 +259,10 @@ def _find_bare(path: Path) -> Repository | None:
 
 def _open_git_dir(path: Path) -> Repository:
     """Return the repository of a git directory, without its work tree."""
-    args = ("rev-parse", "--path-format=absolute", "--git-dir", "--git-common-dir")
-    answer = run_git(path, *args, env={"GIT_DIR": str(path)})
-    git_dir, common_dir = map(os.fsdecode, answer.split(b"\n")[:2])
-    repo = Repository(None, Path(git_dir), Path(common_dir))
+    questions = ("--path-format=absolute", "--git-dir", "--git-common-dir", "--show-object-format")
+    answer = run_git(path, "rev-parse", *questions, env={"GIT_DIR": str(path)})
+    git_dir, common_dir, object_format = map(os.fsdecode, answer.split(b"\n")[:3])
+    repo = Repository(None, Path(git_dir), Path(common_dir), object_format)
     _remember_settings(repo)
     return repo
 
@@ -383,8 +393,9 @@ def find_commit(repo: Repository, rev: str) -> str | None:
 
     name = f"{rev}^{{commit}}"
     answers = ask_objects(repo.git_dir, "info", [name], read_object_id)
-    commit = answers[0] if answers else None
-    if commit is None:  # Missing, or the open process is unavailable.
+    if answers is not None:
+        (commit,) = answers
+    else:  # The open process is unavailable.
         args = ("--verify", "--quiet", "--end-of-options", name)
         oids = run_git(repo.cwd, "rev-parse", *args, ok=(0, 1, 128)).decode().split()
         commit = oids[0] if len(oids) == 1 else None
@@ -401,10 +412,24 @@ def _read_head(repo: Repository) -> str | None:
     with suppress(OSError):
         text = decode_path((repo.git_dir / "HEAD").read_bytes())
         match = HEAD.fullmatch(text)
-        if match and match[1] and match[1].startswith(HEADS) and ".." not in match[1]:
-            text = decode_path((repo.common_dir / match[1]).read_bytes())
+        if match and match[1]:
+            return _read_branch_file(repo, match[1])
         full_id = FULL_ID.fullmatch(text)
         return full_id[1] if full_id else None
+    return None
+
+
+def _read_branch_file(repo: Repository, ref: str) -> str | None:
+    """Return the commit in the file of a branch.
+
+    None for other refs, and where only git can tell: for a branch that is packed, or symbolic, or
+    without a commit, or in another store.
+    """
+    if not ref.startswith(HEADS) or ".." in ref:
+        return None
+    with suppress(OSError):
+        match = FULL_ID.fullmatch(decode_path((repo.common_dir / ref).read_bytes()))
+        return match[1] if match else None
     return None
 
 
@@ -461,6 +486,8 @@ def head_branch(repo: Repository) -> str | None:
 
 def follow_symbolic(repo: Repository, ref: str) -> str:
     """Return the full name of the ref that a symbolic ref points at, or `ref` itself."""
+    if _read_branch_file(repo, ref) is not None:
+        return ref  # A file with a commit is no symbolic ref: no process is needed.
     target = decode_path(run_git(repo.cwd, "symbolic-ref", "--quiet", ref, ok=(0, 1))).strip()
     return target or ref
 
@@ -488,13 +515,25 @@ def is_ancestor(repo: Repository, old: str, new: str) -> bool:
     A positive answer about two full ids of commits (`repo.commits`) is cached, for it never
     changes. A name may be moved to another commit later.
     """
-    if (old, new) in repo.ancestor_pairs or (old == new and old in repo.commits):
+    if _is_known_ancestor(repo, old, new):
         return True
+    if old != new and _is_known_ancestor(repo, new, old):
+        return False  # No commit is in the history of one of its ancestors.
     is_in_history = ask_git(repo.cwd, "merge-base", "--is-ancestor", old, new)
     are_full_ids = repo.commits.issuperset((old, new))
     if is_in_history and are_full_ids:
         repo.ancestor_pairs.add((old, new))
     return is_in_history
+
+
+def _is_known_ancestor(repo: Repository, old: str, new: str) -> bool:
+    """Return whether git said before that a commit is another, or is in its history.
+
+    Only full ids are cached, so that names are never known.
+    """
+    if (old, new) in repo.ancestor_pairs or (old == new and old in repo.commits):
+        return True
+    return any(cache.is_in_range(old, new) for cache in repo.history_caches.values())
 
 
 def cache_ancestor(repo: Repository, old: str, new: str) -> None:
@@ -525,12 +564,15 @@ def list_outside_history(repo: Repository, shas: Iterable[str], tip: str) -> fro
     oids = find_objects(repo, [f"{sha}^{{commit}}" for sha in distinct_shas])
     commits = {sha for sha, oid in zip(distinct_shas, oids, strict=True) if sha == oid}
     not_commits = frozenset(distinct_shas) - commits
-    if not commits:
+    unknown = {sha for sha in commits if not _is_known_ancestor(repo, sha, tip)}
+    if not unknown:
         return not_commits  # Without a commit git would refuse to list any.
-    lines = "".join(f"{rev}\n" for rev in (*sorted(commits), f"^{tip}")).encode()
+    lines = "".join(f"{rev}\n" for rev in (*sorted(unknown), f"^{tip}")).encode()
     listing = run_git(repo.cwd, "rev-list", "--stdin", input=lines).decode()
     # With the asked commits git lists their ancestors, down to the history of `tip`.
-    outside = commits.intersection(listing.split())
+    outside = unknown.intersection(listing.split())
+    for sha in unknown - outside:
+        cache_ancestor(repo, sha, tip)
     return not_commits | outside
 
 

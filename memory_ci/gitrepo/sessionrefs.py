@@ -8,6 +8,7 @@ whether there is anything to push.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -221,6 +222,8 @@ def _list_refs(repo: Repository, prefix: str) -> tuple[StoredSession, ...]:
         repo: the repository.
         prefix: the full name of a ref, or the beginning of names up to a slash.
     """
+    if not _may_have_refs(repo, prefix):
+        return ()
     format_ = "--format=%(refname)%00%(objectname)%00%(committerdate:unix)"
     listing = run_git(repo.cwd, "for-each-ref", format_, prefix).decode("utf-8", "replace")
 
@@ -232,6 +235,30 @@ def _list_refs(repo: Repository, prefix: str) -> tuple[StoredSession, ...]:
         if REF.fullmatch(ref):
             sessions.append(StoredSession(ref, oid, parse_date(raw_date)))
     return tuple(sessions)
+
+
+def _may_have_refs(repo: Repository, prefix: str) -> bool:
+    """Return False if the files of a repository show that it has no such refs.
+
+    Most repositories have no sessions, and the files take no process to read: a ref is a file of
+    its own, or a line of `packed-refs`. They are read in this order because git writes the line
+    before it deletes the file. True also where refs have another store (gitformat-reftable(5)).
+
+    Args:
+        repo: the repository.
+        prefix: the full name of a ref, or the beginning of names up to a slash.
+    """
+    if not (repo.common_dir / "refs" / "heads").is_dir():
+        return True
+    if os.path.lexists(repo.common_dir / prefix):
+        return True
+    try:
+        packed_refs = (repo.common_dir / "packed-refs").read_bytes()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return f" {prefix}".encode() in packed_refs
 
 
 def _commit(repo: Repository, files: Mapping[str, bytes], key: str, when: datetime) -> str:

@@ -11,6 +11,7 @@ from functools import cached_property
 
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import find_obstacle
+from memory_ci.gitrepo.history import find_read_first_parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.trailers import find_trailers
@@ -83,7 +84,26 @@ def _list_deleted(base: Snapshot, since: str | None) -> frozenset[str]:
     Commits of memory-ci that fold a month into one file delete files as well. They name their step
     in a trailer, and are left out.
     """
-    workspace = base.workspace
+    deleted_ids: set[str] = set()
+    for commit in _iter_deleting_commits(base, since):
+        if find_trailers(commit.message, (STEP,)):
+            continue
+        for path in _list_removed_paths(commit):
+            if is_episode_path(path):
+                deleted_ids.update(_list_former_ids(base.workspace, commit, path))
+    return frozenset(deleted_ids)
+
+
+def _iter_deleting_commits(base: Snapshot, since: str | None) -> Iterator[Commit]:
+    """Yield the first-parent commits after `since`, with at least those that deleted episode files.
+
+    A run has read the commits of its range before, and then no git process reads them again.
+    """
+    repo = base.workspace.repo
+    read_commits = find_read_first_parents(repo, since, base.sha)
+    if read_commits is not None:
+        yield from read_commits
+        return
     exclusions = [f"^{since}"] if since else []
     arguments = (
         "--first-parent",
@@ -96,14 +116,19 @@ def _list_deleted(base: Snapshot, since: str | None) -> frozenset[str]:
         "--",
         f"{EPISODES}/",
     )
-    deleted_ids: set[str] = set()
-    for commit, _ in read_log(workspace.repo, *arguments):
-        if find_trailers(commit.message, (STEP,)):
-            continue
-        for file in commit.files:
-            if is_episode_path(file.path):
-                deleted_ids.update(_list_former_ids(workspace, commit, file.path))
-    return frozenset(deleted_ids)
+    for commit, _ in read_log(repo, *arguments):
+        yield commit
+
+
+def _list_removed_paths(commit: Commit) -> list[str]:
+    """Return the paths of the files that a commit deleted or renamed, as they were before."""
+    removed_paths: list[str] = []
+    for file in commit.files:
+        if file.status == "D":
+            removed_paths.append(file.path)
+        elif file.status == "R" and file.old_path is not None:
+            removed_paths.append(file.old_path)
+    return removed_paths
 
 
 def _list_former_ids(workspace: Workspace, commit: Commit, path: str) -> tuple[str, ...]:

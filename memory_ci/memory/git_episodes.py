@@ -23,7 +23,13 @@ from memory_ci.extraction.tombstones import Tombstones
 from memory_ci.files import read_regular
 from memory_ci.gitrepo.forges import find_branch
 from memory_ci.gitrepo.history import iter_merged_changes, list_first_parents, plan_range
-from memory_ci.gitrepo.repo import Repository, is_ancestor, is_shallow
+from memory_ci.gitrepo.repo import (
+    Repository,
+    find_commit,
+    is_ancestor,
+    is_shallow,
+    list_outside_history,
+)
 from memory_ci.lifecycle.episodes import derive_situation
 from memory_ci.lifecycle.reverts import find_reverts
 from memory_ci.memory.eligible import find_title, is_routine, is_work, list_prose, list_work_commits
@@ -307,8 +313,14 @@ def _find_longer_range(
     repo: Repository, cached_ranges: Iterable[DerivedRange], wanted: RecordedRange
 ) -> DerivedRange | None:
     """Return a cached range that begins at the same commit as the wanted one and ends later."""
-    for cached in cached_ranges:
-        if not _has_same_start(cached.range, wanted):
+    same_start = [cached for cached in cached_ranges if _has_same_start(cached.range, wanted)]
+    if not same_start or find_commit(repo, wanted.until) is None:
+        return None
+    # A range that ends in the history of the wanted one is shorter. One process finds all of these.
+    ends = [cached.range.until for cached in same_start]
+    not_shorter_ends = list_outside_history(repo, ends, wanted.until)
+    for cached in same_start:
+        if cached.range.until not in not_shorter_ends:
             continue
         if is_ancestor(repo, wanted.until, cached.range.until):
             return cached

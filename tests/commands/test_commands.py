@@ -98,8 +98,8 @@ def test_the_verdict_of_check_calls_a_notice_a_notice(run: Run, project: Project
     assert result.stderr.startswith("1 notice, 1 entry in ")
 
 
+@pytest.mark.first_run
 def test_list_show_and_log_find_an_entry_by_the_start_of_its_id(run: Run, project: Project) -> None:
-    project.record()
     (entry, _) = project.entries()
     assert entry.id[:8] in run("list").stdout
     assert run("list", "--type", "directive").stdout == ""
@@ -134,8 +134,8 @@ def test_an_entry_is_found_by_an_id_that_it_replaced(run: Run, project: Project)
     assert run("show", make_id(9)[:8]).stdout.startswith(f"---\nid: {make_id(1)}")
 
 
+@pytest.mark.first_run
 def test_retrieve_has_text_ids_and_json(run: Run, project: Project) -> None:
-    project.record()
     ids = run("retrieve", "charge retried", "--ids").stdout.split()
     assert {entry.id for entry in project.entries()} >= set(ids) != set()
     document = json.loads(run("retrieve", "charge retried", "--json").stdout)
@@ -146,10 +146,10 @@ def test_retrieve_has_text_ids_and_json(run: Run, project: Project) -> None:
         assert run("retrieve", "--", odd).exit_code == 0
 
 
+@pytest.mark.first_run
 def test_retrieve_notes_served_entries_only_on_request_or_in_ci(
     run: Run, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    project.record()
     note = project.path / ".git/memory-ci/retrieved.jsonl"
     run("retrieve", "charge")
     assert not note.exists()
@@ -161,8 +161,8 @@ def test_retrieve_notes_served_entries_only_on_request_or_in_ci(
     assert ids == run("retrieve", "charge", "--ids").stdout.split()
 
 
+@pytest.mark.first_run
 def test_entries_used_by_a_job_are_reinforced_after_the_merge(run: Run, project: Project) -> None:
-    project.record()
     (entry_id,) = run(
         "retrieve", "client knows the key", "--limit", "1", "--ids", "--record"
     ).stdout.split()
@@ -276,10 +276,10 @@ def test_input_that_is_no_utf8_is_read_with_replacements(run: Run, project: Proj
     assert "[unknown-entry]" in run("show", "--log", surrogate).stderr
 
 
+@pytest.mark.first_run
 def test_a_record_that_cannot_be_kept_costs_a_warning_and_not_the_answer(
     run: Run, project: Project
 ) -> None:
-    project.record()
     (project.path / ".git" / "memory-ci" / "retrieved.jsonl").mkdir(parents=True)
     result = run("retrieve", "charge", "--record")
     assert result.exit_code == 0

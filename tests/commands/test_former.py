@@ -72,11 +72,11 @@ def test_the_title_of_a_learning_may_still_be_an_option(run: Run, project: Proje
     assert added["entry"]["title"] == "Zebra crossing"
 
 
+@pytest.mark.first_run
 @pytest.mark.in_project
 def test_the_hook_of_an_agent_before_hook_agent_still_serves_memory(
     run: Run, project: Project
 ) -> None:
-    project.record()
     prompt = json.dumps({"session_id": "s1", "prompt": "charge retried", "cwd": str(project.path)})
     result = run("retrieve", "--hook", stdin=prompt)
     assert (result.exit_code, "is now `memory-ci hook agent" in result.stderr) == (0, True)
@@ -168,9 +168,9 @@ def test_policy_still_compares_the_pinned_policy(run: Run, project: Project) -> 
     assert (result.exit_code, "[bad-policy-source]" in result.stderr) == (2, True)
 
 
+@pytest.mark.first_run
 @pytest.mark.in_project
 def test_upkeep_without_a_step_changes_nothing(run: Run, project: Project) -> None:
-    project.record()
     before = project.sha()
     assert json.loads(run("upkeep", "--json").stdout)["applied"] is None
     assert project.sha() == before

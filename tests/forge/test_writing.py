@@ -208,6 +208,37 @@ def test_the_error_of_a_refusal_quotes_the_forge_and_names_the_setting(tmp_path:
     assert "Allow GitHub Actions to create and approve pull requests" in (caught.value.hint or "")
 
 
+def _review(state: str, login: str = "ann", who: str = "MEMBER", type: str = "User") -> object:
+    """Return a review of a pull request, by default by a member of the team."""
+    user = {"id": 7, "login": login, "type": type}
+    return {"id": 1, "state": state, "user": user, "author_association": who}
+
+
+@pytest.mark.parametrize(
+    ("reviews", "expected"),
+    [
+        ([], ""),
+        ([_review("APPROVED")], "approved"),
+        ([_review("CHANGES_REQUESTED")], "changes requested"),
+        ([_review("COMMENTED")], "reviewed"),
+        ([_review("DISMISSED")], ""),
+        ([_review("PENDING")], ""),
+        ([_review("COMMENTED", "copilot", "NONE", "Bot")], ""),
+        ([_review("APPROVED", "eve", "CONTRIBUTOR")], ""),
+        (list(map(_review, ("CHANGES_REQUESTED", "APPROVED", "COMMENTED"))), "approved"),
+        (list(map(_review, ("APPROVED", "CHANGES_REQUESTED"))), "changes requested"),
+        ([_review("CHANGES_REQUESTED"), _review("APPROVED", "bob")], "approved"),
+    ],
+)
+def test_github_reports_whether_a_request_is_under_review(
+    tmp_path: Path, reviews: list[object], expected: str
+) -> None:
+    routes: dict[str, Answer | Handler] = {"/repos/acme/shop/pulls/7/reviews": json_answer(reviews)}
+    with serve(by_path(routes)) as server:
+        forge = GitHubProposals(make_client(server.url, tmp_path), "acme/shop")
+        assert forge.find_review(Proposal(7, PULL["html_url"])) == expected
+
+
 def _reviewer(state: str, username: str = "ann") -> dict[str, Any]:
     return {"state": state, "user": {"username": username}}
 

@@ -55,6 +55,42 @@ def list_refs(builder: RepoBuilder, pattern: str = "refs/") -> list[str]:
     return builder.git("for-each-ref", "--format=%(refname)", pattern).splitlines()
 
 
+def test_without_sessions_no_git_process_looks_for_them(
+    repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    assert list_stored(repo) == ()
+    assert list_unpushed(repo, "origin") == ()
+    assert git_calls() == []
+
+
+def test_packed_sessions_are_listed(builder: RepoBuilder, repo: Repository) -> None:
+    oid = store_session(repo)
+    builder.git("pack-refs", "--all", "--prune")
+    assert not (builder.path / ".git" / session_ref("claude-code", "s1")).exists()
+    assert [stored.oid for stored in list_stored(repo)] == [oid]
+    assert store_session(repo) == oid
+
+
+def test_sessions_are_listed_in_a_linked_work_tree(
+    builder: RepoBuilder, repo: Repository, tmp_path: Path
+) -> None:
+    oid = store_session(repo)
+    builder.git("worktree", "add", "-q", str(tmp_path / "tree"), "HEAD")
+    assert [stored.oid for stored in list_stored(find_repository(tmp_path / "tree"))] == [oid]
+
+
+def test_git_is_asked_for_sessions_where_refs_have_another_store(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    # In a repository with reftables this is a file (gitformat-reftable(5)).
+    heads = builder.path / ".git" / "refs" / "heads"
+    builder.git("pack-refs", "--all", "--prune")
+    heads.rmdir()
+    heads.write_text("this repository uses the reftable format\n")
+    assert list_stored(repo) == ()
+    assert [call.split()[0] for call in git_calls()][-1:] == ["for-each-ref"]
+
+
 def test_a_session_is_a_commit_without_parents_by_memory_ci(
     builder: RepoBuilder, repo: Repository
 ) -> None:

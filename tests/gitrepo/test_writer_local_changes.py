@@ -109,6 +109,16 @@ def test_a_local_change_of_a_file_to_be_written_stops_the_run_first(
     assert builder.git("count-objects", "-v") == objects
 
 
+def test_an_equal_file_behind_a_link_stops_the_run_first(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    builder.commit("Memory", {"docs/MEMORY.md": "memory\n"})
+    (builder.path / "docs").rename(builder.path / "moved")
+    (builder.path / "docs").symlink_to("moved")
+    error = refused(repo, series({"docs/MEMORY.md": b"new\n"}))
+    assert error.slug == "local-changes"
+
+
 def test_an_unmerged_file_or_a_merge_in_progress_stops_the_run(
     builder: RepoBuilder, repo: Repository
 ) -> None:

@@ -228,10 +228,10 @@ def test_verify_needs_no_secret_and_fails_on_findings(
         runner.run(ACTION / "verify", install="skip")
 
 
+@pytest.mark.first_run
 def test_a_job_is_served_entries_for_its_task_and_its_commits_name_them(
     runner: ActionRunner, project: Project
 ) -> None:
-    project.record()
     hostile = "retry a failed charge in the client\n$(touch pwned) `touch pwned` --help"
     result = runner.run(ACTION / "retrieve", install="skip", task=hostile)
     assert "Retries live in src/client.py" in result.outputs["memory"]

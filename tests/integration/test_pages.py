@@ -150,6 +150,7 @@ def shop(tmp_path: Path, background: Background, monkeypatch: pytest.MonkeyPatch
     return Shop(repo, tmp_path, dict(os.environ))
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_tutorial_print_what_it_shows(shop: Shop) -> None:
     works: dict[str, Callable[[], None]] = {
         "fix: charge a card once": lambda: shop.edit("order.id"),
@@ -180,6 +181,7 @@ PREPARED: dict[tuple[str, str], Callable[[Shop], None]] = {
 """Steps before the first command of a page, by the beginning of that command."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", GUIDES)
 def test_each_command_of_a_guide_prints_what_the_guide_shows(shop: Shop, guide: str) -> None:
     waiting = {command: prepare for (page, command), prepare in PREPARED.items() if page == guide}
@@ -200,6 +202,7 @@ def test_the_setup_commands_of_the_readme_work(shop: Shop) -> None:
     assert not [line for line in shop.reader.run("memory-ci doctor") if "OWNER" in line]
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_readme_about_the_demo_print_what_it_shows(shop: Shop) -> None:
     """The demo's script stops where a person looks at the candidates."""
     script = (ROOT / "docs/demo.sh").read_text("utf-8")

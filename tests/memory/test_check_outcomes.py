@@ -80,8 +80,8 @@ def test_without_changes_since_there_is_no_comparison(project: Project) -> None:
     assert (outcome.applicable, outcome.low, outcome.made_a_difference) == (0, None, False)
 
 
+@pytest.mark.first_run
 def test_health_names_the_checks_that_made_a_difference(project: Project, run: Run) -> None:
-    project.record()
     commit_work(project, 30, "src/a.py")
     commit_check(project)
     commit_work(project, 30, "src/a.py", "CHANGELOG.md")

@@ -86,8 +86,8 @@ def test_a_failure_that_occurred_again_after_a_success_stays(
     assert list_ended(project, FAILURE) == []
 
 
+@pytest.mark.first_run
 def test_a_run_retires_the_failure_with_a_reason(project: Project, tmp_path: Path) -> None:
-    project.record()
     put_entry(project, FAILURE.when or "", FAILURE.title, type="corrective", created_at=LEARNED)
     keep_asking(project, tmp_path, [WORDS, *run_command("gh pr diff 14 --stat", number=150)])
     project.record()

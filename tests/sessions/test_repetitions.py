@@ -16,7 +16,7 @@ from memory_ci.sessions.session_archive import CACHE_VERSION
 from memory_ci.store.edits import format_entry
 from tests.agents_at_work import WORDS, make_session, put_tree
 from tests.make import make_entry
-from tests.project import NOW, Project
+from tests.project import NOW, Project, copy_project
 from tests.repos import make_repo
 from tests.sessions.repeated_sessions import (
     DAY,
@@ -45,14 +45,25 @@ def keep_failing(project: Project, folder: Path, count: int = 3, first: int = 1)
     keep_asking(project, folder, *turns, first=first)
 
 
+@pytest.fixture(scope="module")
+def asked_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    folder = tmp_path_factory.mktemp("asked")
+    project = copy_project(project_template, folder / "shop")
+    keep_asking(project, folder, *DRAFT[:3])
+    return project
+
+
+@pytest.fixture
+def asked(asked_template: Project, tmp_path: Path) -> Project:
+    """Return a project with three sessions in which a person repeats a request."""
+    return copy_project(asked_template, tmp_path / "asked")
+
+
 # -- what is found
 
 
-def test_a_request_of_three_sessions_is_a_candidate_for_a_norm(
-    project: Project, tmp_path: Path
-) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    (item,) = find_all(project)
+def test_a_request_of_three_sessions_is_a_candidate_for_a_norm(asked: Project) -> None:
+    (item,) = find_all(asked)
     candidate = item.candidate
     assert (candidate.type, candidate.scope, candidate.engine) == (
         "directive",
@@ -126,10 +137,9 @@ def test_a_failure_that_has_succeeded_since_is_not_found(project: Project, tmp_p
     assert find_titles(project) == []
 
 
-def test_the_reason_is_a_sentence(project: Project, tmp_path: Path) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    keep_failing(project, tmp_path, first=4)
-    request, failure = [item.candidate.repetition for item in find_all(project)]
+def test_the_reason_is_a_sentence(asked: Project, tmp_path: Path) -> None:
+    keep_failing(asked, tmp_path, first=4)
+    request, failure = [item.candidate.repetition for item in find_all(asked)]
     assert request is not None
     assert failure is not None
     assert describe_repetition(request) == f"asked in 3 sessions, last on {request.last}"
@@ -172,13 +182,12 @@ def test_a_declined_request_is_not_proposed_in_any_of_its_wordings(
     assert find_titles(project) == []
 
 
-def test_a_declined_request_stays_declined_in_new_words(project: Project, tmp_path: Path) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    (item,) = find_all(project)
+def test_a_declined_request_stays_declined_in_new_words(asked: Project, tmp_path: Path) -> None:
+    (item,) = find_all(asked)
     key = compute_content_key(item.candidate.title, "")
-    project.commit("Decline", {".memory/rejected.txt": f"{key} declined\n"})
-    keep_asking(project, tmp_path, "open a draft PR", "Do open a draft PR", first=4)
-    assert find_titles(project) == []
+    asked.commit("Decline", {".memory/rejected.txt": f"{key} declined\n"})
+    keep_asking(asked, tmp_path, "open a draft PR", "Do open a draft PR", first=4)
+    assert find_titles(asked) == []
 
 
 def test_a_documented_request_is_not_proposed_if_nobody_repeated_it_since(
@@ -216,12 +225,11 @@ def test_one_repetition_of_a_documented_request_is_too_few(
     "taken_back", ["Don't open a draft PR any more.", "Never open a draft PR, please."]
 )
 def test_a_request_with_a_later_opposite_is_not_proposed(
-    project: Project, tmp_path: Path, taken_back: str
+    asked: Project, tmp_path: Path, taken_back: str
 ) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    assert len(find_titles(project)) == 1
-    keep_asking(project, tmp_path, taken_back, first=4)
-    assert find_titles(project) == []
+    assert len(find_titles(asked)) == 1
+    keep_asking(asked, tmp_path, taken_back, first=4)
+    assert find_titles(asked) == []
 
 
 def test_a_session_with_the_opposite_request_is_not_counted(
@@ -270,11 +278,10 @@ def test_an_error_that_addresses_the_agent_is_not_proposed(
 # -- the list that hooks read
 
 
-def test_the_stored_list_is_read_back(project: Project, tmp_path: Path) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    keep_failing(project, tmp_path, first=4)
-    save_pending_lines(project.workspace, find_all(project))
-    request, failure = load_pending(project.workspace)
+def test_the_stored_list_is_read_back(asked: Project, tmp_path: Path) -> None:
+    keep_failing(asked, tmp_path, first=4)
+    save_pending_lines(asked.workspace, find_all(asked))
+    request, failure = load_pending(asked.workspace)
     assert (request.kind, request.when) == ("request", "before:pull-request")
     assert failure.text == f"`gh pr diff --stat` fails: {UNKNOWN}. `gh pr diff --name-only` works."
 
@@ -313,11 +320,10 @@ def test_a_list_from_the_future_is_refreshed(project: Project, tmp_path: Path) -
     assert len(load_pending(project.workspace)) == 1
 
 
-def test_no_list_is_made_if_disabled_or_without_a_commit(project: Project, tmp_path: Path) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    project.commit("Configure", {".memory-ci.yaml": "extraction:\n  repeated: 'off'\n"})
-    refresh_pending(project.path, NOW)
-    assert not pending_path(project).exists()
+def test_no_list_is_made_if_disabled_or_without_a_commit(asked: Project, tmp_path: Path) -> None:
+    asked.commit("Configure", {".memory-ci.yaml": "extraction:\n  repeated: 'off'\n"})
+    refresh_pending(asked.path, NOW)
+    assert not pending_path(asked).exists()
     empty = make_repo(tmp_path / "empty")
     refresh_pending(empty.path, NOW)
     assert not (empty.path / ".git/memory-ci/repeated.json").exists()
@@ -325,10 +331,9 @@ def test_no_list_is_made_if_disabled_or_without_a_commit(project: Project, tmp_p
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "link to nothing", "garbage", "nested", "large"])
 def test_a_broken_list_counts_as_empty_and_is_replaced_at_once(
-    project: Project, tmp_path: Path, kind: str
+    asked: Project, tmp_path: Path, kind: str
 ) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    path = pending_path(project)
+    path = pending_path(asked)
     path.parent.mkdir(exist_ok=True)
     private = tmp_path / "private"
     private.write_text("mine")
@@ -344,9 +349,9 @@ def test_a_broken_list_counts_as_empty_and_is_replaced_at_once(
         path.write_bytes(b"\xff" if kind == "garbage" else b'[{"x": ' + b"[" * 100_000)
     if not kind.startswith("link to"):
         os.utime(path, (0, 0), follow_symlinks=False)
-    assert load_pending(project.workspace) == []
-    refresh_pending(project.path, NOW + timedelta(days=10_000))
-    assert len(load_pending(project.workspace)) == 1
+    assert load_pending(asked.workspace) == []
+    refresh_pending(asked.path, NOW + timedelta(days=10_000))
+    assert len(load_pending(asked.workspace)) == 1
     assert private.read_text() == "mine"
     assert private.stat().st_mtime == 0
     assert not (tmp_path / "none").exists()
@@ -399,38 +404,33 @@ HOSTILE_CACHES: dict[str, object] = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE_CACHES)
-def test_a_hostile_cache_of_sessions_is_handled(
-    project: Project, tmp_path: Path, kind: str
-) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    expected = find_titles(project)
+def test_a_hostile_cache_of_sessions_is_handled(asked: Project, kind: str) -> None:
+    expected = find_titles(asked)
     content = HOSTILE_CACHES[kind]
     if isinstance(content, dict) and content:
         content = {"version": CACHE_VERSION, **content}
-    path = project.path / ".git/memory-ci/session-archive"
+    path = asked.path / ".git/memory-ci/session-archive"
     path.write_bytes(msgspec.msgpack.encode(content))
-    assert find_titles(project) == expected
-    assert find_titles(project) == expected
-    assert not (project.path / "x").exists()
+    assert find_titles(asked) == expected
+    assert find_titles(asked) == expected
+    assert not (asked.path / "x").exists()
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"\xff", b"\xc1", b"\x81\xa1x" + b"\x91" * 100_000, b"\xdb\xff\xff\xff\xff"]
 )
-def test_an_unreadable_cache_is_ignored(project: Project, tmp_path: Path, data: bytes) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    path = project.path / ".git/memory-ci/session-archive"
+def test_an_unreadable_cache_is_ignored(asked: Project, data: bytes) -> None:
+    path = asked.path / ".git/memory-ci/session-archive"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
-    assert len(find_titles(project)) == 1
+    assert len(find_titles(asked)) == 1
 
 
 @pytest.mark.parametrize("kind", ["pipe", "link", "directory", "large"])
 def test_a_pipe_or_link_in_place_of_the_cache_is_not_opened(
-    project: Project, tmp_path: Path, kind: str
+    asked: Project, tmp_path: Path, kind: str
 ) -> None:
-    keep_asking(project, tmp_path, *DRAFT[:3])
-    path = project.path / ".git/memory-ci/session-archive"
+    path = asked.path / ".git/memory-ci/session-archive"
     path.parent.mkdir(exist_ok=True)
     private = tmp_path / "private"
     private.write_text("mine")
@@ -443,5 +443,5 @@ def test_a_pipe_or_link_in_place_of_the_cache_is_not_opened(
     else:
         with path.open("wb") as stream:
             stream.truncate(4 << 30)
-    assert len(find_titles(project)) == 1
+    assert len(find_titles(asked)) == 1
     assert private.read_text() == "mine"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 from memory_ci.commands.record.gatherer import RecordRun
@@ -19,7 +20,7 @@ from memory_ci.memory.workspace import (
     list_memory_files,
 )
 from memory_ci.records.report import Finding
-from memory_ci.store.layout import is_fragment
+from memory_ci.store.layout import INBOX, is_fragment
 from memory_ci.text import plural
 
 
@@ -73,6 +74,8 @@ def find_uncommitted(snapshot: Snapshot, ref: str) -> Iterator[Finding]:
             f"{error.message}"
         )
         yield Finding(CONFIG_FILE, 1, error.slug, message, error.hint, "notice")
+    if not os.path.lexists(workspace.repo.root / INBOX):
+        return
     committed_paths = {file.path for file in snapshot.memory.files}
     hint = "Commit it, and the next run folds it."
     for file in list_memory_files(workspace, None):

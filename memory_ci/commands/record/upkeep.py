@@ -196,7 +196,8 @@ def _plan_promotions(draft: Draft, today: date) -> Sequence[Change]:
                 directories[change_name] = find_deepest_directory(changed_paths)
         return directories
 
-    promotion = plan_promotion(draft.located, today, draft.path_of, list_own_names(base))
+    # The names of this repository matter to proposals for the global memory alone.
+    promotion = plan_promotion(draft.located, today, draft.path_of, names=())
     norms = plan_norm_promotion(draft.located, today, draft.path_of, read_directories)
     return (*promotion.changes, *norms)
 

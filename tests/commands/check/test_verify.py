@@ -222,18 +222,18 @@ def test_a_change_of_scopes_hides_nothing_from_the_rules_of_the_base(shop: Proje
     assert ("MEMORY.md", "removed-entry", "warning") in codes
 
 
+@pytest.mark.first_run
 def test_entries_whose_code_the_change_touches_are_named(project: Project) -> None:
-    project.record()
     project.branch("touch")
     project.commit("Rewrite", {"src/client.py": "something else\n"})
     codes = {finding.code for finding in verify(project).findings}
     assert codes & {"anchor-changed", "anchor-gone"}
 
 
+@pytest.mark.first_run
 def test_a_duplicate_id_is_reported_with_the_copy_that_cites_the_code(
     project: Project,
 ) -> None:
-    project.record()
     id_ = next(entry.id for entry in project.entries() if entry.cites)
     copy = format_entry(make_entry(id=id_, title="A copy without cites"))
     project.commit("A copy", {"MEMORY.md": project.show("HEAD", "MEMORY.md") + "\n" + copy})

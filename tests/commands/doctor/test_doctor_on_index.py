@@ -96,8 +96,9 @@ def test_without_an_embedder_words_are_searched(healthy: Project) -> None:
 
 
 def test_failing_vectors_are_reported_with_the_reason_and_the_last_good_day(
-    named: Project,
+    named: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)  # between the tries of a request
     with serve(embed) as server:
         environ = {"OLLAMA_HOST": server.url}
         assert "not seen working" in one(named, "vectors", environ).message

@@ -61,8 +61,8 @@ def checkpoint(project: Project, text: str, where: str = ".", **fields: str) -> 
 # -- premortem
 
 
+@pytest.mark.first_run
 def test_without_a_model_memory_lists_failures_of_similar_work(project: Project) -> None:
-    project.record()
     written = premortem(project)
     text = (project.path / ".premortem.md").read_text()
     assert text == written.text
@@ -78,8 +78,8 @@ def test_without_memory_of_such_work_the_author_is_asked_for_risks(project: Proj
     assert "add the risks that you expect" in text
 
 
+@pytest.mark.first_run
 def test_a_model_adds_risks_and_is_sent_only_the_plan(project: Project, model: StandIn) -> None:
-    project.record()
     model.will_find(risks=(RISK,))
     text = premortem(project, f"{PLAN}\nThe token is {TOKEN}", engine_of(model)).text
     assert "From: memory " in text
@@ -90,10 +90,10 @@ def test_a_model_adds_risks_and_is_sent_only_the_plan(project: Project, model: S
     assert TOKEN not in sent["text"] + text
 
 
+@pytest.mark.first_run
 def test_a_failing_engine_leaves_the_risks_of_memory_and_a_warning(
     project: Project, model: StandIn
 ) -> None:
-    project.record()
     model.will_find(risks=(RISK,), fail_on="anything")
     written = premortem(project, engine=engine_of(model))
     assert written.warning.endswith("[engine-failed]")
@@ -275,10 +275,10 @@ def read_by(path: str, text: str) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.first_run
 def test_generated_lines_of_a_pre_mortem_are_no_words_of_a_person(
     project: Project, model: StandIn
 ) -> None:
-    project.record()
     model.will_find(risks=(RISK,))
     text = premortem(project, engine=engine_of(model), dry_run=True).text
     mine = "- The cache may lie\n  Why: It did before.\n"

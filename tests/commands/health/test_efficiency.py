@@ -117,13 +117,13 @@ def test_use_by_jobs_counts_from_twenty_jobs_on(
     assert metric.basis.startswith(f"{jobs} jobs used {jobs} of {2 * jobs} entries served (50%)")
 
 
+@pytest.mark.first_run
 @pytest.mark.parametrize(
     ("served", "used", "is_named"), [(9, 0, False), (10, 0, True), (10, 1, False)]
 )
 def test_an_entry_often_served_and_never_used_is_proposed_for_review(
     project: Project, served: int, used: int, is_named: bool
 ) -> None:
-    project.record()
     entry_id = project.entries()[0].id
     for number in range(served):
         episode = replace(

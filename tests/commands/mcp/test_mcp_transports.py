@@ -76,11 +76,12 @@ def check_visit(visited: tuple[list[str], CallToolResult, CallToolResult]) -> No
     assert slug_of(refused) == "refused-text"
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 def test_a_client_over_stdio_is_served(zoo: Project, mode: str) -> None:
     check_visit(ask(stdio(zoo), visit, mode))
 
 
+@pytest.mark.slow
 def test_the_server_of_a_plugin_serves_a_repository_with_memory(zoo: Project) -> None:
     check_visit(ask(stdio(zoo, "--plugin", "claude-code"), visit))
 
@@ -156,6 +157,7 @@ async def two_at_once(address: str) -> list[str]:
     return texts
 
 
+@pytest.mark.slow
 def test_http_serves_two_clients_at_once_and_refuses_other_sites(zoo: Project) -> None:
     with http(zoo) as address:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", address)
@@ -184,6 +186,7 @@ def post(address: str, **headers: str) -> int:
     return response.status
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_an_error(zoo: Project) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         server = start(zoo, "--transport", "http", "--port", str(taken.getsockname()[1]))
@@ -193,6 +196,7 @@ def test_a_port_that_is_taken_is_an_error(zoo: Project) -> None:
     assert server.returncode == 5
 
 
+@pytest.mark.slow
 def test_where_there_is_no_repository_the_server_does_not_start(tmp_path: Path) -> None:
     argv = [sys.executable, *command("--repo", str(tmp_path))]
     done = subprocess.run(

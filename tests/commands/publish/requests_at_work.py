@@ -67,7 +67,6 @@ def do_more_work(publish: Publisher) -> None:
 
 
 def merge_held_out(project: Project) -> None:
-    """Merge and push the work of a session that was served nothing, so that its episode has a file."""
+    """Merge the work of a session that was served nothing, so that its episode has a file."""
     message = "fix: charge a card once\n\nMemory-Holdout: ab12"
     project.merge_work(message, "held", 131, "src/held.py")
-    project.git("push", "-q", "origin", "main")

@@ -9,6 +9,7 @@ import pytest
 
 from memory_ci.commands.ci.event import CiJob
 from memory_ci.commands.ci.job import CiOptions, run_ci
+from memory_ci.records.plan import Published
 from tests.project import DECIDED, NOW
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 
@@ -104,17 +105,18 @@ def test_the_job_that_has_the_key_asks_no_model_when_nothing_is_due(
     [
         (("APPROVED",), "request 1 is approved"),
         (("CHANGES_REQUESTED",), "request 1 is under review (changes requested)"),
-        (("COMMENTED",), "request 1 is under review (reviewed)"),
-        (("DISMISSED",), ""),
-        (("PENDING",), ""),
-        (("COMMENTED", "copilot", "NONE", "Bot"), ""),
         (("APPROVED", "eve", "CONTRIBUTOR"), ""),
     ],
 )
 def test_the_branch_of_a_request_under_review_is_not_moved(
-    remote: Remote, forge: GitHubDouble, publish: Publisher, review: tuple[str, ...], words: str
+    remote: Remote,
+    forge: GitHubDouble,
+    publish: Publisher,
+    opened: Published,
+    review: tuple[str, ...],
+    words: str,
 ) -> None:
-    tip = publish("pr").tip
+    tip = opened.tip
     forge.review(*review)
     merge_more(publish)
     if words:
@@ -127,29 +129,18 @@ def test_the_branch_of_a_request_under_review_is_not_moved(
     assert (remote.sha(BRANCH) == tip) is (review == ("APPROVED",)), "no push dismisses an approval"
 
 
-def test_the_last_opinion_of_a_reviewer_counts(
-    remote: Remote, forge: GitHubDouble, publish: Publisher
-) -> None:
-    publish("pr")
-    for state in ("CHANGES_REQUESTED", "APPROVED", "COMMENTED"):
-        forge.review(state)
-    assert "is approved" in publish("pr").reason
-
-
 def test_a_review_that_comes_while_the_run_is_planned_stops_it(
-    remote: Remote, forge: GitHubDouble, publish: Publisher
+    remote: Remote, forge: GitHubDouble, publish: Publisher, opened: Published
 ) -> None:
-    tip = publish("pr").tip
     merge_more(publish)
     publish.before = [lambda: forge.review("APPROVED")]
     assert "is approved" in publish("pr").reason
-    assert remote.sha(BRANCH) == tip
+    assert remote.sha(BRANCH) == opened.tip
 
 
 def test_work_merged_during_a_review_is_in_the_next_request(
-    remote: Remote, forge: GitHubDouble, publish: Publisher
+    remote: Remote, forge: GitHubDouble, publish: Publisher, opened: Published
 ) -> None:
-    tip = publish("pr").tip
     forge.review("APPROVED")
     merge_more(publish)
     publish("pr")
@@ -161,4 +152,4 @@ def test_work_merged_during_a_review_is_in_the_next_request(
     assert published.url == forge.pulls[1]["html_url"]
     assert published.plan is not None
     assert any("#129" in subject for subject in published.subjects)
-    assert remote.sha(BRANCH) != tip
+    assert remote.sha(BRANCH) != opened.tip

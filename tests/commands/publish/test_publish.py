@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.commands.publish import landing
 from memory_ci.commands.publish.publish import PublishOptions, publish_mode
 from memory_ci.errors import EngineError, RepositoryError
 from tests.make import make_entry
@@ -103,8 +104,8 @@ def test_a_commit_between_fetch_and_push_is_kept_and_the_run_is_planned_on_it(
     assert publish.waits.bounds == [1.0], "one wait, drawn below a bound that doubles"
 
 
-def test_a_push_to_a_moving_branch_stops_after_eight_tries(
-    remote: Remote, publish: Publisher, tmp_path: Path
+def test_a_push_to_a_moving_branch_stops_after_the_last_try(
+    remote: Remote, publish: Publisher, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other_project = remote.clone(tmp_path / "other")
 
@@ -112,11 +113,12 @@ def test_a_push_to_a_moving_branch_stops_after_eight_tries(
         other_project.commit("More")
         other_project.git("push", "-q", "origin", "main")
 
-    publish.before = [push_other] * 20
+    monkeypatch.setattr(landing, "MAX_TRIES", 3)  # test_retry.py has the number
+    publish.before = [push_other] * 10
     with pytest.raises(EngineError) as caught:
         publish("push")
     assert caught.value.slug == "push-contended"
-    assert len(publish.before) == 20 - 8
+    assert len(publish.before) == 10 - 3
     assert remote.git("log", "--grep=memory:", "--format=%s", "main") == "", "nothing landed"
 
 
@@ -213,12 +215,14 @@ def test_there_must_be_a_remote_of_that_name(project: Project) -> None:
     assert caught.value.slug == "no-remote"
 
 
-def test_four_writers_at_once_lose_nothing(
-    project: Project, remote: Remote, tmp_path: Path
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow)])
+def test_writers_at_the_same_time_lose_nothing(
+    project: Project, remote: Remote, tmp_path: Path, count: int
 ) -> None:
     since = project.sha()
-    labels = [f"#{number}" for number in range(201, 205)]
-    for label, name in zip(labels, ("refund", "void", "quote", "ship"), strict=True):
+    names = ("refund", "void", "quote", "ship")[:count]
+    labels = [f"#{number}" for number in range(201, 201 + count)]
+    for label, name in zip(labels, names, strict=True):
         project.merge_work(DECIDED.format(name=name), name, int(label[1:]), f"src/{name}.py")
     project.git("push", "-q", "origin", "main")
     clones = [remote.clone(tmp_path / f"clone{label}") for label in labels]
@@ -231,12 +235,14 @@ def test_four_writers_at_once_lose_nothing(
     outputs = [writer.communicate(timeout=300)[0] for writer in writers]
     tries = [int(text or 0) for text in outputs]
     last = remote.clone(tmp_path / "last")
-    assert len(last.entries()) == 4
+    assert len(last.entries()) == count
     assert {entry.source.partition(" ")[0] for entry in last.entries() if entry.source} == {
         f"pr:{label[1:]}" for label in labels
     }
-    assert remote.git("log", "--format=%s", "main").count("memory: extract 1 learning") == 4
-    assert all(1 <= number <= 4 for number in tries), "each lost race is another writer's landing"
+    assert remote.git("log", "--format=%s", "main").count("memory: extract 1 learning") == count
+    assert all(1 <= number <= count for number in tries), (
+        "each lost race is another writer's landing"
+    )
     last.git("fsck", "--strict")
 
 

@@ -6,9 +6,10 @@ from datetime import timedelta
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from memory_ci.records.entry import Entry
-from memory_ci.records.plan import Plan
+from memory_ci.records.plan import Plan, Published
 from memory_ci.store.document import parse_memory_file
 from tests.commands.publish.requests_at_work import edit_branch
 from tests.make import make_entry
@@ -17,18 +18,17 @@ from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 
 
 def test_a_second_run_leaves_the_branch_and_updates_the_same_pull_request(
-    remote: Remote, forge: GitHubDouble, publish: Publisher
+    remote: Remote, forge: GitHubDouble, publish: Publisher, opened: Published
 ) -> None:
-    first = publish("pr")
     publish.now += timedelta(hours=1)
-    assert publish("pr").tip == first.tip == remote.sha(f"refs/heads/{UPDATE}")
+    assert publish("pr").tip == opened.tip == remote.sha(f"refs/heads/{UPDATE}")
     assert len(forge.pulls) == 1
 
 
+@pytest.mark.usefixtures("opened")
 def test_the_branch_is_rebuilt_on_a_newer_base(
     project: Project, remote: Remote, forge: GitHubDouble, publish: Publisher
 ) -> None:
-    publish("pr")
     project.merge_work(MARKED.replace("charge", "refund"), "refund", 129, "src/refund.py")
     project.git("push", "-q", "origin", "main")
     publish("pr")
@@ -37,10 +37,10 @@ def test_the_branch_is_rebuilt_on_a_newer_base(
     assert len(forge.pulls) == 1
 
 
+@pytest.mark.usefixtures("opened")
 def test_a_merged_pull_request_leaves_nothing_and_a_stale_one_is_closed(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     clone = remote.clone(tmp_path / "clone")
     clone.git("merge", "-q", "--ff-only", f"origin/{UPDATE}")
     clone.git("push", "-q", "origin", "main")
@@ -51,10 +51,8 @@ def test_a_merged_pull_request_leaves_nothing_and_a_stale_one_is_closed(
 
 
 def test_a_run_that_stopped_takes_nothing_out_of_the_pull_request(
-    remote: Remote, forge: GitHubDouble, publish: Publisher
+    remote: Remote, forge: GitHubDouble, publish: Publisher, opened: Published
 ) -> None:
-    tip = publish("pr").tip
-
     def stop(plan: Plan) -> Plan:
         engine = msgspec.structs.replace(plan.engine, failure="the model is overloaded")
         return msgspec.structs.replace(plan, engine=engine, until=None, steps=())
@@ -63,24 +61,24 @@ def test_a_run_that_stopped_takes_nothing_out_of_the_pull_request(
     published = publish("pr")
     assert "left as it is" in published.reason
     assert published.plan is not None
-    assert remote.sha(f"refs/heads/{UPDATE}") == published.tip == tip
+    assert remote.sha(f"refs/heads/{UPDATE}") == published.tip == opened.tip
     assert forge.pulls[0]["state"] == "open"
 
 
+@pytest.mark.usefixtures("opened")
 def test_a_branch_on_which_others_changed_code_is_left_as_it_is(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     edit_branch(remote, tmp_path / "maintainer", {"src/client.py": ("retry", "RETRY")})
     tip = remote.sha(f"refs/heads/{UPDATE}")
     assert "left as it is" in publish("pr").reason
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
+@pytest.mark.usefixtures("opened")
 def test_a_branch_with_unreadable_memory_is_left_as_it_is(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     edit_branch(
         remote, tmp_path / "maintainer", {"MEMORY.md": ("importance: ", "importance: oops ")}
     )
@@ -89,10 +87,10 @@ def test_a_branch_with_unreadable_memory_is_left_as_it_is(
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
+@pytest.mark.usefixtures("opened")
 def test_a_maintainer_who_pushes_while_the_run_works_is_not_overwritten(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     publish.project.put_fragment(make_entry(7, title="One more"))
     publish.project.git("push", "-q", "origin", "main")
     publish.before = [

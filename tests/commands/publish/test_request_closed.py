@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from memory_ci.commands.publish.answered_text import parse_keys
 from memory_ci.errors import EngineError
+from memory_ci.records.plan import Published
 from tests.commands.publish.requests_at_work import decline, do_more_work
 from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
 from tests.servers import Answer, HttpRequest, json_answer, serve
 
 
+@pytest.mark.usefixtures("opened")
 @pytest.mark.parametrize("is_branch_kept", [True, False])
 def test_a_pull_request_that_a_person_closed_is_not_opened_again(
     remote: Remote, forge: GitHubDouble, publish: Publisher, is_branch_kept: bool
 ) -> None:
-    publish("pr")
     decline(forge)
     if not is_branch_kept:
         remote.git("branch", "-q", "-D", UPDATE)
@@ -27,10 +26,10 @@ def test_a_pull_request_that_a_person_closed_is_not_opened_again(
     assert (len(forge.pulls), remote.git("for-each-ref")) == (1, before)
 
 
+@pytest.mark.usefixtures("opened")
 def test_a_new_request_with_new_entries_mentions_the_closed_request(
     forge: GitHubDouble, publish: Publisher
 ) -> None:
-    publish("pr")
     decline(forge)
     do_more_work(publish)
     assert publish("pr").url == forge.pulls[-1]["html_url"]
@@ -46,8 +45,8 @@ def test_a_new_request_with_new_entries_mentions_the_closed_request(
     assert "pull request 2 was closed" in publish("pr").reason
 
 
+@pytest.mark.usefixtures("opened")
 def test_a_reopened_request_is_updated(forge: GitHubDouble, publish: Publisher) -> None:
-    publish("pr")
     decline(forge)
     publish("pr")
     forge.pulls[0]["state"] = "open"
@@ -58,11 +57,10 @@ def test_a_reopened_request_is_updated(forge: GitHubDouble, publish: Publisher) 
 
 
 def test_a_request_that_was_merged_or_closed_by_us_does_not_count_as_declined(
-    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+    remote: Remote, forge: GitHubDouble, publish: Publisher, opened: Published
 ) -> None:
-    tip = publish("pr").tip
     base = remote.sha("main")
-    remote.git("update-ref", "refs/heads/main", tip)
+    remote.git("update-ref", "refs/heads/main", opened.tip)
     assert publish("pr").reason == "nothing to propose"
     assert forge.pulls[0]["state"] == "closed"
     remote.git("update-ref", "refs/heads/main", base)
@@ -74,10 +72,9 @@ def test_a_request_that_was_merged_or_closed_by_us_does_not_count_as_declined(
 
 
 def test_a_request_is_closed_with_a_comment_before_its_branch_is_deleted(
-    remote: Remote, forge: GitHubDouble, publish: Publisher
+    remote: Remote, forge: GitHubDouble, publish: Publisher, opened: Published
 ) -> None:
-    tip = publish("pr").tip
-    remote.git("update-ref", "refs/heads/main", tip)
+    remote.git("update-ref", "refs/heads/main", opened.tip)
     written: list[set[str]] = []
 
     def answer(request: HttpRequest) -> Answer:

@@ -21,7 +21,8 @@ from tests.commands.publish.requests_at_work import (
     take_out,
 )
 from tests.make import make_entry, make_id
-from tests.remote import UPDATE, GitHubDouble, Publisher, Remote
+from tests.project import Project
+from tests.remote import UPDATE, GitHubDouble, Publisher, Remote, SavedRequest, open_request
 
 
 def test_an_entry_that_a_maintainer_removes_is_never_proposed_again(
@@ -50,10 +51,10 @@ def test_an_entry_that_a_maintainer_removes_is_never_proposed_again(
     assert Publisher(merged)("push", since=root).subjects == ()
 
 
+@pytest.mark.usefixtures("opened")
 def test_an_entry_reworded_by_a_maintainer_stays_as_written(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     edit_branch(
         remote,
         tmp_path / "maintainer",
@@ -69,13 +70,29 @@ def test_an_entry_reworded_by_a_maintainer_stays_as_written(
 
 
 @pytest.fixture
-def used(publish: Publisher) -> Publisher:
-    """Return a run that reinforces an entry of the base, "Known before"."""
-    publish.project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Known before"))})
-    publish.project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
-    publish.project.git("push", "-q", "origin", "main")
-    publish("pr")
+def used(
+    saved_use: SavedRequest, publish: Publisher, remote: Remote, forge: GitHubDouble
+) -> Publisher:
+    """Return `publish` after a run that reinforced an entry of the base, "Known before"."""
+    saved_use.restore(publish.project, remote, forge)
     return publish
+
+
+@pytest.fixture(scope="module")
+def saved_episode(
+    project_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> SavedRequest:
+    return open_request(project_template, tmp_path_factory.mktemp("episode"), merge_held_out)
+
+
+@pytest.fixture
+def episode_path(
+    saved_episode: SavedRequest, publish: Publisher, remote: Remote, forge: GitHubDouble
+) -> str:
+    """Return the path of the one episode file on the memory branch, after the first run."""
+    saved_episode.restore(publish.project, remote, forge)
+    (path,) = find_episode_paths(remote)
+    return path
 
 
 def known(remote: Remote) -> Entry:
@@ -215,51 +232,42 @@ def find_episode_paths(remote: Remote) -> list[str]:
 
 
 def test_an_episode_that_a_maintainer_deletes_is_not_proposed_again(
-    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+    remote: Remote, forge: GitHubDouble, publish: Publisher, episode_path: str, tmp_path: Path
 ) -> None:
-    merge_held_out(publish.project)
-    publish("pr")
-    (path,) = find_episode_paths(remote)
     clone = remote.clone(tmp_path / "one", "--branch", UPDATE)
-    clone.commit("Not this one", {path: None})
+    clone.commit("Not this one", {episode_path: None})
     clone.git("push", "-q", "origin", UPDATE)
     for _ in range(2):
         publish("pr")
         assert find_episode_paths(remote) == []
-    assert f"### Not proposed again\n\n- `{path}`" in forge.pulls[0]["body"]
+    assert f"### Not proposed again\n\n- `{episode_path}`" in forge.pulls[0]["body"]
 
 
 def test_an_episode_that_a_maintainer_changes_is_carried_over_as_it_is(
-    remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
+    remote: Remote, forge: GitHubDouble, publish: Publisher, episode_path: str, tmp_path: Path
 ) -> None:
-    merge_held_out(publish.project)
-    publish("pr")
-    (path,) = find_episode_paths(remote)
-    edit_branch(remote, tmp_path / "one", {path: ("charge a card once", "[redacted]")})
+    edit_branch(remote, tmp_path / "one", {episode_path: ("charge a card once", "[redacted]")})
     for number in range(2):
         publish.project.put_fragment(make_entry(7 + number, title=f"Note {number}"))
         publish.project.git("push", "-q", "origin", "main")
         publish("pr")
-        assert "[redacted]" in remote.show(UPDATE, path)
-    assert f"### Kept from this branch\n\n- `{path}`" in forge.pulls[0]["body"]
+        assert "[redacted]" in remote.show(UPDATE, episode_path)
+    assert f"### Kept from this branch\n\n- `{episode_path}`" in forge.pulls[0]["body"]
 
 
 def test_an_episode_that_a_maintainer_broke_leaves_the_branch_as_it_is(
-    remote: Remote, publish: Publisher, tmp_path: Path
+    remote: Remote, publish: Publisher, episode_path: str, tmp_path: Path
 ) -> None:
-    merge_held_out(publish.project)
-    publish("pr")
-    (path,) = find_episode_paths(remote)
-    edit_branch(remote, tmp_path / "one", {path: ("occurred_at: ", "occurred_at: oops ")})
+    edit_branch(remote, tmp_path / "one", {episode_path: ("occurred_at: ", "occurred_at: oops ")})
     tip = remote.sha(f"refs/heads/{UPDATE}")
-    assert f"{path}:" in publish("pr").reason
+    assert f"{episode_path}:" in publish("pr").reason
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
+@pytest.mark.usefixtures("opened")
 def test_prose_beside_the_entries_stays_as_a_maintainer_left_it(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     edit_branch(
         remote,
         tmp_path / "one",
@@ -275,10 +283,10 @@ def test_prose_beside_the_entries_stays_as_a_maintainer_left_it(
     assert "### Kept from this branch\n\n- `MEMORY.md`" in forge.pulls[0]["body"]
 
 
+@pytest.mark.usefixtures("opened")
 def test_words_beside_the_entries_that_the_base_changed_too_leave_the_branch_as_it_is(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     edit_branch(remote, tmp_path / "one", {"MEMORY.md": ("# Memory\n", "# Our memory\n")})
     text = publish.project.show("HEAD", "MEMORY.md").replace("# Memory\n", "# Memories\n")
     publish.project.commit("Another heading", {"MEMORY.md": text})
@@ -288,10 +296,10 @@ def test_words_beside_the_entries_that_the_base_changed_too_leave_the_branch_as_
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
+@pytest.mark.usefixtures("opened")
 def test_prose_changed_on_the_base_alone_does_not_stop_the_run(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     edit_branch(
         remote, tmp_path / "one", {"MEMORY.md": ("send an idempotency key", "send a nonce")}
     )
@@ -317,10 +325,10 @@ def test_a_plan_that_conflicts_with_maintainers_edits_leaves_the_branch_as_it_is
     assert remote.sha(f"refs/heads/{UPDATE}") == tip
 
 
+@pytest.mark.usefixtures("opened")
 def test_a_commit_amended_by_a_maintainer_is_kept_despite_our_message(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     clone = remote.clone(tmp_path / "maintainer", "--branch", UPDATE)
     clone.write(
         "MEMORY.md",
@@ -334,10 +342,10 @@ def test_a_commit_amended_by_a_maintainer_is_kept_despite_our_message(
     assert "send a nonce" in remote.show(UPDATE, "MEMORY.md")
 
 
+@pytest.mark.usefixtures("opened")
 def test_an_old_branch_does_not_restore_entries_changed_since_their_merge(
     remote: Remote, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     edit_branch(
         remote, tmp_path / "maintainer", {"MEMORY.md": ("send an idempotency key", "send a nonce")}
     )

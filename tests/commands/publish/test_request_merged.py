@@ -6,19 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.store.edits import format_entry
+from memory_ci.records.plan import Published
 from tests.commands.publish.requests_at_work import squash
-from tests.make import make_entry, make_id
-from tests.remote import UPDATE, Publisher, Remote
+from tests.make import make_id
+from tests.remote import UPDATE, GitHubDouble, Publisher, Remote, SavedRequest
 
 
 def test_a_merge_commit_of_the_pull_request_makes_nothing_count_twice(
-    remote: Remote, publish: Publisher, tmp_path: Path
+    saved_use: SavedRequest,
+    remote: Remote,
+    forge: GitHubDouble,
+    publish: Publisher,
+    tmp_path: Path,
 ) -> None:
-    publish.project.commit("Keep", {"MEMORY.md": format_entry(make_entry(7, title="Known before"))})
-    publish.project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
-    publish.project.git("push", "-q", "origin", "main")
-    publish("pr")
+    saved_use.restore(publish.project, remote, forge)
     merged = remote.clone(tmp_path / "merged")
     merged.merge(f"origin/{UPDATE}", message=f"Merge pull request #7 from acme/{UPDATE}")
     merged.git("push", "-q", "origin", "main", f":refs/heads/{UPDATE}")
@@ -43,11 +44,10 @@ def merge_by(how: str, remote: Remote, path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["squash", "merge", "rebase"])
 def test_however_the_pull_request_is_merged_the_next_run_reads_nothing_again(
-    remote: Remote, publish: Publisher, tmp_path: Path, how: str
+    remote: Remote, publish: Publisher, opened: Published, tmp_path: Path, how: str
 ) -> None:
-    tip = publish("pr").tip
     merge_by(how, remote, tmp_path / "merged")
-    assert remote.sha("main") != tip
+    assert remote.sha("main") != opened.tip
     published = publish("pr")
     assert published.reason == "nothing to propose"
     assert UPDATE not in remote.branches()

@@ -148,6 +148,7 @@ def test_a_pull_request_with_only_episodes_has_a_title_about_outcomes(
 ) -> None:
     publish("push")
     merge_held_out(publish.project)
+    publish.project.git("push", "-q", "origin", "main")
     publish("pr")
     (pull,) = forge.pulls
     assert pull["title"] == "memory: what became of pr-131"

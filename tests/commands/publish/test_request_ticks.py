@@ -82,10 +82,10 @@ def test_a_comment_decides_like_a_click_once_and_only_from_members(
     )
 
 
+@pytest.mark.usefixtures("opened")
 def test_an_entry_that_a_maintainer_reworded_is_gone_when_it_is_unticked_too(
     remote: Remote, forge: GitHubDouble, publish: Publisher, tmp_path: Path
 ) -> None:
-    publish("pr")
     gone, kept = sorted(titles_on(remote, UPDATE))
     click(forge.pulls[0], gone, " ")
     edit_branch(remote, tmp_path / "maintainer", {"MEMORY.md": (f"## {gone}", f"## Well, {gone}")})
@@ -96,6 +96,7 @@ def test_an_entry_that_a_maintainer_reworded_is_gone_when_it_is_unticked_too(
     )
 
 
+@pytest.mark.usefixtures("opened")
 @pytest.mark.parametrize("is_job_of_the_push", [True, False])
 def test_an_entry_merged_although_unticked_is_removed_by_the_next_run(
     remote: Remote,
@@ -104,7 +105,6 @@ def test_an_entry_merged_although_unticked_is_removed_by_the_next_run(
     tmp_path: Path,
     is_job_of_the_push: bool,
 ) -> None:
-    publish("pr")
     gone, kept = sorted(titles_on(remote, UPDATE))
     click(forge.pulls[0], gone, " ")
     squash(remote, tmp_path / "merged")
@@ -122,11 +122,8 @@ def test_an_entry_merged_although_unticked_is_removed_by_the_next_run(
     assert titles_on(remote, "main") == {gone, kept}, "people said no to taking it out"
 
 
-def test_the_forge_is_asked_once_for_the_request(
-    forge: GitHubDouble, publish: Publisher, server: Server
-) -> None:
-    publish("pr")
-    server.requests.clear()
+@pytest.mark.usefixtures("opened")
+def test_the_forge_is_asked_once_for_the_request(publish: Publisher, server: Server) -> None:
     publish("pr")
     requests = [(request.method, request.path.rpartition("/")[2]) for request in server.requests]
     review = ("GET", "reviews")  # before the run is planned, and before its branch moves

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.project import Project
 from tests.standin import StandIn, make_learning
 
 
+@pytest.mark.first_run
 def test_an_entry_is_found_by_the_title_of_the_work_that_taught_it(project: Project) -> None:
-    project.record()
     entries = project.entries()
     assert [entry.aka for entry in entries if entry.aka], "the title says more than the learnings"
     search_words = next(entry.aka for entry in entries if entry.aka)
@@ -32,8 +34,8 @@ def test_a_rule_of_conduct_has_cites_only_if_it_names_code(project: Project) -> 
     assert "symbol:send" in send.cites[0]
 
 
+@pytest.mark.first_run
 def test_search_words_of_a_model_find_its_learning(project: Project, tmp_path: Path) -> None:
-    project.record()
     model, said = (
         StandIn(tmp_path / "model"),
         "The worker takes the lock before it reads the queue.",

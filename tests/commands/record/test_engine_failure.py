@@ -262,8 +262,10 @@ def test_the_monthly_limit_counts_the_costs_in_commits_of_earlier_runs(five: Pro
         again = plan_with(five, double.url)
     assert double.requests == [], "what is left of the month pays for no call"
     assert again.engine.failure.endswith("[cost-limit]")
-    next_month = plan_with(five, double.url, today=TODAY.replace(month=12))
-    assert not next_month.engine.failure.endswith("[cost-limit]")
+    with serve_model(make_error(401, "authentication_error", "no")) as double:
+        next_month = plan_with(five, double.url, today=TODAY.replace(month=12))
+    assert len(double.requests) == 1
+    assert next_month.engine.failure.endswith("[engine-unauthorised]")
 
 
 def test_a_key_that_is_refused_leaves_everything_for_the_next_run(five: Project) -> None:

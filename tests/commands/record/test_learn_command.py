@@ -256,8 +256,8 @@ def test_the_api_is_not_asked_again_when_memory_has_grown(
         assert (len(batching.sent), batching.live) == (1, [])
 
 
+@pytest.mark.first_run
 def test_a_run_without_learnings_names_other_sources(project: Project, run: Run) -> None:
-    project.record()
     project.merge_work("Count twice\n\nIt is safer.", "count", 300, "src/count.py")
     output = run("record").stdout
     assert "Nothing was learned from these changes." in output

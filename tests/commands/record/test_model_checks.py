@@ -27,7 +27,7 @@ from memory_ci.store.checkfield import parse_check_text
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
-from tests.project import NOW, TODAY, Project
+from tests.project import NOW, TODAY, Project, copy_project
 
 pytestmark = pytest.mark.in_project
 
@@ -66,9 +66,12 @@ class Failing:
         return EngineReply(text='{"learnings": []}', stop_reason="end_turn", model="m")
 
 
-@pytest.fixture
-def worked(project: Project) -> Project:
-    """Return a project with a rule that no template understands, and changes that follow it."""
+@pytest.fixture(scope="module")
+def project_template(
+    project_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
+    """Return the project that each test gets a copy of: with a rule for which no template has a check."""
+    project = copy_project(project_template, tmp_path_factory.mktemp("worked") / "shop")
     rule = make_entry(7, title=RULE, type="directive", created_at=TODAY.replace(year=2025))
     project.commit("Agree", {"institutional.md": f"{format_entry(rule)}\n"})
     project.record()
@@ -94,86 +97,86 @@ def find_proposal(plan: Plan) -> CheckProposal:
     return candidate.proposal
 
 
-def test_a_check_of_a_model_is_proposed_with_its_back_test(worked: Project) -> None:
-    proposal = find_proposal(plan(worked, Writer({RULE: CHECK})))
+def test_a_check_of_a_model_is_proposed_with_its_back_test(project: Project) -> None:
+    proposal = find_proposal(plan(project, Writer({RULE: CHECK})))
     assert proposal.check == NO_PRINT
     assert proposal.applicable >= 3
     assert proposal.violations == 0
 
 
-def test_the_proposal_says_that_a_model_wrote_the_check(worked: Project) -> None:
-    proposal = find_proposal(plan(worked, Writer({RULE: CHECK})))
+def test_the_proposal_says_that_a_model_wrote_the_check(project: Project) -> None:
+    proposal = find_proposal(plan(project, Writer({RULE: CHECK})))
     assert "written by a model" in next(describe_proposal(proposal))
 
 
-def test_a_check_that_speaks_in_most_changes_is_not_proposed(worked: Project) -> None:
+def test_a_check_that_speaks_in_most_changes_is_not_proposed(project: Project) -> None:
     check = "absent: {in: ['src/**'], text: 'x'}"
-    assert not list_candidates(plan(worked, Writer({RULE: check})))
+    assert not list_candidates(plan(project, Writer({RULE: check})))
 
 
-def test_an_accepted_check_is_written_into_the_entry(worked: Project) -> None:
+def test_an_accepted_check_is_written_into_the_entry(project: Project) -> None:
     engine = Writer({RULE: CHECK})
-    (candidate,) = list_candidates(plan(worked, engine))
-    accepted = plan(worked, engine, compute_candidate_key(candidate))
-    apply_plan(worked.workspace, accepted, NOW)
-    assert "check:\n  absent:" in (worked.path / "institutional.md").read_text()
+    (candidate,) = list_candidates(plan(project, engine))
+    accepted = plan(project, engine, compute_candidate_key(candidate))
+    apply_plan(project.workspace, accepted, NOW)
+    assert "check:\n  absent:" in (project.path / "institutional.md").read_text()
 
 
-def test_a_check_is_written_once_and_stays_the_same(worked: Project) -> None:
-    plan(worked, Writer({RULE: CHECK}))
+def test_a_check_is_written_once_and_stays_the_same(project: Project) -> None:
+    plan(project, Writer({RULE: CHECK}))
     second = Writer({RULE: "absent: {in: ['src/**'], text: 'another'}"})
-    assert find_proposal(plan(worked, second)).check == NO_PRINT
+    assert find_proposal(plan(project, second)).check == NO_PRINT
     assert not second.requests
 
 
-def test_review_shows_and_accepts_it_without_the_model(worked: Project, run: Run) -> None:
-    plan(worked, Writer({RULE: CHECK}))
+def test_review_shows_and_accepts_it_without_the_model(project: Project, run: Run) -> None:
+    plan(project, Writer({RULE: CHECK}))
     listed = run("review", "--candidates").stdout
     assert "a rule of memory" in listed
     assert "written by a model" in listed
     assert run("review", "--candidates", "--accept", "1").exit_code == 0
-    worked.record()
-    assert "check:\n  absent:" in (worked.path / "institutional.md").read_text()
+    project.record()
+    assert "check:\n  absent:" in (project.path / "institutional.md").read_text()
 
 
 @pytest.mark.parametrize("text", ["no json", '{"x": 3}', "[]"])
-def test_a_file_of_written_checks_that_cannot_be_read_has_none(worked: Project, text: str) -> None:
-    path = worked.path / ".git/memory-ci/checks.json"
+def test_a_file_of_written_checks_that_cannot_be_read_has_none(project: Project, text: str) -> None:
+    path = project.path / ".git/memory-ci/checks.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text)
-    assert find_proposal(plan(worked, Writer({RULE: CHECK}))).check == NO_PRINT
+    assert find_proposal(plan(project, Writer({RULE: CHECK}))).check == NO_PRINT
 
 
-def test_a_check_that_a_person_declined_is_not_asked_for_again(worked: Project) -> None:
-    worked.commit("Decline", {".memory/rejected.txt": f"{'0' * 32} {RULE}\n"})
+def test_a_check_that_a_person_declined_is_not_asked_for_again(project: Project) -> None:
+    project.commit("Decline", {".memory/rejected.txt": f"{'0' * 32} {RULE}\n"})
     engine = Writer({RULE: CHECK})
-    assert not list_candidates(plan(worked, engine))
+    assert not list_candidates(plan(project, engine))
     assert not engine.requests
 
 
-def test_all_rules_are_asked_about_in_one_request(worked: Project) -> None:
+def test_all_rules_are_asked_about_in_one_request(project: Project) -> None:
     rules = "- You must close each file that you open\n- You must never trust a header\n"
-    worked.commit("Write rules", {"AGENTS.md": rules})
+    project.commit("Write rules", {"AGENTS.md": rules})
     engine = Writer({})
-    plan(worked, engine)
+    plan(project, engine)
     (request,) = engine.requests
     assert len(request.evidence) == 3
 
 
-def test_a_model_is_not_asked_about_a_rule_that_a_template_understands(worked: Project) -> None:
-    worked.commit("Add seeds", {"db/seeds/a.sql": "x\n", "AGENTS.md": "- Never touch db/seeds\n"})
+def test_a_model_is_not_asked_about_a_rule_that_a_template_understands(project: Project) -> None:
+    project.commit("Add seeds", {"db/seeds/a.sql": "x\n", "AGENTS.md": "- Never touch db/seeds\n"})
     engine = Writer({})
-    plan(worked, engine)
+    plan(project, engine)
     assert [piece.text for request in engine.requests for piece in request.evidence] == [RULE]
 
 
-def test_a_model_that_fails_is_reported_and_loses_no_check_of_a_template(worked: Project) -> None:
+def test_a_model_that_fails_is_reported_and_loses_no_check_of_a_template(project: Project) -> None:
     rule = make_entry(
         8, title="Never touch db/seeds", type="directive", created_at=TODAY.replace(year=2025)
     )
     files = {"db/seeds/a.sql": "x\n", "MEMORY.md": f"{format_entry(rule)}\n"}
-    worked.commit("Add seeds", files)
-    result = plan(worked, Failing())
+    project.commit("Add seeds", files)
+    result = plan(project, Failing())
     assert [candidate.title for candidate in list_candidates(result)] == ["Never touch db/seeds"]
     assert "checks of rules: busy [engine-overloaded]" in result.problems
 

@@ -18,7 +18,7 @@ from memory_ci.records.plan import Plan
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
-from tests.project import NOW, TODAY, Project
+from tests.project import NOW, TODAY, Project, copy_project
 from tests.sessions.repeated_sessions import keep_asking
 
 pytestmark = pytest.mark.in_project
@@ -27,9 +27,12 @@ RULE = "Never touch db/seeds"
 SEEDS = UntouchedCheck(("db/seeds/**",))
 
 
-@pytest.fixture
-def worked(project: Project) -> Project:
-    """Return a project with seeds, and a few changes elsewhere."""
+@pytest.fixture(scope="module")
+def project_template(
+    project_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
+    """Return the project that each test gets a copy of: with seeds, and a few changes elsewhere."""
+    project = copy_project(project_template, tmp_path_factory.mktemp("worked") / "shop")
     project.commit("Add seeds", {"db/seeds/users.sql": "insert\n"})
     project.record()
     for number in range(4):
@@ -54,9 +57,9 @@ def agree(project: Project, title: str = RULE) -> str:
     return rule.id
 
 
-def test_a_rule_of_memory_gets_a_check_with_its_back_test(worked: Project) -> None:
-    entry_id = agree(worked)
-    (item,) = list_checks(worked)
+def test_a_rule_of_memory_gets_a_check_with_its_back_test(project: Project) -> None:
+    entry_id = agree(project)
+    (item,) = list_checks(project)
     proposal = item.candidate.proposal
     assert proposal is not None
     assert (item.candidate.title, proposal.check) == (RULE, SEEDS)
@@ -64,32 +67,32 @@ def test_a_rule_of_memory_gets_a_check_with_its_back_test(worked: Project) -> No
     assert proposal.applicable >= 4
 
 
-def test_each_change_in_which_it_would_have_spoken_is_listed(worked: Project) -> None:
-    agree(worked)
+def test_each_change_in_which_it_would_have_spoken_is_listed(project: Project) -> None:
+    agree(project)
     for number in range(4):
-        worked.commit(f"More {number}", {f"src/more{number}.py": "x = 1\n"})
-    worked.commit("Mend a seed", {"db/seeds/users.sql": "insert 2\n"})
-    (item,) = list_checks(worked)
+        project.commit(f"More {number}", {f"src/more{number}.py": "x = 1\n"})
+    project.commit("Mend a seed", {"db/seeds/users.sql": "insert 2\n"})
+    (item,) = list_checks(project)
     assert item.candidate.proposal is not None
     assert any(line.endswith("Mend a seed") for line in item.candidate.proposal.examples)
 
 
-def test_a_check_that_would_speak_too_often_is_not_proposed(worked: Project) -> None:
-    agree(worked)
+def test_a_check_that_would_speak_too_often_is_not_proposed(project: Project) -> None:
+    agree(project)
     for number in range(6):
-        worked.commit(f"Mend seed {number}", {"db/seeds/users.sql": f"insert {number}\n"})
-    assert list_checks(worked) == []
+        project.commit(f"Mend seed {number}", {"db/seeds/users.sql": f"insert {number}\n"})
+    assert list_checks(project) == []
 
 
-def test_a_check_that_applies_to_no_change_is_not_proposed(worked: Project) -> None:
-    worked.commit("Add docs", {"docs/api.md": "x\n", "docs/cli.md": "x\n"})
-    agree(worked, "When you change docs/api.md, update docs/cli.md")
-    assert list_checks(worked) == []
+def test_a_check_that_applies_to_no_change_is_not_proposed(project: Project) -> None:
+    project.commit("Add docs", {"docs/api.md": "x\n", "docs/cli.md": "x\n"})
+    agree(project, "When you change docs/api.md, update docs/cli.md")
+    assert list_checks(project) == []
 
 
-def test_a_request_gets_a_check_beside_its_own_box(worked: Project, tmp_path: Path) -> None:
-    keep_asking(worked, tmp_path, *["Please never touch db/seeds."] * 3)
-    judged = plan(worked).judged
+def test_a_request_gets_a_check_beside_its_own_box(project: Project, tmp_path: Path) -> None:
+    keep_asking(project, tmp_path, *["Please never touch db/seeds."] * 3)
+    judged = plan(project).judged
     boxes = [item for item in judged if item.candidate.title.endswith("never touch db/seeds")]
     keys = {compute_candidate_key(item.candidate) for item in boxes}
     assert [item.candidate.proposal is None for item in boxes] == [True]
@@ -106,29 +109,29 @@ def write_rules(project: Project, text: str) -> None:
     project.commit("Break rules", {"db/seeds/users.sql": "more\n", "src/client.py": "y = 1\n"})
 
 
-def test_a_line_of_a_document_is_the_source_and_stays(worked: Project) -> None:
-    write_rules(worked, f"# Rules\n\n- **{RULE}**\n")
-    (item,) = list_checks(worked)
+def test_a_line_of_a_document_is_the_source_and_stays(project: Project) -> None:
+    write_rules(project, f"# Rules\n\n- **{RULE}**\n")
+    (item,) = list_checks(project)
     assert item.candidate.proposal is not None
     assert (item.candidate.title, item.candidate.proposal.place) == (RULE, "AGENTS.md:3")
     assert [quote.origin for quote in item.candidate.quotes] == ["file:AGENTS.md:3"]
 
 
-def test_changes_before_a_rule_was_written_do_not_count(worked: Project) -> None:
-    write_rules(worked, f"- {RULE}\n")
-    (item,) = list_checks(worked)
+def test_changes_before_a_rule_was_written_do_not_count(project: Project) -> None:
+    write_rules(project, f"- {RULE}\n")
+    (item,) = list_checks(project)
     assert item.candidate.proposal is not None
     assert item.candidate.proposal.violations == 1  # not when the seeds were added
 
 
-def test_a_rule_of_a_document_that_nobody_broke_is_not_proposed(worked: Project) -> None:
-    write_rules(worked, "- Never touch src/work0.py\n")
-    assert list_checks(worked) == []
+def test_a_rule_of_a_document_that_nobody_broke_is_not_proposed(project: Project) -> None:
+    write_rules(project, "- Never touch src/work0.py\n")
+    assert list_checks(project) == []
 
 
-def test_signatures_of_agents_are_proposed_although_nobody_wrote_one(worked: Project) -> None:
-    write_rules(worked, "- Never add Co-Authored-By lines of agents to a commit message\n")
-    assert len(list_checks(worked)) == 1
+def test_signatures_of_agents_are_proposed_although_nobody_wrote_one(project: Project) -> None:
+    write_rules(project, "- Never add Co-Authored-By lines of agents to a commit message\n")
+    assert len(list_checks(project)) == 1
 
 
 def change_together(project: Project) -> None:
@@ -143,116 +146,118 @@ def change_together(project: Project) -> None:
         project.commit(f"Use version {number} of it", files)
 
 
-def test_a_lock_file_that_ci_tests_is_not_proposed(worked: Project) -> None:
-    change_together(worked)
-    worked.commit("Test", {".github/workflows/ci.yml": "run: yarn install --immutable\n"})
-    assert list_checks(worked) == []
+def test_a_lock_file_that_ci_tests_is_not_proposed(project: Project) -> None:
+    change_together(project)
+    project.commit("Test", {".github/workflows/ci.yml": "run: yarn install --immutable\n"})
+    assert list_checks(project) == []
 
 
-def test_a_habit_of_files_that_are_gone_is_not_proposed(worked: Project) -> None:
-    change_together(worked)
-    worked.git("rm", "--quiet", "package.json")
-    worked.commit("Use another tool", {"deno.json": "x\n"})
-    assert list_checks(worked) == []
+def test_a_habit_of_files_that_are_gone_is_not_proposed(project: Project) -> None:
+    change_together(project)
+    project.git("rm", "--quiet", "package.json")
+    project.commit("Use another tool", {"deno.json": "x\n"})
+    assert list_checks(project) == []
 
 
-def test_a_habit_that_a_rule_demands_is_proposed_once(worked: Project) -> None:
+def test_a_habit_that_a_rule_demands_is_proposed_once(project: Project) -> None:
     rule = "When you change `package.json`, update `yarn.lock`"
-    change_together(worked)
-    agree(worked, rule)
+    change_together(project)
+    agree(project, rule)
     for number in range(20):
-        worked.commit(f"Use {number}", {"package.json": f"{number}\n", "yarn.lock": f"{number}\n"})
-    titles = [item.candidate.title for item in list_checks(worked)]
+        project.commit(f"Use {number}", {"package.json": f"{number}\n", "yarn.lock": f"{number}\n"})
+    titles = [item.candidate.title for item in list_checks(project)]
     assert titles == [rule]
 
 
-def test_a_habit_of_the_history_is_proposed(worked: Project) -> None:
-    change_together(worked)
-    checks = [item.candidate.proposal for item in list_checks(worked)]
+def test_a_habit_of_the_history_is_proposed(project: Project) -> None:
+    change_together(project)
+    checks = [item.candidate.proposal for item in list_checks(project)]
     (proposal,) = [item for item in checks if item is not None]
     assert proposal.check == WithCheck(("package.json",), ("yarn.lock",))
     assert (proposal.source, proposal.violations) == ("habit", 1)
 
 
-def test_a_rule_that_a_linter_tests_is_not_proposed(worked: Project) -> None:
-    agree(worked, "Never use `print()` in code")
-    assert len(list_checks(worked)) == 1
-    worked.commit("Lint", {"ruff.toml": 'select = ["T20"]\n'})
-    assert list_checks(worked) == []
+def test_a_rule_that_a_linter_tests_is_not_proposed(project: Project) -> None:
+    agree(project, "Never use `print()` in code")
+    assert len(list_checks(project)) == 1
+    project.commit("Lint", {"ruff.toml": 'select = ["T20"]\n'})
+    assert list_checks(project) == []
 
 
-def test_a_rule_that_a_known_hook_tests_better_has_no_check(worked: Project) -> None:
-    agree(worked, "Use conventional commits")
-    assert list_checks(worked) == []
+def test_a_rule_that_a_known_hook_tests_better_has_no_check(project: Project) -> None:
+    agree(project, "Use conventional commits")
+    assert list_checks(project) == []
 
 
-def test_an_accepted_check_is_written_into_its_entry(worked: Project) -> None:
-    entry_id = agree(worked)
-    (item,) = list_checks(worked)
-    apply_plan(worked.workspace, plan(worked, compute_candidate_key(item.candidate)), NOW)
-    (entry,) = [entry for entry in worked.entries("institutional.md") if entry.id == entry_id]
+def test_an_accepted_check_is_written_into_its_entry(project: Project) -> None:
+    entry_id = agree(project)
+    (item,) = list_checks(project)
+    apply_plan(project.workspace, plan(project, compute_candidate_key(item.candidate)), NOW)
+    (entry,) = [entry for entry in project.entries("institutional.md") if entry.id == entry_id]
     assert entry.check == SEEDS
-    assert list_checks(worked) == []
+    assert list_checks(project) == []
 
 
-def test_an_accepted_check_of_a_document_is_an_entry(worked: Project) -> None:
-    write_rules(worked, f"{RULE}\n")
-    (item,) = list_checks(worked)
-    apply_plan(worked.workspace, plan(worked, compute_candidate_key(item.candidate)), NOW)
-    (entry,) = [entry for entry in worked.entries("institutional.md") if entry.title == RULE]
+def test_an_accepted_check_of_a_document_is_an_entry(project: Project) -> None:
+    write_rules(project, f"{RULE}\n")
+    (item,) = list_checks(project)
+    apply_plan(project.workspace, plan(project, compute_candidate_key(item.candidate)), NOW)
+    (entry,) = [entry for entry in project.entries("institutional.md") if entry.title == RULE]
     assert (entry.check, entry.type) == (SEEDS, "directive")
 
 
-def test_review_lists_it_and_accepts_it(worked: Project, run: Run) -> None:
-    agree(worked)
+def test_review_lists_it_and_accepts_it(project: Project, run: Run) -> None:
+    agree(project)
     listed = run("review", "--candidates").stdout
     assert "check: untouched: ['db/seeds/**'] (a rule of memory" in listed
     assert "would have spoken 1 time in" in listed
     (row,) = json.loads(run("review", "--candidates", "--json").stdout)["candidates"]
     assert (row["kind"], row["source"], row["spoken"]) == ("check", "entry", 1)
     assert run("review", "--candidates", "--accept", "1").exit_code == 0
-    worked.record()
-    titles = [entry for entry in worked.entries("institutional.md") if entry.title == RULE]
+    project.record()
+    titles = [entry for entry in project.entries("institutional.md") if entry.title == RULE]
     assert [entry.check for entry in titles if entry.status == "active"] == [SEEDS]
 
 
-def test_a_declined_check_is_not_proposed_again(worked: Project, run: Run) -> None:
-    agree(worked)
+def test_a_declined_check_is_not_proposed_again(project: Project, run: Run) -> None:
+    agree(project)
     assert run("review", "--candidates", "--never", "1").exit_code == 0
     assert json.loads(run("review", "--candidates", "--json").stdout)["candidates"] == []
 
 
 def test_declined_checks_take_no_place_of_others(
-    worked: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
-    write_rules(worked, f"{RULE}\n\nNever touch src/client.py\n")
-    (first,) = list_checks(worked)
-    worked.commit(
+    write_rules(project, f"{RULE}\n\nNever touch src/client.py\n")
+    (first,) = list_checks(project)
+    project.commit(
         "Decline", {".memory/rejected.txt": f"{compute_candidate_key(first.candidate)} x\n"}
     )
-    (second,) = list_checks(worked)
+    (second,) = list_checks(project)
     assert second.candidate.title == "Never touch src/client.py"
 
 
 def test_an_accepted_check_is_written_however_many_come_before(
-    worked: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_rules(worked, f"{RULE}\n\nNever touch src/client.py\n")
-    _, second = list_checks(worked)
+    write_rules(project, f"{RULE}\n\nNever touch src/client.py\n")
+    _, second = list_checks(project)
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_PROPOSED", 1)
     verdicts = [
-        item.verdict for item in list_checks(worked, compute_candidate_key(second.candidate))
+        item.verdict for item in list_checks(project, compute_candidate_key(second.candidate))
     ]
     assert verdicts == ["suspected", "written"]
 
 
 def test_an_accepted_check_is_written_although_it_would_not_be_proposed_any_more(
-    worked: Project, monkeypatch: pytest.MonkeyPatch
+    project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agree(worked)
-    (item,) = list_checks(worked)
+    agree(project)
+    (item,) = list_checks(project)
     monkeypatch.setattr("memory_ci.commands.record.proposed_checks.MAX_VIOLATED_SHARE", 0.0)
-    assert list_checks(worked) == []
-    verdicts = [item.verdict for item in list_checks(worked, compute_candidate_key(item.candidate))]
+    assert list_checks(project) == []
+    verdicts = [
+        item.verdict for item in list_checks(project, compute_candidate_key(item.candidate))
+    ]
     assert verdicts == ["written"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+import pytest
+
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import MARKED, Project
@@ -32,8 +34,8 @@ def test_marked_learnings_of_a_merged_pull_request_become_entries(project: Proje
     assert by_type["declarative"].title.startswith("Retries live in src/client.py")
 
 
+@pytest.mark.first_run
 def test_a_second_run_changes_nothing(project: Project) -> None:
-    project.record()
     after = project.sha()
     assert project.record().subjects == ()
     assert project.sha() == after
@@ -47,8 +49,8 @@ def test_recording_the_same_history_again_changes_nothing(project: Project) -> N
     assert project.sha() == after
 
 
+@pytest.mark.first_run
 def test_the_work_tree_stays_clean_and_follows_the_branch(project: Project) -> None:
-    project.record()
     assert project.status() == ""
     assert "retried a POST" in (project.path / "MEMORY.md").read_text()
     project.git("fsck", "--strict")
@@ -83,8 +85,8 @@ def test_a_squashed_trailer_with_a_short_id_counts_as_well(project: Project) -> 
     assert {e.id: e.reinforcement_count for e in project.entries()}[make_id(1)] == 1
 
 
+@pytest.mark.first_run
 def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Project) -> None:
-    project.record()
     before = len(project.entries())
     project.merge_work(
         MARKED.replace("fix: charge", "fix: really charge"), "again", 140, "src/other.py"
@@ -94,8 +96,8 @@ def test_a_learning_that_restates_an_entry_reinforces_it_instead(project: Projec
     assert {entry.reinforcement_count for entry in project.entries()} == {1}
 
 
+@pytest.mark.first_run
 def test_a_cherry_picked_commit_does_not_add_its_learning_again(project: Project) -> None:
-    project.record()
     work = project.sha("HEAD~1^2")
     project.branch("release", "HEAD~2")
     project.commit("Other", {"other.txt": "x"})
@@ -184,8 +186,8 @@ def test_reinforcing_one_of_two_entries_with_the_same_id_leaves_the_other(
     assert changes["update"].reinforcement_count == 1
 
 
+@pytest.mark.first_run
 def test_an_unmarked_merge_leaves_a_range_and_nothing_else(project: Project) -> None:
-    project.record()
     project.merge_work("Rename a variable", "rename", 132)
     memory = project.show("HEAD", "MEMORY.md")
     assert project.record().subjects == ("memory: read 1 merged change",)
@@ -201,8 +203,8 @@ def test_where_no_episodes_are_wanted_an_unmarked_merge_leaves_no_commit(project
     assert project.sha() == start
 
 
+@pytest.mark.first_run
 def test_a_mark_with_a_spelling_mistake_is_a_notice(project: Project) -> None:
-    project.record()
     message = "fix: retry\n\nDescision: retries live in the client, because only it knows the key."
     project.merge_work(message, "retries", 133)
     findings = project.plan().findings

@@ -16,7 +16,7 @@ from memory_ci.memory.model import Model
 from memory_ci.records.candidate import EngineReply, Request
 from memory_ci.records.config import EngineConfig
 from memory_ci.records.plan import Plan
-from tests.project import TODAY, Project
+from tests.project import TODAY, Project, copy_project
 from tests.sessions.repeated_sessions import DRAFT, keep_asking
 
 pytestmark = pytest.mark.in_project
@@ -45,11 +45,15 @@ class Phraser:
         )
 
 
-@pytest.fixture
-def asking_project(project: Project, tmp_path: Path) -> Project:
-    """Return a project with sessions in which people repeat a request."""
+@pytest.fixture(scope="module")
+def project_template(
+    project_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
+    """Return the project that each test gets a copy of: with sessions in which people repeat a request."""
+    folder = tmp_path_factory.mktemp("asked")
+    project = copy_project(project_template, folder / "shop")
     project.record()
-    keep_asking(project, tmp_path, *DRAFT)
+    keep_asking(project, folder, *DRAFT)
     return project
 
 
@@ -67,25 +71,25 @@ def list_titles(plan: Plan) -> list[str]:
     return [item.candidate.title for item in plan.judged if item.candidate.repetition]
 
 
-def test_a_model_words_the_request(asking_project: Project) -> None:
-    plan, phraser = run(asking_project, lambda text: TITLE)
+def test_a_model_words_the_request(project: Project) -> None:
+    plan, phraser = run(project, lambda text: TITLE)
     assert list_titles(plan) == [TITLE]
     assert len(phraser.requests) == 1
 
 
 def test_a_model_is_shown_the_first_wordings_so_that_its_answer_stays(
-    asking_project: Project, tmp_path: Path
+    project: Project, tmp_path: Path
 ) -> None:
-    _, first = run(asking_project, lambda text: TITLE)
-    keep_asking(asking_project, tmp_path, "Open a draft PR again, please.", first=9)
-    _, second = run(asking_project, lambda text: TITLE)
+    _, first = run(project, lambda text: TITLE)
+    keep_asking(project, tmp_path, "Open a draft PR again, please.", first=9)
+    _, second = run(project, lambda text: TITLE)
     assert [item.evidence for item in first.requests] == [item.evidence for item in second.requests]
 
 
 def test_a_request_that_the_model_calls_current_work_is_not_proposed(
-    asking_project: Project,
+    project: Project,
 ) -> None:
-    plan, _ = run(asking_project, lambda text: "")
+    plan, _ = run(project, lambda text: "")
     assert list_titles(plan) == []
 
 
@@ -99,25 +103,23 @@ def test_a_request_that_the_model_calls_current_work_is_not_proposed(
     ],
     ids=["other", "opposite", "long", "injected"],
 )
-def test_a_title_that_says_something_else_is_not_taken(asking_project: Project, title: str) -> None:
-    plan, _ = run(asking_project, lambda text: title)
+def test_a_title_that_says_something_else_is_not_taken(project: Project, title: str) -> None:
+    plan, _ = run(project, lambda text: title)
     (kept_title,) = list_titles(plan)
     assert kept_title.lower().endswith("open a draft pr")
 
 
-def test_a_model_that_fails_leaves_the_words_of_people(asking_project: Project) -> None:
+def test_a_model_that_fails_leaves_the_words_of_people(project: Project) -> None:
     def fail(text: str) -> str:
         raise EngineError("busy", slug="engine-overloaded")
 
-    plan, _ = run(asking_project, fail)
+    plan, _ = run(project, fail)
     assert len(list_titles(plan)) == 1
     assert "how people want work done: busy [engine-overloaded]" in plan.problems
 
 
 def test_a_request_that_was_declined_in_a_models_words_is_not_proposed_again(
-    asking_project: Project,
+    project: Project,
 ) -> None:
-    asking_project.commit(
-        "Decline", {".memory/rejected.txt": f"{'0' * 32} When done: open a draft PR\n"}
-    )
-    assert list_titles(run(asking_project, lambda text: TITLE)[0]) == []
+    project.commit("Decline", {".memory/rejected.txt": f"{'0' * 32} When done: open a draft PR\n"})
+    assert list_titles(run(project, lambda text: TITLE)[0]) == []

@@ -101,10 +101,10 @@ def test_a_non_utf8_message_and_a_strange_path_do_not_stop_the_run(project: Proj
     assert any("tabs in a path" in title.lower() for title in project.titles())
 
 
+@pytest.mark.first_run
 def test_a_range_that_begins_after_the_last_run_reports_the_skipped_changes(
     project: Project,
 ) -> None:
-    project.record()
     project.merge_work(
         "Learning: pages are cached for a minute because they are slow.", "pages", 150
     )

@@ -216,10 +216,10 @@ def test_the_second_of_one_number_has_an_id_of_its_own_written_or_not(
     ]
 
 
+@pytest.mark.first_run
 def test_the_learnings_of_a_change_decide_the_valence_of_its_episode(
     project: Project,
 ) -> None:
-    project.record()
     importances = [entry.importance for entry in project.entries()]
     (answer,) = [each for each in recall(project, "charge a card once") if each[0] == "pr-128"]
     assert math.isclose(answer[2], max(importances))

@@ -19,10 +19,10 @@ from tests.project import Project
 pytestmark = pytest.mark.in_project
 
 
+@pytest.mark.first_run
 def test_the_page_is_one_file_and_says_how_large_it_is(
     project: Project, run: Run, tmp_path: Path
 ) -> None:
-    project.record()
     result = run("report", "--output", str(tmp_path / "page.html"))
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.startswith(

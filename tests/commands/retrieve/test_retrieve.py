@@ -30,8 +30,8 @@ def put(project: Project, path: str, *numbers: int, **fields: object) -> None:
     project.commit("Put", {path: text})
 
 
+@pytest.mark.first_run
 def test_recorded_entries_are_found_by_the_words_of_a_task(project: Project) -> None:
-    project.record()
     answer = project.retrieve("why is a charge retried after a timeout?")
     assert "retried a POST after a timeout" in answer.hits[0].located.entry.title
     text = render_context(answer)
@@ -382,8 +382,8 @@ def test_the_cache_key_follows_the_memory_files_only(project: Project, tmp_path:
     assert index_key(project.workspace) != key
 
 
+@pytest.mark.first_run
 def test_reading_writes_nothing_into_the_work_tree(project: Project) -> None:
-    project.record()
     record_served(project.workspace, list_served_ids(project.retrieve("charge")), NOW)
     assert project.status() == ""
 
@@ -410,6 +410,7 @@ def test_a_message_without_text_stays_empty_so_that_git_can_abort(project: Proje
     assert message.read_text() == "\n# Please enter the commit message\n"
 
 
+@pytest.mark.first_run
 @pytest.mark.parametrize(
     "command",
     [["retrieve", "charge"], ["check", "--staged"], ["hook", "prepare-commit-msg", "msg"]],
@@ -417,7 +418,6 @@ def test_a_message_without_text_stays_empty_so_that_git_can_abort(project: Proje
 def test_the_hot_paths_import_neither_gitpython_nor_an_sdk(
     project: Project, command: list[str]
 ) -> None:
-    project.record()
     project.write("msg", "Do it\n")
     project.retrieve("charge")
     code = (
