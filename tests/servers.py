@@ -10,6 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+POLL_SECONDS = 0.002
+"""How long a server that is told to stop may wait until it looks: each test waits for that at its end."""
+
 
 class HttpRequest(NamedTuple):
     """A request that a server received. Header names are in lower case."""
@@ -109,9 +112,7 @@ def serve(handler: Handler) -> Iterator[Server]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Connection)
     server.daemon_threads, server.block_on_close = True, False
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-    )
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
     thread.start()
     try:
         yield Server(f"http://127.0.0.1:{server.server_port}", requests)
@@ -159,7 +160,7 @@ def drip(part: str, stuck: threading.Semaphore) -> Iterator[str]:
             """Keep stderr clean."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Dripping) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True).start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"
         finally:

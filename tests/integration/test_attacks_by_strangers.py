@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 
@@ -16,15 +17,24 @@ from memory_ci.store.layout import fragment_path
 from tests.integration.attack_runs import EVIL, record
 from tests.integration.attacker import NUMBER, TITLE, Attacker
 from tests.make import make_entry
+from tests.project import Project, copy_project
 
 # -- what a stranger says of the work of others
 
 
-@pytest.fixture
-def learned(attacker: Attacker) -> Attacker:
-    """Return the attacker with honest work recorded: entries of #128 and #139, and their episodes."""
+@pytest.fixture(scope="module")
+def learned_scene(scene: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return the project with honest work recorded: entries of #128 and #139, and their episodes."""
+    folder = tmp_path_factory.mktemp("learned")
+    attacker = Attacker(copy_project(scene, folder / "shop"), folder / "attacker")
     record(attacker)
-    return attacker
+    return attacker.project
+
+
+@pytest.fixture
+def learned(learned_scene: Project, tmp_path: Path) -> Attacker:
+    """Return an attacker of a copy of the project with honest work recorded."""
+    return Attacker(copy_project(learned_scene, tmp_path / "shop"), tmp_path / "attacker")
 
 
 def read_honest_work(attacker: Attacker) -> tuple[object, ...]:

@@ -123,7 +123,7 @@ def ask_a_model(repo: RepoBuilder) -> None:
 
 
 @pytest.mark.parametrize("harm", [break_configuration, break_remote, ask_a_model])
-def test_the_lines_of_many_repositories_name_stopped_ones(
+def test_the_lines_of_repositories_name_the_stopped_one(
     project: Project,
     run: Run,
     tmp_path: Path,
@@ -132,7 +132,7 @@ def test_the_lines_of_many_repositories_name_stopped_ones(
 ) -> None:
     monkeypatch.setenv("MEMORY_CI_ENGINE_COMMAND", "false")
     stopped = []
-    for number in range(3):
+    for number in range(2):
         repo = copy_project(project, tmp_path / f"repo-{number}")
         repo.git("clone", "-q", "--bare", ".", str(tmp_path / f"{number}.git"))
         repo.git("remote", "add", "origin", str(tmp_path / f"{number}.git"))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from memory_ci.commands.record.batches import Backfill, Pending, Wait
 from memory_ci.commands.record.run_options import RecordOptions
@@ -13,12 +14,13 @@ from memory_ci.memory.apply import apply_plan
 from memory_ci.records.plan import Plan
 from tests.extraction.engines.model_double import (
     Answer,
+    HttpRequest,
     ModelDouble,
     make_answer,
     make_message,
     serve_model,
 )
-from tests.project import NOW, Project
+from tests.project import NOW, Project, copy_project
 
 SUBMIT = "/v1/messages/batches"
 LIVE = "/v1/messages"
@@ -138,13 +140,39 @@ class Batching:
             )
 
 
+class SavedBatches(NamedTuple):
+    """What a first call left behind: its note of the batches, and the requests to the model."""
+
+    note: str
+    requests: list[HttpRequest]
+    pending: Pending
+
+
+def submit_batches(project: Project, folder: Path, **options: Any) -> SavedBatches:
+    """Return what a first call leaves behind in a copy of the project."""
+    with serve_batches(copy_project(project, folder / "shop")) as batching:
+        pending = batching.plan(**options)
+        assert isinstance(pending, Pending)
+        return SavedBatches(batching.path.read_text(), batching.model.requests, pending)
+
+
 @contextmanager
-def serve_batches(project: Project, *answers: Answer) -> Iterator[Batching]:
-    """Return three merged changes with explanations, and a model that accepts `answers` of them in a batch."""
+def serve_batches(
+    project: Project, *answers: Answer, sent: SavedBatches | None = None
+) -> Iterator[Batching]:
+    """Return three merged changes with explanations, and a model that accepts `answers` of them in a batch.
+
+    With `sent` they are submitted already.
+    """
     for label, (title, words) in LESSONS.items():
         name = title.split()[-1].lower()
         project.merge_work(
             f"fix: {name}\n\nFrom now on {words}.\n", name, int(label[1:]), f"src/{name}.py"
         )
     with serve_model(*(answers or tuple(make_batch(number) for number in range(1, 4)))) as model:
-        yield Batching(project, model)
+        batching = Batching(project, model)
+        if sent is not None:
+            batching.path.parent.mkdir(exist_ok=True)
+            batching.path.write_text(sent.note)
+            model.requests.extend(sent.requests)
+        yield batching

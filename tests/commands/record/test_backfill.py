@@ -21,10 +21,12 @@ from tests.commands.record.batching import (
     LESSONS,
     LIVE,
     Result,
+    SavedBatches,
     change_of,
     make_batch,
     make_learnings,
     serve_batches,
+    submit_batches,
     succeed,
 )
 from tests.extraction.engines.model_double import make_answer, make_error
@@ -34,6 +36,19 @@ from tests.repos import make_repo
 pytest.importorskip("anthropic")
 
 TITLES = {title for title, _ in LESSONS.values()}
+
+
+@pytest.fixture(scope="module")
+def sent(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> SavedBatches:
+    """Return what a first call leaves behind."""
+    return submit_batches(project_template, tmp_path_factory.mktemp("sent"))
+
+
+@pytest.fixture(scope="module")
+def sent_range(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> SavedBatches:
+    """Return what a first call for the three merged changes leaves behind."""
+    since = project_template.sha()
+    return submit_batches(project_template, tmp_path_factory.mktemp("sent"), since=since)
 
 
 def test_the_first_call_submits_and_a_later_one_records_the_answers(project: Project) -> None:
@@ -81,9 +96,10 @@ def test_a_range_that_is_asked_for_is_kept_for_the_later_call(project: Project) 
     assert (plan.ref, plan.since, plan.counts.merged_changes) == ("refs/heads/main", since, 3)
 
 
-def test_a_run_after_that_asks_nothing_and_changes_nothing(project: Project) -> None:
-    with serve_batches(project) as batching:
-        batching.plan()
+def test_a_run_after_that_asks_nothing_and_changes_nothing(
+    project: Project, sent: SavedBatches
+) -> None:
+    with serve_batches(project, sent=sent) as batching:
         batching.end()
         batching.collect()
         after, asked = project.sha(), len(batching.model.requests)
@@ -92,9 +108,10 @@ def test_a_run_after_that_asks_nothing_and_changes_nothing(project: Project) -> 
         assert (project.sha(), len(batching.model.requests)) == (after, asked)
 
 
-def test_sent_batches_are_kept_if_the_plan_was_not_applied(project: Project) -> None:
-    with serve_batches(project) as batching:
-        batching.plan()
+def test_sent_batches_are_kept_if_the_plan_was_not_applied(
+    project: Project, sent: SavedBatches
+) -> None:
+    with serve_batches(project, sent=sent) as batching:
         batching.end()
         assert isinstance(batching.plan(), Plan)
         assert batching.path.exists()
@@ -142,11 +159,9 @@ def test_waiting_looks_again_until_the_batches_have_ended(project: Project) -> N
 
 @pytest.mark.parametrize("kind", ["expired", "canceled"])
 def test_a_request_that_failed_in_a_batch_is_asked_once_by_itself(
-    project: Project, kind: str
+    project: Project, sent_range: SavedBatches, kind: str
 ) -> None:
-    since = project.sha()
-    with serve_batches(project) as batching:
-        batching.plan(since=since)
+    with serve_batches(project, sent=sent_range) as batching:
         till = next(
             item["params"] for item in batching.sent[0] if change_of(item["params"]) == "#203"
         )
@@ -160,14 +175,13 @@ def test_a_request_that_failed_in_a_batch_is_asked_once_by_itself(
     assert project.titles() >= TITLES
 
 
-def test_a_model_that_fails_then_leaves_the_rest_to_the_next_run(project: Project) -> None:
-    since = project.sha()
-
+def test_a_model_that_fails_then_leaves_the_rest_to_the_next_run(
+    project: Project, sent_range: SavedBatches
+) -> None:
     def answer(sent: Result) -> Result:
         return {"type": "expired"} if change_of(sent) == "#202" else succeed(sent)
 
-    with serve_batches(project) as batching:
-        batching.plan(since=since)
+    with serve_batches(project, sent=sent_range) as batching:
         batching.end(answer)
         batching.model.paths[LIVE] = make_error(400, "invalid_request_error", "no")
         assert "engine-rejected-request" in batching.collect().engine.failure
@@ -185,10 +199,10 @@ def test_a_model_that_fails_then_leaves_the_rest_to_the_next_run(project: Projec
     assert not batching.path.exists()
 
 
-def test_a_change_merged_since_is_asked_by_itself(project: Project) -> None:
-    since = project.sha()
-    with serve_batches(project) as batching:
-        batching.plan(since=since)
+def test_a_change_merged_since_is_asked_by_itself(
+    project: Project, sent_range: SavedBatches
+) -> None:
+    with serve_batches(project, sent=sent_range) as batching:
         batching.end()
         project.merge_work("fix: late\n\nFrom now on nobody is late.\n", "late", 204, "src/late.py")
         plan = batching.collect()
@@ -198,10 +212,8 @@ def test_a_change_merged_since_is_asked_by_itself(project: Project) -> None:
     )
 
 
-def test_answers_of_another_model_are_not_used(project: Project) -> None:
-    since = project.sha()
-    with serve_batches(project) as batching:
-        batching.plan(since=since)
+def test_answers_of_another_model_are_not_used(project: Project, sent_range: SavedBatches) -> None:
+    with serve_batches(project, sent=sent_range) as batching:
         batching.end()
         project.commit("Another model", {".memory-ci.yaml": "engine:\n  model: claude-opus-5\n"})
         project.commit("Nothing more")
@@ -210,10 +222,10 @@ def test_answers_of_another_model_are_not_used(project: Project) -> None:
     assert not project.titles() & TITLES
 
 
-def test_evidence_that_changed_since_is_asked_again(project: Project) -> None:
-    since = project.sha()
-    with serve_batches(project) as batching:
-        batching.plan(since=since)
+def test_evidence_that_changed_since_is_asked_again(
+    project: Project, sent_range: SavedBatches
+) -> None:
+    with serve_batches(project, sent=sent_range) as batching:
         batching.end()
         old = batching.path.read_text()
         keys = [item["custom_id"] for item in batching.sent[0]]
@@ -296,9 +308,8 @@ def test_a_note_that_cannot_be_read_is_named_and_left(project: Project, text: st
     assert (batching.path.read_bytes(), batching.model.requests) == (text.encode("latin-1"), [])
 
 
-def test_the_note_of_another_repository_is_refused(project: Project) -> None:
-    with serve_batches(project) as batching:
-        batching.plan()
+def test_the_note_of_another_repository_is_refused(project: Project, sent: SavedBatches) -> None:
+    with serve_batches(project, sent=sent) as batching:
         note = json.loads(batching.path.read_text())
         batching.path.write_text(json.dumps(note | {"base": "1" * 40}))
         with pytest.raises(RepositoryError) as caught:
@@ -331,9 +342,8 @@ def test_an_engine_without_batches_is_refused(
     assert "name another engine" in caught.value.hint
 
 
-def test_a_batch_that_is_gone_leaves_the_note(project: Project) -> None:
-    with serve_batches(project) as batching:
-        batching.plan()
+def test_a_batch_that_is_gone_leaves_the_note(project: Project, sent: SavedBatches) -> None:
+    with serve_batches(project, sent=sent) as batching:
         batching.model.paths["/v1/messages/batches/msgbatch_1"] = make_error(
             404, "not_found_error", "no such batch"
         )

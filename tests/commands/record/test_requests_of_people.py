@@ -27,8 +27,9 @@ from tests.sources.transcripts.claude import (
 pytestmark = pytest.mark.in_project
 
 REQUEST = "Always open a draft PR first."
-WORK = ("Look at the client.", "Read the parser.", "Mend the queue.", "Draw a map.", "Sort it.")
-SESSIONS = range(1, 6)
+WORK = ("Look at the client.", "Read the parser.", "Mend the queue.")
+MORE_WORK = ("Draw a map.", "Sort it.")
+SESSIONS = range(1, 4)
 MALLORY = "Mallory <mallory@elsewhere.example>"
 AGENT = "Claude <noreply@anthropic.com>"
 FORK = "refs/remotes/fork/main"
@@ -46,18 +47,18 @@ def list_requests(run: Run) -> list[str]:
     return [item["title"] for item in candidates if item.get("engine") == "repetition"]
 
 
-def keep_five(project: Project, folder: Path, *turns: str | Record) -> None:
-    """Capture five sessions with the same turns and different work."""
+def keep_three(project: Project, folder: Path, *turns: str | Record) -> None:
+    """Capture three sessions with the same turns and different work."""
     keep_asking(project, folder, *[[work, *turns] for work in WORK])
 
 
 def keep_beside_work(project: Project, folder: Path, text: str) -> None:
-    """Capture five sessions that have a turn with the text, and different work, so that none is a copy."""
+    """Capture three sessions that have a turn with the text, and different work, so that none is a copy."""
     keep_asking(project, folder, *[f"{work}\n\n{text}" for work in WORK])
 
 
 def put_checkpoints(project: Project, ref: str, author: str) -> None:
-    """Commit five sessions with the request below to a ref of Entire, by an author."""
+    """Commit three sessions with the request below to a ref of Entire, by an author."""
     files = {}
     for number in SESSIONS:
         at = project.clock.now + number * DAY
@@ -72,7 +73,7 @@ def put_checkpoints(project: Project, ref: str, author: str) -> None:
 
 
 def put_prompts(project: Project, author: str | None = None) -> None:
-    """Make five commits whose messages repeat the request as a prompt."""
+    """Make three commits whose messages repeat the request as a prompt."""
     for number in SESSIONS:
         message = f"Retry {number}\n\n[Prompt 1]\n{REQUEST}"
         project.commit(message, {"src/a.py": f"{number}\n"}, author)
@@ -86,14 +87,14 @@ def trust(project: Project, authors: str) -> None:
 # -- who counts
 
 
-def test_a_request_of_a_trusted_person_in_five_sessions_is_proposed(
+def test_a_request_of_a_trusted_person_in_three_sessions_is_proposed(
     run: Run, project: Project, tmp_path: Path
 ) -> None:
-    keep_five(project, tmp_path, REQUEST)
+    keep_three(project, tmp_path, REQUEST)
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
-def test_a_request_of_a_trusted_person_in_five_checkpoints_is_proposed(
+def test_a_request_of_a_trusted_person_in_three_checkpoints_is_proposed(
     run: Run, project: Project
 ) -> None:
     trust(project, "ann@*")
@@ -101,7 +102,7 @@ def test_a_request_of_a_trusted_person_in_five_checkpoints_is_proposed(
     assert list_requests(run) == [REQUEST.rstrip(".")]
 
 
-def test_a_request_of_a_trusted_person_in_five_commits_is_proposed(
+def test_a_request_of_a_trusted_person_in_three_commits_is_proposed(
     run: Run, project: Project
 ) -> None:
     put_prompts(project)
@@ -128,7 +129,7 @@ def test_words_with_an_address_or_a_person_s_data_are_not_written_without_a_pers
     run: Run, project: Project, tmp_path: Path, request_text: str, count: int
 ) -> None:
     configure(project, "extraction:\n  repeated: write\n")
-    keep_five(project, tmp_path, request_text)
+    keep_asking(project, tmp_path, *[[work, request_text] for work in WORK + MORE_WORK])
     assert len(list_written(run)) == count
 
 
@@ -169,7 +170,7 @@ MACHINE: dict[str, list[Record]] = {
 
 @pytest.mark.parametrize("source", MACHINE)
 def test_text_of_a_program_is_no_request(project: Project, tmp_path: Path, source: str) -> None:
-    keep_five(project, tmp_path, *MACHINE[source])
+    keep_three(project, tmp_path, *MACHINE[source])
     assert find_titles(project) == []
 
 
@@ -192,7 +193,7 @@ def test_sessions_of_nobody_in_particular_do_not_count_where_some_are_trusted(
     run: Run, project: Project, tmp_path: Path
 ) -> None:
     trust(project, "ann@*")
-    keep_five(project, tmp_path, REQUEST)
+    keep_three(project, tmp_path, REQUEST)
     assert list_requests(run) == []
 
 

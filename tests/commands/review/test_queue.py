@@ -15,21 +15,27 @@ from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.records.candidate import Answer, Question
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry
-from tests.project import NOW, TODAY, Project
+from tests.project import NOW, TODAY, Project, copy_project
 from tests.sessions.repeated_sessions import keep_asking
 
 RULE = "Two locks must never be held at the same time, because `charge` takes both."
 OTHER = "The gateway must never get one key twice, because it books twice."
 
 
-@pytest.fixture
-def worked(project: Project) -> Project:
-    """Return a project in which one sentence was written in two changes, and another in one."""
+@pytest.fixture(scope="module")
+def worked_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("worked") / "shop")
     project.commit(f"feat: lock\n\n{OTHER}", {"src/lock.py": "a\n"})
     project.commit(f"feat: lock more\n\n{RULE}", {"src/lock.py": "b\n"})
     project.record()
     project.commit(f"fix: lock again\n\n{RULE}", {"src/lock.py": "c\n"})
     return project
+
+
+@pytest.fixture
+def worked(worked_template: Project, tmp_path: Path) -> Project:
+    """Return a project in which one sentence was written in two changes, and another in one."""
+    return copy_project(worked_template, tmp_path / "worked")
 
 
 def queue_of(project: Project, since: str | None = None, today: date = TODAY) -> Queue:

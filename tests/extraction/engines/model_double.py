@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 
+from tests.servers import POLL_SECONDS
+
 
 class Answer(NamedTuple):
     """An answer of the double.
@@ -115,7 +117,7 @@ def serve_model(*answers: Answer, paths: dict[str, Answer] | None = None) -> Ite
     )
     server.daemon_threads, server.block_on_close = True, False
     double.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
     thread.start()
     try:
         yield double

@@ -57,15 +57,6 @@ def test_every_way_to_commit_names_the_served_entries(project: Project, merge: s
     assert make_id(1) in project.git("log", "-1", "--format=%B")
 
 
-@pytest.mark.parametrize("variable", [SESSION_VARIABLE, *AGENT_BY_VARIABLE])
-def test_the_hook_names_the_active_session(
-    project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    monkeypatch.setenv(variable, "codex:s1" if variable == SESSION_VARIABLE else "s1")
-    run_git(project.path, "commit --allow-empty -m x")
-    assert ":s1" in project.git("log", "-1", "--format=%(trailers:key=Memory-Session,valueonly)")
-
-
 DUE = "memory-ci: before you commit: Run the linter (id 00000001)"
 
 
@@ -76,23 +67,24 @@ def put_due_line(project: Project) -> None:
 
 
 @pytest.mark.parametrize("variable", [SESSION_VARIABLE, *AGENT_BY_VARIABLE])
-def test_a_commit_of_an_agents_session_prints_a_due_line_once(
+def test_a_commit_of_an_agents_session_names_it_and_prints_a_due_line(
     project: Project, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     monkeypatch.setenv(variable, "codex:s1" if variable == SESSION_VARIABLE else "s1")
     put_due_line(project)
     assert DUE in run_git(project.path, "commit --allow-empty -m x").printed
-    assert DUE not in run_git(project.path, "commit --allow-empty -m y").printed
+    assert ":s1" in project.git("log", "-1", "--format=%(trailers:key=Memory-Session,valueonly)")
 
 
-def test_a_line_printed_by_the_git_hook_counts_as_served(
+def test_a_line_printed_by_the_git_hook_counts_as_served_and_is_not_printed_again(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(SESSION_VARIABLE, "codex:s1")
     put_due_line(project)
-    run_git(project.path, "commit --allow-empty -m x")
+    assert DUE in run_git(project.path, "commit --allow-empty -m x").printed
     (sign,) = list_activities(project.workspace, "s1")
     assert (sign.key, sign.served) == ("codex:s1", (make_id(1),))
+    assert DUE not in run_git(project.path, "commit --allow-empty -m y").printed
 
 
 def test_a_commit_in_a_linked_work_tree_prints_due_lines(
