@@ -13,8 +13,15 @@ from memory_ci.commands.record.upkeep import plan_upkeep_alone
 from memory_ci.commands.retrieve.options import RetrieveOptions
 from memory_ci.commands.retrieve.retrieve import retrieve
 from memory_ci.commands.setup.init import init_repository
+from memory_ci.gitrepo.process import remember_directory
+from memory_ci.gitrepo.repo import Repository
 from memory_ci.memory.apply import Applied, apply_plan
-from memory_ci.memory.workspace import Workspace, open_workspace
+from memory_ci.memory.workspace import (
+    Workspace,
+    configure_workspace,
+    open_workspace,
+    undo_killed_run,
+)
 from memory_ci.records.entry import Entry
 from memory_ci.records.plan import Plan, Step
 from memory_ci.records.retrieval import Retrieval
@@ -52,7 +59,17 @@ class Project(RepoBuilder):
 
     @property
     def workspace(self) -> Workspace:
-        return open_workspace(self.path, is_named=True)
+        """The repository, opened anew, as in a new process.
+
+        Where it is plain, no git process has to find it: thousands of tests open one, and those of
+        `find_repository` and of whole commands let git find it.
+        """
+        root = self.path.resolve()
+        git_dir = root / ".git"
+        if not is_plain(git_dir):
+            return open_workspace(self.path, is_named=True)
+        remember_directory(git_dir, {"GIT_DIR": str(git_dir)}, ())
+        return configure_workspace(undo_killed_run(Repository(root, git_dir, git_dir)))
 
     def plan(self, since: str | None = None, ref: str | None = None, today: date = TODAY) -> Plan:
         return plan_record(
@@ -103,6 +120,17 @@ class Project(RepoBuilder):
         self.commit(message, {path: f"{branch}\n"})
         title = f"Merge pull request #{number} from ada/{branch}"
         return self.merge_back(branch, f"{title}\n\n{message.splitlines()[0]}")
+
+
+def is_plain(git_dir: Path) -> bool:
+    """Return whether a git directory is a main one, with SHA-1 and without a configured filter."""
+    config = git_dir / "config"
+    if not config.exists():
+        return False
+    text = config.read_text(errors="replace").lower()
+    return not any(
+        section in text for section in ("[extensions", "[filter", "[include", "bare = true")
+    )
 
 
 def copy_project(template: Project, path: Path) -> Project:

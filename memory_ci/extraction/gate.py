@@ -221,6 +221,13 @@ def has_form(form: Form, text: str, lowered: str) -> bool:
         text: the text.
         lowered: the text in lower case, in which these strings are searched first.
     """
+    if not has_required_strings(form, lowered):
+        return False
+    return re.search(form.regex, text, re.MULTILINE) is not None
+
+
+def has_required_strings(form: Form, lowered: str) -> bool:
+    """Return whether a text in lower case has a string of each group that a form requires."""
     # A plain loop without generators: it runs for every form and every text.
     for group in form.required_groups:
         for string in group:
@@ -228,7 +235,7 @@ def has_form(form: Form, text: str, lowered: str) -> bool:
                 break
         else:
             return False
-    return re.search(form.regex, text, re.MULTILINE) is not None
+    return True
 
 
 # -- hidden characters

@@ -23,8 +23,8 @@ import msgspec
 
 from memory_ci.extraction.injection_phrases import LINE_PHRASES, PHRASES, Phrase
 from memory_ci.regex import Regex
-from memory_ci.secrets import letter_words, lower_case
-from memory_ci.text import spell_negations
+from memory_ci.secrets import letter_words, lower_case, split_words
+from memory_ci.text import BARE_STEMS, spell_negations
 
 TABLES = Path(__file__).with_name("languages.toml")
 END = r"(?=\s*(?:$|[.;!\u3002\uff01]))"
@@ -104,9 +104,16 @@ CONFUSABLES = str.maketrans(
 SELECTORS = dict.fromkeys([0x34F, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10)])
 """Marks without a shape of their own: the grapheme joiner and the variation selectors."""
 
-# The pattern begins with a set of characters, which `re` finds quickly.
-EMPHASIS = Regex("[*`\"\u201c\u201d_'](?:(?<![_'])|(?!\\w)|(?<!\\w[_']))")
-"""Emphasis and quotation marks, but no underscore or apostrophe within a word."""
+EMPHASIS_SIGNS = '*`"\u201c\u201d'
+"""Signs of emphasis and quotation marks, wherever they are."""
+
+# `re` finds a pattern quickly that begins with one certain character.
+UNDERSCORE = Regex(r"_(?:(?!\w)|(?<!\w_))")
+APOSTROPHE = Regex(r"'(?:(?!\w)|(?<!\w'))")
+"""An underscore and an apostrophe that are not within a word: emphasis and a quotation mark."""
+
+BARE_NEGATIONS = frozenset(f"{stem}t".encode() for stem in BARE_STEMS.split("|"))
+"""Negations without their apostrophe (`dont`), as bytes."""
 
 LEAD = Regex(r"\n[\s#>*+\u2022.)\d-]*")
 """Bullets, numbers and heading marks in front of a clause."""
@@ -147,7 +154,7 @@ def find_injection(text: str) -> list[Injection]:
     # Folding replaces Cyrillic and Greek letters by Latin ones, which orders in Russian need.
     text_for_orders = folded
     if not text.isascii():
-        text_for_orders = EMPHASIS.sub("", unicodedata.normalize("NFKC", text))
+        text_for_orders = remove_emphasis(unicodedata.normalize("NFKC", text))
     injections += find_orders(text_for_orders)
     return injections
 
@@ -181,18 +188,20 @@ class PhraseClues(msgspec.Struct, frozen=True):
     substrings: tuple[str, ...]
     order_strings: tuple[str, ...]
 
-    def may_be_in(self, folded: str, words: Sequence[bytes]) -> bool:
+    def may_be_in(self, folded: str) -> bool:
         """Return whether one of the texts may hold a phrase or an order.
 
         False is certain, and cheaper than to match the patterns.
 
         Args:
             folded: the text, folded and in lower case.
-            words: its words as bytes (`split_words`).
         """
         for order_string in self.order_strings:
             if order_string in folded:
                 return True
+        if not self.phrases:
+            return False
+        words = split_words(folded)
         substrings = [string for string in self.substrings if string in folded]
         if self.first_group_words.isdisjoint(words) and not substrings:
             return False
@@ -290,7 +299,30 @@ def fold(text: str) -> str:
         if invisible:
             text = text.translate(dict.fromkeys(ord(char) for char in invisible))
         text = text.translate(SELECTORS).translate(CONFUSABLES)
-    return EMPHASIS.sub("", spell_negations(text))
+    return remove_emphasis(spell_negations(text))
+
+
+def fold_lowered(lowered: str, vocabulary: Set[bytes]) -> str:
+    """Return what `fold` returns for texts in ASCII and in lower case.
+
+    Args:
+        lowered: the texts, joined.
+        vocabulary: their words as bytes (`split_words`), in which a negation is found sooner.
+    """
+    if not vocabulary.isdisjoint(BARE_NEGATIONS):
+        lowered = spell_negations(lowered)
+    return remove_emphasis(lowered)
+
+
+def remove_emphasis(text: str) -> str:
+    """Return a text without emphasis and quotation marks; `snake_case` and `don't` keep theirs."""
+    # Each is first replaced by a sign that is removed at the end: an underscore beside an
+    # apostrophe counts as a part of a word only while both are in the text.
+    text = APOSTROPHE.sub("*", text)
+    text = UNDERSCORE.sub("*", text)
+    for sign in EMPHASIS_SIGNS:
+        text = text.replace(sign, "")
+    return text
 
 
 # -- languages other than English

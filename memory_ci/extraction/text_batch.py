@@ -10,12 +10,28 @@ from collections.abc import Sequence
 
 import msgspec
 
-from memory_ci.extraction.gate import FORMS, check_words, has_form, has_hidden_characters
-from memory_ci.extraction.injection import PhraseClues, find_injection, find_phrase_clues, fold
+from memory_ci.extraction.gate import (
+    FORMS,
+    Form,
+    check_words,
+    has_form,
+    has_hidden_characters,
+    has_required_strings,
+)
+from memory_ci.extraction.injection import (
+    PhraseClues,
+    find_injection,
+    find_phrase_clues,
+    fold_lowered,
+)
 from memory_ci.secrets import SecretClues, find_secret_clues, find_secrets, split_words
 
 SEPARATOR = " \0 "
 """Separates joined texts: no word, escape or emphasis can begin before it and end after it."""
+
+
+VISIBLE = bytes(range(0x20, 0x7F)) + b"\n\0"
+"""The characters of ASCII without control characters, but with the line feed and SEPARATOR's."""
 
 
 class TextBatch(msgspec.Struct, frozen=True):
@@ -25,8 +41,8 @@ class TextBatch(msgspec.Struct, frozen=True):
         texts: the texts.
         lowered: the texts in lower case.
         folded: the texts as phrases are matched, in lower case.
-        folded_words: the words of each folded text.
         is_printable: whether no text has a control character but the line feed.
+        forms: the forms that may be in one of the texts.
         secrets: which patterns of credentials may match one of the texts.
         phrases: which phrases of injected instructions may match one of the texts.
     """
@@ -34,8 +50,8 @@ class TextBatch(msgspec.Struct, frozen=True):
     texts: Sequence[str]
     lowered: Sequence[str]
     folded: Sequence[str]
-    folded_words: Sequence[Sequence[bytes]]
     is_printable: bool
+    forms: Sequence[Form]
     secrets: SecretClues
     phrases: PhraseClues
 
@@ -68,28 +84,19 @@ def _can_be_batched(text: str) -> bool:
 
 
 def _make_batch(texts: Sequence[str]) -> TextBatch:
-    """Return what the check of each text needs, found once in all texts joined by SEPARATOR.
-
-    `fold` is the form in which injected instructions are matched. If it changes no text, the words
-    need not be split a second time.
-    """
+    """Return what the check of each text needs, found once in all texts joined by SEPARATOR."""
     joined = SEPARATOR.join(texts)
     lowered = joined.lower()
-    words = [split_words(text) for text in lowered.split(SEPARATOR)]
-    vocabulary = set().union(*words)
-
-    folded = fold(joined).lower()
-    folded_words = words
-    folded_vocabulary = vocabulary
-    if folded != lowered:
-        folded_words = [split_words(text) for text in folded.split(SEPARATOR)]
-        folded_vocabulary = set().union(*folded_words)
+    vocabulary = set(split_words(lowered))
+    # The form in which injected instructions are matched. It is often the text itself.
+    folded = fold_lowered(lowered, vocabulary)
+    folded_vocabulary = vocabulary if folded == lowered else set(split_words(folded))
     return TextBatch(
         texts=texts,
         lowered=lowered.split(SEPARATOR),
         folded=folded.split(SEPARATOR),
-        folded_words=folded_words,
-        is_printable=joined.replace("\n", "").replace("\0", "").isprintable(),
+        is_printable=not joined.encode("ascii").translate(None, VISIBLE),
+        forms=[form for form in FORMS if has_required_strings(form, lowered)],
         secrets=find_secret_clues(joined, lowered, vocabulary),
         phrases=find_phrase_clues(folded, folded_vocabulary),
     )
@@ -106,10 +113,10 @@ def _check_batch(batch: TextBatch, *, credentials: bool) -> list[list[str]]:
         reasons = []
         if not batch.is_printable and has_hidden_characters(text):
             reasons.append("hidden-characters")
-        reasons += [form.reason for form in FORMS if has_form(form, text, lowered)]
+        reasons += [form.reason for form in batch.forms if has_form(form, text, lowered)]
         if credentials and batch.secrets.may_be_in(text, lowered) and find_secrets(text):
             reasons.append("credential")
-        if batch.phrases.may_be_in(batch.folded[index], batch.folded_words[index]):
+        if batch.phrases.may_be_in(batch.folded[index]):
             reasons += [injection.reason for injection in find_injection(text)]
         all_reasons.append(reasons)
     return all_reasons

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import date, datetime
 from itertools import chain, groupby, islice
@@ -224,11 +224,43 @@ def list_parents(repo: Repository, since: str | None, tip: str) -> Parents:
     """
     if since == tip:
         return {}
-    are_full_ids = tip in repo.commits and (since is None or since in repo.commits)
     cache = _open_cache(repo)
-    cached_parents = cache.find_parents(since, tip) if are_full_ids else None
+    cached_parents = cache.find_parents(since, tip)
     if cached_parents is not None:
         return cached_parents
+    longer_parents = cache.find_covering(since, tip)
+    if since is None or longer_parents is None:
+        parents = _read_parents(repo, since, tip)
+    else:
+        parents = _exclude_history(longer_parents, since)
+    are_full_ids = tip in repo.commits and (since is None or since in repo.commits)
+    if are_full_ids:
+        cache.add_parents(since, tip, parents)
+    return parents
+
+
+def _exclude_history(parents: Parents, since: str) -> dict[str, tuple[str, ...]]:
+    """Return the commits of a range that are not in the history of one of them, `since`.
+
+    They remain in the order in which git lists them: `--topo-order` goes from a commit to its
+    parents like a depth-first search, which is not changed by branches that it goes down besides.
+    """
+    history: set[str] = set()
+    pending_commits = [since]
+    while pending_commits:
+        commit = pending_commits.pop()
+        if commit in parents and commit not in history:
+            history.add(commit)
+            pending_commits.extend(parents[commit])
+    return {
+        commit: commit_parents
+        for commit, commit_parents in parents.items()
+        if commit not in history
+    }
+
+
+def _read_parents(repo: Repository, since: str | None, tip: str) -> dict[str, tuple[str, ...]]:
+    """Ask git for the parents of each commit of `since..tip`, children before parents."""
     exclusions = [f"^{since}"] if since else []
     listing = run_git(repo.cwd, "rev-list", "--topo-order", "--parents", tip, *exclusions, "--")
 
@@ -237,8 +269,6 @@ def list_parents(repo: Repository, since: str | None, tip: str) -> Parents:
         # Each id comes again as a parent: interned, a long history takes half the memory.
         commit, *commit_parents = [sys.intern(sha) for sha in line.split(" ")]
         parents[commit] = tuple(commit_parents)
-    if are_full_ids:
-        cache.add_parents(since, tip, parents)
     return parents
 
 
@@ -295,11 +325,10 @@ def list_first_parents(repo: Repository, since: str | None, until: str) -> list[
     return listing.decode().split()
 
 
-def find_read_first_parents(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
-    """Return the commits of a range on the first-parent line, newest first, if all were read.
+def find_read_commits(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+    """Return the commits of a range if all of them were read; it takes no git process.
 
-    It takes no git process. Whoever has read the range (`iter_merged_changes`) can answer many
-    questions about it from the files of these commits.
+    Git need not search a range for what none of its commits has.
 
     Args:
         repo: the repository.
@@ -307,14 +336,38 @@ def find_read_first_parents(repo: Repository, since: str | None, until: str) -> 
         until: the full id of the last commit.
 
     Returns:
-        The commits with their files, as FILE_OPTIONS list them; None if one is not cached.
+        The commits with their files, as FILE_OPTIONS list them, children before parents; None if
+        one is not cached.
     """
     cache = _open_cache(repo)
-    parents = cache.find_parents(since, until)
-    if parents is None:
+    if cache.find_covering(since, until) is None:
         return None
+    return _find_all(cache, list_parents(repo, since, until))
+
+
+def list_read_first_parents(repo: Repository, tip: str) -> list[Commit]:
+    """Return the newest commits on the first-parent line of a commit, as far as they were read.
+
+    Args:
+        repo: the repository.
+        tip: the full id of the newest commit.
+
+    Returns:
+        The commits with their files, newest first; none if `tip` itself was not read.
+    """
+    cache = _open_cache(repo)
     commits: list[Commit] = []
-    for sha in walk_first_parents(parents, until):
+    commit = cache.find_commit(tip)
+    while commit is not None:
+        commits.append(commit)
+        commit = cache.find_commit(next(iter(commit.parents), ""))
+    return commits
+
+
+def _find_all(cache: HistoryCache, shas: Iterable[str]) -> list[Commit] | None:
+    """Return the commits with these full ids, in their order; None if one is not cached."""
+    commits: list[Commit] = []
+    for sha in shas:
         commit = cache.find_commit(sha)
         if commit is None:
             return None
@@ -322,7 +375,24 @@ def find_read_first_parents(repo: Repository, since: str | None, until: str) -> 
     return commits
 
 
+def find_read_first_parents(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+    """Return the commits of a range on the first-parent line, newest first, if all were read.
+
+    The parameters are those of `find_read_commits`.
+    """
+    cache = _open_cache(repo)
+    if cache.find_covering(since, until) is None:
+        return None
+    parents = list_parents(repo, since, until)
+    return _find_all(cache, walk_first_parents(parents, until))
+
+
 # -- commits by message and content
+
+
+def read_commit_once(repo: Repository, sha: str) -> Commit:
+    """Return a commit, without a git process if it was read with its range; ignore its files."""
+    return _open_cache(repo).find_commit(sha) or read_commit(repo, sha)
 
 
 def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
@@ -333,7 +403,7 @@ def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
     full_sha = find_commit(repo, sha)
     if full_sha is None:
         return None
-    commit = _open_cache(repo).find_commit(full_sha) or read_commit(repo, full_sha)
+    commit = read_commit_once(repo, full_sha)
     return commit.email, commit.authored_at
 
 
@@ -342,15 +412,24 @@ def find_addition(repo: Repository, rev: str, path: str) -> str | None:
 
     That it is in the history of `rev` is cached: callers ask for that next.
     """
-    file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
-    revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
-    log = read_log(repo, "--first-parent", *file_options, *revision)
-    newest_first = [commit.sha for commit, _ in log]
+    read_commits = find_read_first_parents(repo, None, rev)
+    if read_commits is not None:
+        newest_first = [commit.sha for commit in read_commits if _adds(commit, path)]
+    else:
+        file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
+        revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
+        log = read_log(repo, "--first-parent", *file_options, *revision)
+        newest_first = [commit.sha for commit, _ in log]
     if not newest_first:
         return None
     oldest = newest_first[-1]
     cache_ancestor(repo, oldest, rev)
     return oldest
+
+
+def _adds(commit: Commit, path: str) -> bool:
+    """Return whether a commit added a file, or renamed another one to its path."""
+    return any(file.path == path and file.status in ("A", "R") for file in commit.files)
 
 
 def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Iterator[FileVersion]:

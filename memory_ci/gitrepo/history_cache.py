@@ -33,6 +33,27 @@ class HistoryCache:
         """Return the parents of each commit of a range; None if the range is not cached."""
         return self._parents_by_range.get((since, tip))
 
+    def find_covering(self, since: str | None, tip: str) -> Parents | None:
+        """Return the parents of each commit of a cached range that includes another range.
+
+        Args:
+            since: the full id of the commit before the range; None for all of history.
+            tip: the full id of the last commit.
+
+        Returns:
+            The parents of the range itself, else of one that begins at an ancestor of `since`,
+            down the line of first parents; None if neither is cached.
+        """
+        parents = self.find_parents(since, tip)
+        if parents is not None or since is None:
+            return parents
+        for (longer_since, longer_tip), longer_parents in self._parents_by_range.items():
+            if longer_tip != tip or since not in longer_parents:
+                continue
+            if longer_since is None or _leads_to(longer_parents, since, longer_since):
+                return longer_parents
+        return None
+
     def add_parents(self, since: str | None, tip: str, parents: Parents) -> None:
         """Add a range; the oldest ranges are dropped if there are too many commits.
 
@@ -70,6 +91,13 @@ class HistoryCache:
         while self._char_count > MAX_CHARS:
             oldest_sha = next(iter(self._commits))
             self._char_count -= _estimate_size(self._commits.pop(oldest_sha))
+
+
+def _leads_to(parents: Parents, commit: str, ancestor: str) -> bool:
+    """Return whether first parents lead from a commit to an ancestor, which is no key."""
+    while commit in parents:
+        commit = next(iter(parents[commit]), "")
+    return commit == ancestor
 
 
 def _estimate_size(commit: Commit) -> int:

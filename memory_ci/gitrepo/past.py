@@ -11,6 +11,7 @@ from memory_ci.gitrepo.history import FETCH_HINT, HistoryRange, plan_range
 from memory_ci.gitrepo.process import run_git, stream_git
 from memory_ci.gitrepo.repo import (
     Repository,
+    cache_ancestor,
     find_commit,
     find_merge_base,
     is_shallow,
@@ -65,6 +66,7 @@ def plan_newest(repo: Repository, tip: str, age: str, today: date, limit: int) -
     for line in lines:
         seconds, sha = line.split()
         if int(seconds) <= oldest:
+            cache_ancestor(repo, sha, tip)
             return plan_range(repo, sha, tip)
     older = lines[limit].split()[1] if len(lines) > limit else None
     return plan_range(repo, older, tip)

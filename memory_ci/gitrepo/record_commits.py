@@ -7,17 +7,24 @@ them. Such a record commit changes memory files only, and has the trailers below
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 
 import msgspec
+from msgspec.structs import replace
 
-from memory_ci.gitrepo.history import group_commits, list_parents, walk_first_parents
+from memory_ci.gitrepo.history import (
+    find_read_commits,
+    group_commits,
+    list_parents,
+    list_read_first_parents,
+    walk_first_parents,
+)
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
 from memory_ci.gitrepo.process import run_git
 from memory_ci.gitrepo.repo import Repository, cache_ancestor, find_commit, is_ancestor
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
-from memory_ci.records.history import Commit
+from memory_ci.records.history import Commit, FileChange
 from memory_ci.records.names import FULL_ID
 
 # Keys of the trailers in the messages of record commits.
@@ -96,9 +103,11 @@ def search_cursors(
         rev: a revision.
         is_memory: returns whether a path leads to a memory file.
     """
+    if _has_no_trailer(repo, None, rev, SOURCE):
+        return CursorSearch(None, None)
     on_first_parents: Cursor | None = None
     lost: Cursor | None = None
-    for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, FIRST_PARENT):
+    for commit in _iter_on_first_parents(repo, rev, is_memory):
         on_first_parents = _read_cursor(repo, rev, commit)
         if on_first_parents is not None:
             break
@@ -108,8 +117,8 @@ def search_cursors(
 
     if on_first_parents is not None:
         is_at_tip = on_first_parents.commit == rev
-        if is_at_tip or _is_line(repo, on_first_parents.source, rev):
-            return CursorSearch(on_first_parents, lost)  # All commits after it were searched.
+        if is_at_tip or _has_no_source_off_line(repo, on_first_parents.source, rev):
+            return CursorSearch(on_first_parents, lost)
     exclusions = [f"^{on_first_parents.commit}"] if on_first_parents else []
     for commit in _iter_record_commits(repo, rev, SOURCE, is_memory, *exclusions):
         cursor = _read_cursor(repo, rev, commit)
@@ -139,7 +148,11 @@ def list_counted_commits(
     """
     exclusions = [f"^{since}"] if since else []
     counted: set[str] = set()
-    search = _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions, needs_all=True)
+    read_commits = find_read_commits(repo, since, rev)
+    if read_commits is not None:
+        search = _select_record_commits(read_commits, COUNTED, is_memory)
+    else:
+        search = _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions, needs_all=True)
     for commit in search:
         for _, value in find_trailers(commit.message, (COUNTED,)):
             counted.update(split_ids(value))
@@ -195,15 +208,37 @@ def _is_on_first_parents(repo: Repository, source: str, commit: Commit, rev: str
     return _is_first_parent_descendant(newer_parents, commit.sha, source)
 
 
-def _is_line(repo: Repository, source: str, rev: str) -> bool:
-    """Return whether all commits after a source are on the first-parent line of `rev`.
+def _has_no_source_off_line(repo: Repository, source: str, rev: str) -> bool:
+    """Return whether the commits after a source that were not searched yet name no source.
 
-    False if `rev` may be a name, of which nothing is cached.
+    These are the commits that are not on the first-parent line of `rev`. False if `rev` may be a
+    name, of which nothing is cached, or if there are such commits and they were not read before.
     """
     if rev not in repo.commits:
         return False
     newer_parents = list_parents(repo, source, rev)
-    return len(walk_first_parents(newer_parents, rev)) == len(newer_parents)
+    first_parents = set(walk_first_parents(newer_parents, rev))
+    if len(first_parents) == len(newer_parents):
+        return True
+    read_commits = find_read_commits(repo, source, rev)
+    if read_commits is None:
+        return False
+    return not any(
+        commit.sha not in first_parents and _mentions(commit, SOURCE) for commit in read_commits
+    )
+
+
+def _has_no_trailer(repo: Repository, since: str | None, rev: str, key: str) -> bool:
+    """Return whether the commits of a range were read before, and none mentions a trailer."""
+    read_commits = find_read_commits(repo, since, rev)
+    if read_commits is None:
+        return False
+    return not any(_mentions(commit, key) for commit in read_commits)
+
+
+def _mentions(commit: Commit, key: str) -> bool:
+    """Return whether the message of a commit has `key:` anywhere, in any case."""
+    return f"{key}:".lower() in commit.message.lower()
 
 
 def _list_sources(commit: Commit) -> list[str]:
@@ -310,6 +345,40 @@ def _iter_record_commits(
                 yield commit
         if not has_match:
             return
+
+
+def _iter_on_first_parents(
+    repo: Repository, rev: str, is_memory: Callable[[str], bool]
+) -> Iterator[Commit]:
+    """Yield the record commits on the first-parent line of `rev` with a source, newest first.
+
+    Git searches only behind the commits that were read before.
+    """
+    read_commits = list_read_first_parents(repo, rev)
+    yield from _select_record_commits(read_commits, SOURCE, is_memory)
+    unread = read_commits[-1].parents[:1] if read_commits else (rev,)
+    for older_rev in unread:
+        yield from _iter_record_commits(repo, older_rev, SOURCE, is_memory, FIRST_PARENT)
+
+
+def _select_record_commits(
+    read_commits: Iterable[Commit], key: str, is_memory: Callable[[str], bool]
+) -> Iterator[Commit]:
+    """Yield those of some commits that are record commits with `key:` in the message."""
+    for commit in read_commits:
+        if _mentions(commit, key) and _is_record_commit(_split_renames(commit), is_memory):
+            yield commit
+
+
+def _split_renames(commit: Commit) -> Commit:
+    """Return a commit with each renamed file as a deleted one and an added one."""
+    files: list[FileChange] = []
+    for file in commit.files:
+        if file.status == "R" and file.old_path is not None:
+            files += [FileChange("D", file.old_path), FileChange("A", file.path)]
+        else:
+            files.append(file)
+    return replace(commit, files=tuple(files))
 
 
 def _is_record_commit(commit: Commit, is_memory: Callable[[str], bool]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -89,13 +89,37 @@ def _cache_key(files: Iterable[TreeFile]) -> str:
     return cache_key({file.path: file.oid for file in files})
 
 
+def prepare_queries(workspace: Workspace, view: str | None) -> IndexReport:
+    """Update the index of the repository and the caches next to it, so that no query waits.
+
+    The caches are the tasks of the past (`past_tasks`) and the episodes of git's history. Without
+    this, the first query that needs them reads git's history.
+
+    Args:
+        workspace: the repository.
+        view: None for the work tree, or a revision.
+
+    Raises:
+        RepositoryError: unknown-revision.
+    """
+    from memory_ci.memory.past_tasks import gather_tasks
+
+    files = list_indexed_files(workspace, view)
+    index_report = _build_listed(workspace, view, files)
+    gather_tasks(workspace)
+    if any(file.path == RECORDED_FILE for file in files):
+        from memory_ci.memory.episodes import (
+            cache_derived_episodes,  # few repositories have such a file
+        )
+
+        cache_derived_episodes(workspace, files)
+    return index_report
+
+
 def build_index(
     workspace: Workspace, view: str | None, copy_path: Path | None = None
 ) -> IndexReport:
     """Update the index of the repository, or write a new index to a file.
-
-    With the index of the repository, the caches next to it are updated: the tasks of the past
-    (`past_tasks`) and the episodes of git's history.
 
     Args:
         workspace: the repository.
@@ -107,10 +131,14 @@ def build_index(
         UsageError: not-an-index.
         RepositoryError: unknown-revision, write-failed.
     """
-    files = list_indexed_files(workspace, view)
-    if copy_path is None:
-        _update_caches(workspace, files)
-    else:
+    return _build_listed(workspace, view, list_indexed_files(workspace, view), copy_path)
+
+
+def _build_listed(
+    workspace: Workspace, view: str | None, files: Sequence[TreeFile], copy_path: Path | None = None
+) -> IndexReport:
+    """Build an index as `build_index` does, of the memory files of the view."""
+    if copy_path is not None:
         _require_index_or_nothing(copy_path)
 
     # The index for other machines is built in memory, and then written.
@@ -133,24 +161,6 @@ def build_index(
             entries=report.entries,
             was_rebuilt=report.was_rebuilt,
         )
-
-
-def _update_caches(workspace: Workspace, files: Iterable[TreeFile]) -> None:
-    """Update the caches next to the index: past tasks, and episodes derived from git's history.
-
-    Args:
-        workspace: the repository.
-        files: the files that the index covers.
-    """
-    from memory_ci.memory.past_tasks import gather_tasks
-
-    gather_tasks(workspace)
-    if any(file.path == RECORDED_FILE for file in files):
-        from memory_ci.memory.episodes import (
-            cache_derived_episodes,  # few repositories have such a file
-        )
-
-        cache_derived_episodes(workspace, files)
 
 
 def _require_index_or_nothing(path: Path) -> None:

@@ -16,7 +16,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.files import lock_file
 from memory_ci.gitrepo.process import encode_path
 from memory_ci.gitrepo.repo import find_commit
-from memory_ci.memory.index import build_index
+from memory_ci.memory.index import prepare_queries
 from memory_ci.memory.workspace import Workspace, index_path, open_workspace
 from memory_ci.store.files import write_file
 from memory_ci.store.layout import EPISODES, memory_pathspecs
@@ -88,7 +88,7 @@ def warmed_path(workspace: Workspace) -> Path:
 
 def _update_index(workspace: Workspace, commit: str) -> None:
     """Update the index, and note in the file `warmed` the commit and the files that it covers."""
-    report = build_index(workspace, None)
+    report = prepare_queries(workspace, None)
     if report.path != str(index_path(workspace)):
         return  # the index was built in memory: another process has it, or it cannot be written
     pathspecs = (*memory_pathspecs(workspace.config.scopes), EPISODES, CONFIG_FILE)

@@ -13,7 +13,7 @@ from functools import cached_property
 from memory_ci.errors import RepositoryError
 from memory_ci.gitrepo.blobs import Tree
 from memory_ci.gitrepo.forges import find_branch
-from memory_ci.gitrepo.history import iter_merged_changes, plan_range
+from memory_ci.gitrepo.history import iter_merged_changes, plan_range, read_commit_once
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers, split_ids
@@ -242,8 +242,7 @@ def iter_changes(repo: Repository, start: datetime, end: str) -> Iterator[Merged
 
 def find_commit_time(repo: Repository, rev: str) -> datetime:
     """Return when the commit of a revision was committed."""
-    log = read_log(repo, "-1", "--end-of-options", rev, "--")
-    return next(commit.committed_at for commit, _ in log)
+    return read_commit_once(repo, rev).committed_at
 
 
 def _list_changed_paths(merged: MergedChange) -> set[str]:

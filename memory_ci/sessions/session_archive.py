@@ -25,6 +25,7 @@ from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import AGENT_PATTERNS, classify_trust, is_author
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
+from memory_ci.gitrepo.history import find_read_commits
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import Repository, find_commit, find_objects
 from memory_ci.gitrepo.sessionrefs import DIGEST, StoredSession, list_stored
@@ -346,13 +347,26 @@ def _scan_history(repo: Repository, base: str, earlier: HistoryScan) -> HistoryS
     if until == find_commit(repo, base):
         return earlier
     revisions = [base, f"^{until}"] if until else [base]
+    read_commits = find_read_commits(repo, until, base)
     committed: dict[str, CommittedTranscript] = {}
-    for transcript in _find_committed(repo, revisions):
-        committed[transcript.path] = transcript
+    if read_commits is None or _has_transcripts(read_commits):
+        for transcript in _find_committed(repo, revisions):
+            committed[transcript.path] = transcript
     for transcript in earlier.committed:
         committed.setdefault(transcript.path, transcript)
-    prompts = (*_find_prompts(repo, revisions), *earlier.prompts)
+    prompts = earlier.prompts
+    if read_commits is None or any(PROMPT.search(commit.message) for commit in read_commits):
+        prompts = (*_find_prompts(repo, revisions), *prompts)
     return HistoryScan(find_commit(repo, base) or "", tuple(committed.values()), prompts)
+
+
+def _has_transcripts(commits: Iterable[Commit]) -> bool:
+    """Return whether one of some commits changed a file at the path of a transcript."""
+    for commit in commits:
+        for file in commit.files:
+            if COMMITTED_TRANSCRIPT.fullmatch(file.path):
+                return True
+    return False
 
 
 def _find_committed(repo: Repository, revisions: Sequence[str]) -> Iterator[CommittedTranscript]:

@@ -1,4 +1,4 @@
-"""Entries in the form that `edits.format_entry` writes, read with one regular expression.
+"""Entries in the form that `edits.format_entry` writes, read line by line without a YAML parser.
 
 Almost all entries have this form. `document` reads all others, and defines what an entry is: of an
 entry that is read here it would return the same.
@@ -6,55 +6,43 @@ entry that is read here it would return the same.
 
 from __future__ import annotations
 
-import re
 from datetime import date
+from functools import lru_cache
 from typing import Any, get_args
 
 from memory_ci.records.entry import Adoption, Domain, Entry, EntryType, Phase, Priority, Status
 from memory_ci.regex import Regex
-from memory_ci.store.frontmatter import CONVERTERS, DATES, DEFAULTS, LISTS, TEXTS, UUID
+from memory_ci.store.frontmatter import DATES, DEFAULTS, LISTS, TEXTS, UUID
 from memory_ci.store.yamltext import FAST_PLAIN, MAX_LINE
 
 # A key of an entry that is not a word of prose, with its colon: `importance:`.
 ENTRY_KEY = Regex(
     r"(id|type|domain|importance|status|reinforcement_count|last_reinforced|created_at)\s*:"
 )
-QUOTED = "'[ -&(-~]+'"
-SCALAR = f"(?:{FAST_PLAIN}|{QUOTED})"
-CHOICES = {
-    "type": EntryType,
-    "domain": Domain,
-    "status": Status,
-    "phase": Phase,
-    "priority": Priority,
-    "adoption": Adoption,
+SCALAR = Regex(f"{FAST_PLAIN}|'[ -&(-~]+'")
+"""A value that needs one line: `pr:7`, or `'in quotes'` without a quote in it."""
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "type": get_args(EntryType),
+    "domain": get_args(Domain),
+    "status": get_args(Status),
+    "phase": get_args(Phase),
+    "priority": get_args(Priority),
+    "adoption": get_args(Adoption),
 }
-FORMS = {
-    "id": UUID.pattern,
-    "importance": r"0\.[0-9]+|1\.0",
-    "reinforcement_count": "[0-9]{1,18}",
-    **{key: "|".join(map(re.escape, get_args(choices))) for key, choices in CHOICES.items()},
-    **dict.fromkeys(DATES, "'[0-9]{4}-[0-9]{2}-[0-9]{2}'"),
-    **dict.fromkeys(TEXTS, SCALAR),
-}
-"""The form of the value of each key whose value is in one line."""
+"""The values of each key that has a fixed set of them."""
 
-KEYS = tuple(key for key in CONVERTERS if key in FORMS or key in LISTS)
+DAY = Regex("'[0-9]{4}-[0-9]{2}-[0-9]{2}'")
+SHARE = Regex(r"0\.[0-9]+|1\.0")
+COUNT = Regex("[0-9]{1,18}")
+MAX_DAYS = 10_000  # Number of different days that are remembered: those of 27 years.
 
+FIELD_END = Regex(r"\n(?!- )")
+"""The end of a field: a line break that is not followed by an item of its list."""
 
-def _write_pattern(key: str) -> str:
-    """Return the pattern of a field, with a group for its value."""
-    if key in LISTS:
-        return rf"(?:{key}:\n((?:- {SCALAR}\n)+))?"
-    pattern = rf"{key}: ({FORMS[key]})\n"
-    return pattern if key in {"id", "type"} else f"(?:{pattern})?"
-
-
-ENTRY_HEAD = Regex("".join(map(_write_pattern, KEYS)) + r"---\n## (\S(?:[^\n]*[^\s#])?)(?=\n|\Z)")
-"""A front matter from its id, the line that closes it, and the title."""
-
-SPECIAL_SIGNS = ("\n---", "\n# ", "```", "~~~", "\r", "\ufeff", "\n<<<<<<< ", "\n>>>>>>> ")
-"""Signs that may end a body, or change how the text after them is read."""
+SPECIAL_LINE = Regex(r"\n(?:---|# |<<<<<<< |>>>>>>> )")
+SPECIAL_SIGNS = ("```", "~~~", "\r", "\ufeff")
+"""Signs that may end a body, or change how the text after them is read, as a SPECIAL_LINE does."""
 
 LEADING_BLANK = Regex(r"\A(?:[ \t]*\n)+")
 
@@ -68,48 +56,84 @@ def parse_canonical(text: str) -> Entry | None:
     Args:
         text: an entry from its `id:` up to the next entry.
     """
-    match = ENTRY_HEAD.match(text)
-    if match is None or match.end() > MAX_LINE:
+    front_matter, _, below = text.partition("\n---\n## ")
+    if SPECIAL_LINE.search(below):
         return None
-    body = text[match.end() :]
     for sign in SPECIAL_SIGNS:
-        if sign in body:
+        if sign in below:
             return None
-    *raw_values, title = match.groups()
+    title, _, body = below.partition("\n")
+    is_canonical_title = title == title.strip() and not title.endswith("#")
+    if not is_canonical_title or len(front_matter) + len(title) > MAX_LINE:
+        return None
     title_text = title.strip(" \t#-")
     may_be_front_matter = not title_text or ENTRY_KEY.match(title_text)
-    if may_be_front_matter or "\ufeff" in title:
+    if may_be_front_matter:
         return None
 
-    values: dict[str, Any] = dict(DEFAULTS)
-    try:
-        for key, raw_value in zip(KEYS, raw_values, strict=True):
-            if raw_value is not None:
-                values[key] = _read_value(key, raw_value)
-    except ValueError:
-        return None  # A day that is in no calendar.
+    values = _read_front_matter(front_matter)
+    if values is None:
+        return None
+    return Entry(**values, title=title, body=strip_body(body))
+
+
+def _read_front_matter(text: str) -> dict[str, Any] | None:
+    """Return the values of a front matter by key, defaults included.
+
+    Returns:
+        None if the front matter is not in the canonical form, or lacks a required key.
+    """
+    written_values: dict[str, object] = {}
+    for field in FIELD_END.split(text):
+        value: object | None
+        if "\n" in field:
+            key, _, raw_value = field.partition(":\n- ")
+            value = _read_list(key, raw_value)
+        else:
+            key, _, raw_value = field.partition(": ")
+            value = _read_value(key, raw_value)
+        if value is None or key in written_values:
+            return None
+        written_values[key] = value
+    values = {**DEFAULTS, **written_values}
     if "created_at" in values:
         values.setdefault("last_reinforced", values["created_at"])
-    elif "last_reinforced" not in values:
+    has_required_keys = "id" in values and "type" in values and "last_reinforced" in values
+    return values if has_required_keys else None
+
+
+def _read_list(key: str, raw_value: str) -> tuple[str, ...] | None:
+    """Return the items of a list; None if one is not in the canonical form, or it is no list."""
+    items = raw_value.split("\n- ")
+    if key not in LISTS or not all(map(SCALAR.fullmatch, items)):
         return None
-    return Entry(**values, title=title, body=strip_body(body.removeprefix("\n")))
+    return tuple(map(_remove_quotes, items))
 
 
-def _read_value(key: str, raw_value: str) -> object:
-    """Return the value of a field.
-
-    Raises:
-        ValueError: it is a date that does not exist.
-    """
+def _read_value(key: str, raw_value: str) -> object | None:
+    """Return the value of a field of one line; None if it is not in the canonical form."""
+    if key in CHOICES:
+        return raw_value if raw_value in CHOICES[key] else None
     if key in DATES:
-        return date.fromisoformat(raw_value[1:-1])
-    if key in LISTS:
-        return tuple(_remove_quotes(line[2:]) for line in raw_value[:-1].split("\n"))
+        return _read_day(raw_value)
+    if key in TEXTS:
+        return _remove_quotes(raw_value) if SCALAR.fullmatch(raw_value) else None
+    if key == "id":
+        return raw_value if UUID.fullmatch(raw_value) else None
     if key == "importance":
-        return float(raw_value)
+        return float(raw_value) if SHARE.fullmatch(raw_value) else None
     if key == "reinforcement_count":
-        return int(raw_value)
-    return _remove_quotes(raw_value)
+        return int(raw_value) if COUNT.fullmatch(raw_value) else None
+    return None
+
+
+@lru_cache(MAX_DAYS)
+def _read_day(raw_value: str) -> date | None:
+    """Return the date of a value such as `'2026-11-20'`; None if it is none, or in no calendar."""
+    try:
+        return date.fromisoformat(raw_value[1:-1]) if DAY.fullmatch(raw_value) else None
+    except ValueError:
+        return None
 
 
 def _remove_quotes(scalar: str) -> str:

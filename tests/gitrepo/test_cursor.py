@@ -7,15 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from memory_ci.gitrepo.record_commits import (
-    Cursor,
-    CursorSearch,
-    find_cursor,
-    list_counted_commits,
-    search_cursors,
-)
-from memory_ci.gitrepo.repo import Repository, find_repository
-from tests.gitrepo.histories import write_long_history
+from memory_ci.gitrepo import record_commits
+from memory_ci.gitrepo.record_commits import Cursor, CursorSearch, is_markdown
+from memory_ci.gitrepo.repo import Repository, find_repository, resolve_commit
+from tests.gitrepo.histories import changes, write_long_history
 from tests.repos import RepoBuilder, make_repo
 
 
@@ -23,6 +18,34 @@ def record(builder: RepoBuilder, trailers: str, path: str = "MEMORY.md") -> str:
     """Make a commit like those of a record run: it names its step and changes memory."""
     message = f"memory: extract\n\nMemory-CI-Step: extract\n{trailers}\n"
     return builder.commit(message, {path: f"{builder.clock.now}\n"})
+
+
+IsMemory = Callable[[str], bool]
+
+
+def search_cursors(repo: Repository, rev: str, is_memory: IsMemory = is_markdown) -> CursorSearch:
+    """Search for cursors by a name, by a full id, and in commits that were read: all are equal."""
+    found = record_commits.search_cursors(repo, rev, is_memory)
+    sha = resolve_commit(repo, rev)
+    assert record_commits.search_cursors(repo, sha, is_memory) == found
+    changes(repo, None, sha)
+    assert record_commits.search_cursors(repo, sha, is_memory) == found
+    return found
+
+
+def find_cursor(repo: Repository, rev: str, is_memory: IsMemory = is_markdown) -> Cursor | None:
+    return search_cursors(repo, rev, is_memory).cursor
+
+
+def list_counted_commits(
+    repo: Repository, rev: str, since: str | None = None, is_memory: IsMemory = is_markdown
+) -> frozenset[str]:
+    """List counted commits by a name, and in commits that were read: both are equal."""
+    found = record_commits.list_counted_commits(repo, rev, since, is_memory)
+    sha = resolve_commit(repo, rev)
+    changes(repo, None, sha)
+    assert record_commits.list_counted_commits(repo, sha, since, is_memory) == found
+    return found
 
 
 def test_the_cursor_is_that_of_the_newest_run(builder: RepoBuilder, repo: Repository) -> None:
@@ -33,6 +56,20 @@ def test_the_cursor_is_that_of_the_newest_run(builder: RepoBuilder, repo: Reposi
     builder.commit("Work")
     assert find_cursor(repo, "HEAD") == Cursor(older, commit)
     assert find_cursor(repo, f"{commit}~1") == Cursor(first, older)
+
+
+def test_the_cursor_is_found_behind_the_commits_that_were_read(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    first = builder.sha()
+    commit = record(builder, f"Memory-CI-Source: {first}")
+    older = builder.commit("Older work")
+    tip = builder.commit("Work")
+    changes(repo, older, tip)
+    started = len(git_calls())
+    assert record_commits.find_cursor(repo, tip) == Cursor(first, commit)
+    log_calls = [call for call in git_calls()[started:] if "--grep" in call]
+    assert [f"--end-of-options {older} --" in call for call in log_calls] == [True]
 
 
 def test_a_mention_of_the_cursor_is_not_the_cursor(builder: RepoBuilder, repo: Repository) -> None:
@@ -213,16 +250,16 @@ def test_finding_the_cursor_of_a_long_history_takes_few_processes(
     builder.git("reset", "-q", "--hard")
     repo, source = find_repository(builder.path), builder.sha()
     started = len(git_calls())
-    assert find_cursor(repo, "main") is None
+    assert record_commits.find_cursor(repo, "main") is None
     assert len(git_calls()) - started == 2
     commit = merge_memory(builder, source)
     started = len(git_calls())
-    assert find_cursor(repo, "main") == Cursor(source, commit)
+    assert record_commits.find_cursor(repo, "main") == Cursor(source, commit)
     assert len(git_calls()) - started == 6
     covered = builder.sha()
     commit = record(builder, f"Memory-CI-Source: {covered}")
     started = len(git_calls())
-    assert find_cursor(repo, "main") == Cursor(covered, commit)
+    assert record_commits.find_cursor(repo, "main") == Cursor(covered, commit)
     assert len(git_calls()) - started == 3
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
 from memory_ci.gitrepo.history import (
     HistoryRange,
+    find_addition,
+    find_read_commits,
     has_version,
     iter_merged_changes,
     list_first_parents,
@@ -20,10 +23,11 @@ from memory_ci.gitrepo.repo import (
     find_repository,
     is_ancestor,
     list_outside_history,
+    resolve_commit,
 )
 from memory_ci.records.history import Commit
 from tests.gitrepo.histories import changes
-from tests.repos import RepoBuilder
+from tests.repos import RepoBuilder, make_repo
 
 
 def make_commit(sha: str, message: str = "") -> Commit:
@@ -90,6 +94,80 @@ def test_a_shallow_clone_shows_new_parents_once_it_is_deepened(
     by_sha = {change.tip.sha: change.tip for change in changes(clone, None, tip)}
     assert by_sha[cut].parents == (builder.sha("HEAD~2"),)
     assert [file.path for file in by_sha[cut].files] == ["2.py"]
+
+
+def write_tangled_history(builder: RepoBuilder, commits: int) -> None:
+    """Write commits `c1` to `c<commits>` with one to three parents each among the ten before."""
+    chooser = random.Random(1)  # noqa: S311 - no secret
+    lines: list[str] = []
+    for number in range(1, commits + 1):
+        lines += [f"commit refs/heads/c{number}", f"mark :{number}"]
+        lines += [f"committer A <a@b.c> {number} +0000", "data 1", "x"]
+        earlier = range(max(1, number - 10), number)
+        parents = chooser.sample(earlier, min(len(earlier), chooser.choice([1, 1, 2, 3])))
+        for position, parent in enumerate(parents):
+            lines.append(f"merge :{parent}" if position else f"from :{parent}")
+        lines += [f"M 644 inline f{number}", "data 1", "x", ""]
+    builder.git("fast-import", "--quiet", "--force", input="\n".join(lines).encode())
+
+
+def test_a_part_of_a_cached_range_is_as_git_lists_it(
+    tmp_path: Path, git_calls: Callable[[], list[str]]
+) -> None:
+    builder = make_repo(tmp_path / "tangled")
+    write_tangled_history(builder, 50)
+    repo = find_repository(builder.path)
+    tip = resolve_commit(repo, "c50")
+    shas = list(list_parents(repo, None, tip))
+    for sha in shas:
+        assert resolve_commit(repo, sha) == sha
+    started = len(git_calls())
+    parts = {sha: list(list_parents(repo, sha, tip).items()) for sha in shas}
+    assert len(git_calls()) == started
+    for sha in shas[::5]:
+        fresh = find_repository(builder.path)
+        assert parts[sha] == list(list_parents(fresh, sha, tip).items())
+
+
+def test_a_range_that_begins_on_another_branch_is_not_taken_from_a_cached_one(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    builder.branch("topic")
+    side = builder.commit("Side", {"side": "a"})
+    builder.checkout("main")
+    start = builder.commit("Start")
+    tip = builder.merge("topic", message="Merge topic")
+    assert list(list_parents(repo, resolve_commit(repo, start), tip)) == [tip, side]
+    after_side = list_parents(repo, resolve_commit(repo, side), resolve_commit(repo, tip))
+    assert list(after_side) == [tip, start]
+
+
+def test_the_commits_of_a_part_of_what_was_read_are_found(
+    builder: RepoBuilder, repo: Repository
+) -> None:
+    since = builder.commit("Since")
+    tip = builder.commit("Tip")
+    assert find_read_commits(repo, since, tip) is None
+    changes(repo, None, tip)
+    read = find_read_commits(repo, since, tip)
+    assert read is not None
+    assert [commit.sha for commit in read] == [tip]
+
+
+def test_the_commit_that_added_a_file_is_found_in_what_was_read(
+    builder: RepoBuilder, repo: Repository, git_calls: Callable[[], list[str]]
+) -> None:
+    builder.commit("Other", {"a.yml": "text of its own"})
+    builder.git("mv", "a.yml", "b.yml")
+    renamed = builder.commit("Rename")
+    builder.commit("Remove", {"b.yml": None})
+    tip = builder.commit("Again", {"b.yml": "new"})
+    assert find_addition(find_repository(builder.path), tip, "b.yml") == renamed
+    changes(repo, None, tip)
+    started = len(git_calls())
+    assert find_addition(repo, tip, "b.yml") == renamed
+    assert find_addition(repo, tip, "c.yml") is None
+    assert len(git_calls()) == started
 
 
 def test_versions_in_a_range_that_was_read_are_found_without_git(

@@ -13,7 +13,8 @@ from memory_ci.records.check import AbsentCheck, WithCheck
 from memory_ci.store.edits import format_entry
 from tests.command_line import Run
 from tests.make import make_entry
-from tests.project import Project, copy_project
+from tests.project import DECIDED, Project, copy_project
+from tests.sessions.repeated_sessions import DRAFT, keep_asking
 
 pytestmark = pytest.mark.in_project
 
@@ -128,11 +129,11 @@ def toy(toy_template: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         ("verify", 5),
         ("verify --base HEAD~2", 6),
-        ("record --dry-run", 19),
-        ("doctor", 31),
-        ("health", 15),
+        ("record --dry-run", 8),
+        ("doctor", 25),
+        ("health", 12),
         ("check", 3),
-        ("check --staged", 4),
+        ("check --staged", 3),
         ("retrieve card", 12),
         ("list", 4),
     ],
@@ -141,6 +142,34 @@ def test_a_command_runs_no_git_process_twice(
     toy: Project, run: Run, questions: Questions, command: str, most: int
 ) -> None:
     run(*command.split())
+    assert questions.twice(toy.path) == []
+    assert 0 < questions.count() <= most
+
+
+@pytest.mark.parametrize(
+    ("command", "has_session", "most"),
+    [
+        ("record --engine rules --dry-run", False, 8),
+        ("record --engine rules --dry-run", True, 10),
+        ("record --engine rules", False, 22),
+        ("record --engine rules", True, 24),
+    ],
+)
+def test_a_run_over_merges_reads_history_few_times(
+    toy: Project,
+    run: Run,
+    tmp_path: Path,
+    questions: Questions,
+    command: str,
+    has_session: bool,
+    most: int,
+) -> None:
+    for number in range(3):
+        toy.merge_work(DECIDED.format(name=f"mail{number}"), f"mail{number}", 130 + number)
+    if has_session:
+        keep_asking(toy, tmp_path, *DRAFT[:3])
+    questions.questions.clear()
+    assert run(*command.split()).exit_code == 0
     assert questions.twice(toy.path) == []
     assert 0 < questions.count() <= most
 
@@ -167,7 +196,7 @@ def monorepo(toy: Project, run: Run) -> Project:
     [
         ("retrieve cache", 3, 2),  # the one that changed, and the configuration
         ("verify --base HEAD~1", 4, DIRECTORIES + 15),  # each file of memory once
-        ("record --dry-run", 19, DIRECTORIES + 15),
+        ("record --dry-run", 8, DIRECTORIES + 15),
     ],
 )
 def test_many_directories_are_read_once_and_unchanged_ones_not_at_all(
@@ -218,8 +247,8 @@ def ruled(toy: Project) -> Project:
     ("command", "most"),
     [
         ("verify", 11),
-        ("check --backtest", 9),
-        ("check --backtest 00000007", 9),
+        ("check --backtest", 8),
+        ("check --backtest 00000007", 7),
         ("hook commit-msg .git/COMMIT_EDITMSG", 12),
     ],
 )

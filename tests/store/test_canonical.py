@@ -384,3 +384,17 @@ def test_a_line_that_is_refused_is_refused_in_any_form() -> None:
     text = format_entry(make_entry(1, source="x")).replace("source: x", f"source: {'x' * 100_001}")
     loaded = load_file("MEMORY.md", text.encode(), ScopePatterns())
     assert [finding.code for finding in loaded.findings] == ["malformed-front-matter"]
+
+
+def test_a_key_that_is_written_twice_is_left_to_the_yaml_parser() -> None:
+    text = format_entry(make_entry(1)).removeprefix("---\n")
+    assert parse_canonical(text) is not None
+    assert parse_canonical(text.replace("type: ", "source: pr:1\nsource: pr:2\ntype: ")) is None
+
+
+@pytest.mark.parametrize(
+    "field", ["cites:", "cites: a.py", "source:\n- pr:1", "source: ", "type:procedural", "- a"]
+)
+def test_a_field_of_another_form_is_left_to_the_yaml_parser(field: str) -> None:
+    text = format_entry(make_entry(1)).removeprefix("---\n")
+    assert parse_canonical(text.replace("type: ", f"{field}\ntype: ")) is None

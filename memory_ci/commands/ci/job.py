@@ -28,7 +28,7 @@ from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.repo import Repository, find_commit
 from memory_ci.gitrepo.trailers import find_trailers
 from memory_ci.memory.apply import parse_plan, preview_plan, trim_plan_quotes
-from memory_ci.memory.index import build_index
+from memory_ci.memory.index import prepare_queries
 from memory_ci.memory.workspace import (
     Workspace,
     build_memory_test,
@@ -288,9 +288,9 @@ def _trim_quotes(workspace: Workspace, plan: Plan | None) -> Plan | None:
 
 
 def _build_index(workspace: Workspace, ref: str) -> IndexUse:
-    """Build the index of the branch as it is now, ready for the cache of the job."""
+    """Build the index of the branch and its other caches as they are now, for the job's cache."""
     branch_workspace = workspace_at(workspace.repo, ref)
-    index = build_index(branch_workspace, ref)
+    index = prepare_queries(branch_workspace, ref)
     path = index_path(branch_workspace)
     size = path.stat().st_size if path.exists() else 0
     return IndexUse(index.key, size, index.was_rebuilt)

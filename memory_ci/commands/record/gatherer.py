@@ -20,7 +20,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import extract_own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
-from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.history import HistoryRange, find_addition
 from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.gitrepo.record_commits import Cursor
 from memory_ci.gitrepo.repo import find_commit
@@ -372,6 +372,7 @@ class RecordRun(NamedTuple):
         client: the client that asks the model; None without a model.
         phases: the stage of each project.
         today: the date of the run.
+        newest: the merged changes of the last year, if the run has planned to read them.
     """
 
     draft: Draft
@@ -383,6 +384,7 @@ class RecordRun(NamedTuple):
     client: ModelClient | None
     phases: Mapping[str, Phase | None]
     today: date
+    newest: HistoryRange | None = None
 
     @property
     def base(self) -> Snapshot:

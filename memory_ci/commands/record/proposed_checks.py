@@ -147,7 +147,7 @@ def _iter_history(run: RecordRun, rules: Sequence[RuleCheck]) -> Iterator[PastCh
         rules: the checks, which determine the data to read for each change.
     """
     repo = run.workspace.repo
-    history = plan_newest(repo, run.base.sha, MAX_AGE, run.today, MAX_CHANGES)
+    history = run.newest or plan_newest(repo, run.base.sha, MAX_AGE, run.today, MAX_CHANGES)
     for past in iter_past_changes(run.workspace, history, rules):
         if is_work(run.workspace, past.merged):
             yield past

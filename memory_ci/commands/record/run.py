@@ -22,6 +22,8 @@ from memory_ci.commands.record.inbox import fold_inbox
 from memory_ci.commands.record.learner import Learner, OnProgress
 from memory_ci.commands.record.new_reverts import amend_episodes, find_new_reverts
 from memory_ci.commands.record.proposed_checks import (
+    MAX_AGE,
+    MAX_CHANGES,
     judge_checks,
     plan_checks_of_entries,
     plan_new_rules,
@@ -32,12 +34,12 @@ from memory_ci.commands.record.run_options import RecordOptions
 from memory_ci.commands.record.run_results import RunResults
 from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
-from memory_ci.errors import EngineError
+from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.forge.selection import choose_forge
-from memory_ci.gitrepo.history import find_addition
+from memory_ci.gitrepo.history import HistoryRange, find_addition, iter_merged_changes
 from memory_ci.gitrepo.log import read_commit_time
 from memory_ci.gitrepo.network import connect
-from memory_ci.gitrepo.past import find_range_start
+from memory_ci.gitrepo.past import find_range_start, plan_newest
 from memory_ci.gitrepo.record_commits import (
     Cursor,
     list_counted_commits,
@@ -84,6 +86,9 @@ from memory_ci.records.plan import (
 from memory_ci.sessions.session_join import SessionFinder
 from memory_ci.store.files import write_file
 from memory_ci.store.ranges import RecordedRange
+
+MAX_COMMITS_READ_FIRST = 1_000
+"""Commits of the last year that are read at the start: so many take about 3 MB."""
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
@@ -162,6 +167,7 @@ def _open_run(
         model: the model to use instead of the model that `environ` names.
     """
     workspace = base.workspace
+    newest = _read_newest(base, today)
     search = search_cursors(workspace.repo, base.sha, build_memory_test(workspace))
     since = _choose_start(base, options, search.cursor, today)
     cache = workspace.repo.common_dir / "memory-ci"
@@ -179,7 +185,32 @@ def _open_run(
         client=model.make_client(draft.entries, cache / "replies"),
         phases=read_current_phases(workspace, base.sha),
         today=today,
+        newest=newest,
     )
+
+
+def _read_newest(base: Snapshot, today: date) -> HistoryRange | None:
+    """Read the commits of the last year, and return their range; None if the run needs none.
+
+    Checks are tried on these commits at the end of the run. If they are few, they are read now:
+    the repository keeps them, so that git need not search them for earlier runs and for transcripts
+    of sessions, and need not read the new ones again for the run to learn from.
+
+    Args:
+        base: the commit that the run reads.
+        today: the date of the run.
+    """
+    repo = base.workspace.repo
+    if base.workspace.config.extraction.repeated == "off":
+        return None
+    try:
+        history = plan_newest(repo, base.sha, MAX_AGE, today, MAX_CHANGES)
+        if sum(map(len, history.groups)) <= MAX_COMMITS_READ_FIRST:
+            for _ in iter_merged_changes(repo, history):
+                pass
+    except RepositoryError:
+        return None  # The error is raised where the checks are tried.
+    return history
 
 
 def _choose_start(

@@ -282,13 +282,13 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return started
 
 
-def test_while_nothing_changed_two_processes_ask_and_one_more_judges(
+def test_while_nothing_changed_one_process_lists_files_and_one_judges(
     shop: Project, processes: list[str]
 ) -> None:
     ask(shop)
     processes.clear()
     assert truth_of(ask(shop)) == 1.0
-    assert processes == ["rev-parse", "ls-files", "ls-files"]
+    assert processes == ["ls-files", "ls-files"]
 
 
 @pytest.mark.parametrize(
@@ -308,7 +308,7 @@ def test_where_nothing_is_cited_only_names_of_code_are_looked_for(
     ask(project)
     processes.clear()
     assert ask(project).hits
-    assert processes == ["rev-parse", "ls-files", *judging, "for-each-ref"]
+    assert processes == ["ls-files", *judging, "for-each-ref"]
 
 
 def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: list[str]) -> None:
@@ -321,7 +321,7 @@ def test_many_entries_cost_as_many_processes_as_one(shop: Project, processes: li
     ask(shop)
     processes.clear()
     assert ask(shop, limit=1000, max_chars=100_000).hits
-    assert len(processes) == 3
+    assert len(processes) == 2
     shop.commit("Edit", {"src/client.py": CLIENT.replace("is None", "is missing")})
     ask(shop)
     processes.clear()

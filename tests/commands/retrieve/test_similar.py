@@ -17,7 +17,7 @@ from memory_ci.commands.retrieve.similar import (
 )
 from memory_ci.commands.retrieve.text import render_context, render_task
 from memory_ci.errors import RepositoryError
-from memory_ci.memory.index import build_index
+from memory_ci.memory.index import prepare_queries
 from memory_ci.memory.past_tasks import tasks_path
 from memory_ci.memory.workspace import open_workspace
 from memory_ci.records.retrieval import Hints, Task
@@ -408,10 +408,10 @@ def test_a_session_is_served_hints_once(shop: Project) -> None:
     assert shop.retrieve(ASK, session="s1").hints == Hints()
 
 
-def test_tasks_built_with_the_index_are_those_that_are_searched(
+def test_tasks_gathered_with_the_index_are_those_that_are_searched(
     shop: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    build_index(shop.workspace, None)
+    prepare_queries(shop.workspace, None)
     started = git_log(monkeypatch)
     assert shop.retrieve(ASK).hints.changes
     assert [args for args in started if "rev-list" in args or "log" in args] == []
