@@ -61,13 +61,15 @@ SHORTEST_ANCHORED = 34
 """Characters without a blank in each match of ANCHORED, at least; few texts have such a word."""
 
 
+VENDOR_NAMES = frozenset(VENDORS.split())
+
+
 def _is_within_words(keyword: str) -> bool:
     """Return whether a keyword may be a part of a word, so that it is searched in the whole text.
 
     These are keywords that end with a letter, apart from the names of vendors.
     """
-    is_vendor = keyword in VENDORS.split()
-    return (keyword[-1].isalpha() and not is_vendor) or keyword == "://"
+    return (keyword[-1].isalpha() and keyword not in VENDOR_NAMES) or keyword == "://"
 
 
 class _Keyword(msgspec.Struct, frozen=True, order=True):
@@ -86,16 +88,20 @@ ALL_KEYWORDS: list[_Keyword] = []
 for _index, _pattern in enumerate(PATTERNS):
     ALL_KEYWORDS += [_Keyword(_index, _text) for _text in _pattern.keywords]
 
-UNBOUNDED_KEYWORDS = [keyword for keyword in ALL_KEYWORDS if _is_within_words(keyword.text)]
+WORDS_BY_KEYWORD = {keyword.text: re.findall("[a-z]+", keyword.text) for keyword in ALL_KEYWORDS}
+
+UNBOUNDED_KEYWORDS: list[_Keyword] = []
 """Keywords that may be a part of a word (`AKIA`): the whole text is searched for them."""
 
 KEYWORDS_BY_LAST_WORD: dict[str, list[_Keyword]] = {}
 """The other keywords by their last word: `ghp_` is searched only in a text with the word `ghp`."""
+
 for _keyword in ALL_KEYWORDS:
-    if not _is_within_words(_keyword.text):
-        last_word = re.findall("[a-z]+", _keyword.text)[-1]
+    if _is_within_words(_keyword.text):
+        UNBOUNDED_KEYWORDS.append(_keyword)
+    else:
+        last_word = WORDS_BY_KEYWORD[_keyword.text][-1]
         KEYWORDS_BY_LAST_WORD.setdefault(last_word, []).append(_keyword)
-WORDS_BY_KEYWORD = {keyword.text: re.findall("[a-z]+", keyword.text) for keyword in ALL_KEYWORDS}
 LAST_WORDS = frozenset(KEYWORDS_BY_LAST_WORD)
 LAST_WORDS_IN_BYTES = frozenset(word.encode() for word in LAST_WORDS)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
+from memory_ci.digests import blake2b
 from memory_ci.errors import RepositoryError, UsageError
 from memory_ci.gitrepo.blobs import TreeFile
 from memory_ci.memory.workspace import (
@@ -247,9 +248,7 @@ def _sync_index(
     file_by_path = {readable_path(file): file for file in tree_files}
     oid_by_path = {path: file.oid for path, file in file_by_path.items()}
     for path, data in global_files.items():
-        import hashlib  # Not at the top: 4 ms that a project without global memory is spared.
-
-        oid_by_path[path] = hashlib.sha256(data).hexdigest()
+        oid_by_path[path] = blake2b(data, digest_size=32).hexdigest()
     load_changed = partial(_load_changed_files, workspace, file_by_path, global_files)
     return sync(index, oid_by_path, load_changed)
 

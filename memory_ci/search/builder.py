@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -236,7 +235,7 @@ def update_rows(
     """
     changes = compare_rows(old_rows, wanted_rows)
     if changes.unwanted_numbers:
-        row_numbers = json.dumps(changes.unwanted_numbers)
+        row_numbers = rows.as_json_list(changes.unwanted_numbers)
         connection.execute(FORGET_TEXT, (row_numbers,))
         connection.execute(FORGET_ENTRIES, (row_numbers,))
     connection.executemany(MOVE_ENTRY, [(row.line, row.row_number) for row in changes.moved_rows])

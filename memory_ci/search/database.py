@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
+from memory_ci.digests import blake2b
 from memory_ci.files import is_regular_or_absent, read_regular
 from memory_ci.search.rows import (
     ENTRY_COLUMNS,
@@ -41,6 +42,7 @@ LIST_SCHEMA = (
 )
 COUNT_TABLES = "SELECT count(*) FROM sqlite_master"
 CHECK_WORDS = "INSERT INTO entries_fts (entries_fts, rank) VALUES ('integrity-check', 1)"
+KEY_BYTES = 16  # Of the digest in a cache key.
 MAX_SEAL = 1_000  # Bytes: a seal is one line of numbers.
 
 
@@ -415,9 +417,9 @@ def cache_key(files: Mapping[str, str]) -> str:
     Args:
         files: git object id by path, as for `builder.sync`.
     """
-    import hashlib  # Not at the top: the import takes 4 ms, and a query needs no key.
-
-    hasher = hashlib.sha256(TOKENIZER.encode())
+    fields = [TOKENIZER]
     for path, oid in sorted(files.items()):
-        hasher.update(f"\0{path}\0{oid}".encode("utf-8", "surrogateescape"))
-    return f"memory-ci-index-v{SCHEMA_VERSION}-{hasher.hexdigest()[:32]}"
+        fields += [path, oid]
+    data = "\0".join(fields).encode("utf-8", "surrogateescape")
+    digest = blake2b(data, digest_size=KEY_BYTES).hexdigest()
+    return f"memory-ci-index-v{SCHEMA_VERSION}-{digest}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from memory_ci.records.entry import Domain, EntryType, Located, Phase, ScopeName
 from memory_ci.records.report import Finding
 from memory_ci.records.retrieval import Match, Norm
 from memory_ci.search.database import Index
-from memory_ci.search.rows import ENTRY_COLUMNS, Row, read_entry_row
+from memory_ci.search.rows import ENTRY_COLUMNS, Row, as_json_list, read_entry_row
 
 if TYPE_CHECKING:
     from memory_ci.records.episode import Feedback
@@ -164,7 +163,7 @@ def search(
     (total,) = index.read(COUNT_TEXTS, (), _read_count)
     if total < MIN_TOTAL:
         sql = SEARCH_SMALL
-        values["terms"] = json.dumps(weigh_terms(index, terms, total))
+        values["terms"] = as_json_list(weigh_terms(index, terms, total))
     else:
         sql = SEARCH
         values["match"] = " OR ".join(quote_term(term) for term in terms)
@@ -272,7 +271,7 @@ def _is_in(column: str, values: Iterable[str] | None) -> Iterator[tuple[str, dic
     if values is not None:
         parameter = column.removeprefix("e.")
         condition = f"{column} IN (SELECT value FROM json_each(:{parameter}))"  # noqa: S608
-        yield condition, {parameter: json.dumps(list(values))}
+        yield condition, {parameter: as_json_list(values)}
 
 
 def list_prose(index: Index, scope: ScopeName) -> list[Norm]:
@@ -312,7 +311,7 @@ def list_feedback(index: Index, ids: Iterable[str]) -> list[tuple[Feedback, int]
         entries that this job ignored, among which the feedback is shared. It is 1 for other
         feedback.
     """
-    values = {"ids": json.dumps(sorted(set(ids)))}
+    values = {"ids": as_json_list(sorted(set(ids)))}
     rows = index.read(FEEDBACK, values, _read_feedback)
     if not rows:
         return []
@@ -336,7 +335,7 @@ def list_session_places(index: Index) -> list[tuple[str, str, int]]:
 
 def list_existing_ids(index: Index, ids: Iterable[str]) -> frozenset[str]:
     """Return the ids among `ids` that an entry has, whatever its scope and status."""
-    values = {"ids": json.dumps(sorted(set(ids)))}
+    values = {"ids": as_json_list(sorted(set(ids)))}
     return frozenset(index.read(LIST_IDS, values, lambda row: str(row[0])))
 
 
@@ -379,7 +378,9 @@ def _list_directories(paths: Sequence[str]) -> set[str]:
     """Return each of `paths` and every directory above it, the root ("") included."""
     directories = {""}
     for path in paths:
-        directory = path.removeprefix("./").strip("/")
+        # Nothing else than UTF-8 can be bound to a statement.
+        legal_path = path.encode("utf-8", "replace").decode()
+        directory = legal_path.removeprefix("./").strip("/")
         while directory and directory not in directories:
             directories.add(directory)
             directory = directory.rpartition("/")[0]

@@ -6,6 +6,7 @@ entry that is read here it would return the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from typing import Any, get_args
@@ -21,16 +22,6 @@ ENTRY_KEY = Regex(
 )
 SCALAR = Regex(f"{FAST_PLAIN}|'[ -&(-~]+'")
 """A value that needs one line: `pr:7`, or `'in quotes'` without a quote in it."""
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "type": get_args(EntryType),
-    "domain": get_args(Domain),
-    "status": get_args(Status),
-    "phase": get_args(Phase),
-    "priority": get_args(Priority),
-    "adoption": get_args(Adoption),
-}
-"""The values of each key that has a fixed set of them."""
 
 DAY = Regex("'[0-9]{4}-[0-9]{2}-[0-9]{2}'")
 SHARE = Regex(r"0\.[0-9]+|1\.0")
@@ -84,14 +75,15 @@ def _read_front_matter(text: str) -> dict[str, Any] | None:
         None if the front matter is not in the canonical form, or lacks a required key.
     """
     written_values: dict[str, object] = {}
+    read_value: Callable[[str], object | None] | None
     for field in FIELD_END.split(text):
-        value: object | None
         if "\n" in field:
             key, _, raw_value = field.partition(":\n- ")
-            value = _read_list(key, raw_value)
+            read_value = _read_list if key in LISTS else None
         else:
             key, _, raw_value = field.partition(": ")
-            value = _read_value(key, raw_value)
+            read_value = READERS.get(key)
+        value = read_value(raw_value) if read_value else None
         if value is None or key in written_values:
             return None
         written_values[key] = value
@@ -102,29 +94,26 @@ def _read_front_matter(text: str) -> dict[str, Any] | None:
     return values if has_required_keys else None
 
 
-def _read_list(key: str, raw_value: str) -> tuple[str, ...] | None:
-    """Return the items of a list; None if one is not in the canonical form, or it is no list."""
+def _read_list(raw_value: str) -> tuple[str, ...] | None:
+    """Return the items of a list; None if one is not in the canonical form."""
     items = raw_value.split("\n- ")
-    if key not in LISTS or not all(map(SCALAR.fullmatch, items)):
-        return None
-    return tuple(map(_remove_quotes, items))
+    return tuple(map(_remove_quotes, items)) if all(map(SCALAR.fullmatch, items)) else None
 
 
-def _read_value(key: str, raw_value: str) -> object | None:
-    """Return the value of a field of one line; None if it is not in the canonical form."""
-    if key in CHOICES:
-        return raw_value if raw_value in CHOICES[key] else None
-    if key in DATES:
-        return _read_day(raw_value)
-    if key in TEXTS:
-        return _remove_quotes(raw_value) if SCALAR.fullmatch(raw_value) else None
-    if key == "id":
-        return raw_value if UUID.fullmatch(raw_value) else None
-    if key == "importance":
-        return float(raw_value) if SHARE.fullmatch(raw_value) else None
-    if key == "reinforcement_count":
-        return int(raw_value) if COUNT.fullmatch(raw_value) else None
-    return None
+def _read_text(raw_value: str) -> str | None:
+    return _remove_quotes(raw_value) if SCALAR.fullmatch(raw_value) else None
+
+
+def _read_uuid(raw_value: str) -> str | None:
+    return raw_value if UUID.fullmatch(raw_value) else None
+
+
+def _read_share(raw_value: str) -> float | None:
+    return float(raw_value) if SHARE.fullmatch(raw_value) else None
+
+
+def _read_count(raw_value: str) -> int | None:
+    return int(raw_value) if COUNT.fullmatch(raw_value) else None
 
 
 @lru_cache(MAX_DAYS)
@@ -138,6 +127,27 @@ def _read_day(raw_value: str) -> date | None:
 
 def _remove_quotes(scalar: str) -> str:
     return scalar[1:-1] if scalar[0] == "'" else scalar
+
+
+def _make_choice_reader(choices: Sequence[str]) -> Callable[[str], str | None]:
+    """Return a function that returns a value if it is one of the choices, else None."""
+    return {choice: choice for choice in choices}.get
+
+
+READERS: Mapping[str, Callable[[str], object | None]] = {
+    "id": _read_uuid,
+    "type": _make_choice_reader(get_args(EntryType)),
+    "domain": _make_choice_reader(get_args(Domain)),
+    "importance": _read_share,
+    "reinforcement_count": _read_count,
+    "status": _make_choice_reader(get_args(Status)),
+    "phase": _make_choice_reader(get_args(Phase)),
+    "priority": _make_choice_reader(get_args(Priority)),
+    "adoption": _make_choice_reader(get_args(Adoption)),
+    **dict.fromkeys(DATES, _read_day),
+    **dict.fromkeys(TEXTS, _read_text),
+}
+"""The function that reads a value in one line, by key; it returns None if it is not canonical."""
 
 
 def strip_body(text: str) -> str:

@@ -199,7 +199,7 @@ def _split_pieces(
         else:
             text = FIRST_LINES + entry_text
             pieces.append(_Piece(line, text, separator_count=2, entry_hash=entry_hash))
-        line += (ENTRY_START + entry_text).count(b"\n")
+        line += ENTRY_START.count(b"\n") + entry_text.count(b"\n")
     return pieces, known_entries
 
 
