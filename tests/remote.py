@@ -338,7 +338,10 @@ class SavedRequest(NamedTuple):
 
 
 def open_request(
-    template: Project, folder: Path, prepare: Callable[[Project], None] | None = None
+    template: Project,
+    folder: Path,
+    prepare: Callable[[Project], None] | None = None,
+    double: Callable[[Remote, Path], GitHubDouble] = GitHubDouble,
 ) -> SavedRequest:
     """Open a memory pull request for a copy of a project, and return the state after that.
 
@@ -346,12 +349,13 @@ def open_request(
         template: the project.
         folder: the directory for the copy and its remote.
         prepare: makes further commits on `main`, which are pushed before the run.
+        double: makes the double of the forge.
     """
     project = copy_project(template, folder / "shop")
     if prepare is not None:
         prepare(project)
     remote = make_remote(project, folder / "shop.git")
-    forge = GitHubDouble(remote, folder / "forge")
+    forge = double(remote, folder / "forge")
     with serve(forge) as server:
         published = Publisher(project, forge.environ(server.url))("pr")
     return SavedRequest(project, remote, forge.pulls, published)

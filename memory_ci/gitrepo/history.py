@@ -187,10 +187,12 @@ def _iter_commits(repo: Repository, shas: Sequence[str]) -> Generator[Commit, No
 def _open_cache(repo: Repository) -> HistoryCache:
     """Return the cache of history, a new one if a shallow clone was cut off elsewhere before."""
     cut = list_cut(repo)
-    if cut not in repo.history_caches:
+    cache = repo.history_caches.get(cut)
+    if cache is None:
+        cache = HistoryCache()
         repo.history_caches.clear()
-        repo.history_caches[cut] = HistoryCache()
-    return repo.history_caches[cut]
+        repo.history_caches[cut] = cache
+    return cache
 
 
 def _resolve_range_start(repo: Repository, since: str, tip: str) -> str:

@@ -533,7 +533,7 @@ def _is_known_ancestor(repo: Repository, old: str, new: str) -> bool:
     """
     if (old, new) in repo.ancestor_pairs or (old == new and old in repo.commits):
         return True
-    return any(cache.is_in_range(old, new) for cache in repo.history_caches.values())
+    return any(cache.is_in_range(old, new) for cache in tuple(repo.history_caches.values()))
 
 
 def cache_ancestor(repo: Repository, old: str, new: str) -> None:

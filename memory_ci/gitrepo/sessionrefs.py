@@ -118,7 +118,7 @@ def store(
     """
     ref = session_ref(agent, session_id)
     when = max(when, EPOCH)
-    stored = _find_session(repo, ref)
+    stored = find_stored(repo, ref)
     if stored is not None and stored.ended_at > when:
         return StoredRef(ref, stored.oid, is_new=False)
     oid = _commit(repo, files, f"{agent}:{session_id}", when)
@@ -132,6 +132,11 @@ def store(
 def list_stored(repo: Repository) -> tuple[StoredSession, ...]:
     """Return all sessions of this repository, in order of their refs."""
     return _list_refs(repo, SESSIONS)
+
+
+def find_stored(repo: Repository, ref: str) -> StoredSession | None:
+    """Return the session of this repository with this ref; None if it is not stored."""
+    return next(iter(_list_refs(repo, ref)), None)
 
 
 def list_unpushed(repo: Repository, remote: str) -> tuple[StoredSession, ...]:
@@ -194,10 +199,6 @@ def rewrite(repo: Repository, stored: StoredSession, files: Mapping[str, bytes])
     _move_ref(repo, stored.ref, oid, stored.oid)
     notes = _list_push_notes(repo, {stored.ref})
     _update_refs(repo, [f"delete {note.ref} {note.oid}" for note in notes])
-
-
-def _find_session(repo: Repository, ref: str) -> StoredSession | None:
-    return next(iter(_list_refs(repo, ref)), None)
 
 
 def _list_push_notes(repo: Repository, refs: Collection[str]) -> list[StoredSession]:
@@ -294,7 +295,7 @@ def _move_ref(repo: Repository, ref: str, oid: str, expected: str) -> None:
             args = (*NO_HOOKS, "update-ref", ref, oid, expected)
             run_git(repo.cwd, *args, shared_files=())
     except RepositoryError as error:
-        stored = _find_session(repo, ref)
+        stored = find_stored(repo, ref)
         if stored is not None and stored.oid == oid:
             return  # Another capture of the same session was faster.
         message = f"{ref} is no longer where it was: another capture moved it meanwhile"

@@ -24,6 +24,7 @@ from memory_ci.gitrepo.sessionrefs import (
     StoredSession,
     delete,
     delete_remote,
+    find_stored,
     list_remote,
     list_stored,
     read_stored,
@@ -299,8 +300,11 @@ def _find_failing_commands(command_line: str, failing_commands: Collection[str])
 
 def _find_notes(workspace: Workspace, key: str, ref: str) -> bytes:
     """Return the notes in the ref of a session, and its notes that no commit has yet."""
-    stored = [session for session in list_stored(workspace.repo) if session.ref == ref]
-    stored_notes = b"".join(data for _, data in read_stored(workspace.repo, stored, name=NOTES))
+    stored_notes = b""
+    stored = find_stored(workspace.repo, ref)
+    if stored is not None:
+        for _, data in read_stored(workspace.repo, [stored], name=NOTES):
+            stored_notes += data
     notes = [stored_notes] if stored_notes else []
     for note in read_notes(workspace, key):
         if note and note not in stored_notes:

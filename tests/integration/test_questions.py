@@ -196,7 +196,7 @@ def monorepo(toy: Project, run: Run) -> Project:
     ("command", "processes", "blobs"),
     [
         ("retrieve cache", 3, 2),  # the one that changed, and the configuration
-        ("verify --base HEAD~1", 4, DIRECTORIES + 15),  # each file of memory once
+        ("verify --base HEAD~1", 5, DIRECTORIES + 15),  # each file of memory once
         ("record --dry-run", 8, DIRECTORIES + 15),
     ],
 )

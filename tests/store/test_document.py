@@ -240,7 +240,7 @@ def test_the_sentence_used_instead_of_a_missing_heading_is_not_cut() -> None:
     assert entry.title == sentence.strip()
 
 
-TEXTS = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\r"), max_size=40)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"), max_size=40)
 LINES = st.sampled_from(
     [
         "---",

@@ -19,7 +19,7 @@ from tests.make import format_all_keys, make_entry, make_id
 
 DAYS = st.dates(date(1990, 1, 1), date(2100, 1, 1))
 WORDS = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters="\r"), min_size=1, max_size=30
+    st.characters(exclude_categories=["Cs"], exclude_characters="\r"), min_size=1, max_size=30
 ).filter(str.strip)
 LINE = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp")), min_size=1, max_size=30)
 NASTY = st.sampled_from(

@@ -36,8 +36,12 @@ from memory_ci.commands.record.upkeep import Upkeep, find_same, plan_upkeep
 from memory_ci.config import CONFIG_FILE
 from memory_ci.errors import EngineError, RepositoryError
 from memory_ci.forge.selection import choose_forge
-from memory_ci.gitrepo.history import HistoryRange, find_addition, iter_merged_changes
-from memory_ci.gitrepo.log import read_commit_time
+from memory_ci.gitrepo.history import (
+    HistoryRange,
+    find_addition,
+    iter_merged_changes,
+    read_commit_once,
+)
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.past import find_range_start, plan_newest
 from memory_ci.gitrepo.record_commits import (
@@ -337,7 +341,7 @@ def _find_start_time(run: RecordRun) -> datetime:
     if not start:
         return datetime.min.replace(tzinfo=UTC)
     midnight = datetime.combine(run.today, time.min, UTC)
-    return min(read_commit_time(repo, start), midnight)
+    return min(read_commit_once(repo, start).committed_at.astimezone(UTC), midnight)
 
 
 def _find_same_entries(

@@ -298,8 +298,10 @@ def plan_upkeep_alone(
     ref, base = find_branch_tip(workspace, branch)
     workspace = workspace_at(workspace.repo, base)
     draft = Draft(workspace.at(base))
-    cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))
-    since = cursor.source if cursor else None
+    since = None
+    if "retire" in steps:  # Only this step asks where the last run ended.
+        cursor = find_cursor(workspace.repo, base, build_memory_test(workspace))
+        since = cursor.source if cursor else None
     # Entries are retired if people stopped asking for them in sessions.
     needs_sessions = "retire" in steps and workspace.config.extraction.repeated != "off"
     archive = read_archive(workspace, base) if needs_sessions else None

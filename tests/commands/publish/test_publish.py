@@ -40,21 +40,11 @@ def test_recorded_commits_are_on_the_remote_and_the_local_branch_follows(
     assert remote.git("log", "-1", "--format=%s", "main") == "memory: extract 2 learnings from #128"
     assert project.status() == ""
     assert "retried a POST" in (project.path / "MEMORY.md").read_text()
-
-
-def test_nothing_private_is_left_behind_and_the_plan_names_the_branch(
-    project: Project, publish: Publisher
-) -> None:
-    published = publish("push")
     assert published.plan is not None
-    assert published.plan.ref == "refs/heads/main"
-    assert project.git("for-each-ref", "refs/memory-ci") == ""
-
-
-def test_publishing_again_changes_nothing(remote: Remote, publish: Publisher) -> None:
-    tip = publish("push").tip
+    assert published.plan.ref == "refs/heads/main", "the plan names the branch"
+    assert project.git("for-each-ref", "refs/memory-ci") == "", "nothing private is left behind"
     assert publish("push").subjects == ()
-    assert remote.sha("main") == tip
+    assert remote.sha("main") == published.tip, "publishing again changes nothing"
 
 
 def test_mode_none_stays_here(project: Project, remote: Remote, publish: Publisher) -> None:

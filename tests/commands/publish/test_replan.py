@@ -19,19 +19,28 @@ from memory_ci.records.plan import Plan, Published
 from memory_ci.store.edits import format_entry
 from tests.commands.publish.requests_at_work import edit_branch, take_out
 from tests.make import make_entry, make_id
-from tests.project import MARKED, NOW, Project
+from tests.project import MARKED, NOW, Project, copy_project
 from tests.remote import UPDATE, Publisher, Remote, Waits, make_remote
 
 KNOWN = make_entry(7, title="Known before")
 REFUND = MARKED.replace("charge", "refund")
 
 
-@pytest.fixture
-def project(project: Project) -> Project:
-    """Return a project with an entry that a later change used, so that a run would reinforce it."""
+@pytest.fixture(scope="module")
+def project_template(
+    project_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
+    """Return the project that each test gets a copy of: a run would reinforce its entry, which a change used."""
+    project = copy_project(project_template, tmp_path_factory.mktemp("used") / "shop")
     project.commit("Keep", {"MEMORY.md": format_entry(KNOWN)})
     project.commit(f"Use it\n\nMemory-Used: {make_id(7)}\n", {"a.txt": "a"})
     return project
+
+
+@pytest.fixture(scope="module")
+def plan(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Return the plan of a run on the project."""
+    return copy_project(project_template, tmp_path_factory.mktemp("planned") / "shop").plan()
 
 
 def move(project: Project, plan: Plan) -> Plan:
@@ -50,8 +59,8 @@ def refuse(project: Project, plan: Plan) -> str:
 
 def test_a_plan_is_applied_to_a_newer_tip_and_later_work_is_left_for_the_next_run(
     project: Project,
+    plan: Plan,
 ) -> None:
-    plan = project.plan()
     project.merge_work(REFUND, "refund", 129, "src/refund.py")
     project.put_fragment(make_entry(8, title="Said meanwhile"))
     tip = project.sha()
@@ -67,8 +76,7 @@ def test_a_plan_is_applied_to_a_newer_tip_and_later_work_is_left_for_the_next_ru
     assert {entry.id: entry.reinforcement_count for entry in project.entries()}[make_id(7)] == 1
 
 
-def test_a_plan_for_the_tip_is_left_as_it_is(project: Project) -> None:
-    plan = project.plan()
+def test_a_plan_for_the_tip_is_left_as_it_is(project: Project, plan: Plan) -> None:
     assert move(project, plan) == plan
 
 
@@ -84,15 +92,13 @@ def test_a_plan_for_the_tip_is_left_as_it_is(project: Project) -> None:
     ],
 )
 def test_a_plan_for_entries_that_changed_since_is_refused(
-    project: Project, files: dict[str, str | None], words: str
+    project: Project, plan: Plan, files: dict[str, str | None], words: str
 ) -> None:
-    plan = project.plan()
     project.commit("Meanwhile", files)
     assert words in refuse(project, plan)
 
 
-def test_counts_are_added_to_an_entry_that_was_reworded_since(project: Project) -> None:
-    plan = project.plan()
+def test_counts_are_added_to_an_entry_that_was_reworded_since(project: Project, plan: Plan) -> None:
     project.commit(
         "Say it better", {"MEMORY.md": format_entry(KNOWN).replace("Known before", "Known better")}
     )
@@ -112,8 +118,9 @@ def test_a_note_of_the_inbox_that_was_changed_is_not_folded_as_it_was(project: P
     assert "was changed" in refuse(project, plan)
 
 
-def test_a_plan_whose_range_another_run_covered_has_nothing_to_do(project: Project) -> None:
-    plan = project.plan()
+def test_a_plan_whose_range_another_run_covered_has_nothing_to_do(
+    project: Project, plan: Plan
+) -> None:
     project.record()
     moved = move(project, plan)
     assert is_covered(moved)
@@ -135,18 +142,18 @@ def test_a_plan_of_upkeep_alone_is_refused_where_a_run_landed(project: Project) 
 
 
 @pytest.mark.parametrize("base", ["a" * 40, "--all", "HEAD", ""])
-def test_a_plan_for_commits_outside_of_history_is_refused(project: Project, base: str) -> None:
-    assert "does not hold" in refuse(project, msgspec.structs.replace(project.plan(), base=base))
+def test_a_plan_for_commits_outside_of_history_is_refused(
+    project: Project, plan: Plan, base: str
+) -> None:
+    assert "does not hold" in refuse(project, msgspec.structs.replace(plan, base=base))
 
 
-def test_a_plan_of_a_branch_that_was_rewritten_is_refused(project: Project) -> None:
-    plan = project.plan()
+def test_a_plan_of_a_branch_that_was_rewritten_is_refused(project: Project, plan: Plan) -> None:
     project.git("commit", "-q", "--amend", "-m", "Another")
     assert "does not hold" in refuse(project, plan)
 
 
-def test_entries_that_maintainers_rejected_since_are_left_out(project: Project) -> None:
-    plan = project.plan()
+def test_entries_that_maintainers_rejected_since_are_left_out(project: Project, plan: Plan) -> None:
     gone = added(plan)[0]
     project.commit(
         "Not this one",
@@ -183,9 +190,8 @@ def perform(project: Project, plan: Plan) -> Published:
 
 
 def test_a_plan_is_proposed_with_the_decisions_of_maintainers_on_the_branch(
-    project: Project, remote: Remote, tmp_path: Path
+    project: Project, plan: Plan, remote: Remote, tmp_path: Path
 ) -> None:
-    plan = project.plan()
     perform(project, plan)
     (gone,) = [
         entry.title for entry in added(plan) if "idempotency" not in entry.title + entry.body
@@ -203,8 +209,9 @@ def test_a_plan_is_proposed_with_the_decisions_of_maintainers_on_the_branch(
     assert remote.git("merge-base", "main", UPDATE) == remote.sha("main")
 
 
-def test_an_older_plan_does_not_replace_newer_proposals(project: Project, remote: Remote) -> None:
-    plan = project.plan()
+def test_an_older_plan_does_not_replace_newer_proposals(
+    project: Project, plan: Plan, remote: Remote
+) -> None:
     project.merge_work(REFUND, "refund", 129, "src/refund.py")
     project.git("push", "-q", "origin", "main")
     tip = Publisher(project)("pr").tip
@@ -213,9 +220,8 @@ def test_an_older_plan_does_not_replace_newer_proposals(project: Project, remote
 
 
 def test_a_plan_that_needs_nothing_more_leaves_the_branch_of_the_others(
-    project: Project, remote: Remote
+    project: Project, plan: Plan, remote: Remote
 ) -> None:
-    plan = project.plan()
     Publisher(project)("push")
     remote.git("branch", UPDATE, "main")
     published = perform(project, plan)

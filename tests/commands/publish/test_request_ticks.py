@@ -12,7 +12,15 @@ from memory_ci.memory.forgotten import REJECTED_FILE
 from memory_ci.store.document import parse_memory_file
 from tests.commands.publish.requests_at_work import click, decline, edit_branch, squash, titles_on
 from tests.project import Project
-from tests.remote import UPDATE, GitHubDouble, GitLabDouble, Publisher, Remote
+from tests.remote import (
+    UPDATE,
+    GitHubDouble,
+    GitLabDouble,
+    Publisher,
+    Remote,
+    SavedRequest,
+    open_request,
+)
 from tests.servers import Server, serve
 
 
@@ -26,14 +34,29 @@ class Waiting(NamedTuple):
     kept: str
 
 
-@pytest.fixture(params=[GitHubDouble, GitLabDouble])
+@pytest.fixture(scope="module", params=[GitHubDouble, GitLabDouble])
+def saved_on_forge(
+    project_template: Project,
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> tuple[SavedRequest, type[GitHubDouble]]:
+    """Return the state after a first run opened a request at a forge, and the double of the forge."""
+    folder = tmp_path_factory.mktemp("opened")
+    return open_request(project_template, folder, double=request.param), request.param
+
+
+@pytest.fixture
 def proposed(
-    project: Project, remote: Remote, tmp_path: Path, request: pytest.FixtureRequest
+    saved_on_forge: tuple[SavedRequest, type[GitHubDouble]],
+    project: Project,
+    remote: Remote,
+    tmp_path: Path,
 ) -> Iterator[Waiting]:
-    forge: GitHubDouble = request.param(remote, tmp_path / "forge")
+    saved, double = saved_on_forge
+    forge = double(remote, tmp_path / "forge")
+    saved.restore(project, remote, forge)
     with serve(forge) as server:
         publish = Publisher(project, forge.environ(server.url))
-        publish("pr")
         (pull,) = forge.pulls
         yield Waiting(forge, publish, pull, *sorted(titles_on(remote, UPDATE)))
 

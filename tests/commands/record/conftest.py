@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from memory_ci.records.plan import Plan
 from memory_ci.store.edits import format_entry
+from tests.commands.record.episodes_at_work import GIVEN
 from tests.make import make_entry
 from tests.project import Project, copy_project
 
@@ -26,6 +28,28 @@ def recorded_template(
     project.record()
     project.git("repack", "-adq")
     return project
+
+
+@pytest.fixture(scope="session")
+def first_plan(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    """Return the plan of the first run on `project`."""
+    return copy_project(project_template, tmp_path_factory.mktemp("planned") / "shop").plan()
+
+
+@pytest.fixture(scope="session")
+def charged_template(
+    recorded_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
+    project = copy_project(recorded_template, tmp_path_factory.mktemp("charged") / "shop")
+    project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
+    project.record()
+    return project
+
+
+@pytest.fixture
+def charged(charged_template: Project, tmp_path: Path) -> Project:
+    """Return `recorded_project` after a run that recorded #150, which used the first entry; its merge is HEAD~1."""
+    return copy_project(charged_template, tmp_path / "shop")
 
 
 @pytest.fixture

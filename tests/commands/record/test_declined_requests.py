@@ -25,7 +25,7 @@ from memory_ci.records.episode import Action, Episode, Situation
 from memory_ci.records.history import PullRequest
 from memory_ci.records.plan import Plan
 from tests.forge.make import TOKEN, make_pull, make_user
-from tests.project import NOW, TODAY, Project
+from tests.project import NOW, TODAY, Project, copy_project
 from tests.servers import Answer, HttpRequest, json_answer, serve
 from tests.standin import StandIn, make_learning
 
@@ -98,6 +98,19 @@ def record(project: Project, forge: Forge, model: StandIn | None = None) -> Plan
     return done
 
 
+@pytest.fixture(scope="module")
+def told_template(project_template: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = copy_project(project_template, tmp_path_factory.mktemp("told") / "shop")
+    record(project, Forge(REASON))
+    return project
+
+
+@pytest.fixture
+def told(told_template: Project, tmp_path: Path) -> Project:
+    """Return a project after a run that was told why a request was declined."""
+    return copy_project(told_template, tmp_path / "shop")
+
+
 def declined(project: Project) -> list[tuple[str, str | None]]:
     return [
         (entry.source or "", entry.adoption)
@@ -118,25 +131,22 @@ def test_why_a_request_was_declined_becomes_negative_knowledge(project: Project)
     assert "1 merged change (2 commits), 1 declined request from" in render_plan(done)
 
 
-def test_it_is_shown_as_something_not_to_do(project: Project) -> None:
-    record(project, Forge(REASON))
-    (hit,) = project.retrieve("retrying in each caller", limit=1).hits
+def test_it_is_shown_as_something_not_to_do(told: Project) -> None:
+    (hit,) = told.retrieve("retrying in each caller", limit=1).hits
     assert hit.located.entry.adoption == "rejected"
 
 
-def test_a_second_run_adds_nothing_and_reinforces_nothing(project: Project) -> None:
-    record(project, Forge(REASON))
-    before = project.show("HEAD", "MEMORY.md")
-    project.merge_work("Add pages", "pages", 151)
-    record(project, Forge(REASON))
-    assert project.show("HEAD", "MEMORY.md") == before
+def test_a_second_run_adds_nothing_and_reinforces_nothing(told: Project) -> None:
+    before = told.show("HEAD", "MEMORY.md")
+    told.merge_work("Add pages", "pages", 151)
+    record(told, Forge(REASON))
+    assert told.show("HEAD", "MEMORY.md") == before
 
 
-def test_an_entry_that_a_person_removed_is_not_added_again(project: Project) -> None:
-    record(project, Forge(REASON))
-    project.commit("Start over", {"MEMORY.md": "# Memory\n"})
-    record(project, Forge(REASON))
-    assert declined(project) == []
+def test_an_entry_that_a_person_removed_is_not_added_again(told: Project) -> None:
+    told.commit("Start over", {"MEMORY.md": "# Memory\n"})
+    record(told, Forge(REASON))
+    assert declined(told) == []
 
 
 @pytest.mark.parametrize(
@@ -372,14 +382,11 @@ def test_a_model_failure_at_declined_requests_keeps_learnings_of_merged_work(
     assert declined(project) == [("pr:150", "rejected")]
 
 
-def test_an_episode_that_a_person_deleted_stays_out(project: Project) -> None:
-    record(project, Forge(REASON))
+def test_an_episode_that_a_person_deleted_stays_out(told: Project) -> None:
     paths = [
-        path
-        for path in project.git("ls-files", ".memory/episodes").splitlines()
-        if "pr-150" in path
+        path for path in told.git("ls-files", ".memory/episodes").splitlines() if "pr-150" in path
     ]
-    project.commit("Not this one", dict.fromkeys(paths))
-    project.merge_work("Add pages", "pages", 151)
-    record(project, Forge(REASON))
-    assert "pr-150" not in project.git("ls-files", ".memory/episodes")
+    told.commit("Not this one", dict.fromkeys(paths))
+    told.merge_work("Add pages", "pages", 151)
+    record(told, Forge(REASON))
+    assert "pr-150" not in told.git("ls-files", ".memory/episodes")

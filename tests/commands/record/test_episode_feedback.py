@@ -27,13 +27,10 @@ def counts(project: Project) -> list[int]:
 # -- an episode of each merged change
 
 
-def test_a_used_entry_is_confirmed_and_an_entry_only_served_is_ignored(
-    recorded_project: Project,
-) -> None:
-    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    assert said(recorded_project, 1) == [("confirmed", "pr:150")]
-    assert said(recorded_project, 2) == [("ignored", "pr:150")]
+def test_a_used_entry_is_confirmed_and_an_entry_only_served_is_ignored(charged: Project) -> None:
+    assert said(charged, 1) == [("confirmed", "pr:150")]
+    assert said(charged, 2) == [("ignored", "pr:150")]
+    assert counts(charged) == [1, 0]
 
 
 @pytest.mark.parametrize(
@@ -139,15 +136,6 @@ def test_an_entry_that_the_agent_names_in_its_own_sentence_counts_as_used(
 
 
 # -- what later changes say
-
-
-def test_unused_entries_are_not_reinforced_if_work_names_its_used_ones(
-    recorded_project: Project,
-) -> None:
-    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    counts = {entry.id: entry.reinforcement_count for entry in recorded_project.entries()}
-    assert (counts[make_id(1)], counts[make_id(2)]) == (1, 0)
 
 
 def test_utility_is_the_same_in_whatever_order_branches_bring_the_files(

@@ -36,18 +36,13 @@ def test_a_merged_change_becomes_an_episode_of_its_facts(recorded_project: Proje
     assert (episode.outcome, episode.used) == ("success", (make_id(1),))
 
 
-def test_a_second_run_over_any_range_adds_no_episode(
-    recorded_project: Project,
-) -> None:
-    recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    before = episodes(recorded_project)
-    recorded_project.record()
-    recorded_project.record(since=recorded_project.git("rev-list", "--max-parents=0", "HEAD"))
-    assert {
-        name: episode for name, episode in episodes(recorded_project).items() if name in before
-    } == before
-    assert said(recorded_project) == [("confirmed", "pr:150")]
+def test_a_second_run_over_any_range_adds_no_episode(charged: Project) -> None:
+    before = episodes(charged)
+    charged.record()
+    charged.record(since=charged.git("rev-list", "--max-parents=0", "HEAD"))
+    after = episodes(charged)
+    assert {name: episode for name, episode in after.items() if name in before} == before
+    assert said(charged) == [("confirmed", "pr:150")]
 
 
 def test_one_run_over_two_changes_and_a_run_for_each_write_the_same_episodes(

@@ -26,39 +26,36 @@ def test_a_revert_undoes_confirmations_by_an_appended_amendment(recorded_project
 
 
 def test_work_that_is_reverted_after_thirty_days_stays_a_success_and_its_memory_is_undone(
-    recorded_project: Project,
+    charged: Project,
 ) -> None:
-    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    recorded_project.at(recorded_project.clock.now + timedelta(days=31))
-    recorded_project.git("revert", "--no-edit", "-m", "1", merged)
-    recorded_project.record()
-    assert episodes(recorded_project)["pr-150"].outcome == "success"
-    assert [kind for kind, _ in said(recorded_project)] == ["confirmed", "undone"]
+    merged = charged.sha("HEAD~1")
+    charged.at(charged.clock.now + timedelta(days=31))
+    charged.git("revert", "--no-edit", "-m", "1", merged)
+    charged.record()
+    assert episodes(charged)["pr-150"].outcome == "success"
+    assert [kind for kind, _ in said(charged)] == ["confirmed", "undone"]
 
 
-def test_restored_work_is_a_success_again(recorded_project: Project) -> None:
-    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    recorded_project.git("revert", "--no-edit", "-m", "1", merged)
-    recorded_project.git("revert", "--no-edit", "HEAD")  # in the same second
-    recorded_project.record()
-    assert episodes(recorded_project)["pr-150"].outcome == "success"
+def test_restored_work_is_a_success_again(charged: Project) -> None:
+    merged = charged.sha("HEAD~1")
+    charged.git("revert", "--no-edit", "-m", "1", merged)
+    charged.git("revert", "--no-edit", "HEAD")  # in the same second
+    charged.record()
+    assert episodes(charged)["pr-150"].outcome == "success"
 
 
 def test_work_restored_in_a_later_run_is_a_success_and_its_revert_a_failure(
-    recorded_project: Project,
+    charged: Project,
 ) -> None:
-    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    recorded_project.git("revert", "--no-edit", "-m", "1", merged)
-    recorded_project.clock.tick()
-    taken_back = recorded_project.sha()
-    recorded_project.record()
-    recorded_project.git("revert", "--no-edit", taken_back)
-    recorded_project.clock.tick()
-    recorded_project.record()
-    by_name = episodes(recorded_project)
+    merged = charged.sha("HEAD~1")
+    charged.git("revert", "--no-edit", "-m", "1", merged)
+    charged.clock.tick()
+    taken_back = charged.sha()
+    charged.record()
+    charged.git("revert", "--no-edit", taken_back)
+    charged.clock.tick()
+    charged.record()
+    by_name = episodes(charged)
     assert (by_name["pr-150"].outcome, by_name[f"commit-{taken_back[:12]}"].outcome) == (
         "success",
         "failure",
@@ -78,33 +75,29 @@ def test_a_trailer_added_by_a_hook_is_not_taken_for_the_title_of_a_merge(
     assert episodes(recorded_project)["pr-150"].situation.summary == "Charge once"
 
 
-def test_a_revert_of_the_only_commit_of_a_merge_undoes_the_merge(recorded_project: Project) -> None:
-    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    recorded_project.git("revert", "--no-edit", f"{merged}^2")
-    recorded_project.clock.tick()
-    recorded_project.record()
-    assert episodes(recorded_project)["pr-150"].outcome == "failure"
-    assert [kind for kind, _ in said(recorded_project)] == ["confirmed", "undone"]
+def test_a_revert_of_the_only_commit_of_a_merge_undoes_the_merge(charged: Project) -> None:
+    merged = charged.sha("HEAD~1")
+    charged.git("revert", "--no-edit", f"{merged}^2")
+    charged.clock.tick()
+    charged.record()
+    assert episodes(charged)["pr-150"].outcome == "failure"
+    assert [kind for kind, _ in said(charged)] == ["confirmed", "undone"]
 
 
 def test_a_change_that_reverts_and_restores_work_itself_undoes_nothing(
-    recorded_project: Project,
+    charged: Project,
 ) -> None:
-    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    recorded_project.branch("back")
-    recorded_project.git("revert", "--no-edit", "-m", "1", merged)
-    recorded_project.clock.tick()
-    recorded_project.git("revert", "--no-edit", "HEAD")
-    recorded_project.clock.tick()
-    recorded_project.checkout("main")
-    recorded_project.merge(
-        "back", message="Merge pull request #151 from ada/back\n\nBack and forth"
-    )
-    recorded_project.record()
-    assert episodes(recorded_project)["pr-150"].outcome == "success"
-    assert [kind for kind, _ in said(recorded_project)] == ["confirmed"]
+    merged = charged.sha("HEAD~1")
+    charged.branch("back")
+    charged.git("revert", "--no-edit", "-m", "1", merged)
+    charged.clock.tick()
+    charged.git("revert", "--no-edit", "HEAD")
+    charged.clock.tick()
+    charged.checkout("main")
+    charged.merge("back", message="Merge pull request #151 from ada/back\n\nBack and forth")
+    charged.record()
+    assert episodes(charged)["pr-150"].outcome == "success"
+    assert [kind for kind, _ in said(charged)] == ["confirmed"]
 
 
 def test_one_commit_that_reverts_two_works_undoes_both(recorded_project: Project) -> None:
@@ -121,18 +114,17 @@ def test_one_commit_that_reverts_two_works_undoes_both(recorded_project: Project
     ]
 
 
-def test_a_cherry_picked_commit_gives_no_feedback_again(recorded_project: Project) -> None:
-    merged = recorded_project.merge_work(f"Charge once\n\n{GIVEN}", "once", 150)
-    recorded_project.record()
-    recorded_project.branch("release", f"{merged}^1")
-    recorded_project.commit("Other", {"other.txt": "x"})
-    recorded_project.git("cherry-pick", f"{merged}^2")
-    recorded_project.checkout("main")
-    recorded_project.merge(
+def test_a_cherry_picked_commit_gives_no_feedback_again(charged: Project) -> None:
+    merged = charged.sha("HEAD~1")
+    charged.branch("release", f"{merged}^1")
+    charged.commit("Other", {"other.txt": "x"})
+    charged.git("cherry-pick", f"{merged}^2")
+    charged.checkout("main")
+    charged.merge(
         "release", "-s", "ours", message="Merge pull request #151 from ada/release\n\nRelease"
     )
-    recorded_project.record()
-    assert said(recorded_project) == [("confirmed", "pr:150")]
+    charged.record()
+    assert said(charged) == [("confirmed", "pr:150")]
 
 
 def revert_works(project: Project, count: int) -> None:

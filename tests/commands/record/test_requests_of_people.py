@@ -129,7 +129,8 @@ def test_words_with_an_address_or_a_person_s_data_are_not_written_without_a_pers
     run: Run, project: Project, tmp_path: Path, request_text: str, count: int
 ) -> None:
     configure(project, "extraction:\n  repeated: write\n")
-    keep_asking(project, tmp_path, *[[work, request_text] for work in WORK + MORE_WORK])
+    turns: list[list[str | Record]] = [[work, request_text] for work in WORK + MORE_WORK]
+    keep_asking(project, tmp_path, *turns)
     assert len(list_written(run)) == count
 
 

@@ -7,6 +7,7 @@ import pytest
 from memory_ci.commands.record.run import format_plan
 from memory_ci.errors import FindingsError, MemoryCIError
 from memory_ci.memory.apply import apply_plan, parse_plan, preview_plan
+from memory_ci.records.plan import Plan
 from tests.project import NOW, Project
 
 
@@ -31,8 +32,10 @@ def test_a_plan_is_the_same_after_a_round_trip_and_applies(project: Project) -> 
         ("idempotency key with each charge", "key AKIA" + "ABCDEFGHIJKLMNOP with each charge"),
     ],
 )
-def test_a_plan_that_was_tampered_with_is_refused(project: Project, old: str, new: str) -> None:
-    text = format_plan(project.plan()).decode()
+def test_a_plan_that_was_tampered_with_is_refused(
+    project: Project, first_plan: Plan, old: str, new: str
+) -> None:
+    text = format_plan(first_plan).decode()
     assert old in text
     start = project.sha()
     with pytest.raises(FindingsError) as raised:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from memory_ci.commands.record import run
 from memory_ci.commands.record.run import format_plan
 from memory_ci.errors import RepositoryError
+from memory_ci.gitrepo import history_cache
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
-from tests.project import Project
+from tests.project import DECIDED, Project
 from tests.repos import make_repo
 
 
@@ -33,6 +36,28 @@ def test_a_lost_cursor_is_reported_and_the_remaining_work_is_not_counted_twice(
     project.record()
     assert {entry.id: entry.reinforcement_count for entry in project.entries()} == before
     assert before[make_id(7)] == 1
+
+
+def test_a_history_that_is_too_long_to_be_read_first_gives_the_same_plan(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project.record()
+    project.merge_work(DECIDED.format(name="mail"), "mail", 130)
+    project.commit("Use it\n\n[Prompt 1]\nAlways sort imports.\n\n[End]\n", {"a.txt": "a"})
+    project.commit("Plan", {"INTENT.md": "phase: prototype\n", ".specstory/history/a.md": "# a\n"})
+    project.commit("Ship", {"INTENT.md": "phase: production\n", ".specstory/history/a.md": None})
+    project.merge_work(DECIDED.format(name="bill"), "bill", 131)
+    caches = project.path / ".git" / "memory-ci"
+
+    shutil.rmtree(caches, ignore_errors=True)
+    plan = format_plan(project.plan())
+    monkeypatch.setattr(run, "MAX_COMMITS_READ_FIRST", 0)
+    shutil.rmtree(caches, ignore_errors=True)
+    assert format_plan(project.plan()) == plan
+    monkeypatch.setattr(history_cache, "MAX_CHARS", 0)
+    shutil.rmtree(caches, ignore_errors=True)
+    assert format_plan(project.plan()) == plan
+    assert b"bill" in plan
 
 
 def test_a_forged_cursor_does_not_hide_changes(project: Project) -> None:

@@ -35,6 +35,22 @@ def do_work(project: Project) -> None:
         project.merge_work(message, f"work-{number}", number, f"src/part{number}.py")
 
 
+@pytest.fixture(scope="module")
+def worked_template(
+    recorded_template: Project, tmp_path_factory: pytest.TempPathFactory
+) -> Project:
+    project = copy_project(recorded_template, tmp_path_factory.mktemp("worked") / "shop")
+    do_work(project)
+    project.record()
+    return project
+
+
+@pytest.fixture
+def worked(worked_template: Project, tmp_path: Path) -> Project:
+    """Return `recorded_project` after a run that recorded three merged changes."""
+    return copy_project(worked_template, tmp_path / "worked")
+
+
 def list_files(project: Project) -> list[str]:
     """Return the paths of the files below the directory of episodes."""
     return project.git("ls-files", ".memory/episodes").splitlines()
@@ -141,15 +157,13 @@ def test_an_episode_that_a_person_deleted_is_not_derived(recorded_project: Proje
     assert "pr-151" in episodes(recorded_project)
 
 
-def test_a_person_can_take_a_derived_episode_out(recorded_project: Project) -> None:
-    do_work(recorded_project)
-    recorded_project.record()
-    text = recorded_project.show("HEAD", RECORDED_FILE)
-    recorded_project.commit("Without it", {RECORDED_FILE: f"{text}\n- without pr-151\n"})
-    assert "pr-151" not in episodes(recorded_project)
-    recorded_project.merge_work("More", "more", 160)
-    recorded_project.record()
-    assert "pr-151" not in episodes(recorded_project), "a later run keeps the line"
+def test_a_person_can_take_a_derived_episode_out(worked: Project) -> None:
+    text = worked.show("HEAD", RECORDED_FILE)
+    worked.commit("Without it", {RECORDED_FILE: f"{text}\n- without pr-151\n"})
+    assert "pr-151" not in episodes(worked)
+    worked.merge_work("More", "more", 160)
+    worked.record()
+    assert "pr-151" not in episodes(worked), "a later run keeps the line"
 
 
 @pytest.mark.parametrize(
@@ -241,37 +255,25 @@ def test_an_earlier_commit_has_the_episodes_of_then(recorded_project: Project) -
     assert "pr-151" in episodes(recorded_project), "and the cache still has the newer one"
 
 
-def test_tasks_have_the_outcome_that_an_amendment_states(recorded_project: Project) -> None:
-    do_work(recorded_project)
-    recorded_project.record()
+def test_tasks_have_the_outcome_that_an_amendment_states(worked: Project) -> None:
     amendment = Amendment(id="pr-151+0123456789ab", at=NOW, amends="pr-151", outcome="failure")
-    recorded_project.commit(
-        "Say more", {episode_record_path(amendment): format_episode_record(amendment)}
-    )
-    similar = list_similar_tasks(recorded_project.workspace, "round cents of the ledger down again")
+    worked.commit("Say more", {episode_record_path(amendment): format_episode_record(amendment)})
+    similar = list_similar_tasks(worked.workspace, "round cents of the ledger down again")
     assert [(each.task.number, each.task.outcome) for each in similar] == [(151, "failure")]
 
 
-def test_a_shallow_clone_names_the_missing_history(
-    recorded_project: Project, tmp_path: Path
-) -> None:
-    do_work(recorded_project)
-    recorded_project.record()
-    recorded_project.git(
-        "clone", "-q", "--depth", "1", f"file://{recorded_project.path}", str(tmp_path / "cut")
-    )
-    cut = Project(tmp_path / "cut", recorded_project.clock)
+def test_a_shallow_clone_names_the_missing_history(worked: Project, tmp_path: Path) -> None:
+    worked.git("clone", "-q", "--depth", "1", f"file://{worked.path}", str(tmp_path / "cut"))
+    cut = Project(tmp_path / "cut", worked.clock)
     recalled = recall_episodes(cut.workspace, RecallQuery("a retry booked twice", NOW))
     assert "Merged changes without a file cannot be read: this clone is shallow." in recalled.notes
 
 
-def test_a_range_that_the_history_does_not_hold_hides_no_other(recorded_project: Project) -> None:
-    do_work(recorded_project)
-    recorded_project.record()
-    text = recorded_project.show("HEAD", RECORDED_FILE)
-    recorded_project.commit("Foreign", {RECORDED_FILE: f"{text}- root..{'1' * 40}\n"})
-    assert "pr-150" in episodes(recorded_project)
-    assert load_episodes(recorded_project.workspace, "HEAD").problem
+def test_a_range_that_the_history_does_not_hold_hides_no_other(worked: Project) -> None:
+    text = worked.show("HEAD", RECORDED_FILE)
+    worked.commit("Foreign", {RECORDED_FILE: f"{text}- root..{'1' * 40}\n"})
+    assert "pr-150" in episodes(worked)
+    assert load_episodes(worked.workspace, "HEAD").problem
 
 
 # -- the cache
@@ -321,20 +323,14 @@ def test_only_new_changes_are_derived(
 
 
 @pytest.mark.parametrize("data", [b"", b"memory-ci episodes 1\n", b"x" * 100])
-def test_a_damaged_cache_is_made_again(recorded_project: Project, data: bytes) -> None:
-    do_work(recorded_project)
-    recorded_project.record()
-    before = episodes(recorded_project)
-    cache_path(recorded_project.workspace).write_bytes(data)
-    assert episodes(recorded_project) == before
-    assert cache_path(recorded_project.workspace).read_bytes() != data
+def test_a_damaged_cache_is_made_again(worked: Project, data: bytes) -> None:
+    before = episodes(worked)
+    cache_path(worked.workspace).write_bytes(data)
+    assert episodes(worked) == before
+    assert cache_path(worked.workspace).read_bytes() != data
 
 
-def test_other_settings_have_other_episodes(recorded_project: Project) -> None:
-    do_work(recorded_project)
-    recorded_project.record()
-    assert "gateway answered late" in episodes(recorded_project)["pr-150"].text
-    recorded_project.commit(
-        "Trust nobody", {".memory-ci.yaml": "extraction: {trusted_authors: []}\n"}
-    )
-    assert episodes(recorded_project)["pr-150"].text == "Merged."
+def test_other_settings_have_other_episodes(worked: Project) -> None:
+    assert "gateway answered late" in episodes(worked)["pr-150"].text
+    worked.commit("Trust nobody", {".memory-ci.yaml": "extraction: {trusted_authors: []}\n"})
+    assert episodes(worked)["pr-150"].text == "Merged."
