@@ -478,19 +478,21 @@ def _add_related(retrieval: Retrieval, job: _Job, tree: str | None, entry_chars:
     """
     if not (job.request.adds_related and retrieval.hits):
         return retrieval
-    from memory_ci.commands.retrieve.walk import add_related  # Here, for few retrievals need it.
+    # Here, for few retrievals need it.
+    from memory_ci.commands.retrieve.walk import add_related, find_related
 
-    # Opened again: it was closed so that no lock was held while git ran.
+    # Opened again, and closed before git runs: no lock is held meanwhile.
     with open_view(job.workspace, job.options, job.today) as view:
-        retrieval = add_related(
-            retrieval,
-            view.workspace,
-            view.index,
-            job.request,
-            entry_chars,
-            tree=tree,
-            serves_stale=job.options.stale,
-        )
+        related = find_related(view.index, retrieval, job.request)
+    retrieval = add_related(
+        retrieval,
+        related,
+        view.workspace,
+        job.request,
+        entry_chars,
+        tree=tree,
+        serves_stale=job.options.stale,
+    )
     hits = tuple(hit for hit in retrieval.hits if job.session.is_new(hit))
     return replace(retrieval, hits=hits)
 

@@ -68,30 +68,23 @@ class _Link(NamedTuple):
         return self.hit.score * STEP_FACTOR * self.weight
 
 
-def add_related(
-    retrieval: Retrieval,
-    workspace: Workspace,
-    index: Index,
-    request: SearchRequest,
-    max_chars: int,
-    *,
-    tree: str | None,
-    serves_stale: bool,
-) -> Retrieval:
-    """Return the retrieval with entries that are related to its hits or similar to them.
+class RelatedHits(NamedTuple):
+    """Entries that are related to the hits of a retrieval, best first, and notes on the search."""
 
-    They fill the rest of the budget. Only entries that the task itself could have found are added:
-    the same filters hold, and withheld entries stay withheld. If similar entries were found by
-    their words, for want of vectors, a note says so.
+    hits: tuple[Hit, ...]
+    notes: tuple[str, ...]
+
+
+def find_related(index: Index, retrieval: Retrieval, request: SearchRequest) -> RelatedHits:
+    """Return the entries that are related to the hits of a retrieval or similar to them.
+
+    Only entries that the task itself could have found are returned: the same filters hold. If
+    similar entries were found by their words, for want of vectors, a note says so.
 
     Args:
-        retrieval: the retrieval.
-        workspace: the repository and its configuration.
         index: the index.
-        request: the limit and the filters of the retrieval.
-        max_chars: how many characters all entries have.
-        tree: the revision in which cited code is judged, as that of the hits.
-        serves_stale: whether entries whose cited code is gone are served.
+        retrieval: the retrieval.
+        request: the filters of the retrieval.
     """
     similar_by_hit = _find_similar_to_hits(index, retrieval, request)
     links = _find_links(index, retrieval, similar_by_hit, request)
@@ -100,25 +93,50 @@ def add_related(
         _make_related_hit(located, links[entry_id]) for entry_id, located in located_by_id.items()
     ]
     related_hits.sort(key=_sort_key)
+    is_by_words = any(similar_entries.basis == "words" for similar_entries in similar_by_hit)
+    return RelatedHits(tuple(related_hits), (FOUND_BY_WORDS_NOTE,) if is_by_words else ())
+
+
+def add_related(
+    retrieval: Retrieval,
+    related: RelatedHits,
+    workspace: Workspace,
+    request: SearchRequest,
+    max_chars: int,
+    *,
+    tree: str | None,
+    serves_stale: bool,
+) -> Retrieval:
+    """Return the retrieval with related entries, which fill the rest of the budget.
+
+    Withheld entries stay withheld. The index must be closed: what is found about cited code is
+    cached in it.
+
+    Args:
+        retrieval: the retrieval.
+        related: the related entries.
+        workspace: the repository and its configuration.
+        request: the limit of the retrieval.
+        max_chars: how many characters all entries have.
+        tree: the revision in which cited code is judged, as that of the hits.
+        serves_stale: whether entries whose cited code is gone are served.
+    """
     # Entries whose cited code changed or is gone score less, or are withheld.
-    rerank = partial(_rank_by_truth, related_hits)
+    rerank = partial(_rank_by_truth, related.hits)
     judged_hits, gone_hits = judge_hits(
-        workspace, related_hits, tree, rerank, serves_stale=serves_stale
+        workspace, related.hits, tree, rerank, serves_stale=serves_stale
     )
     free_count = max(0, request.limit - len(retrieval.hits))
     new_hits = add_edits_to_hits(workspace, judged_hits[:free_count], tree)
 
     remaining_chars = max_chars - sum(entry_cost(hit) for hit in retrieval.hits)
     served_hits, dropped_hits = fit_hits(new_hits, remaining_chars, entry_cost)
-    notes = retrieval.notes
-    if any(similar_entries.basis == "words" for similar_entries in similar_by_hit):
-        notes = (*notes, FOUND_BY_WORDS_NOTE)
     return replace(
         retrieval,
         hits=(*retrieval.hits, *served_hits),
         hits_dropped=(*retrieval.hits_dropped, *dropped_hits),
         withheld=(*retrieval.withheld, *gone_hits),
-        notes=notes,
+        notes=(*retrieval.notes, *related.notes),
     )
 
 

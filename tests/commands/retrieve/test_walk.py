@@ -5,13 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import date
+from typing import Any
 
 import pytest
 
 from memory_ci.commands.retrieve.explanation import render_explanation
+from memory_ci.commands.retrieve.ranking import judge_hits
 from memory_ci.commands.retrieve.retrieve import list_served_ids
 from memory_ci.commands.retrieve.text import MAX_LEFT_OUT, render_context
+from memory_ci.memory.workspace import index_path
 from memory_ci.records.retrieval import Hit, Retrieval
+from memory_ci.search.builder import open_index
 from memory_ci.store.edits import format_entry
 from tests.make import make_entry, make_id
 from tests.project import Project
@@ -235,6 +239,24 @@ def test_an_entry_withheld_for_removed_code_is_not_reached(project: Project) -> 
     ]
     shown_hit = walk(project, stale=True).hits[1]
     assert dict(shown_hit.factors)["truth"] == 0.5
+
+
+def test_what_is_found_about_the_code_of_related_entries_is_cached(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has one writer: while it is open, nothing can be cached in it."""
+    reasons: list[str] = []
+
+    def judge_with_a_free_index(*args: Any, **options: Any) -> Any:
+        with open_index(index_path(project.workspace), lock_timeout=0) as index:
+            reasons.append(index.reason)
+        return judge_hits(*args, **options)
+
+    monkeypatch.setattr("memory_ci.commands.retrieve.walk.judge_hits", judge_with_a_free_index)
+    cited = make_entry(2, title="A file", cites=(f"src/client.py:1@{project.sha()[:12]}",))
+    put(project, make_entry(1, title=ZEBRA, relations=(f"supports {make_id(2)}",)), cited)
+    assert ids(walk(project)) == [make_id(1), make_id(2)]
+    assert reasons == [""]
 
 
 def test_a_related_entry_whose_code_changed_counts_half_and_is_marked(project: Project) -> None:
