@@ -101,8 +101,11 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
-    """Return 0 workers for a small selection, otherwise None: pytest-xdist then starts one per core."""
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return 0 workers for a small selection, otherwise one more than cores.
+
+    A worker waits for the processes that it starts, and another one uses the time.
+    """
     selected_paths = [Path(argument.partition("::")[0]) for argument in config.args]
     files = {
         file
@@ -113,7 +116,7 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
         config.option.keyword
         or sum(file.stat().st_size for file in files if file.exists()) < MIN_BYTES_FOR_WORKERS
     )
-    return 0 if is_small else None
+    return 0 if is_small else (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True, scope="session")
