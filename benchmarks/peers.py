@@ -81,7 +81,8 @@ def bench_peers(root: Path) -> list[Row]:
     for size in SIZES:
         python = _repeat([[str(bare / "bin" / "python"), "-c", "pass"]], root, lambda: None)
         rows.append(_row(f"bare Python, before {size} entries", python, python, "baseline"))
-        columns = [list(_bench(peer, home, root, size, python)) for peer, home in homes.items()]
+        # Each measurement is made of one tool after the other, so that all have the same load.
+        columns = [_bench(peer, home, root, size, python) for peer, home in homes.items()]
         rows += filter(None, chain.from_iterable(zip_longest(*columns)))
     return rows
 
