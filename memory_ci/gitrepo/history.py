@@ -244,8 +244,8 @@ def list_parents(repo: Repository, since: str | None, tip: str) -> Parents:
 def _exclude_history(parents: Parents, since: str) -> dict[str, tuple[str, ...]]:
     """Return the commits of a range that are not in the history of one of them, `since`.
 
-    They remain in the order in which git lists them: `--topo-order` goes from a commit to its
-    parents like a depth-first search, which is not changed by branches that it goes down besides.
+    They remain in the order in which git lists them: `--topo-order` is the order of a depth-first
+    search from a commit to its parents, and commits that are left out do not change it.
     """
     history: set[str] = set()
     pending_commits = [since]
@@ -348,7 +348,7 @@ def find_read_commits(repo: Repository, since: str | None, until: str) -> list[C
 
 
 def list_read_first_parents(repo: Repository, tip: str) -> list[Commit]:
-    """Return the newest commits on the first-parent line of a commit, as far as they were read.
+    """Return the commits on the first-parent line of `tip`, up to the first that was not read.
 
     Args:
         repo: the repository.

@@ -92,7 +92,7 @@ from memory_ci.store.files import write_file
 from memory_ci.store.ranges import RecordedRange
 
 MAX_COMMITS_READ_FIRST = 1_000
-"""Commits of the last year that are read at the start: so many take about 3 MB."""
+"""Number of commits of the last year that are read at the start; they take about 3 MB."""
 
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
