@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from itertools import chain, groupby, islice
 
 import msgspec
@@ -327,7 +327,7 @@ def list_first_parents(repo: Repository, since: str | None, until: str) -> list[
     return listing.decode().split()
 
 
-def find_read_commits(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+def find_cached_commits(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
     """Return the commits of a range if all of them were read; it takes no git process.
 
     Git need not search a range for what none of its commits has.
@@ -347,7 +347,7 @@ def find_read_commits(repo: Repository, since: str | None, until: str) -> list[C
     return _find_all(cache, list_parents(repo, since, until))
 
 
-def list_read_first_parents(repo: Repository, tip: str) -> list[Commit]:
+def list_cached_first_parents(repo: Repository, tip: str) -> list[Commit]:
     """Return the commits on the first-parent line of `tip`, up to the first that was not read.
 
     Args:
@@ -377,10 +377,12 @@ def _find_all(cache: HistoryCache, shas: Iterable[str]) -> list[Commit] | None:
     return commits
 
 
-def find_read_first_parents(repo: Repository, since: str | None, until: str) -> list[Commit] | None:
+def find_cached_first_parents(
+    repo: Repository, since: str | None, until: str
+) -> list[Commit] | None:
     """Return the commits of a range on the first-parent line, newest first, if all were read.
 
-    The parameters are those of `find_read_commits`.
+    The parameters are those of `find_cached_commits`.
     """
     cache = _open_cache(repo)
     if cache.find_covering(since, until) is None:
@@ -395,6 +397,11 @@ def find_read_first_parents(repo: Repository, since: str | None, until: str) -> 
 def read_commit_once(repo: Repository, sha: str) -> Commit:
     """Return a commit, without a git process if it was read with its range; ignore its files."""
     return _open_cache(repo).find_commit(sha) or read_commit(repo, sha)
+
+
+def read_time_once(repo: Repository, sha: str) -> datetime:
+    """Return when a commit was made, in UTC, as `read_commit_once` reads it."""
+    return read_commit_once(repo, sha).committed_at.astimezone(UTC)
 
 
 def read_authorship(repo: Repository, sha: str) -> tuple[str, datetime] | None:
@@ -414,9 +421,9 @@ def find_addition(repo: Repository, rev: str, path: str) -> str | None:
 
     That it is in the history of `rev` is cached: callers ask for that next.
     """
-    read_commits = find_read_first_parents(repo, None, rev)
-    if read_commits is not None:
-        newest_first = [commit.sha for commit in read_commits if _adds(commit, path)]
+    cached_commits = find_cached_first_parents(repo, None, rev)
+    if cached_commits is not None:
+        newest_first = [commit.sha for commit in cached_commits if _adds(commit, path)]
     else:
         file_options = (*FILE_OPTIONS, "--no-renames", "--diff-filter=A")
         revision = ("--end-of-options", rev, "--", f":(top,literal){path}")
@@ -448,9 +455,9 @@ def list_versions(repo: Repository, rev: str, pathspecs: Sequence[str]) -> Itera
 
 def has_version(repo: Repository, since: str, until: str, pathspecs: Sequence[str]) -> bool:
     """Return whether a first-parent commit of since..until changed one of the files."""
-    read_commits = find_read_first_parents(repo, since, until)
-    if read_commits is not None:
-        return any(_touches(commit, pathspecs) for commit in read_commits)
+    cached_commits = find_cached_first_parents(repo, since, until)
+    if cached_commits is not None:
+        return any(_touches(commit, pathspecs) for commit in cached_commits)
     args = ("rev-list", "--first-parent", "--max-count=1", "--diff-merges=first-parent")
     revisions = ("--end-of-options", until, f"^{since}", "--", *pathspecs)
     return bool(run_git(repo.cwd, *args, *revisions))

@@ -14,10 +14,10 @@ import msgspec
 from msgspec.structs import replace
 
 from memory_ci.gitrepo.history import (
-    find_read_commits,
+    find_cached_commits,
     group_commits,
+    list_cached_first_parents,
     list_parents,
-    list_read_first_parents,
     walk_first_parents,
 )
 from memory_ci.gitrepo.log import FILE_OPTIONS, LOG_SETTINGS, read_commit, read_log
@@ -148,9 +148,9 @@ def list_counted_commits(
     """
     exclusions = [f"^{since}"] if since else []
     counted: set[str] = set()
-    read_commits = find_read_commits(repo, since, rev)
-    if read_commits is not None:
-        search = _select_record_commits(read_commits, COUNTED, is_memory)
+    cached_commits = find_cached_commits(repo, since, rev)
+    if cached_commits is not None:
+        search = _select_record_commits(cached_commits, COUNTED, is_memory)
     else:
         search = _iter_record_commits(repo, rev, COUNTED, is_memory, *exclusions, needs_all=True)
     for commit in search:
@@ -220,20 +220,20 @@ def _has_no_source_off_line(repo: Repository, source: str, rev: str) -> bool:
     first_parents = set(walk_first_parents(newer_parents, rev))
     if len(first_parents) == len(newer_parents):
         return True
-    read_commits = find_read_commits(repo, source, rev)
-    if read_commits is None:
+    cached_commits = find_cached_commits(repo, source, rev)
+    if cached_commits is None:
         return False
     return not any(
-        commit.sha not in first_parents and _mentions(commit, SOURCE) for commit in read_commits
+        commit.sha not in first_parents and _mentions(commit, SOURCE) for commit in cached_commits
     )
 
 
 def _has_no_trailer(repo: Repository, since: str | None, rev: str, key: str) -> bool:
     """Return whether the commits of a range were read before, and none mentions a trailer."""
-    read_commits = find_read_commits(repo, since, rev)
-    if read_commits is None:
+    cached_commits = find_cached_commits(repo, since, rev)
+    if cached_commits is None:
         return False
-    return not any(_mentions(commit, key) for commit in read_commits)
+    return not any(_mentions(commit, key) for commit in cached_commits)
 
 
 def _mentions(commit: Commit, key: str) -> bool:
@@ -354,18 +354,18 @@ def _iter_on_first_parents(
 
     Git searches only behind the commits that were read before.
     """
-    read_commits = list_read_first_parents(repo, rev)
-    yield from _select_record_commits(read_commits, SOURCE, is_memory)
-    unread = read_commits[-1].parents[:1] if read_commits else (rev,)
+    cached_commits = list_cached_first_parents(repo, rev)
+    yield from _select_record_commits(cached_commits, SOURCE, is_memory)
+    unread = cached_commits[-1].parents[:1] if cached_commits else (rev,)
     for older_rev in unread:
         yield from _iter_record_commits(repo, older_rev, SOURCE, is_memory, FIRST_PARENT)
 
 
 def _select_record_commits(
-    read_commits: Iterable[Commit], key: str, is_memory: Callable[[str], bool]
+    cached_commits: Iterable[Commit], key: str, is_memory: Callable[[str], bool]
 ) -> Iterator[Commit]:
     """Yield those of some commits that are record commits with `key:` in the message."""
-    for commit in read_commits:
+    for commit in cached_commits:
         if _mentions(commit, key) and _is_record_commit(_split_renames(commit), is_memory):
             yield commit
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from memory_ci.errors import UsageError
 from memory_ci.gitrepo.blobs import find_obstacle
-from memory_ci.gitrepo.history import find_read_first_parents
+from memory_ci.gitrepo.history import find_cached_first_parents
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.record_commits import STEP
 from memory_ci.gitrepo.trailers import find_trailers
@@ -100,9 +100,9 @@ def _iter_deleting_commits(base: Snapshot, since: str | None) -> Iterator[Commit
     A run has read the commits of its range before, and then no git process reads them again.
     """
     repo = base.workspace.repo
-    read_commits = find_read_first_parents(repo, since, base.sha)
-    if read_commits is not None:
-        yield from read_commits
+    cached_commits = find_cached_first_parents(repo, since, base.sha)
+    if cached_commits is not None:
+        yield from cached_commits
         return
     exclusions = [f"^{since}"] if since else []
     arguments = (

@@ -25,7 +25,7 @@ from memory_ci.evidence.content import redact
 from memory_ci.evidence.trust import AGENT_PATTERNS, classify_trust, is_author
 from memory_ci.files import read_regular, save_if_changed
 from memory_ci.gitrepo.blobs import Tree, TreeFile, read_files
-from memory_ci.gitrepo.history import find_read_commits
+from memory_ci.gitrepo.history import find_cached_commits
 from memory_ci.gitrepo.log import FILE_OPTIONS, read_log
 from memory_ci.gitrepo.repo import Repository, find_commit, find_objects
 from memory_ci.gitrepo.sessionrefs import DIGEST, StoredSession, list_stored
@@ -347,15 +347,15 @@ def _scan_history(repo: Repository, base: str, earlier: HistoryScan) -> HistoryS
     if until == find_commit(repo, base):
         return earlier
     revisions = [base, f"^{until}"] if until else [base]
-    read_commits = find_read_commits(repo, until, base)
+    cached_commits = find_cached_commits(repo, until, base)
     committed: dict[str, CommittedTranscript] = {}
-    if read_commits is None or _has_transcripts(read_commits):
+    if cached_commits is None or _has_transcripts(cached_commits):
         for transcript in _find_committed(repo, revisions):
             committed[transcript.path] = transcript
     for transcript in earlier.committed:
         committed.setdefault(transcript.path, transcript)
     prompts = earlier.prompts
-    if read_commits is None or any(PROMPT.search(commit.message) for commit in read_commits):
+    if cached_commits is None or any(PROMPT.search(commit.message) for commit in cached_commits):
         prompts = (*_find_prompts(repo, revisions), *prompts)
     return HistoryScan(find_commit(repo, base) or "", tuple(committed.values()), prompts)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from memory_ci.gitrepo.history import (
     HistoryRange,
     find_addition,
-    find_read_commits,
+    find_cached_commits,
     has_version,
     iter_merged_changes,
     list_first_parents,
@@ -147,9 +147,9 @@ def test_the_commits_of_a_part_of_what_was_read_are_found(
 ) -> None:
     since = builder.commit("Since")
     tip = builder.commit("Tip")
-    assert find_read_commits(repo, since, tip) is None
+    assert find_cached_commits(repo, since, tip) is None
     changes(repo, None, tip)
-    read = find_read_commits(repo, since, tip)
+    read = find_cached_commits(repo, since, tip)
     assert read is not None
     assert [commit.sha for commit in read] == [tip]
 

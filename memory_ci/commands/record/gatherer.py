@@ -9,7 +9,7 @@ Requests of outsiders get no episode, so only those that were closed since the l
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import cached_property
 from operator import attrgetter
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from memory_ci.config import CONFIG_FILE
 from memory_ci.evidence.content import extract_own_words, redact
 from memory_ci.evidence.trust import is_author
 from memory_ci.forge.selection import Forge
-from memory_ci.gitrepo.history import HistoryRange, find_addition, read_commit_once
+from memory_ci.gitrepo.history import HistoryRange, find_addition, read_time_once
 from memory_ci.gitrepo.record_commits import Cursor
 from memory_ci.gitrepo.repo import find_commit
 from memory_ci.memory.commit_texts import fold_blanks, iter_file_events
@@ -94,8 +94,8 @@ def find_declined_window(
     setup_commit = find_addition(repo, base.sha, CONFIG_FILE)
     if setup_commit is None or not base.workspace.config.episodes.write:
         return DeclinedWindow(last_run_at, last_run_at, episode_ids)
-    setup_time = read_commit_once(repo, setup_commit).committed_at.astimezone(UTC)
-    backlog_start = read_commit_once(repo, base.sha).committed_at.astimezone(UTC) - BACKLOG
+    setup_time = read_time_once(repo, setup_commit)
+    backlog_start = read_time_once(repo, base.sha) - BACKLOG
     declined_times = []
     for episode in episodes:
         is_declined = episode.action.pr and not episode.action.commit

@@ -40,7 +40,7 @@ from memory_ci.gitrepo.history import (
     HistoryRange,
     find_addition,
     iter_merged_changes,
-    read_commit_once,
+    read_time_once,
 )
 from memory_ci.gitrepo.network import connect
 from memory_ci.gitrepo.past import find_range_start, plan_newest
@@ -341,7 +341,7 @@ def _find_start_time(run: RecordRun) -> datetime:
     if not start:
         return datetime.min.replace(tzinfo=UTC)
     midnight = datetime.combine(run.today, time.min, UTC)
-    return min(read_commit_once(repo, start).committed_at.astimezone(UTC), midnight)
+    return min(read_time_once(repo, start), midnight)
 
 
 def _find_same_entries(
